@@ -1,0 +1,59 @@
+//! What the kernel publishes about use: readable without a system call by domains that may observe.
+//!
+//! One [`CoreAccount`] per core, then one [`DomainAccount`] per protection domain in image order. All fields
+//! only grow; each is written by one core and may be read at any time. Times are ticks of the system counter
+//! (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What one core has done.
+#[repr(C, align(64))]
+#[derive(Default, Debug)]
+pub struct CoreAccount {
+    /// Ticks spent with nothing to run.
+    pub idle: AtomicU64,
+    /// Interrupts taken, signals between cores included.
+    pub interrupts: AtomicU64,
+    /// Signals sent to other cores by interrupt.
+    pub signals_sent: AtomicU64,
+    /// Timer expiries.
+    pub timer: AtomicU64,
+    /// Times the core went to sleep.
+    pub sleeps: AtomicU64,
+    reserved: [u64; 3],
+}
+
+/// What one protection domain has used.
+#[repr(C, align(64))]
+#[derive(Default, Debug)]
+pub struct DomainAccount {
+    /// Ticks it ran, its system calls included. A callee's time is its own, whoever's budget pays.
+    pub ticks: AtomicU64,
+    /// System calls it made.
+    pub system_calls: AtomicU64,
+    /// Times it was switched to.
+    pub switches: AtomicU64,
+    /// Times it was preempted.
+    pub preemptions: AtomicU64,
+    /// Times its budget ran out.
+    pub throttles: AtomicU64,
+    /// Faults.
+    pub faults: AtomicU32,
+    /// Restarts.
+    pub restarts: AtomicU32,
+    /// A [`DomainState`].
+    pub state: AtomicU32,
+    reserved: [u32; 3],
+}
+
+/// What a protection domain is doing, as far as an observer cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum DomainState {
+    /// Running, ready or waiting.
+    Alive = 0,
+    /// Faulted; its supervisor decides.
+    Faulted = 1,
+    /// Stopped by its supervisor.
+    Stopped = 2,
+}

@@ -1,0 +1,234 @@
+//! The tables of an image: written by the build tool, read and never changed by the kernel.
+//!
+//! The kernel's ELF file begins with the 64-byte Linux arm64 header; [`SystemHeader`] follows at
+//! [`HEADER_OFFSET`], patched by the tool. It tells where the other tables are. Indices are positions in those
+//! tables. Protection domains are sorted by core, so that each core's are one contiguous range.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Offset of [`SystemHeader`] from the start of the image.
+pub const HEADER_OFFSET: u64 = 64;
+
+/// First word of a [`SystemHeader`] ("CULMSYS1").
+pub const MAGIC: u64 = u64::from_le_bytes(*b"CULMSYS1");
+
+/// An index that means "none".
+pub const NONE: u32 = u32::MAX;
+
+/// Shared peripheral interrupts have numbers from here …
+pub const FIRST_INTERRUPT: u32 = 32;
+/// … to below here (Arm GIC v2/v3 architecture, INTIDs 32–1019).
+pub const END_INTERRUPT: u32 = 1020;
+
+/// The root of all tables. Virtual addresses are the kernel's, physical ones are named so.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SystemHeader {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`crate::VERSION`].
+    pub version: u32,
+    /// Bytes of this structure.
+    pub size: u32,
+    /// Physical address at which the image must stand.
+    pub load_address: u64,
+    /// Bytes of the image file.
+    pub image_size: u64,
+    /// Physical address of the `TTBR0` table used while booting: identity-maps the image as normal memory
+    /// and everything that is to be zeroed.
+    pub boot_table: u64,
+    /// Physical address of the kernel's `TTBR1` table.
+    pub kernel_table: u64,
+    /// Physical range that must be zero before the first domain runs; 64-byte aligned. It holds every
+    /// region and all of the kernel's writable tables.
+    pub zero_start: u64,
+    /// End of that range.
+    pub zero_end: u64,
+    /// [`CoreDescription`]s.
+    pub cores: Table,
+    /// [`DomainDescription`]s.
+    pub domains: Table,
+    /// [`EndDescription`]s of all domains.
+    pub ends: Table,
+    /// One [`InterruptRoute`] for each INTID from [`FIRST_INTERRUPT`] to below [`END_INTERRUPT`].
+    pub interrupts: Table,
+    /// Zeroed space for the kernel's own state per domain, owned by its core; element size from
+    /// [`KernelLayout`].
+    pub local_state: Table,
+    /// Zeroed space for state of all domains that other cores may touch: one `u64` per notification group
+    /// and the command word, element size from [`KernelLayout`].
+    pub shared_state: Table,
+    /// Zeroed space for the kernel's state per core; element size from [`KernelLayout`].
+    pub core_state: Table,
+    /// Zeroed notification words (`u64`): each domain has [`DomainDescription::groups`] of them, from
+    /// [`DomainDescription::first_word`].
+    pub words: Table,
+    /// Zeroed mailbox words (`u64`): each core has [`CoreDescription::mailbox_words`] of them.
+    pub mailboxes: Table,
+    /// Zeroed timer slots (`u32`), one per domain.
+    pub timer_slots: Table,
+    /// [`crate::accounting::CoreAccount`]s, then [`crate::accounting::DomainAccount`]s, on pages of their own.
+    pub core_accounts: Table,
+    /// See [`Self::core_accounts`].
+    pub domain_accounts: Table,
+    /// The interrupt controller.
+    pub gic: GicDescription,
+    /// Virtual address of the boot console's PL011 registers, 0 for none.
+    pub console: u64,
+}
+
+/// A table in the kernel's address space.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Table {
+    /// Virtual address of the first element, 64-byte aligned.
+    pub address: u64,
+    /// Count of elements.
+    pub count: u32,
+    /// Bytes of an element.
+    pub stride: u32,
+}
+
+/// The interrupt controller: GICv2 or GICv3.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GicDescription {
+    /// 2 or 3.
+    pub version: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
+    /// Virtual address of the distributor.
+    pub distributor: u64,
+    /// Virtual address of the CPU interface (GICv2) or of the first redistributor (GICv3).
+    pub interface: u64,
+    /// Bytes mapped at `interface`.
+    pub interface_size: u64,
+}
+
+/// One core.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CoreDescription {
+    /// Affinity fields of `MPIDR_EL1`.
+    pub mpidr: u64,
+    /// Virtual address of the top of the core's kernel stack.
+    pub stack_top: u64,
+    /// First of this core's domains.
+    pub first_domain: u32,
+    /// Count of this core's domains.
+    pub domain_count: u32,
+    /// First of this core's mailbox words.
+    pub first_mailbox_word: u32,
+    /// Count of this core's mailbox words: one per 64 domains, rounded up.
+    pub mailbox_words: u32,
+}
+
+/// One protection domain.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DomainDescription {
+    /// Value of `TTBR0`: physical address of its table, ASID in bits 48–63.
+    pub table: u64,
+    /// Where it starts. The runtime's entry code runs here at first start and at each restart.
+    pub entry: u64,
+    /// Initial stack pointer.
+    pub stack_top: u64,
+    /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far.
+    pub start_block: u64,
+    /// Nanoseconds that it may run in each period; 0 for no limit.
+    pub budget: u64,
+    /// Period in nanoseconds.
+    pub period: u64,
+    /// Index of its core.
+    pub core: u32,
+    /// Priority, 0 to 255; higher runs first.
+    pub priority: u32,
+    /// [`domain_flags`].
+    pub flags: u32,
+    /// First of its channel ends.
+    pub first_end: u32,
+    /// Count of its channel ends.
+    pub end_count: u32,
+    /// First of its notification words.
+    pub first_word: u32,
+    /// Count of its notification words: one per [`crate::syscall::GROUP`] channel ends, at least 1.
+    pub groups: u32,
+    /// Index of the domain that supervises it, or [`NONE`]: then a fault halts the system.
+    pub supervisor: u32,
+    /// The supervisor's channel end that stands for this domain.
+    pub supervisor_end: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
+    /// Name, UTF-8, padded with zeros; cut where longer. For the kernel's own messages.
+    pub name: [u8; 32],
+}
+
+/// Bits of [`DomainDescription::flags`].
+pub mod domain_flags {
+    /// Has no time of its own after its first wait: runs only on behalf of callers.
+    pub const PASSIVE: u32 = 1 << 0;
+    /// May use the `halt` system call.
+    pub const MAY_HALT: u32 = 1 << 1;
+    /// Is not started at boot; its supervisor starts it by `restart`.
+    pub const START_STOPPED: u32 = 1 << 2;
+}
+
+/// One end of a channel, as its owner numbers it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct EndDescription {
+    /// [`end_kind`].
+    pub kind: u32,
+    /// Peer: index of the peer domain. Child: index of the supervised domain. Interrupt: INTID.
+    pub target: u32,
+    /// Peer: the number of the peer's end of this channel.
+    pub peer_end: u32,
+    /// [`end_rights`] of the owner over this channel.
+    pub rights: u32,
+}
+
+/// Values of [`EndDescription::kind`].
+pub mod end_kind {
+    /// A channel to another domain.
+    pub const PEER: u32 = 1;
+    /// An interrupt; signalling it re-enables it.
+    pub const INTERRUPT: u32 = 2;
+    /// A supervised domain; notified when that one faults.
+    pub const CHILD: u32 = 3;
+}
+
+/// Bits of [`EndDescription::rights`].
+pub mod end_rights {
+    /// May notify the peer.
+    pub const NOTIFY: u32 = 1 << 0;
+    /// May call the peer (same core, higher priority).
+    pub const CALL: u32 = 1 << 1;
+}
+
+/// Where one interrupt goes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct InterruptRoute {
+    /// Index of the domain, or [`NONE`].
+    pub domain: u32,
+    /// That domain's channel end; bit 31 is set for an edge-triggered interrupt.
+    pub end: u32,
+}
+
+/// Bit of [`InterruptRoute::end`] that marks an edge-triggered interrupt.
+pub const EDGE: u32 = 1 << 31;
+
+/// What the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of the elements in
+/// the tables that hold the kernel's own state.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct KernelLayout {
+    /// [`crate::VERSION`].
+    pub version: u32,
+    /// Stride of [`SystemHeader::local_state`].
+    pub local_state: u32,
+    /// Stride of [`SystemHeader::shared_state`].
+    pub shared_state: u32,
+    /// Stride of [`SystemHeader::core_state`].
+    pub core_state: u32,
+}

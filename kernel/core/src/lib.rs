@@ -1,0 +1,3 @@
+//! The logic of the kernel.
+#![no_std]
+#![forbid(unsafe_code)]
