@@ -1,0 +1,1 @@
+//! HTTP/1.1 without input or output: parsing requests, making responses.

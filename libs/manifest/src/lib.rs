@@ -1,0 +1,1 @@
+//! Component manifests: what a component is, needs and is configured by.

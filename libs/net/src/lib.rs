@@ -1,0 +1,1 @@
+//! The net class: descriptors, buffers, and the client's side.

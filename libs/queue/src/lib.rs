@@ -1,0 +1,1 @@
+//! Bounded single-producer single-consumer rings between protection domains.

@@ -1,0 +1,1 @@
+//! The macro that turns a component's manifest into its types.

@@ -1,0 +1,1 @@
+//! What every component links: entry, events, channels, log, configuration.

@@ -1,0 +1,1 @@
+//! The host tool: checks, builds, draws and runs systems.
