@@ -1,0 +1,2 @@
+//! Greets over TCP: the tutorial's component.
+fn main() {}

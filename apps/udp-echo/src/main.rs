@@ -1,0 +1,2 @@
+//! Echoes UDP datagrams: the benchmark's peer.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Driver for Arm PL011 serial ports.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Watches over the other protection domains: reports faults, restarts, stops.
+fn main() {}

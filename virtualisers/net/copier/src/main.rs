@@ -1,0 +1,2 @@
+//! Copies received frames into a client's own memory.
+fn main() {}

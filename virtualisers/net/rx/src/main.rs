@@ -1,0 +1,2 @@
+//! Receive virtualiser of the net class.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Transmit virtualiser of the net class.
+fn main() {}

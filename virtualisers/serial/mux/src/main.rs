@@ -1,0 +1,2 @@
+//! Virtualiser of the serial class.
+fn main() {}
