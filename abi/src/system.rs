@@ -155,10 +155,10 @@ pub struct DomainDescription {
     pub groups: u32,
     /// Index of the domain that supervises it, or [`NONE`]: then a fault halts the system.
     pub supervisor: u32,
-    /// The supervisor's channel end that stands for this domain.
-    pub supervisor_end: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// Index in [`SystemHeader::words`] of the supervisor's word that a fault of this domain is signalled in.
+    pub supervisor_word: u32,
+    /// Bit in that word.
+    pub supervisor_bit: u32,
     /// Name, UTF-8, padded with zeros; cut where longer. For the kernel's own messages.
     pub name: [u8; 32],
 }
@@ -174,17 +174,26 @@ pub mod domain_flags {
 }
 
 /// One end of a channel, as its owner numbers it.
+///
+/// `word` and `bit` say where a signal over this end lands, worked out by the tool so that the kernel need not:
+/// bit `peer_end % 63` of the peer's word `peer_end / 63` ([`crate::syscall::GROUP`]).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EndDescription {
     /// [`end_kind`].
     pub kind: u32,
-    /// Peer: index of the peer domain. Child: index of the supervised domain. Interrupt: INTID.
-    pub target: u32,
-    /// Peer: the number of the peer's end of this channel.
-    pub peer_end: u32,
     /// [`end_rights`] of the owner over this channel.
     pub rights: u32,
+    /// Peer: index of the peer domain. Child: index of the supervised domain. Interrupt: INTID.
+    pub target: u32,
+    /// Peer: the number of the peer's end of this channel, else 0.
+    pub peer_end: u32,
+    /// Peer: index of the peer's notification word in [`SystemHeader::words`], else 0.
+    pub word: u32,
+    /// Peer: bit in that word, else 0.
+    pub bit: u32,
+    /// Reserved, 0.
+    pub reserved: [u32; 2],
 }
 
 /// Values of [`EndDescription::kind`].
@@ -211,12 +220,19 @@ pub mod end_rights {
 pub struct InterruptRoute {
     /// Index of the domain, or [`NONE`].
     pub domain: u32,
-    /// That domain's channel end; bit 31 is set for an edge-triggered interrupt.
-    pub end: u32,
+    /// [`interrupt_flags`].
+    pub flags: u32,
+    /// Index of the domain's notification word in [`SystemHeader::words`].
+    pub word: u32,
+    /// Bit in that word.
+    pub bit: u32,
 }
 
-/// Bit of [`InterruptRoute::end`] that marks an edge-triggered interrupt.
-pub const EDGE: u32 = 1 << 31;
+/// Bits of [`InterruptRoute::flags`].
+pub mod interrupt_flags {
+    /// Edge-triggered; else level-sensitive.
+    pub const EDGE: u32 = 1 << 0;
+}
 
 /// What the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of the elements in
 /// the tables that hold the kernel's own state.
