@@ -1,1 +1,114 @@
-//! Bounded single-producer single-consumer rings between protection domains.
+//! Bounded single-producer single-consumer rings between protection domains that do not trust each other.
+//!
+//! A ring is a header of two cache lines, one written by each side, and a power of two of entries:
+//!
+//! ```text
+//!   0  producer: generation << 32 | index of the next entry to write
+//!   8  producer: index which the consumer must pass to wake it (it waits for space)
+//!  64  consumer: generation << 32 | index of the next entry to read
+//!  72  consumer: index which the producer must pass to wake it (it waits for entries)
+//! 128  entries
+//! ```
+//!
+//! Indices are free-running: entry `i` lies in slot `i` modulo the capacity. Zeroed memory is an empty ring.
+//!
+//! # Batches
+//!
+//! [`Producer::push`] many, [`Producer::publish`] once; [`Consumer::drain`] (or [`Consumer::pop`]) many,
+//! [`Consumer::release`] once. A side looks at the other's index only when what it knew is used up.
+//!
+//! # Sleep
+//!
+//! A consumer that finds nothing announces the index at which it wants to be woken ([`Consumer::sleep`]), then
+//! looks again. [`Producer::publish`] says whether that index was passed, which it is once per announcement:
+//! no wake-up is lost, none is wasted, and a consumer that is awake has nothing to take back. A producer that waits for
+//! space does the same the other way round ([`Producer::sleep`], [`Consumer::release`]).
+//!
+//! # Restart
+//!
+//! Either side may be restarted at any time. [`Producer::attach`] and [`Consumer::attach`] resume where the side's
+//! published index stands, so what was published stays queued, what was pushed but not published is forgotten,
+//! and what was popped but not released is popped again. Each attachment is a new generation; the other side
+//! learns of it by [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
+//! behaves as if it had just been notified on all of them: it looks into each, publishes and releases. The first
+//! publish and release after an attachment always ask for a notification, since the previous life may have ended
+//! between a publication and its notification.
+//!
+//! # A hostile peer
+//!
+//! Both sides can write the whole ring. Each keeps its own index privately and never reads it back, except once, at
+//! attachment, where it is checked like the peer's. The peer's word is read once per batch and checked:
+//! an index that goes backwards or runs further ahead than the capacity allows is ignored, and counted in
+//! [`Producer::violations`] or [`Consumer::violations`]. All access is by atomics and every slot number is
+//! masked, so whatever the peer writes, at any time, nothing crashes, hangs or reads elsewhere; popping without
+//! releasing ends after `capacity` entries at the latest. What the entries *say* is the reader's to check: an entry is copied
+//! out once, so what was checked is what is used.
+//!
+//! Where the two indices contradict each other after a restart, the consumer's yields: it goes on at the
+//! producer's, the entries between are dropped, and the contradiction is counted as a violation.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+mod atomic;
+mod consumer;
+mod entry;
+mod producer;
+mod shared;
+
+pub use consumer::{Consumer, Drain};
+pub use entry::{Entry, Word};
+pub use producer::{Full, Producer, Reservation};
+pub use shared::{Depth, Invalid, Shared, Storage};
+
+/// Bytes before the first entry.
+pub const HEADER_SIZE: usize = 128;
+
+/// Alignment of a ring: one cache line.
+pub const ALIGNMENT: usize = 64;
+
+/// The most entries that a ring can have: a distance between indices must fit twice into 32 bits.
+pub const MAX_CAPACITY: u32 = 1 << 30;
+
+/// Bytes of a ring of `capacity` entries of `entry_size` bytes, or `None` where `capacity` is not a power of two
+/// of at most [`MAX_CAPACITY`], or `entry_size` is not that of a [`Word`].
+pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
+    if !capacity.is_power_of_two() || capacity > MAX_CAPACITY || !matches!(entry_size, 1 | 2 | 4 | 8 | 16) {
+        return None;
+    }
+    Some(HEADER_SIZE + capacity as usize * entry_size)
+}
+
+/// Joins generation and index into a published word.
+const fn word(generation: u32, index: u32) -> u64 {
+    (generation as u64) << 32 | index as u64
+}
+
+/// The generation in a published word.
+const fn generation(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The index in a published word.
+const fn index(word: u64) -> u32 {
+    word as u32
+}
+
+/// The generation after `generation`. 0 means that a side was never attached.
+const fn next_generation(generation: u32) -> u32 {
+    match generation.wrapping_add(1) {
+        0 => 1,
+        next => next,
+    }
+}
+
+/// Whether an index that went from `old` to `new` passed `wanted`: left it behind, having been at it or before it.
+const fn passed(wanted: u32, old: u32, new: u32) -> bool {
+    new.wrapping_sub(wanted).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+

@@ -1,0 +1,225 @@
+//! The reading side of a ring.
+
+use crate::atomic::{Ordering, fence};
+use crate::{Entry, Shared, generation, index, next_generation, passed, word};
+
+/// The reading side of a ring.
+#[derive(Debug)]
+pub struct Consumer<T: Entry> {
+    shared: Shared<T>,
+    /// Index of the next entry to read.
+    head: u32,
+    /// Where `head` stood when it was last published.
+    released: u32,
+    /// The producer's index, as last seen and accepted.
+    tail: u32,
+    generation: u32,
+    peer_generation: u32,
+    violations: u32,
+    /// The next release asks for a notification whatever the producer announced.
+    fresh: bool,
+    restarted: bool,
+}
+
+impl<T: Entry> Consumer<T> {
+    /// Takes the consumer's place in a ring, resuming at the first entry that was not released.
+    pub fn attach(shared: Shared<T>) -> Self {
+        let own = shared.header().consumer.word.load(Ordering::Relaxed);
+        let peer = shared.header().producer.word.load(Ordering::Acquire);
+        let mut consumer = Self {
+            shared,
+            head: index(own),
+            released: index(own),
+            tail: index(peer),
+            generation: next_generation(generation(own)),
+            peer_generation: generation(peer),
+            violations: 0,
+            fresh: true,
+            restarted: false,
+        };
+        if consumer.available() > shared.capacity() {
+            consumer.follow(index(peer));
+        }
+        consumer.store_word();
+        consumer
+    }
+
+    /// The count of slots.
+    #[inline(always)]
+    pub fn capacity(&self) -> u32 {
+        self.shared.capacity()
+    }
+
+    /// Entries to pop, as far as is known without looking at the producer's index.
+    #[inline(always)]
+    pub fn available(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    /// Looks at the producer's index; returns the count of entries to pop.
+    #[inline]
+    pub fn refresh(&mut self) -> u32 {
+        let peer = self.shared.header().producer.word.load(Ordering::Acquire);
+        let gained = index(peer).wrapping_sub(self.tail);
+        // Measured from what was released, not from what was popped: a producer cannot make a loop of pops endless.
+        let space = self.released.wrapping_add(self.shared.capacity()).wrapping_sub(self.tail);
+        if generation(peer) == self.peer_generation && gained <= space {
+            self.tail = index(peer);
+        } else {
+            self.examine(peer, gained <= space);
+        }
+        self.available()
+    }
+
+    /// Deals with a producer's word that is of a new generation or not credible.
+    #[cold]
+    fn examine(&mut self, peer: u64, credible: bool) {
+        let renewed = generation(peer) != self.peer_generation;
+        if renewed {
+            self.restarted |= self.peer_generation != 0;
+            self.peer_generation = generation(peer);
+        }
+        if credible {
+            self.tail = index(peer);
+        } else if renewed {
+            self.follow(index(peer));
+            self.store_word();
+        } else {
+            self.violations = self.violations.saturating_add(1);
+        }
+    }
+
+    /// Goes on at the producer's index, whatever was queued.
+    fn follow(&mut self, tail: u32) {
+        self.violations = self.violations.saturating_add(1);
+        (self.head, self.released, self.tail) = (tail, tail, tail);
+        self.fresh = true;
+    }
+
+    /// Copies the next entry out. Its slot is not the producer's again until [`Self::release`].
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.head == self.tail && self.refresh() == 0 {
+            return None;
+        }
+        let entry = self.shared.load(self.head);
+        self.head = self.head.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// Copies as many entries out as there are and `entries` has room for; returns how many.
+    #[inline]
+    pub fn pop_slice(&mut self, entries: &mut [T]) -> usize {
+        let drain = self.drain(entries.len().min(u32::MAX as usize) as u32);
+        let mut count = 0;
+        for (slot, entry) in entries.iter_mut().zip(drain) {
+            *slot = entry;
+            count += 1;
+        }
+        count
+    }
+
+    /// Pops up to `count` entries: the fastest way to read many. Looks at the producer's index only where less than
+    /// `count` entries are known. Entries that are not taken from the iterator stay queued.
+    #[inline]
+    pub fn drain(&mut self, count: u32) -> Drain<'_, T> {
+        let mut available = self.available();
+        if available < count {
+            available = self.refresh();
+        }
+        let (shared, head) = (self.shared, self.head);
+        Drain { shared, head, end: head.wrapping_add(available.min(count)), consumer: self }
+    }
+
+    /// Gives the slots of all popped entries back to the producer. True: notify it, it waits for space.
+    #[inline]
+    #[must_use = "a producer that waits for space waits for a notification"]
+    pub fn release(&mut self) -> bool {
+        let old = self.released;
+        if self.head == old && !self.fresh {
+            return false;
+        }
+        self.released = self.head;
+        self.store_word();
+        // Between our word and its announcement: either we see that it waits, or it sees what we released.
+        fence(Ordering::SeqCst);
+        let wanted = self.shared.header().producer.wanted.load(Ordering::Relaxed);
+        core::mem::take(&mut self.fresh) | passed(wanted, old, self.head)
+    }
+
+    /// Announces that this side wants a notification as soon as there is an entry to pop. False: there is one
+    /// already, do not sleep.
+    #[inline]
+    #[must_use = "there may be entries already"]
+    pub fn sleep(&mut self) -> bool {
+        self.sleep_until(1)
+    }
+
+    /// Announces that this side wants a notification as soon as there are `count` entries to pop (at least 1, at
+    /// most the capacity). False: there are already, do not sleep. Release first: the producer cannot fill slots
+    /// that it was not given back.
+    #[inline]
+    #[must_use = "there may be entries already"]
+    pub fn sleep_until(&mut self, count: u32) -> bool {
+        let count = count.clamp(1, self.capacity());
+        // The producer must get as far as `head + count`, that is, pass the index before it.
+        let wanted = self.head.wrapping_add(count).wrapping_sub(1);
+        self.shared.header().consumer.wanted.store(wanted, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.refresh() < count
+    }
+
+    /// Whether the producer was restarted since this was last asked.
+    #[inline]
+    pub fn restarted(&mut self) -> bool {
+        core::mem::take(&mut self.restarted)
+    }
+
+    /// How often the producer's index was not credible.
+    pub fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    #[inline(always)]
+    fn store_word(&self) {
+        self.shared.header().consumer.word.store(word(self.generation, self.released), Ordering::Release);
+    }
+}
+
+/// Entries being popped. What was taken counts when this is dropped.
+#[derive(Debug)]
+pub struct Drain<'a, T: Entry> {
+    consumer: &'a mut Consumer<T>,
+    shared: Shared<T>,
+    head: u32,
+    end: u32,
+}
+
+impl<T: Entry> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        if self.head == self.end {
+            return None;
+        }
+        let entry = self.shared.load(self.head);
+        self.head = self.head.wrapping_add(1);
+        Some(entry)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.end.wrapping_sub(self.head) as usize;
+        (left, Some(left))
+    }
+}
+
+impl<T: Entry> ExactSizeIterator for Drain<'_, T> {}
+
+impl<T: Entry> Drop for Drain<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.consumer.head = self.head;
+    }
+}

@@ -1,0 +1,247 @@
+//! The writing side of a ring.
+
+use crate::atomic::{Ordering, fence};
+use crate::{Entry, Shared, generation, index, next_generation, passed, word};
+use core::fmt;
+
+/// There is no space left in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the queue is full")
+    }
+}
+
+impl core::error::Error for Full {}
+
+/// The writing side of a ring.
+#[derive(Debug)]
+pub struct Producer<T: Entry> {
+    shared: Shared<T>,
+    /// Index of the next entry to write.
+    tail: u32,
+    /// Where `tail` stood when it was last published.
+    published: u32,
+    /// The index that `tail` cannot pass: the consumer's index, as last seen and accepted, plus the capacity.
+    limit: u32,
+    generation: u32,
+    peer_generation: u32,
+    violations: u32,
+    /// The next publication asks for a notification whatever the consumer announced.
+    fresh: bool,
+    restarted: bool,
+}
+
+impl<T: Entry> Producer<T> {
+    /// Takes the producer's place in a ring, resuming after what was published last.
+    pub fn attach(shared: Shared<T>) -> Self {
+        let own = shared.header().producer.word.load(Ordering::Relaxed);
+        let peer = shared.header().consumer.word.load(Ordering::Acquire);
+        let tail = index(own);
+        let mut producer = Self {
+            shared,
+            tail,
+            published: tail,
+            limit: index(peer).wrapping_add(shared.capacity()),
+            generation: next_generation(generation(own)),
+            peer_generation: generation(peer),
+            violations: 0,
+            fresh: true,
+            restarted: false,
+        };
+        if producer.free() > shared.capacity() {
+            producer.disown();
+        }
+        producer.store_word();
+        producer
+    }
+
+    /// The count of slots.
+    #[inline(always)]
+    pub fn capacity(&self) -> u32 {
+        self.shared.capacity()
+    }
+
+    /// Free slots, as far as is known without looking at the consumer's index.
+    #[inline(always)]
+    pub fn free(&self) -> u32 {
+        self.limit.wrapping_sub(self.tail)
+    }
+
+    /// Looks at the consumer's index; returns the count of free slots.
+    #[inline]
+    pub fn refresh(&mut self) -> u32 {
+        let peer = self.shared.header().consumer.word.load(Ordering::Acquire);
+        let limit = index(peer).wrapping_add(self.shared.capacity());
+        let gained = limit.wrapping_sub(self.limit);
+        let outstanding = self.published.wrapping_add(self.shared.capacity()).wrapping_sub(self.limit);
+        if generation(peer) == self.peer_generation && gained <= outstanding {
+            self.limit = limit;
+        } else {
+            self.examine(peer, gained <= outstanding);
+        }
+        self.free()
+    }
+
+    /// Deals with a consumer's word that is of a new generation or not credible.
+    #[cold]
+    fn examine(&mut self, peer: u64, credible: bool) {
+        let renewed = generation(peer) != self.peer_generation;
+        if renewed {
+            self.restarted |= self.peer_generation != 0;
+            self.peer_generation = generation(peer);
+        }
+        if credible {
+            self.limit = index(peer).wrapping_add(self.shared.capacity());
+        } else if renewed {
+            // Its previous life, or ours, left a contradiction. The consumer follows a producer of a new generation.
+            self.generation = next_generation(self.generation);
+            self.disown();
+            self.store_word();
+        } else {
+            self.violations = self.violations.saturating_add(1);
+        }
+    }
+
+    /// Forgets what is queued: the consumer will go on at our published index.
+    fn disown(&mut self) {
+        self.violations = self.violations.saturating_add(1);
+        self.tail = self.published;
+        self.limit = self.published.wrapping_add(self.shared.capacity());
+        self.fresh = true;
+    }
+
+    /// Writes one entry. It is not visible to the consumer until [`Self::publish`].
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where there is no space.
+    #[inline(always)]
+    pub fn push(&mut self, entry: T) -> Result<(), Full> {
+        if self.tail == self.limit && self.refresh() == 0 {
+            return Err(Full);
+        }
+        self.shared.store(self.tail, entry);
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Writes as many of `entries` as there is space for; returns how many.
+    #[inline]
+    pub fn push_slice(&mut self, entries: &[T]) -> usize {
+        let mut reservation = self.reserve(entries.len().min(u32::MAX as usize) as u32);
+        for (count, entry) in entries.iter().enumerate() {
+            if reservation.push(*entry).is_err() {
+                return count;
+            }
+        }
+        entries.len()
+    }
+
+    /// Space for up to `count` entries: the fastest way to write many. Looks at the consumer's index only where
+    /// less than `count` is known to be free.
+    #[inline]
+    pub fn reserve(&mut self, count: u32) -> Reservation<'_, T> {
+        let mut free = self.free();
+        if free < count {
+            free = self.refresh();
+        }
+        let (shared, tail) = (self.shared, self.tail);
+        Reservation { shared, tail, limit: tail.wrapping_add(free.min(count)), producer: self }
+    }
+
+    /// Makes all pushed entries visible to the consumer. True: notify it, it sleeps.
+    #[inline]
+    #[must_use = "a consumer that sleeps waits for a notification"]
+    pub fn publish(&mut self) -> bool {
+        let old = self.published;
+        if self.tail == old && !self.fresh {
+            return false;
+        }
+        self.published = self.tail;
+        self.store_word();
+        // Between our word and its announcement: either we see that it sleeps, or it sees what we published.
+        fence(Ordering::SeqCst);
+        let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
+        core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail)
+    }
+
+    /// Announces that this side wants a notification as soon as there is space for one entry. False: there is
+    /// some already, do not sleep.
+    #[inline]
+    #[must_use = "there may be space already"]
+    pub fn sleep(&mut self) -> bool {
+        self.sleep_until(1)
+    }
+
+    /// Announces that this side wants a notification as soon as there is space for `count` entries (at least 1, at
+    /// most the capacity). False: there is already, do not sleep. Publish first: the consumer cannot make space of
+    /// entries that it does not see.
+    #[inline]
+    #[must_use = "there may be space already"]
+    pub fn sleep_until(&mut self, count: u32) -> bool {
+        let count = count.clamp(1, self.capacity());
+        // The consumer must get as far as `tail + count - capacity`, that is, pass the index before it.
+        let wanted = self.tail.wrapping_add(count).wrapping_sub(self.capacity()).wrapping_sub(1);
+        self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.refresh() < count
+    }
+
+    /// Whether the consumer was restarted since this was last asked.
+    #[inline]
+    pub fn restarted(&mut self) -> bool {
+        core::mem::take(&mut self.restarted)
+    }
+
+    /// How often the consumer's index was not credible.
+    pub fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    #[inline(always)]
+    fn store_word(&self) {
+        self.shared.header().producer.word.store(word(self.generation, self.published), Ordering::Release);
+    }
+}
+
+/// Space in a ring, being filled. What was pushed counts when this is dropped.
+#[derive(Debug)]
+pub struct Reservation<'a, T: Entry> {
+    producer: &'a mut Producer<T>,
+    shared: Shared<T>,
+    tail: u32,
+    limit: u32,
+}
+
+impl<T: Entry> Reservation<'_, T> {
+    /// Slots left in this reservation.
+    #[inline(always)]
+    pub fn left(&self) -> u32 {
+        self.limit.wrapping_sub(self.tail)
+    }
+
+    /// Writes one entry.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where the reservation is used up.
+    #[inline(always)]
+    pub fn push(&mut self, entry: T) -> Result<(), Full> {
+        if self.tail == self.limit {
+            return Err(Full);
+        }
+        self.shared.store(self.tail, entry);
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
+    }
+}
+
+impl<T: Entry> Drop for Reservation<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.producer.tail = self.tail;
+    }
+}
