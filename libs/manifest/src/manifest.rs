@@ -1,0 +1,251 @@
+//! The manifest itself: reading `component.toml` and checking what can be checked without a system.
+
+use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver};
+use crate::problem::{Located, Problem};
+use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
+use crate::value::{ConfigField, ConfigType};
+use std::collections::BTreeSet;
+
+/// Most counters that a component can have: they fill one page.
+pub const MAX_COUNTERS: usize = 512;
+
+/// Stack of a component whose manifest names none.
+pub const DEFAULT_STACK: u64 = 64 * 1024;
+
+/// A component, as its `component.toml` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its name, which is also that of its crate.
+    pub name: String,
+    /// What it does, one sentence.
+    pub description: String,
+    /// Bytes of stack.
+    pub stack: u64,
+    /// Bytes of heap, 0 for none.
+    pub heap: u64,
+    /// Names of the counters that observers see.
+    pub counters: Vec<String>,
+    /// Set where the component is a driver.
+    pub driver: Option<Driver>,
+    /// The connections it asks for, in the order in which its start block lists them.
+    pub connections: Vec<Connection>,
+    /// Its configuration, in the order in which its start block lists the values.
+    pub config: Vec<ConfigField>,
+}
+
+impl Manifest {
+    /// Reads a manifest. All problems found are returned, in the order of the file.
+    pub fn parse(text: &str) -> Result<Self, Problems> {
+        let mut problems = Problems::new();
+        let manifest = read(text, &mut problems);
+        problems.sort_by_key(|problem| problem.span.start);
+        match manifest {
+            Some(manifest) if problems.is_empty() => Ok(manifest),
+            _ => Err(problems),
+        }
+    }
+
+    /// The connection of this name and its position.
+    pub fn connection(&self, name: &str) -> Option<(usize, &Connection)> {
+        self.connections.iter().enumerate().find(|(_, connection)| connection.name == name)
+    }
+
+    /// The first connection of this kind and its position.
+    pub fn connection_of_kind(&self, kind: ConnectionKind) -> Option<(usize, &Connection)> {
+        self.connections.iter().enumerate().find(|(_, connection)| connection.kind == kind)
+    }
+}
+
+fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
+    let document = parse_table(text, problems);
+    if !problems.is_empty() {
+        return None;
+    }
+    let mut table = TableReader::new("the manifest", 0..text.len().min(1), document.get_ref());
+    let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+    if let Some(name) = &name {
+        check_name(name, "component", "-_", problems);
+    }
+    let description = table.require("description", problems).and_then(|entry| entry.text(problems));
+    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| entry.size(problems).map(|size| size.value));
+    let heap = table.take("heap").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
+    let counters = read_counters(&mut table, problems);
+    let driver = match table.take("driver") {
+        Some(entry) => read_driver(&entry, problems).map(Some),
+        None => Some(None),
+    };
+    let connections = read_list(&mut table, "connection", problems, read_connection);
+    let config = read_list(&mut table, "config", problems, read_field);
+    table.finish(problems);
+    unique(connections.iter().map(|(name, _)| name), problems);
+    unique(config.iter().map(|(name, _)| name), problems);
+    let connections: Vec<_> = connections.into_iter().map(|(_, connection)| connection).collect();
+    let driver = driver?;
+    check_driver(driver.as_ref(), &connections, problems);
+    Some(Manifest {
+        name: name?.value,
+        description: description?.value,
+        stack: stack?,
+        heap: heap?,
+        counters,
+        driver,
+        connections,
+        config: config.into_iter().map(|(_, field)| field).collect(),
+    })
+}
+
+/// A driver serves a device, and its class's virtualisers through one connection; nobody else touches devices.
+fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &mut Problems) {
+    let has = |kind| connections.iter().any(|connection: &Connection| connection.kind == kind);
+    if let Some(driver) = driver {
+        for kind in [ConnectionKind::Device, driver.class.driver_connection()] {
+            if !has(kind) {
+                problems.push(Problem::new(
+                    0..1,
+                    format!(
+                        "a driver of the class `{}` needs a connection of the kind `{}`",
+                        driver.class.name(),
+                        kind.name()
+                    ),
+                ));
+            }
+        }
+    } else if has(ConnectionKind::Device) {
+        problems.push(
+            Problem::new(0..1, "only a driver can have a connection of the kind `device`")
+                .help("add a `[driver]` table with `class` and `compatible`"),
+        );
+    }
+}
+
+fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<String> {
+    let Some(entry) = table.take("counters") else { return Vec::new() };
+    let counters = entry.texts(problems).unwrap_or_default();
+    for counter in &counters {
+        check_name(counter, "counter", "_", problems);
+    }
+    unique(counters.iter(), problems);
+    if counters.len() > MAX_COUNTERS {
+        problems.push(
+            Problem::new(entry.span(), format!("{} counters do not fit", counters.len()))
+                .help(format!("a component has {MAX_COUNTERS} at most")),
+        );
+    }
+    counters.into_iter().map(|counter| counter.value).collect()
+}
+
+fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
+    let mut table = entry.table("[driver]", problems)?;
+    let class = table.require("class", problems).and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let compatible = table.require("compatible", problems).and_then(|entry| entry.texts(problems));
+    table.finish(problems);
+    Some(Driver { class: class?.value, compatible: compatible?.into_iter().map(|text| text.value).collect() })
+}
+
+/// Reads what follows the name in a named table.
+type Read<T> = fn(String, &mut TableReader<'_>, &mut Problems) -> Option<T>;
+
+/// The named tables of an array of tables, each with the place of its name.
+fn read_list<'a, T>(
+    table: &mut TableReader<'a>,
+    key: &'a str,
+    problems: &mut Problems,
+    read: Read<T>,
+) -> Vec<(Located<String>, T)> {
+    let Some(entry) = table.take(key) else { return Vec::new() };
+    let mut all = Vec::new();
+    for element in entry.list(problems).unwrap_or_default() {
+        let Some(mut table) = element.table(format!("[[{key}]]"), problems) else { continue };
+        let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+        if let Some(name) = &name {
+            check_field_name(name, key, problems);
+        }
+        let value = read(name.as_ref().map(|name| name.value.clone()).unwrap_or_default(), &mut table, problems);
+        table.finish(problems);
+        if let (Some(name), Some(value)) = (name, value) {
+            all.push((name, value));
+        }
+    }
+    all
+}
+
+fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Connection> {
+    let kind = table.require("kind", problems).and_then(|entry| entry.choice(ConnectionKind::NAMES, problems));
+    let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
+    let description = read_description(table, problems);
+    Some(Connection { name, kind: kind?.value, optional: optional?, description })
+}
+
+fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {
+    let kind = table.require("type", problems).and_then(|entry| entry.choice(ConfigType::NAMES, problems));
+    let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
+    let (min, max) = (read_bound(table, "min", problems), read_bound(table, "max", problems));
+    let description = read_description(table, problems);
+    let default = table.take("default");
+    let kind = kind?;
+    let mut field = ConfigField { name, kind: kind.value, default: None, optional: optional?, min, max, description };
+    if let Some(entry) = default {
+        if field.optional {
+            problems.push(
+                Problem::new(entry.key.span.clone(), "a field with a default is never absent")
+                    .help("leave out either `default` or `optional`"),
+            );
+        }
+        if matches!(field.kind, ConfigType::File | ConfigType::Folder) {
+            problems.push(
+                Problem::new(entry.key.span.clone(), "files and folders have no default")
+                    .help("their paths are relative to the system file, which a manifest does not know"),
+            );
+        }
+        field.default = field.read(&entry, problems).map(|value| value.value);
+    }
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        problems.push(Problem::new(table.span.clone(), format!("`min` of `{}` is above its `max`", field.name)));
+    }
+    Some(field)
+}
+
+/// `min` or `max`: a whole number, or text with a unit of size or time.
+fn read_bound<'a>(table: &mut TableReader<'a>, key: &'a str, problems: &mut Problems) -> Option<i128> {
+    let entry = table.take(key)?;
+    if entry.is_text() {
+        let mut ignored = Problems::new();
+        return match entry.duration(&mut ignored) {
+            Some(duration) => Some(duration.value.into()),
+            None => entry.size(problems).map(|size| size.value.into()),
+        };
+    }
+    entry.integer(i64::MIN.into()..=u64::MAX.into(), problems).map(|number| number.value)
+}
+
+fn read_description(table: &mut TableReader<'_>, problems: &mut Problems) -> String {
+    table.take("description").and_then(|entry| entry.text(problems)).map_or_else(String::new, |text| text.value)
+}
+
+/// Connections and configuration fields become fields of Rust structures.
+fn check_field_name(name: &Located<String>, what: &str, problems: &mut Problems) {
+    const KEYWORDS: &[&str] = &[
+        "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+        "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
+        "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
+        "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    ];
+    if check_name(name, what, "_", problems) && KEYWORDS.contains(&name.value.as_str()) {
+        problems.push(Problem::new(
+            name.span.clone(),
+            format!("`{}` is a word of Rust and cannot name a field", name.value),
+        ));
+    }
+}
+
+/// Reports each name that is used again.
+fn unique<'a>(names: impl Iterator<Item = &'a Located<String>>, problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(&name.value) {
+            problems.push(Problem::new(name.span.clone(), format!("the name `{}` is used twice", name.value)));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is wrong with a description, and where: the one form in which every reader reports.
+
+use core::ops::Range;
+
+/// One thing that is wrong in one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The offending bytes of the file.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right, where that can be said.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem without advice.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { span, message: message.into(), help: None }
+    }
+
+    /// The same problem with advice.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Line and column of the problem in `text`, both counted from 1.
+    pub fn position(&self, text: &str) -> (usize, usize) {
+        position(text, self.span.start)
+    }
+}
+
+/// Line and column (in characters) of a byte offset in `text`, both counted from 1.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let before = &text[..offset];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// A value and the bytes of the file that it was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands in its file.
+    pub span: Range<usize>,
+}
+
+impl<T> Located<T> {
+    /// A value with its place.
+    pub fn new(value: T, span: Range<usize>) -> Self {
+        Self { value, span }
+    }
+
+    /// The same place with another value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Located<U> {
+        Located { value: change(self.value), span: self.span }
+    }
+}
+
+impl<T> core::ops::Deref for Located<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// The name among `known` that `wrong` was most likely meant to be, if any is near.
+pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong_folded = fold(wrong);
+    known
+        .into_iter()
+        .map(|name| (distance(&wrong_folded, &fold(name)), name))
+        .filter(|(distance, name)| *distance <= name.chars().count().max(3) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Advice for a name that is not among `known`: the nearest, or all of them where they are few.
+pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
+    if let Some(name) = nearest(wrong, known.clone()) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    let mut names: Vec<&str> = known.into_iter().collect();
+    names.sort_unstable();
+    match names.len() {
+        0 => None,
+        1 => Some(format!("the only choice is `{}`", names[0])),
+        2..=16 => Some(format!("choose one of `{}`", names.join("`, `"))),
+        count => Some(format!("there are {count} to choose from, none of a similar name")),
+    }
+}
+
+fn fold(name: &str) -> Vec<char> {
+    name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one each.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let mut least = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    least = least.min(rows[i - 2][j - 2] + 1);
+                }
+                least
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_finds_slips_of_the_finger() {
+        let known = ["priority", "period", "component", "core"];
+        assert_eq!(nearest("prioriti", known), Some("priority"));
+        assert_eq!(nearest("cmoponent", known), Some("component"));
+        assert_eq!(nearest("croe", known), Some("core"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("net-rx", ["net_rx"]), Some("net_rx"));
+    }
+
+    #[test]
+    fn positions_count_from_one_and_in_characters() {
+        assert_eq!(position("ab\nçd", 0), (1, 1));
+        assert_eq!(position("ab\nçd", 5), (2, 2));
+        assert_eq!(position("ab", 99), (1, 3));
+    }
+}

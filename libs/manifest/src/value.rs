@@ -1,0 +1,179 @@
+//! Typed values of a component's configuration.
+
+use crate::problem::{Located, Problem};
+use crate::reader::{Entry, Problems};
+
+/// Type of a configuration field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConfigType {
+    /// `true` or `false`.
+    Bool,
+    /// 8 bits, unsigned.
+    U8,
+    /// 16 bits, unsigned.
+    U16,
+    /// 32 bits, unsigned.
+    U32,
+    /// 64 bits, unsigned.
+    U64,
+    /// 64 bits, signed.
+    I64,
+    /// UTF-8 text.
+    String,
+    /// A hardware address, six bytes.
+    Mac,
+    /// A duration, in nanoseconds.
+    Duration,
+    /// A size, in bytes.
+    Size,
+    /// The content of a file.
+    File,
+    /// The content of a folder, packed into an archive.
+    Folder,
+    /// A list of text.
+    StringList,
+}
+
+impl ConfigType {
+    /// Every type by its name in a manifest.
+    pub const NAMES: &[(&str, ConfigType)] = &[
+        ("bool", ConfigType::Bool),
+        ("u8", ConfigType::U8),
+        ("u16", ConfigType::U16),
+        ("u32", ConfigType::U32),
+        ("u64", ConfigType::U64),
+        ("i64", ConfigType::I64),
+        ("string", ConfigType::String),
+        ("mac", ConfigType::Mac),
+        ("duration", ConfigType::Duration),
+        ("size", ConfigType::Size),
+        ("file", ConfigType::File),
+        ("folder", ConfigType::Folder),
+        ("list-of-string", ConfigType::StringList),
+    ];
+
+    /// The type's name in a manifest.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Smallest and largest value that the type itself can hold; `None` where it is not a number.
+    pub fn limits(self) -> Option<(i128, i128)> {
+        match self {
+            ConfigType::U8 => Some((0, u8::MAX.into())),
+            ConfigType::U16 => Some((0, u16::MAX.into())),
+            ConfigType::U32 => Some((0, u32::MAX.into())),
+            ConfigType::U64 | ConfigType::Duration | ConfigType::Size => Some((0, u64::MAX.into())),
+            ConfigType::I64 => Some((i64::MIN.into(), i64::MAX.into())),
+            _ => None,
+        }
+    }
+}
+
+/// A configuration value. Which variant belongs to which [`ConfigType`] follows from the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// [`ConfigType::Bool`].
+    Bool(bool),
+    /// [`ConfigType::U8`] to [`ConfigType::U64`], [`ConfigType::Duration`] (nanoseconds), [`ConfigType::Size`] (bytes).
+    Unsigned(u64),
+    /// [`ConfigType::I64`].
+    Signed(i64),
+    /// [`ConfigType::String`].
+    Text(String),
+    /// [`ConfigType::Mac`].
+    Mac([u8; 6]),
+    /// [`ConfigType::File`] and [`ConfigType::Folder`]: the path as it is written.
+    Path(String),
+    /// [`ConfigType::StringList`].
+    List(Vec<String>),
+}
+
+/// One field of a component's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigField {
+    /// Its name, which is also that of the field in the generated `Config`.
+    pub name: String,
+    /// Its type.
+    pub kind: ConfigType,
+    /// Value where the system description gives none. Without a default the field is required, unless `optional`.
+    pub default: Option<Value>,
+    /// The field may be absent: the component sees an `Option`.
+    pub optional: bool,
+    /// Least value allowed (numbers), or least length (text and lists).
+    pub min: Option<i128>,
+    /// Greatest value allowed (numbers), or greatest length (text and lists).
+    pub max: Option<i128>,
+    /// What it is for, one sentence.
+    pub description: String,
+}
+
+impl ConfigField {
+    /// Whether a system description must give the field.
+    pub fn required(&self) -> bool {
+        self.default.is_none() && !self.optional
+    }
+
+    /// Reads a value of this field's type and bounds.
+    pub fn read(&self, entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Value>> {
+        let span = entry.span();
+        let value = match self.kind {
+            ConfigType::Bool => Value::Bool(entry.boolean(problems)?.value),
+            ConfigType::U8 | ConfigType::U16 | ConfigType::U32 | ConfigType::U64 | ConfigType::I64 => {
+                return self.read_number(entry, problems);
+            }
+            ConfigType::String => Value::Text(entry.text(problems)?.value),
+            ConfigType::Mac => Value::Mac(entry.mac(problems)?.value),
+            ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
+            ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),
+            ConfigType::File | ConfigType::Folder => Value::Path(entry.text(problems)?.value),
+            ConfigType::StringList => Value::List(entry.texts(problems)?.into_iter().map(|text| text.value).collect()),
+        };
+        if let Some(measure) = measure(&value)
+            && (self.min.is_some_and(|min| measure < min) || self.max.is_some_and(|max| measure > max))
+        {
+            problems.push(Problem::new(span, format!("`{}` is out of range", self.name)).help(self.bounds_in_words()));
+            return None;
+        }
+        Some(Located::new(value, span))
+    }
+
+    fn read_number(&self, entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Value>> {
+        let (least, greatest) = self.kind.limits()?;
+        let range = self.min.unwrap_or(least).max(least)..=self.max.unwrap_or(greatest).min(greatest);
+        let number = entry.integer(range, problems)?;
+        // The range above is within the type's.
+        Some(number.map(|number| match self.kind {
+            ConfigType::I64 => Value::Signed(number as i64),
+            _ => Value::Unsigned(number as u64),
+        }))
+    }
+
+    /// What `min` and `max` say, as advice.
+    fn bounds_in_words(&self) -> String {
+        let format = |bound: i128| match self.kind {
+            ConfigType::Duration => crate::units::format_duration(bound.try_into().unwrap_or(u64::MAX)),
+            ConfigType::Size => crate::units::format_size(bound.try_into().unwrap_or(u64::MAX)),
+            ConfigType::String => format!("{bound} bytes"),
+            ConfigType::StringList => format!("{bound} elements"),
+            _ => bound.to_string(),
+        };
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("it must be from {} to {}", format(min), format(max)),
+            (Some(min), None) => format!("it must be {} at least", format(min)),
+            (None, Some(max)) => format!("it must be {} at most", format(max)),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// What `min` and `max` bound: a number itself, the length of text and lists.
+fn measure(value: &Value) -> Option<i128> {
+    match value {
+        Value::Unsigned(value) => Some((*value).into()),
+        Value::Signed(value) => Some((*value).into()),
+        Value::Text(text) => Some(text.len() as i128),
+        Value::List(list) => Some(list.len() as i128),
+        Value::Bool(_) | Value::Mac(_) | Value::Path(_) => None,
+    }
+}
