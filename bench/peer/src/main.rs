@@ -1,0 +1,58 @@
+//! The Linux side of the benchmarks: a static program for Linux on arm64 that needs no C library, so that it can be
+//! built with the tool chain that builds Culm's own components, and so that the peer's figures hold its kernel's work and no library's.
+//!
+//! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to send;
+//! `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer ipc` runs loops over system calls and between two
+//! processes, each between marks that the counting plugin records (`tools/plugin`); `peer off` powers the machine off.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod echo;
+#[cfg(target_os = "none")]
+mod ipc;
+#[cfg(target_os = "none")]
+mod linux;
+
+#[cfg(target_os = "none")]
+mod program {
+    use super::{echo, ipc, linux};
+    use core::arch::naked_asm;
+
+    /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
+    #[unsafe(naked)]
+    // SAFETY: the one symbol of this name in the program; it only hands the stack pointer on.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn _start() -> ! {
+        naked_asm!("mov x0, sp", "mov x29, xzr", "mov x30, xzr", "b {main}", main = sym main)
+    }
+
+    extern "C" fn main(stack: *const u64) -> ! {
+        // SAFETY: `stack` is what Linux passed: the count of arguments, then that many pointers to strings that end in zero.
+        let arguments = unsafe { linux::Arguments::new(stack) };
+        let status = match arguments.get(1) {
+            Some(b"echo") => echo::single(port(&arguments)),
+            Some(b"batch") => echo::batch(port(&arguments)),
+            Some(b"ipc") => ipc::run(),
+            Some(b"off") => linux::power_off(),
+            _ => {
+                linux::write(2, b"usage: peer echo PORT | batch PORT | ipc | off\n");
+                2
+            }
+        };
+        linux::exit(status)
+    }
+
+    fn port(arguments: &linux::Arguments) -> u16 {
+        let digits = arguments.get(2).unwrap_or(b"7");
+        digits.iter().fold(0u16, |port, digit| port.wrapping_mul(10).wrapping_add(u16::from(digit.wrapping_sub(b'0'))))
+    }
+
+    #[panic_handler]
+    fn panic(_: &core::panic::PanicInfo) -> ! {
+        linux::write(2, b"peer: panic\n");
+        linux::exit(101)
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {}

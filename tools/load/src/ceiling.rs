@@ -1,0 +1,82 @@
+//! How much the load generator itself can do: an echo server in the same process, over the loopback device.
+
+use crate::batch::Batch;
+use crate::engine::{Load, Mode, Plan, Report, enlarge_buffers, pin};
+use anyhow::{Context, Result};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Runs the load against an echo server on `server_processor` for `time`: no measured system can look faster than this.
+pub fn ceiling(
+    size: usize,
+    mode: Mode,
+    processor: Option<usize>,
+    server_processor: Option<usize>,
+    time: Duration,
+) -> Result<Report> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("cannot open a UDP socket on the loopback device")?;
+    enlarge_buffers(&socket);
+    let target = socket.local_addr()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let theirs = stop.clone();
+    let server = std::thread::spawn(move || {
+        pin(server_processor);
+        let mut connected = false;
+        let (mut incoming, mut outgoing) = (Batch::default(), Batch::default());
+        while !theirs.load(Relaxed) {
+            if !connected {
+                connected = connect_to_first_sender(&socket);
+                continue;
+            }
+            if matches!(incoming.receive(&socket), Ok(count) if count > 0) {
+                for packet in incoming.iter() {
+                    outgoing.push(packet.len()).copy_from_slice(packet);
+                }
+                let _ = outgoing.send(&socket);
+            }
+        }
+    });
+    let run = || {
+        let mut load = Load::start(&Plan { target, size, mode, patience: Duration::from_millis(200), processor })?;
+        std::thread::sleep(Duration::from_millis(300));
+        load.record();
+        std::thread::sleep(time);
+        load.finish()
+    };
+    let report = run();
+    stop.store(true, Relaxed);
+    server.join().map_err(|_| anyhow::anyhow!("the echo server's thread panicked"))?;
+    report
+}
+
+fn connect_to_first_sender(socket: &UdpSocket) -> bool {
+    let _ = socket.set_read_timeout(Some(Duration::from_millis(10)));
+    let mut packet = [0; 2048];
+    matches!(socket.recv_from(&mut packet), Ok((_, peer)) if socket.connect(peer).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_perfect_server_loses_nothing() {
+        for mode in [Mode::Window(16), Mode::Rate(2000.0)] {
+            let report = ceiling(64, mode, None, None, Duration::from_millis(300)).unwrap();
+            assert!(report.counts.answered > 100, "{:?}", report.counts);
+            assert_eq!((report.counts.lost, report.counts.corrupt, report.counts.duplicates), (0, 0, 0));
+            assert!(report.round_trip.p50 > 0 && report.round_trip.p50 <= report.round_trip.p99);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_is_refused() {
+        for (size, mode) in
+            [(4, Mode::Window(1)), (64, Mode::Window(0)), (64, Mode::Rate(0.0)), (1473, Mode::Window(1))]
+        {
+            assert!(ceiling(size, mode, None, None, Duration::ZERO).is_err());
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The loop that sends and receives, on a thread of its own.
+
+use crate::batch::Batch;
+use crate::histogram::{Histogram, Percentiles};
+use crate::packet::{HEADER, LARGEST, Pattern};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How packets are paced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// So many packets are in flight at any time; an answer or a time-out lets the next one go.
+    Window(usize),
+    /// So many packets per second are sent, whatever comes back.
+    Rate(f64),
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The echo server.
+    pub target: SocketAddr,
+    /// Bytes of UDP payload, [`HEADER`] to [`LARGEST`].
+    pub size: usize,
+    /// The pace.
+    pub mode: Mode,
+    /// A packet without an answer after this time is lost.
+    pub patience: Duration,
+    /// The processor to run on.
+    pub processor: Option<usize>,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// Packets sent.
+    pub sent: u64,
+    /// Answers that were whole and counted for the first time.
+    pub answered: u64,
+    /// Packets without an answer within the patience.
+    pub lost: u64,
+    /// Answers to packets that were answered or given up before.
+    pub duplicates: u64,
+    /// Answers that are not what was sent.
+    pub corrupt: u64,
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, earlier: Counts) -> Counts {
+        Counts {
+            sent: self.sent - earlier.sent,
+            answered: self.answered - earlier.answered,
+            lost: self.lost - earlier.lost,
+            duplicates: self.duplicates - earlier.duplicates,
+            corrupt: self.corrupt - earlier.corrupt,
+        }
+    }
+}
+
+/// What a load did from its last [`Load::record`] to its end.
+#[derive(Clone, Serialize)]
+pub struct Report {
+    /// Since the start of the recording.
+    pub counts: Counts,
+    /// Length of the recording.
+    pub seconds: f64,
+    /// Round trips.
+    pub round_trip: Percentiles,
+    /// The same as points of a plot: (nanoseconds, share of packets up to there).
+    #[serde(skip)]
+    pub distribution: Vec<(u64, f64)>,
+}
+
+#[derive(Default)]
+struct Shared {
+    sent: AtomicU64,
+    answered: AtomicU64,
+    lost: AtomicU64,
+    duplicates: AtomicU64,
+    corrupt: AtomicU64,
+    record: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn counts(&self) -> Counts {
+        Counts {
+            sent: self.sent.load(Relaxed),
+            answered: self.answered.load(Relaxed),
+            lost: self.lost.load(Relaxed),
+            duplicates: self.duplicates.load(Relaxed),
+            corrupt: self.corrupt.load(Relaxed),
+        }
+    }
+}
+
+/// A running load. Dropping it stops it.
+pub struct Load {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<Histogram>>>,
+    recording: (Instant, Counts),
+}
+
+impl Load {
+    /// Starts sending. The socket is opened on the calling thread, in its network namespace.
+    pub fn start(plan: &Plan) -> Result<Load> {
+        if !(HEADER..=LARGEST).contains(&plan.size) {
+            bail!("a packet of {} bytes: the load generator sends {HEADER} to {LARGEST}", plan.size);
+        }
+        match plan.mode {
+            Mode::Window(window) if !(1..=65536).contains(&window) => {
+                bail!("a window of {window} packets: 1 to 65536 are possible")
+            }
+            Mode::Rate(rate) if !(rate > 0.0 && rate <= 1e8) => bail!("a rate of {rate} packets/s is not possible"),
+            _ => {}
+        }
+        let any: SocketAddr = if plan.target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(any).context("cannot open a UDP socket")?;
+        socket.connect(plan.target).with_context(|| format!("no way to {}", plan.target))?;
+        enlarge_buffers(&socket);
+        let shared = Arc::new(Shared::default());
+        let (plan, theirs) = (plan.clone(), shared.clone());
+        let thread = std::thread::Builder::new().name("load".into()).spawn(move || {
+            pin(plan.processor);
+            Engine::new(plan, socket, theirs).run()
+        })?;
+        Ok(Load { shared, thread: Some(thread), recording: (Instant::now(), Counts::default()) })
+    }
+
+    /// What has happened since the start.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// Begins to record: the report will hold what happens from here on.
+    pub fn record(&mut self) {
+        self.shared.record.store(true, Relaxed);
+        self.recording = (Instant::now(), self.counts());
+    }
+
+    /// Stops, and says what happened since the last [`Load::record`].
+    pub fn finish(mut self) -> Result<Report> {
+        let (counts, seconds) = (self.counts() - self.recording.1, self.recording.0.elapsed().as_secs_f64());
+        self.shared.stop.store(true, Relaxed);
+        let thread = self.thread.take().context("the load was finished before")?;
+        let histogram = thread.join().map_err(|_| anyhow::anyhow!("the load generator's thread panicked"))??;
+        Ok(Report { counts, seconds, round_trip: histogram.percentiles(), distribution: histogram.distribution() })
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One packet in flight.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    sequence: u64,
+    sent: u64,
+    waiting: bool,
+}
+
+struct Engine {
+    plan: Plan,
+    socket: UdpSocket,
+    shared: Arc<Shared>,
+    pattern: Pattern,
+    start: Instant,
+    slots: Vec<Slot>,
+    /// Slots that are free to send, in a closed loop.
+    free: Vec<usize>,
+    next: u64,
+    outgoing: Batch,
+    incoming: Batch,
+    histogram: Histogram,
+    patience: u64,
+    last_check: u64,
+}
+
+impl Engine {
+    fn new(plan: Plan, socket: UdpSocket, shared: Arc<Shared>) -> Self {
+        let slots = match plan.mode {
+            Mode::Window(window) => window,
+            Mode::Rate(rate) => ((rate * plan.patience.as_secs_f64() * 2.0) as usize).clamp(1024, 1 << 20),
+        };
+        let free = if matches!(plan.mode, Mode::Window(_)) { (0..slots).rev().collect() } else { Vec::new() };
+        Self {
+            patience: plan.patience.as_nanos() as u64,
+            plan,
+            socket,
+            shared,
+            pattern: Pattern::default(),
+            start: Instant::now(),
+            slots: vec![Slot::default(); slots],
+            free,
+            next: 0,
+            outgoing: Batch::default(),
+            incoming: Batch::default(),
+            histogram: Histogram::default(),
+            last_check: 0,
+        }
+    }
+
+    /// Spins rather than sleeps: it has a processor of its own, and a sleep would show in the round trips.
+    fn run(mut self) -> Result<Histogram> {
+        while !self.shared.stop.load(Relaxed) {
+            if self.shared.record.swap(false, Relaxed) {
+                self.histogram.clear();
+            }
+            let now = self.start.elapsed().as_nanos() as u64;
+            match self.plan.mode {
+                Mode::Window(_) => self.send_window(now)?,
+                Mode::Rate(rate) => self.send_due(now, rate)?,
+            }
+            while self.receive()? {}
+            if now - self.last_check > 1_000_000 {
+                self.last_check = now;
+                self.give_up(now);
+            }
+        }
+        Ok(self.histogram)
+    }
+
+    fn push(&mut self, slot: usize, sequence: u64, due: u64) {
+        self.slots[slot] = Slot { sequence, sent: due, waiting: true };
+        self.pattern.write(self.outgoing.push(self.plan.size), sequence, due);
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let sent = self.outgoing.send(&self.socket).context("sending failed")?;
+        self.shared.sent.fetch_add(sent as u64, Relaxed);
+        Ok(())
+    }
+
+    fn send_window(&mut self, now: u64) -> Result<()> {
+        if self.free.is_empty() {
+            return Ok(());
+        }
+        while let Some(slot) = self.free.pop() {
+            // The slot is part of the sequence number, so that an answer finds it.
+            let sequence = self.next * self.slots.len() as u64 + slot as u64;
+            self.next += 1;
+            self.push(slot, sequence, now);
+            if self.outgoing.full() {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn send_due(&mut self, now: u64, rate: f64) -> Result<()> {
+        let due_until = (now as f64 * rate / 1e9) as u64;
+        while self.next < due_until && !self.outgoing.full() {
+            let slot = (self.next % self.slots.len() as u64) as usize;
+            if self.slots[slot].waiting {
+                self.shared.lost.fetch_add(1, Relaxed);
+            }
+            let due = (self.next as f64 * 1e9 / rate) as u64;
+            self.push(slot, self.next, due);
+            self.next += 1;
+        }
+        self.flush()
+    }
+
+    /// Takes one batch of answers; says whether there was one.
+    fn receive(&mut self) -> Result<bool> {
+        let count = self.incoming.receive(&self.socket).context("receiving failed")?;
+        if count == 0 {
+            return Ok(false);
+        }
+        let now = self.start.elapsed().as_nanos() as u64;
+        let closed = matches!(self.plan.mode, Mode::Window(_));
+        let (mut answered, mut duplicates, mut corrupt) = (0, 0, 0);
+        for packet in self.incoming.iter() {
+            let Some((sequence, due)) = self.pattern.read(packet, self.plan.size) else {
+                corrupt += 1;
+                continue;
+            };
+            let index = (sequence % self.slots.len() as u64) as usize;
+            let slot = &mut self.slots[index];
+            if !slot.waiting || slot.sequence != sequence || slot.sent != due {
+                duplicates += 1;
+                continue;
+            }
+            slot.waiting = false;
+            answered += 1;
+            self.histogram.record(now.saturating_sub(due));
+            if closed {
+                self.free.push(index);
+            }
+        }
+        self.shared.answered.fetch_add(answered, Relaxed);
+        self.shared.duplicates.fetch_add(duplicates, Relaxed);
+        self.shared.corrupt.fetch_add(corrupt, Relaxed);
+        Ok(true)
+    }
+
+    /// Counts packets that waited too long as lost; in a closed loop their place is given to the next packet.
+    fn give_up(&mut self, now: u64) {
+        let closed = matches!(self.plan.mode, Mode::Window(_));
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if slot.waiting && slot.sent + self.patience < now {
+                slot.waiting = false;
+                self.shared.lost.fetch_add(1, Relaxed);
+                if closed {
+                    self.free.push(index);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the calling thread on one processor; where that is refused, the figures are only noisier.
+pub(crate) fn pin(processor: Option<usize>) {
+    let Some(processor) = processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) else { return };
+    // SAFETY: a zeroed set is an empty one; the kernel reads it during the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
+/// Room for a whole window of the largest packets; the system may grant less.
+pub(crate) fn enlarge_buffers(socket: &UdpSocket) {
+    use std::os::fd::AsRawFd;
+    let size: libc::c_int = 8 << 20;
+    for (forced, polite) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
+        // SAFETY: the kernel reads the integer during the call.
+        let set = |option| unsafe {
+            let length = size_of_val(&size) as libc::socklen_t;
+            libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const size).cast(), length)
+        };
+        if set(forced) != 0 {
+            set(polite);
+        }
+    }
+}
