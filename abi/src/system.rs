@@ -39,8 +39,8 @@ pub struct SystemHeader {
     pub boot_table: u64,
     /// Physical address of the kernel's `TTBR1` table.
     pub kernel_table: u64,
-    /// Physical range that must be zero before the first domain runs; 64-byte aligned. It holds every
-    /// region and all of the kernel's writable tables.
+    /// Physical range that must be zero before the first domain runs; page-aligned. It holds every
+    /// region, the kernel's stacks and all of its writable tables.
     pub zero_start: u64,
     /// End of that range.
     pub zero_end: u64,
@@ -55,8 +55,8 @@ pub struct SystemHeader {
     /// Zeroed space for the kernel's own state per domain, owned by its core; element size from
     /// [`KernelLayout`].
     pub local_state: Table,
-    /// Zeroed space for state of all domains that other cores may touch: one `u64` per notification group
-    /// and the command word, element size from [`KernelLayout`].
+    /// Zeroed space for state of all domains that other cores may touch (commands, fault reports); element size
+    /// from [`KernelLayout`].
     pub shared_state: Table,
     /// Zeroed space for the kernel's state per core; element size from [`KernelLayout`].
     pub core_state: Table,
@@ -65,7 +65,7 @@ pub struct SystemHeader {
     pub words: Table,
     /// Zeroed mailbox words (`u64`): each core has [`CoreDescription::mailbox_words`] of them.
     pub mailboxes: Table,
-    /// Zeroed timer slots (`u32`), one per domain.
+    /// Zeroed timer slots, one per domain; element size from [`KernelLayout`].
     pub timer_slots: Table,
     /// [`crate::accounting::CoreAccount`]s, then [`crate::accounting::DomainAccount`]s, on pages of their own.
     pub core_accounts: Table,
@@ -247,4 +247,8 @@ pub struct KernelLayout {
     pub shared_state: u32,
     /// Stride of [`SystemHeader::core_state`].
     pub core_state: u32,
+    /// Stride of [`SystemHeader::timer_slots`].
+    pub timer_slot: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
 }

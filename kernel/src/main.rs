@@ -1,2 +1,18 @@
-//! The kernel.
-fn main() {}
+//! The kernel's binary: what the logic in `kernel/core` needs of a machine, and no more.
+//!
+//! `arch/` enters and leaves the kernel; [`image`] turns the image's tables into slices; [`processor`] joins both with
+//! [`culm_kernel_core::Core`].
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod arch;
+#[cfg(target_os = "none")]
+mod image;
+#[cfg(target_os = "none")]
+mod processor;
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!("The kernel runs on the bare machine: build it for aarch64-unknown-none-softfloat.");
+}

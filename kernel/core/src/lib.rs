@@ -1,3 +1,36 @@
-//! The logic of the kernel.
+//! The logic of the kernel: schedule, channels, budgets, deadlines, faults and restarts.
+//!
+//! Nothing here knows a processor. What it needs of one are the traits [`Context`] (saved registers) and
+//! [`Hardware`] (clock, timer, interrupt controller); the binary in `kernel/` supplies both, host tests supply fakes.
+//!
+//! There is one [`Core`] per processor core. It alone owns the state of its protection domains; other cores reach
+//! them only by the atomics in [`word`] and [`mailbox`], so nothing is locked. Nothing is allocated either: every
+//! table has the size that the build tool gave it.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod budget;
+pub mod core;
+pub mod domain;
+pub mod mailbox;
+pub mod ready;
+mod supervise;
+pub mod system;
+pub mod timer;
+pub mod word;
+
+pub use crate::core::{Core, Next};
+pub use crate::domain::{Context, Domain};
+pub use crate::system::{Hardware, System};
+
+/// Atomics of the standard kind, or loom's when models are checked.
+mod atomic {
+    #[cfg(not(loom))]
+    pub use ::core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    #[cfg(loom)]
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}

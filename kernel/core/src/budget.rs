@@ -1,0 +1,114 @@
+//! Budgets: a sporadic server per domain that has one.
+//!
+//! A domain may use `budget` ticks in every window of `period` ticks, whenever it likes. What it uses comes back one
+//! period after the moment from which it was used, piece by piece (Sprunt, Sha, Lehoczky: *Aperiodic Task Scheduling
+//! for Hard-Real-Time Systems*, 1989; with the correction of Stanovic and others, RTAS 2010: a piece that comes back
+//! is never counted from before it was there). The pieces wait in a list of fixed length; when it is full, the two
+//! last pieces become one at the later time, which can only delay the domain, never give it more than its budget.
+
+const PIECES: usize = 8;
+
+/// A part of the budget and the time from which it may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Piece {
+    from: u64,
+    amount: u64,
+}
+
+/// What a domain may still use.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    period: u64,
+    /// Sorted by time; the amounts always add up to the budget, but for debt.
+    pieces: [Piece; PIECES],
+    count: usize,
+    /// Ticks used beyond what was there (interrupts are late), taken from pieces that come back.
+    debt: u64,
+}
+
+impl Budget {
+    /// A full budget, in ticks, usable at once.
+    pub fn new(budget: u64, period: u64) -> Self {
+        let mut pieces = [Piece::default(); PIECES];
+        pieces[0] = Piece { from: 0, amount: budget };
+        Self { period, pieces, count: 1, debt: 0 }
+    }
+
+    /// The earliest time at which there is something to use: not after `now` where there is something already.
+    pub fn available_from(&self) -> u64 {
+        self.pieces[0].from
+    }
+
+    /// Ticks that may be used from `now` on without a break.
+    pub fn remaining(&self, now: u64) -> u64 {
+        let mut amount = 0;
+        for piece in &self.pieces[..self.count] {
+            if piece.from > now.saturating_add(amount) {
+                break;
+            }
+            amount += piece.amount;
+        }
+        amount
+    }
+
+    /// The domain starts to run at `now`: what was usable before counts from now.
+    pub fn begin(&mut self, now: u64) {
+        if self.pieces[0].from >= now {
+            return;
+        }
+        self.pieces[0].from = now;
+        while self.count > 1 && self.pieces[1].from <= now {
+            self.pieces[0].amount += self.pieces[1].amount;
+            self.drop_first_keeping_sum();
+        }
+    }
+
+    /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this.
+    pub fn consume(&mut self, used: u64) {
+        let mut left = used + self.debt;
+        self.debt = 0;
+        while left > 0 {
+            let first = self.pieces[0];
+            if first.amount > left {
+                self.pieces[0] = Piece { from: first.from + left, amount: first.amount - left };
+                self.give_back(Piece { from: first.from + self.period, amount: left });
+                return;
+            }
+            left -= first.amount;
+            self.remove_first();
+            self.give_back(Piece { from: first.from + self.period, amount: first.amount });
+            if self.pieces[0].from >= first.from + self.period {
+                // All that is left was used in this very window: the rest is owed by the next.
+                self.debt = left;
+                return;
+            }
+        }
+    }
+
+    fn remove_first(&mut self) {
+        self.pieces.copy_within(1..self.count, 0);
+        self.count -= 1;
+    }
+
+    /// Removes the second piece, whose amount the first has taken over.
+    fn drop_first_keeping_sum(&mut self) {
+        self.pieces.copy_within(2..self.count, 1);
+        self.count -= 1;
+    }
+
+    fn give_back(&mut self, piece: Piece) {
+        if self.count > 0 {
+            let last = &mut self.pieces[self.count - 1];
+            // Adjacent pieces are one; a full list forces the two last to be.
+            if last.from + last.amount >= piece.from || self.count == PIECES {
+                if self.count == PIECES {
+                    last.from = last.from.max(piece.from);
+                }
+                last.amount += piece.amount;
+                return;
+            }
+        }
+        self.pieces[self.count] = piece;
+        self.count += 1;
+    }
+}

@@ -1,0 +1,661 @@
+//! One processor core: what runs, and what every kernel entry does to that.
+//!
+//! Each entry point takes what the entry brought and ends by saying what runs next. Between entries exactly one
+//! domain is `Running`, or none. The order of a turn is always the same: signals go out, a reply goes out, then the
+//! domain waits; notifications come before calls.
+
+use crate::budget::Budget;
+use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
+use crate::ready::ReadyQueue;
+use crate::system::{Hardware, System};
+use crate::timer::TimerQueue;
+use ::core::sync::atomic::Ordering;
+use culm_abi::accounting::DomainState;
+use culm_abi::syscall::{BadCall, CallStatus, Event, FaultKind, FaultReport, GROUP, MESSAGE_WORDS, NEVER, TurnOptions};
+use culm_abi::system::{DomainDescription, FIRST_INTERRUPT, NONE, domain_flags, end_kind, end_rights};
+
+/// Index of the domain that runs next, counted on this core; none where the core has nothing to do.
+pub type Next = Option<u32>;
+
+/// The state of one core.
+#[derive(Debug)]
+pub struct Core<'s, C: Context, H: Hardware> {
+    pub(crate) hardware: H,
+    pub(crate) system: System<'s>,
+    pub(crate) domains: &'s mut [Domain<C>],
+    pub(crate) ready: ReadyQueue,
+    pub(crate) timers: TimerQueue<'s>,
+    /// This core's index and the index of its first domain.
+    pub(crate) index: u32,
+    pub(crate) first: u32,
+    /// The running domain, or [`NO_DOMAIN`].
+    pub(crate) current: u32,
+    /// Since when the running domain runs (or the core idles), not yet accounted.
+    since: u64,
+    /// What the hardware timer is set to.
+    alarm: u64,
+}
+
+impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
+    /// A core with its domains in their first state, none running.
+    ///
+    /// `domains` and the timer's table have one element for each domain of core `index`; `system` was checked.
+    pub fn new(
+        index: u32,
+        system: System<'s>,
+        domains: &'s mut [Domain<C>],
+        timers: TimerQueue<'s>,
+        hardware: H,
+    ) -> Self {
+        let first = system.cores[index as usize].first_domain;
+        let since = hardware.now();
+        let mut core = Self {
+            hardware,
+            system,
+            domains,
+            ready: ReadyQueue::new(),
+            timers,
+            index,
+            first,
+            current: NO_DOMAIN,
+            since,
+            alarm: NEVER,
+        };
+        for local in 0..core.domains.len() as u32 {
+            core.set_up(local);
+        }
+        core
+    }
+
+    fn set_up(&mut self, local: u32) {
+        let description = self.description(local);
+        let ticks =
+            |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(self.hardware.frequency()) / 1_000_000_000) as u64;
+        let budget =
+            (description.budget != 0).then(|| Budget::new(ticks(description.budget).max(1), ticks(description.period)));
+        let domain = &mut self.domains[local as usize];
+        *domain = Domain {
+            table: description.table,
+            first_end: description.first_end,
+            end_count: description.end_count,
+            first_word: description.first_word,
+            groups: description.groups,
+            priority: description.priority as u8,
+            passive: description.flags & domain_flags::PASSIVE != 0,
+            charge: local,
+            budget,
+            ..Domain::default()
+        };
+        if description.flags & domain_flags::START_STOPPED == 0 {
+            self.start(local);
+        } else {
+            self.publish_state(local, DomainState::Stopped);
+        }
+    }
+
+    /// The domain's first instruction is what it will do next.
+    pub(crate) fn start(&mut self, local: u32) {
+        let description = self.description(local);
+        let domain = &mut self.domains[local as usize];
+        domain.context.start(description.entry, description.stack_top, [description.start_block, domain.restarts]);
+        self.publish_state(local, DomainState::Alive);
+        self.make_ready(local);
+    }
+
+    pub(crate) fn description(&self, local: u32) -> &'s DomainDescription {
+        &self.system.domains[(self.first + local) as usize]
+    }
+
+    pub(crate) fn publish_state(&self, local: u32, state: DomainState) {
+        self.system.domain_accounts[(self.first + local) as usize].state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// The state of a domain of this core.
+    pub fn domain(&mut self, local: u32) -> &mut Domain<C> {
+        &mut self.domains[local as usize]
+    }
+
+    /// The machine.
+    pub fn hardware(&mut self) -> &mut H {
+        &mut self.hardware
+    }
+
+    /// What runs next, when nothing more happened.
+    pub fn next(&mut self) -> Next {
+        self.go_on()
+    }
+
+    // ---- system calls ------------------------------------------------------------------------------------------
+
+    /// `signal`.
+    #[inline]
+    pub fn signal(&mut self, signals: u64, options: u64) -> Next {
+        self.count_system_call();
+        if let Err(reason) = self.send(signals, TurnOptions(options).group()) {
+            return self.refuse(reason, u64::from(culm_abi::syscall::SIGNAL));
+        }
+        self.domains[self.current as usize].context.done();
+        self.go_on()
+    }
+
+    /// `wait`.
+    #[inline]
+    pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+        self.count_system_call();
+        if signals != 0
+            && let Err(reason) = self.send(signals, TurnOptions(options).group())
+        {
+            return self.refuse(reason, u64::from(culm_abi::syscall::WAIT));
+        }
+        if self.receive(deadline) { self.go_on() } else { self.pick() }
+    }
+
+    /// `reply_wait`.
+    #[inline]
+    pub fn reply_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+        self.count_system_call();
+        let call = u64::from(culm_abi::syscall::REPLY_WAIT);
+        let options = TurnOptions(options);
+        let current = self.current;
+        let client = self.domains[current as usize].client;
+        if client == NO_DOMAIN {
+            return self.refuse(BadCall::Reply, call);
+        }
+        if options.length() > MESSAGE_WORDS {
+            return self.refuse(BadCall::Length, call);
+        }
+        if signals != 0
+            && let Err(reason) = self.send(signals, options.group())
+        {
+            return self.refuse(reason, call);
+        }
+        self.domains[current as usize].client = NO_DOMAIN;
+        if client == GONE {
+            return if self.receive(deadline) { self.go_on() } else { self.pick() };
+        }
+        self.copy_reply(current, client, options.length());
+        if self.receive(deadline) {
+            self.make_ready(client);
+            return self.go_on();
+        }
+        // The usual case: the callee sleeps again and its caller goes on, without passing through the queue.
+        let caller = &mut self.domains[client as usize];
+        if i32::from(caller.priority) >= self.ready.highest() {
+            caller.state = State::Running;
+            return self.switch_to(client);
+        }
+        self.make_ready(client);
+        self.pick()
+    }
+
+    /// `call`: `target` is the channel, with the length of the message in its upper half.
+    #[inline]
+    pub fn call(&mut self, target: u64) -> Next {
+        self.count_system_call();
+        let call = u64::from(culm_abi::syscall::CALL);
+        let (number, length) = (target as u32, (target >> 32) as usize);
+        let current = self.current;
+        let caller = &mut self.domains[current as usize];
+        if number >= caller.end_count {
+            return self.refuse(BadCall::Channel, call);
+        }
+        let end = &self.system.ends[(caller.first_end + number) as usize];
+        let callee = end.target.wrapping_sub(self.first);
+        if end.kind != end_kind::PEER || end.rights & end_rights::CALL == 0 || callee as usize >= self.domains.len() {
+            return self.refuse(BadCall::Channel, call);
+        }
+        if length > MESSAGE_WORDS {
+            return self.refuse(BadCall::Length, call);
+        }
+        let caller = &mut self.domains[current as usize];
+        caller.state = State::Calling;
+        caller.callee = callee;
+        caller.call = Event::called(end.peer_end, length);
+        match self.domains[callee as usize].state {
+            State::Waiting => {
+                self.accept(callee, current);
+                self.domains[callee as usize].state = State::Running;
+                self.switch_to(callee)
+            }
+            State::Stopped => {
+                let caller = &mut self.domains[current as usize];
+                caller.state = State::Running;
+                caller.context.replied(CallStatus::CalleeGone, 0, &[0; MESSAGE_WORDS]);
+                self.go_on()
+            }
+            _ => {
+                self.queue_caller(callee, current);
+                self.pick()
+            }
+        }
+    }
+
+    /// `halt`.
+    pub fn halt(&mut self, status: u64) -> Next {
+        if self.description(self.current).flags & domain_flags::MAY_HALT == 0 {
+            return self.refuse(BadCall::Right, u64::from(culm_abi::syscall::HALT));
+        }
+        self.hardware.halt(status)
+    }
+
+    /// A system call that breaks a rule is a fault of its caller.
+    #[cold]
+    #[inline(never)]
+    pub fn refuse(&mut self, reason: BadCall, number: u64) -> Next {
+        // Should the supervisor let it go on, it does so as if the call had done nothing.
+        self.domains[self.current as usize].context.done();
+        self.fault(FaultReport {
+            kind: FaultKind::SystemCall as u64,
+            syndrome: number,
+            address: reason as u64,
+            ..FaultReport::default()
+        })
+    }
+
+    // ---- interrupts --------------------------------------------------------------------------------------------
+
+    /// A device's interrupt: it stays masked until its owner signals the channel end that stands for it.
+    pub fn interrupt(&mut self, number: u32) -> Next {
+        self.count_interrupt();
+        let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize);
+        if let Some(route) = route
+            && route.domain != NONE
+            && self.system.words[route.word as usize].signal(route.bit)
+        {
+            self.wake_any(route.domain);
+        }
+        self.go_on()
+    }
+
+    /// The timer: deadlines pass, budgets run out.
+    pub fn timer(&mut self) -> Next {
+        self.alarm = NEVER;
+        self.hardware.set_timer(NEVER);
+        let now = self.hardware.now();
+        let account = &self.system.core_accounts[self.index as usize];
+        add(&account.timer, 1);
+        while let Some(local) = self.timers.expired(now) {
+            let domain = &mut self.domains[local as usize];
+            if domain.deadline > now {
+                if domain.deadline != NEVER {
+                    self.timers.set(local, domain.deadline);
+                }
+            } else if domain.throttled {
+                domain.throttled = false;
+                domain.deadline = NEVER;
+                self.make_ready(local);
+            } else if domain.state == State::Waiting {
+                self.wake(local);
+            }
+        }
+        if self.current != NO_DOMAIN && self.out_of_budget(now) {
+            let current = self.current;
+            add(&self.system.domain_accounts[(self.first + current) as usize].throttles, 1);
+            self.domains[current as usize].state = State::Ready;
+            self.make_ready(current);
+            return self.pick();
+        }
+        let next = self.go_on();
+        self.set_alarm(now);
+        next
+    }
+
+    /// Another core left something in the mailbox.
+    pub fn mail(&mut self) -> Next {
+        self.count_interrupt();
+        let core = &self.system.cores[self.index as usize];
+        for word in 0..core.mailbox_words {
+            let mut set = self.system.mailboxes[(core.first_mailbox_word + word) as usize].take();
+            while set != 0 {
+                let local = word * 64 + set.trailing_zeros();
+                set &= set - 1;
+                if local as usize >= self.domains.len() {
+                    continue;
+                }
+                if let Some(command) = self.system.shared[(self.first + local) as usize].take_command() {
+                    self.obey(local, command);
+                }
+                self.wake(local);
+            }
+        }
+        self.go_on()
+    }
+
+    // ---- signals -----------------------------------------------------------------------------------------------
+
+    #[inline]
+    fn send(&mut self, mut signals: u64, group: u32) -> Result<(), BadCall> {
+        let sender = &self.domains[self.current as usize];
+        if group >= sender.groups {
+            return Err(BadCall::Channel);
+        }
+        let (first, count) = (sender.first_end, sender.end_count);
+        while signals != 0 {
+            let number = group * GROUP + signals.trailing_zeros();
+            signals &= signals - 1;
+            if number >= count {
+                return Err(BadCall::Channel);
+            }
+            let end = &self.system.ends[(first + number) as usize];
+            if end.kind == end_kind::PEER {
+                if end.rights & end_rights::NOTIFY == 0 {
+                    return Err(BadCall::Channel);
+                }
+                if self.system.words[end.word as usize].signal(end.bit) {
+                    self.wake_any(end.target);
+                }
+            } else if end.kind == end_kind::INTERRUPT {
+                self.hardware.enable_interrupt(end.target);
+            } else {
+                return Err(BadCall::Channel);
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes a domain of any core, which its signaller found asleep.
+    #[inline]
+    pub(crate) fn wake_any(&mut self, target: u32) {
+        let local = target.wrapping_sub(self.first);
+        if (local as usize) < self.domains.len() { self.wake(local) } else { self.post(target) }
+    }
+
+    /// Has another core look after one of its domains.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn post(&mut self, target: u32) {
+        let index = self.system.domains[target as usize].core;
+        let core = &self.system.cores[index as usize];
+        let local = target - core.first_domain;
+        if self.system.mailboxes[(core.first_mailbox_word + local / 64) as usize].post(local % 64) {
+            add(&self.system.core_accounts[self.index as usize].signals_sent, 1);
+            self.hardware.interrupt_core(index);
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        if domain.state != State::Waiting {
+            return;
+        }
+        domain.woken = true;
+        domain.deadline = NEVER;
+        self.make_ready(local);
+    }
+
+    // ---- waiting -----------------------------------------------------------------------------------------------
+
+    /// The running domain wants an event. True: it has one, and may go on. False: it sleeps.
+    #[inline]
+    fn receive(&mut self, deadline: u64) -> bool {
+        let local = self.current;
+        let domain = &self.domains[local as usize];
+        let words = domain.first_word as usize..(domain.first_word + domain.groups) as usize;
+        let mut asleep = true;
+        for word in &self.system.words[words] {
+            asleep &= word.sleep();
+        }
+        if !asleep {
+            self.collect(local);
+            return true;
+        }
+        let caller = domain.callers.0;
+        if caller != NO_DOMAIN {
+            self.unqueue_caller(local);
+            self.accept(local, caller);
+            return true;
+        }
+        if deadline != NEVER {
+            if deadline <= self.hardware.now() {
+                self.collect(local);
+                return true;
+            }
+            self.domains[local as usize].deadline = deadline;
+            self.timers.set(local, deadline);
+        }
+        self.domains[local as usize].state = State::Waiting;
+        false
+    }
+
+    /// Ends a domain's wait with what is pending, one group of it.
+    #[inline]
+    fn collect(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        domain.woken = false;
+        if domain.groups == 1 {
+            let set = self.system.words[domain.first_word as usize].take();
+            domain.context.notified(Event::notified(0), set);
+            return;
+        }
+        let words = &self.system.words[domain.first_word as usize..(domain.first_word + domain.groups) as usize];
+        let mut found = (0, 0);
+        for step in 1..=domain.groups {
+            let group = (domain.last_group + step) % domain.groups;
+            let word = &words[group as usize];
+            if found.1 == 0 {
+                found = (group, word.take());
+            } else {
+                word.awake();
+            }
+        }
+        domain.last_group = found.0;
+        domain.context.notified(Event::notified(found.0), found.1);
+    }
+
+    // ---- calls -------------------------------------------------------------------------------------------------
+
+    /// The callee's wait ends with this caller's call.
+    #[inline]
+    fn accept(&mut self, callee: u32, caller: u32) {
+        let from = &self.domains[caller as usize];
+        let (event, charge) = (from.call, from.charge);
+        if event.length() == 0 {
+            self.domains[callee as usize].context.notified(event, 0);
+        } else {
+            let words = clip(from.context.message(), event.length());
+            self.domains[callee as usize].context.called(event, &words);
+        }
+        let to = &mut self.domains[callee as usize];
+        to.client = caller;
+        to.deadline = NEVER;
+        if to.passive {
+            to.charge = charge;
+        }
+    }
+
+    #[inline]
+    fn copy_reply(&mut self, from: u32, to: u32, length: usize) {
+        if length == 0 {
+            self.domains[to as usize].context.notified(Event(CallStatus::Replied as u64), 0);
+        } else {
+            let words = clip(self.domains[from as usize].context.message(), length);
+            self.domains[to as usize].context.replied(CallStatus::Replied, length, &words);
+        }
+    }
+
+    fn queue_caller(&mut self, callee: u32, caller: u32) {
+        self.domains[caller as usize].next_caller = NO_DOMAIN;
+        let (head, tail) = self.domains[callee as usize].callers;
+        if head == NO_DOMAIN {
+            self.domains[callee as usize].callers = (caller, caller);
+        } else {
+            self.domains[tail as usize].next_caller = caller;
+            self.domains[callee as usize].callers.1 = caller;
+        }
+    }
+
+    fn unqueue_caller(&mut self, callee: u32) {
+        let (head, tail) = self.domains[callee as usize].callers;
+        let next = self.domains[head as usize].next_caller;
+        self.domains[callee as usize].callers = (next, if next == NO_DOMAIN { NO_DOMAIN } else { tail });
+    }
+
+    // ---- schedule ----------------------------------------------------------------------------------------------
+
+    /// Puts a domain that could run into the ready queue, or holds it back until its budget returns.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        domain.state = State::Ready;
+        let charge = domain.charge;
+        if self.domains[charge as usize].budget.is_some() && self.held_back(local, charge) {
+            return;
+        }
+        self.ready.push_back(self.domains, local);
+    }
+
+    #[inline(never)]
+    fn held_back(&mut self, local: u32, charge: u32) -> bool {
+        let now = self.hardware.now();
+        if charge == self.domains.get(self.current as usize).map_or(NO_DOMAIN, |current| current.charge) {
+            self.account(now);
+        }
+        let Some(budget) = &self.domains[charge as usize].budget else { return false };
+        let from = budget.available_from();
+        if from <= now {
+            return false;
+        }
+        let domain = &mut self.domains[local as usize];
+        domain.throttled = true;
+        domain.deadline = from;
+        self.timers.set(local, from);
+        true
+    }
+
+    fn out_of_budget(&mut self, now: u64) -> bool {
+        let charge = self.domains[self.current as usize].charge;
+        if self.domains[charge as usize].budget.is_none() {
+            return false;
+        }
+        self.account(now);
+        self.domains[charge as usize].budget.as_ref().is_some_and(|budget| budget.available_from() > now)
+    }
+
+    /// The running domain may go on, unless one of a higher priority has become ready.
+    #[inline]
+    pub(crate) fn go_on(&mut self) -> Next {
+        let current = self.current;
+        if current == NO_DOMAIN {
+            return self.pick();
+        }
+        let domain = &mut self.domains[current as usize];
+        if domain.state != State::Running {
+            // A supervisor on another core stopped or restarted it.
+            return self.pick();
+        }
+        if self.ready.highest() <= i32::from(domain.priority) {
+            return Some(current);
+        }
+        domain.state = State::Ready;
+        self.ready.push_front(self.domains, current);
+        add(&self.system.domain_accounts[(self.first + current) as usize].preemptions, 1);
+        self.pick()
+    }
+
+    /// The running domain does not go on: takes the next from the queue.
+    #[inline]
+    pub(crate) fn pick(&mut self) -> Next {
+        let Some(next) = self.ready.pop(self.domains) else {
+            return self.idle();
+        };
+        let domain = &mut self.domains[next as usize];
+        domain.state = State::Running;
+        if domain.woken {
+            self.collect(next);
+        }
+        self.switch_to(next)
+    }
+
+    fn idle(&mut self) -> Next {
+        let now = self.hardware.now();
+        self.account(now);
+        self.current = NO_DOMAIN;
+        self.set_alarm(now);
+        None
+    }
+
+    #[inline]
+    fn switch_to(&mut self, next: u32) -> Next {
+        let now = self.hardware.now();
+        self.account(now);
+        self.current = next;
+        let account = &self.system.domain_accounts[(self.first + next) as usize];
+        add(&account.switches, 1);
+        let charge = self.domains[next as usize].charge as usize;
+        if let Some(budget) = &mut self.domains[charge].budget {
+            budget.begin(now);
+        }
+        self.set_alarm(now);
+        Some(next)
+    }
+
+    /// Books the time since the last switch to whoever had it.
+    #[inline]
+    fn account(&mut self, now: u64) {
+        let ticks = now.wrapping_sub(self.since);
+        self.since = now;
+        if self.current == NO_DOMAIN {
+            add(&self.system.core_accounts[self.index as usize].idle, ticks);
+            return;
+        }
+        add(&self.system.domain_accounts[(self.first + self.current) as usize].ticks, ticks);
+        let charge = self.domains[self.current as usize].charge as usize;
+        if let Some(budget) = &mut self.domains[charge].budget {
+            budget.consume(ticks);
+        }
+    }
+
+    /// Sees to it that the timer goes off in time for the next deadline and for the end of the running budget. Never
+    /// puts it off: an early timer costs one look.
+    #[inline]
+    fn set_alarm(&mut self, now: u64) {
+        let mut time = self.timers.earliest();
+        if self.current != NO_DOMAIN {
+            let charge = self.domains[self.current as usize].charge as usize;
+            if let Some(budget) = &self.domains[charge].budget {
+                time = time.min(now.saturating_add(budget.remaining(now)));
+            }
+        }
+        if time < self.alarm {
+            self.alarm = time;
+            self.hardware.set_timer(time);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_system_call(&self) {
+        add(&self.system.domain_accounts[(self.first + self.current) as usize].system_calls, 1);
+    }
+
+    fn count_interrupt(&self) {
+        add(&self.system.core_accounts[self.index as usize].interrupts, 1);
+    }
+
+    /// Books the time up to now although nothing is switched, so that observers see a core that idles for long.
+    pub fn update_account(&mut self) {
+        let now = self.hardware.now();
+        self.account(now);
+    }
+
+    /// Counts a sleep of the core.
+    pub fn count_sleep(&self) {
+        add(&self.system.core_accounts[self.index as usize].sleeps, 1);
+    }
+}
+
+/// Adds to a counter that only this core writes: no atomic read-modify-write is needed.
+#[inline(always)]
+fn add(counter: &::core::sync::atomic::AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// The first `length` words; the others are zero, whatever the sender's registers held.
+#[inline]
+fn clip(words: [u64; MESSAGE_WORDS], length: usize) -> [u64; MESSAGE_WORDS] {
+    let mut clipped = [0; MESSAGE_WORDS];
+    for (index, (to, from)) in clipped.iter_mut().zip(words).enumerate() {
+        *to = if index < length { from } else { 0 };
+    }
+    clipped
+}

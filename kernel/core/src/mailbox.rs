@@ -1,0 +1,35 @@
+//! Mailboxes: how a core is told which of its domains another core wants woken or has a command for.
+//!
+//! A mailbox is a set of domains of one core, one bit each. The sender who finds a mailbox word empty interrupts
+//! the core; senders who find something there know that an interrupt is under way.
+
+use crate::atomic::{AtomicU64, Ordering};
+
+/// Up to 64 domains of one core that want attention.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Mailbox(AtomicU64);
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds a domain (`bit`, 0 to 63). True: the caller must interrupt the core.
+    #[must_use]
+    pub fn post(&self, bit: u32) -> bool {
+        self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == 0
+    }
+
+    /// Takes the whole set; called by the mailbox's own core.
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::AcqRel)
+    }
+}

@@ -1,0 +1,114 @@
+//! The ready queue of one core: 256 priorities, first in first out within each.
+//!
+//! Links are kept in the domains themselves ([`crate::Domain::next`]), so the queue needs no memory per domain. Every
+//! operation but [`ReadyQueue::remove`] takes constant time.
+
+use crate::domain::{Context, Domain, NO_DOMAIN};
+
+const PRIORITIES: usize = 256;
+
+/// Domains that could run, by priority.
+#[derive(Debug)]
+pub struct ReadyQueue {
+    occupied: [u64; PRIORITIES / 64],
+    lists: [List; PRIORITIES],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for ReadyQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReadyQueue {
+    /// An empty queue.
+    pub const fn new() -> Self {
+        Self { occupied: [0; PRIORITIES / 64], lists: [List { head: NO_DOMAIN, tail: NO_DOMAIN }; PRIORITIES] }
+    }
+
+    /// The highest priority that has a domain, or −1 for none.
+    #[inline(always)]
+    pub fn highest(&self) -> i32 {
+        for word in (0..self.occupied.len()).rev() {
+            if self.occupied[word] != 0 {
+                return (word * 64 + 63) as i32 - self.occupied[word].leading_zeros() as i32;
+            }
+        }
+        -1
+    }
+
+    /// Adds a domain behind the others of its priority.
+    #[inline(always)]
+    pub fn push_back<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
+        let priority = domains[index as usize].priority;
+        domains[index as usize].next = NO_DOMAIN;
+        let list = &mut self.lists[priority as usize];
+        if list.head == NO_DOMAIN {
+            *list = List { head: index, tail: index };
+            self.occupied[priority as usize / 64] |= 1 << (priority % 64);
+        } else {
+            let tail = list.tail;
+            list.tail = index;
+            domains[tail as usize].next = index;
+        }
+    }
+
+    /// Adds a domain in front of the others of its priority: it was interrupted, not done.
+    #[inline(always)]
+    pub fn push_front<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
+        let priority = domains[index as usize].priority;
+        let list = &mut self.lists[priority as usize];
+        domains[index as usize].next = list.head;
+        if list.head == NO_DOMAIN {
+            list.tail = index;
+            self.occupied[priority as usize / 64] |= 1 << (priority % 64);
+        }
+        list.head = index;
+    }
+
+    /// Removes and returns the first domain of the highest priority.
+    #[inline(always)]
+    pub fn pop<C: Context>(&mut self, domains: &mut [Domain<C>]) -> Option<u32> {
+        let priority = usize::try_from(self.highest()).ok()? & (PRIORITIES - 1);
+        let list = &mut self.lists[priority];
+        let index = list.head;
+        list.head = domains[index as usize].next;
+        if list.head == NO_DOMAIN {
+            self.occupied[priority / 64] &= !(1 << (priority % 64));
+        }
+        Some(index)
+    }
+
+    /// Removes a domain wherever it stands in the list of its priority. Walks that list: for stops and restarts only.
+    pub fn remove<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
+        let priority = domains[index as usize].priority as usize;
+        let mut previous = NO_DOMAIN;
+        let mut at = self.lists[priority].head;
+        while at != NO_DOMAIN && at != index {
+            previous = at;
+            at = domains[at as usize].next;
+        }
+        if at == NO_DOMAIN {
+            return;
+        }
+        let next = domains[index as usize].next;
+        let list = &mut self.lists[priority];
+        if previous == NO_DOMAIN {
+            list.head = next;
+        } else {
+            domains[previous as usize].next = next;
+        }
+        if list.tail == index {
+            list.tail = previous;
+        }
+        if list.head == NO_DOMAIN {
+            self.occupied[priority / 64] &= !(1 << (priority % 64));
+        }
+    }
+}

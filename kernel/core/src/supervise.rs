@@ -1,0 +1,165 @@
+//! Faults, and what a supervisor may do about them.
+
+use crate::core::{Core, Next};
+use crate::domain::{Context, GONE, NO_DOMAIN, State};
+use crate::system::{Command, Hardware};
+use ::core::sync::atomic::Ordering;
+use culm_abi::accounting::DomainState;
+use culm_abi::syscall::{BadCall, CallStatus, FaultReport, MESSAGE_WORDS};
+use culm_abi::system::{NONE, end_kind};
+
+/// Exit status of a system whose unsupervised domain faulted.
+const STATUS_UNSUPERVISED: u64 = 125;
+
+impl<C: Context, H: Hardware> Core<'_, C, H> {
+    /// The running domain faulted. It stays as it is until its supervisor decides.
+    #[cold]
+    pub fn fault(&mut self, report: FaultReport) -> Next {
+        let current = self.current;
+        let global = (self.first + current) as usize;
+        let domain = &mut self.domains[current as usize];
+        domain.state = State::Faulted;
+        let [pc, sp, fp, lr] = domain.context.place();
+        let report = FaultReport { pc, sp, fp, lr, restarts: domain.restarts, ..report };
+        self.system.shared[global].set_fault(&report);
+        let account = &self.system.domain_accounts[global];
+        account.faults.store(account.faults.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.publish_state(current, DomainState::Faulted);
+        let description = self.description(current);
+        if description.supervisor == NONE {
+            self.hardware.halt(STATUS_UNSUPERVISED);
+        }
+        if self.system.words[description.supervisor_word as usize].signal(description.supervisor_bit) {
+            self.wake_any(description.supervisor);
+        }
+        self.pick()
+    }
+
+    /// `fault`: what a supervised domain's fault was.
+    pub fn read_fault(&mut self, channel: u64) -> Next {
+        self.count_system_call();
+        let Some(child) = self.child(channel) else {
+            return self.refuse(BadCall::Channel, u64::from(culm_abi::syscall::FAULT));
+        };
+        let report = self.system.shared[child as usize].fault();
+        self.domains[self.current as usize].context.fault(&report);
+        self.go_on()
+    }
+
+    /// `resume`, `restart`, `stop`. On another core the command takes effect as soon as that core sees it.
+    pub fn supervise(&mut self, channel: u64, command: Command, number: u16) -> Next {
+        self.count_system_call();
+        let Some(child) = self.child(channel) else {
+            return self.refuse(BadCall::Channel, u64::from(number));
+        };
+        self.domains[self.current as usize].context.done();
+        let local = child.wrapping_sub(self.first);
+        if (local as usize) < self.domains.len() {
+            self.obey(local, command);
+        } else {
+            self.system.shared[child as usize].command(command);
+            self.post(child);
+        }
+        self.go_on()
+    }
+
+    /// Index of the domain that the running domain supervises by `channel`.
+    fn child(&self, channel: u64) -> Option<u32> {
+        let domain = &self.domains[self.current as usize];
+        let number = u32::try_from(channel).ok().filter(|number| *number < domain.end_count)?;
+        let end = &self.system.ends[(domain.first_end + number) as usize];
+        (end.kind == end_kind::CHILD).then_some(end.target)
+    }
+
+    /// Does what a supervisor wants of a domain of this core.
+    pub(crate) fn obey(&mut self, local: u32, command: Command) {
+        let global = (self.first + local) as usize;
+        match command {
+            Command::Resume => {
+                if self.domains[local as usize].state == State::Faulted {
+                    self.system.shared[global].clear_fault();
+                    self.publish_state(local, DomainState::Alive);
+                    self.make_ready(local);
+                }
+            }
+            Command::Stop => {
+                self.withdraw(local);
+                while self.domains[local as usize].callers.0 != NO_DOMAIN {
+                    let caller = self.domains[local as usize].callers.0;
+                    self.remove_caller(local, caller);
+                    self.callee_gone(caller);
+                }
+                self.system.shared[global].clear_fault();
+                self.publish_state(local, DomainState::Stopped);
+            }
+            Command::Restart => {
+                self.withdraw(local);
+                self.system.shared[global].clear_fault();
+                self.domains[local as usize].restarts += 1;
+                let account = &self.system.domain_accounts[global];
+                account.restarts.store(account.restarts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                self.start(local);
+            }
+        }
+    }
+
+    /// Takes a domain out of everything it is in: queue, call, service of a call. It is `Stopped` afterwards, with
+    /// nothing pending. Callers that it has not served yet stay queued.
+    fn withdraw(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        let (state, client, callee) = (domain.state, domain.client, domain.callee);
+        let was_throttled = domain.throttled;
+        domain.state = State::Stopped;
+        domain.woken = false;
+        domain.throttled = false;
+        domain.deadline = u64::MAX;
+        domain.client = NO_DOMAIN;
+        domain.charge = local;
+        if state == State::Ready && !was_throttled {
+            self.ready.remove(self.domains, local);
+        }
+        if state == State::Calling {
+            if self.domains[callee as usize].client == local {
+                self.domains[callee as usize].client = GONE;
+            } else {
+                self.remove_caller(callee, local);
+            }
+        }
+        if client != NO_DOMAIN && client != GONE {
+            self.callee_gone(client);
+        }
+        let domain = &self.domains[local as usize];
+        let words = domain.first_word as usize..(domain.first_word + domain.groups) as usize;
+        for word in &self.system.words[words] {
+            word.take();
+        }
+    }
+
+    /// Ends a caller's call without a reply.
+    fn callee_gone(&mut self, caller: u32) {
+        self.domains[caller as usize].context.replied(CallStatus::CalleeGone, 0, &[0; MESSAGE_WORDS]);
+        self.make_ready(caller);
+    }
+
+    /// Removes one caller from a callee's queue.
+    fn remove_caller(&mut self, callee: u32, caller: u32) {
+        let mut previous = NO_DOMAIN;
+        let mut at = self.domains[callee as usize].callers.0;
+        while at != NO_DOMAIN && at != caller {
+            previous = at;
+            at = self.domains[at as usize].next_caller;
+        }
+        if at == NO_DOMAIN {
+            return;
+        }
+        let next = self.domains[caller as usize].next_caller;
+        if previous == NO_DOMAIN {
+            self.domains[callee as usize].callers.0 = next;
+        } else {
+            self.domains[previous as usize].next_caller = next;
+        }
+        if self.domains[callee as usize].callers.1 == caller {
+            self.domains[callee as usize].callers.1 = previous;
+        }
+    }
+}

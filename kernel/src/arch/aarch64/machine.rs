@@ -1,0 +1,120 @@
+//! The machine as the logic sees it: clock, timer, interrupts, other cores, power.
+
+use super::gic::{CALL_INTERRUPT, FIRST_SPECIAL, Gic};
+use super::system_register::{read_register, write_register};
+use super::{boot, console, psci};
+use culm_abi::system::CoreDescription;
+use culm_kernel_core::{Hardware, System};
+
+/// The virtual timer, as it reaches EL1 (PPI 11) and, with VHE, EL2 (PPI 12: `CNTHV`).
+const TIMER_EL1: u32 = 27;
+const TIMER_EL2: u32 = 28;
+
+/// Waits until an interrupt is pending; interrupts are masked, so nothing is entered.
+pub fn wait_for_interrupt() {
+    // SAFETY: WFI only waits; the barrier before it lets all that was written be seen first.
+    unsafe { core::arch::asm!("dsb sy", "wfi", options(nostack, preserves_flags)) }
+}
+
+/// Makes later instructions see the effect of earlier register writes.
+pub fn synchronise() {
+    // SAFETY: ISB has no effect on memory or registers.
+    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) }
+}
+
+/// Makes what was written visible to other cores before anything that follows.
+pub fn barrier() {
+    // SAFETY: DSB has no effect on memory or registers.
+    unsafe { core::arch::asm!("dsb ishst", options(nostack, preserves_flags)) }
+}
+
+/// An interrupt, as the kernel handles it.
+#[derive(Clone, Copy, Debug)]
+pub enum Interrupt {
+    /// The timer.
+    Timer,
+    /// Another core has left something in the mailbox.
+    Mail,
+    /// A device.
+    Device(u32),
+}
+
+/// One core's machine.
+#[derive(Debug)]
+pub struct Machine {
+    gic: Gic,
+    timer: u32,
+    frequency: u64,
+    cores: &'static [CoreDescription],
+}
+
+impl Machine {
+    /// Sets up this core's interrupts and timer; the first core also what all share.
+    pub fn new(index: u32, system: &System<'static>) -> Self {
+        let description = &boot::system_header().gic;
+        if index == 0 {
+            Gic::set_up_distributor(description, system);
+        }
+        let timer = if read_register!("CurrentEL") == 2 << 2 { TIMER_EL2 } else { TIMER_EL1 };
+        let gic = Gic::new(description, &system.cores[index as usize], timer);
+        write_register!("cntv_cval_el0", u64::MAX);
+        write_register!("cntv_ctl_el0", 1);
+        Self { gic, timer, frequency: read_register!("cntfrq_el0"), cores: system.cores }
+    }
+
+    /// Takes a pending interrupt. A device's stays masked until [`Hardware::enable_interrupt`].
+    pub fn take_interrupt(&mut self) -> Option<Interrupt> {
+        let number = self.gic.acknowledge();
+        if number == self.timer {
+            self.gic.deactivate(number);
+            Some(Interrupt::Timer)
+        } else if number == CALL_INTERRUPT {
+            self.gic.deactivate(number);
+            Some(Interrupt::Mail)
+        } else {
+            (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
+        }
+    }
+}
+
+impl Hardware for Machine {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        read_register!("cntvct_el0")
+    }
+
+    fn frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    #[inline]
+    fn set_timer(&mut self, time: u64) {
+        write_register!("cntv_cval_el0", time);
+    }
+
+    fn interrupt_core(&mut self, core: u32) {
+        self.gic.call_core(&self.cores[core as usize]);
+    }
+
+    #[inline]
+    fn enable_interrupt(&mut self, number: u32) {
+        self.gic.deactivate(number);
+    }
+
+    fn halt(&mut self, status: u64) -> ! {
+        console::println!("culm: halt, status {status}");
+        psci::power_off()
+    }
+}
+
+/// Starts another core.
+pub fn start_core(index: u32, core: &CoreDescription) {
+    if let Err(error) = psci::start_core(core.mpidr, boot::secondary_start(), u64::from(index)) {
+        panic!("core {index} does not start (PSCI error {error}): has the machine as many cores as the image wants?");
+    }
+}
+
+/// Tells the entry code where this core's state is.
+pub fn set_processor(processor: &crate::processor::Processor) {
+    write_register!("tpidr_el1", core::ptr::from_ref(processor) as u64);
+}

@@ -1,0 +1,16 @@
+//! AArch64, at EL2 with the Virtualization Host Extensions where there are any, else at EL1.
+//!
+//! With VHE the same register names serve at both levels (Arm ARM D8.1.3: accesses to `_EL1` registers at EL2 with
+//! `HCR_EL2.E2H` set reach the EL2 registers), so all code after the boot code is the same.
+
+mod boot;
+pub mod console;
+mod entry;
+mod gic;
+pub mod machine;
+pub mod psci;
+pub mod registers;
+#[macro_use]
+mod system_register;
+
+pub use boot::system_header;

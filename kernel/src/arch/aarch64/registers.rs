@@ -1,0 +1,86 @@
+//! The saved registers of a protection domain.
+
+use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
+use culm_kernel_core::Context;
+
+/// How a domain left the core, and so how it must be put back. The entry code knows these numbers.
+pub mod resume {
+    /// After a system call: only `x8` and `x9` carry a result.
+    pub const EVENT: u64 = 0;
+    /// After a system call: `x0`–`x9` carry a result.
+    pub const MESSAGE: u64 = 1;
+    /// After an interrupt or a fault, or never yet: all registers.
+    pub const ALL: u64 = 2;
+}
+
+/// General registers, and what an exception level needs to go back.
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub struct Registers {
+    /// `x0`–`x30`. After a system call only `x0`–`x9` and `x19`–`x29` mean something.
+    pub x: [u64; 31],
+    /// `SP_EL0`.
+    pub sp: u64,
+    /// Where to go on.
+    pub pc: u64,
+    /// `SPSR`; after a system call it is not kept, and zero (EL0, nothing masked) is loaded.
+    pub pstate: u64,
+    /// One of [`resume`].
+    pub resume: u64,
+}
+
+impl Registers {
+    fn set_message(&mut self, x8: u64, words: &[u64; MESSAGE_WORDS]) {
+        self.x[..MESSAGE_WORDS].copy_from_slice(words);
+        self.x[8] = x8;
+        self.x[9] = 0;
+        self.resume = resume::MESSAGE;
+    }
+}
+
+impl Context for Registers {
+    fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2]) {
+        *self = Self { sp: stack, pc: entry, resume: resume::ALL, ..Self::default() };
+        self.x[..2].copy_from_slice(&arguments);
+    }
+
+    #[inline(always)]
+    fn notified(&mut self, event: Event, set: u64) {
+        self.x[8] = event.0;
+        self.x[9] = set;
+        self.resume = resume::EVENT;
+    }
+
+    #[inline]
+    fn called(&mut self, event: Event, words: &[u64; MESSAGE_WORDS]) {
+        self.set_message(event.0, words);
+    }
+
+    #[inline]
+    fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]) {
+        self.set_message(status as u64 | (length as u64) << 32, words);
+    }
+
+    #[inline]
+    fn message(&self) -> [u64; MESSAGE_WORDS] {
+        let mut words = [0; MESSAGE_WORDS];
+        words.copy_from_slice(&self.x[..MESSAGE_WORDS]);
+        words
+    }
+
+    fn place(&self) -> [u64; 4] {
+        let link = if self.resume == resume::ALL { self.x[30] } else { 0 };
+        [self.pc, self.sp, self.x[29], link]
+    }
+
+    fn fault(&mut self, report: &FaultReport) {
+        let words =
+            [report.kind, report.syndrome, report.address, report.pc, report.sp, report.fp, report.lr, report.restarts];
+        self.set_message(0, &words);
+    }
+
+    #[inline(always)]
+    fn done(&mut self) {
+        self.notified(Event(0), 0);
+    }
+}

@@ -1,0 +1,9 @@
+//! The processor architecture. A second one would stand beside `aarch64` and offer the same names.
+
+mod aarch64;
+
+pub use aarch64::console;
+pub use aarch64::machine::{Interrupt, Machine, set_processor, start_core, wait_for_interrupt};
+pub use aarch64::psci::power_off;
+pub use aarch64::registers::Registers;
+pub use aarch64::system_header;

@@ -1,0 +1,116 @@
+//! The image's tables as slices: the one place where addresses from the system header become references.
+
+use crate::arch::Registers;
+use culm_abi::memory::KERNEL_BASE;
+use culm_abi::system::{KernelLayout, MAGIC, SystemHeader, Table};
+use culm_kernel_core::timer::Slot;
+use culm_kernel_core::{Domain, System};
+
+/// What the build tool reads to lay out the kernel's own state.
+#[used]
+#[unsafe(link_section = ".culm.layout")]
+static LAYOUT: KernelLayout = KernelLayout {
+    version: culm_abi::VERSION,
+    local_state: size_of::<Domain<Registers>>() as u32,
+    shared_state: size_of::<culm_kernel_core::system::Shared>() as u32,
+    core_state: size_of::<crate::processor::Processor>() as u32,
+    timer_slot: size_of::<Slot>() as u32,
+    reserved: 0,
+};
+
+/// Checks a table's place and shape.
+fn check<T>(name: &str, table: &Table) {
+    let sound = table.count == 0
+        || (table.address >= KERNEL_BASE
+            && table.address.is_multiple_of(align_of::<T>() as u64)
+            && table.stride as usize == size_of::<T>());
+    assert!(sound, "table `{name}` of the image is not what this kernel expects: rebuild the image");
+}
+
+/// A table that nobody writes but through atomics.
+///
+/// # Safety
+/// The table's memory must be valid for `T` and never change but through atomics.
+unsafe fn shared<T>(name: &str, table: &Table) -> &'static [T] {
+    check::<T>(name, table);
+    if table.count == 0 {
+        return &[];
+    }
+    // SAFETY: place and shape were checked; the rest is the caller's promise.
+    unsafe { core::slice::from_raw_parts(table.address as *const T, table.count as usize) }
+}
+
+/// Elements `first..first + count` of a table that one core alone uses.
+///
+/// # Safety
+/// The memory must be valid for `T`, and this part of it be given out only once.
+unsafe fn owned<T>(name: &str, table: &Table, first: u32, count: u32) -> &'static mut [T] {
+    check::<T>(name, table);
+    assert!(first <= table.count && count <= table.count - first, "table `{name}` of the image is too short");
+    if count == 0 {
+        return &mut [];
+    }
+    // SAFETY: place, shape and bounds were checked; the rest is the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut((table.address as *mut T).add(first as usize), count as usize) }
+}
+
+/// Checks the header.
+pub fn check_header(header: &SystemHeader) {
+    assert!(header.magic == MAGIC, "the image has no system header: was it made by the build tool?");
+    assert!(
+        header.version == culm_abi::VERSION && header.size as usize == size_of::<SystemHeader>(),
+        "the image was made for another version of the kernel: rebuild it"
+    );
+}
+
+/// The tables that all cores share.
+pub fn system(header: &SystemHeader) -> System<'static> {
+    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words, mailboxes, shared state and
+    // accounts are zeroed memory, mapped for the kernel, made of atomics only, for which zero is a value.
+    unsafe {
+        System {
+            cores: shared("cores", &header.cores),
+            domains: shared("domains", &header.domains),
+            ends: shared("ends", &header.ends),
+            routes: shared("interrupts", &header.interrupts),
+            words: shared("words", &header.words),
+            mailboxes: shared("mailboxes", &header.mailboxes),
+            shared: shared("shared_state", &header.shared_state),
+            core_accounts: shared("core_accounts", &header.core_accounts),
+            domain_accounts: shared("domain_accounts", &header.domain_accounts),
+        }
+    }
+}
+
+/// What one core alone has: its domains, its timer slots, and the place for its processor.
+pub struct Own {
+    /// State of its domains.
+    pub domains: &'static mut [Domain<Registers>],
+    /// Slots of its timer queue.
+    pub slots: &'static mut [Slot],
+    /// Where its processor's state goes.
+    pub processor: &'static mut core::mem::MaybeUninit<crate::processor::Processor>,
+}
+
+/// Takes what core `index` alone has.
+///
+/// # Safety
+/// To be called once for each core.
+pub unsafe fn own(header: &SystemHeader, system: &System, index: u32) -> Own {
+    let core = &system.cores[index as usize];
+    let (first, count) = (core.first_domain, core.domain_count);
+    // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the caller takes each only
+    // once. Zero is a value of slots; domains and processor are taken as uninitialised and written before use.
+    unsafe {
+        let places =
+            owned::<core::mem::MaybeUninit<Domain<Registers>>>("local_state", &header.local_state, first, count);
+        for place in places.iter_mut() {
+            place.write(Domain::default());
+        }
+        Own {
+            domains: core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()),
+            slots: owned("timer_slots", &header.timer_slots, first, count),
+            processor: &mut owned("core_state", &header.core_state, index, 1)[0],
+        }
+    }
+}
