@@ -47,7 +47,7 @@ impl Processor {
                 Some(Interrupt::Timer) => self.core.timer(),
                 Some(Interrupt::Mail) => self.core.mail(),
                 Some(Interrupt::Device(number)) => self.core.interrupt(number),
-                None => return self.core.next(),
+                None => return self.core.what_next(),
             };
         }
     }
@@ -72,7 +72,7 @@ extern "C" fn culm_main(index: u32) -> *mut Domain<Registers> {
             start_core(other as u32, core);
         }
     }
-    let next = processor.core.next();
+    let next = processor.core.what_next();
     processor.resume(next)
 }
 

@@ -121,7 +121,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// What runs next, when nothing more happened.
-    pub fn next(&mut self) -> Next {
+    pub fn what_next(&mut self) -> Next {
         self.go_on()
     }
 

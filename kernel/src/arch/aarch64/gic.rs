@@ -184,16 +184,16 @@ impl Gic {
 
     /// Sends [`CALL_INTERRUPT`] to another core.
     pub fn call_core(&self, core: &CoreDescription) {
-        let affinity = |level: u64| core.mpidr >> (8 * level) & 0xff;
+        let affinity = |level: u64| (core.mpidr >> (8 * level)) & 0xff;
         // What the other core is to see must be there before the interrupt.
         super::machine::barrier();
         if self.version == 3 {
-            let value = (core.mpidr >> 32 & 0xff) << 48
-                | affinity(2) << 32
-                | affinity(1) << 16
-                | affinity(0) >> 4 << 44
-                | 1 << (affinity(0) & 15)
-                | u64::from(CALL_INTERRUPT) << 24;
+            let value = ((core.mpidr >> 32) & 0xff) << 48
+                | (affinity(2) << 32)
+                | (affinity(1) << 16)
+                | ((affinity(0) >> 4) << 44)
+                | (1 << (affinity(0) & 15))
+                | (u64::from(CALL_INTERRUPT) << 24);
             write_register!("S3_0_C12_C11_5", value); // ICC_SGI1R_EL1
             super::machine::synchronise();
         } else {
