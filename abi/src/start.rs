@@ -46,7 +46,7 @@ pub struct StartHeader {
     /// Configuration: one [`Value`] per field, in the order of the component's manifest.
     pub config: Span,
     /// Connections: one [`Connection`] per connection of the manifest that the system description makes,
-    /// in the manifest's order (connections that may repeat follow each other).
+    /// in the manifest's order, then those that are [`IMPLICIT`].
     pub connections: Span,
     /// The heap, size 0 for none.
     pub heap: Memory,
@@ -73,13 +73,17 @@ pub struct Value {
     pub b: u64,
 }
 
+/// [`Connection::slot`] of a connection that no manifest lists: the log ([`crate::connection::kind::SERIAL_CLIENT`])
+/// and the right to observe ([`crate::connection::kind::OBSERVATION`]). They follow the manifest's.
+pub const IMPLICIT: u32 = u32::MAX;
+
 /// One connection of the domain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Connection {
     /// A [`crate::connection::kind`].
     pub kind: u32,
-    /// Position of this connection in the manifest's list.
+    /// Position of this connection in the manifest's list, or [`IMPLICIT`].
     pub slot: u32,
     /// The other side's name, as the system description has it (device or instance).
     pub peer: Span,

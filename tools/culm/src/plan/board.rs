@@ -1,0 +1,125 @@
+//! What a board has, as its file says it.
+
+use culm_manifest::DeviceClass;
+
+/// A board.
+#[derive(Clone, Debug)]
+pub struct Board {
+    /// Its name.
+    pub name: String,
+    /// What it is, one sentence.
+    pub description: String,
+    /// Affinity fields of each core's `MPIDR_EL1`; the count is that of the cores.
+    pub mpidr: Vec<u64>,
+    /// Main memory.
+    pub memory: PhysicalRange,
+    /// Devices see the caches' content.
+    pub coherent_dma: bool,
+    /// The device on which the kernel prints while booting.
+    pub console: Option<String>,
+    /// The interrupt controller.
+    pub gic: Gic,
+    /// How QEMU emulates it, if it does.
+    pub qemu: Option<Qemu>,
+    /// The devices, in the order of the file.
+    pub devices: Vec<BoardDevice>,
+}
+
+impl Board {
+    /// The device of this name.
+    pub fn device(&self, name: &str) -> Option<&BoardDevice> {
+        self.devices.iter().find(|device| device.name == name)
+    }
+}
+
+/// A range of physical addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhysicalRange {
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl PhysicalRange {
+    /// First address behind the range.
+    pub fn end(self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
+
+    /// Whether the two have an address in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.address < other.end() && other.address < self.end()
+    }
+
+    /// Whether `other` lies within.
+    pub fn contains(self, other: Self) -> bool {
+        self.address <= other.address && other.end() <= self.end()
+    }
+
+    /// The whole pages around the range.
+    pub fn pages(self) -> Self {
+        let page = culm_abi::memory::PAGE_SIZE;
+        let address = self.address / page * page;
+        Self { address, size: self.end().div_ceil(page).saturating_mul(page).saturating_sub(address) }
+    }
+}
+
+/// The interrupt controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Gic {
+    /// 2 or 3.
+    pub version: u32,
+    /// The distributor's registers.
+    pub distributor: PhysicalRange,
+    /// GICv2: the CPU interface. GICv3: the redistributors.
+    pub interface: PhysicalRange,
+}
+
+/// How QEMU emulates a board.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    /// Value of `-machine`.
+    pub machine: String,
+    /// Value of `-cpu`.
+    pub cpu: String,
+    /// Further arguments.
+    pub arguments: Vec<String>,
+}
+
+/// A device of a board.
+#[derive(Clone, Debug)]
+pub struct BoardDevice {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: DeviceClass,
+    /// What drives it: a driver's manifest lists the same text.
+    pub compatible: String,
+    /// Its registers.
+    pub registers: PhysicalRange,
+    /// Its interrupts.
+    pub interrupts: Vec<Interrupt>,
+    /// Bytes of DMA memory that its driver needs for structures of its own, a multiple of a page.
+    pub dma: u64,
+    /// Arguments by which QEMU has this device; `{name}` and `{mac}` stand for its name and hardware address.
+    pub qemu: Vec<String>,
+}
+
+/// An interrupt line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Its number (INTID).
+    pub number: u32,
+    /// What raises it.
+    pub trigger: Trigger,
+}
+
+/// What raises an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The line's being active.
+    Level,
+    /// The line's becoming active.
+    Edge,
+}
