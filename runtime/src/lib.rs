@@ -1,1 +1,106 @@
-//! What every component links: entry, events, channels, log, configuration.
+//! What every component links: entry, turns, channels, log, configuration.
+//!
+//! A component is a type that implements [`Component`] in a crate whose `component.toml` says what it needs:
+//!
+//! ```text
+//! #![cfg_attr(target_os = "none", no_std, no_main)]
+//! #![forbid(unsafe_code)]
+//!
+//! culm::component!(Hello);
+//!
+//! struct Hello;
+//!
+//! impl culm::Component for Hello {
+//!     type Config = Config;
+//!     type Connections = Connections;
+//!
+//!     fn init(config: Config, connections: Connections) -> Self {
+//!         culm::info!("hello");
+//!         Self
+//!     }
+//!
+//!     fn notified(&mut self, channels: culm::Channels) {}
+//! }
+//! ```
+//!
+//! [`component!`] reads the manifest and makes `Config` (the configuration as typed fields), `Connections` (what the component
+//! is connected to), `counters` and the entry point. Everything else happens in turns: the component is given the channels that
+//! were notified, or a call; what it says meanwhile ([`Channel::notify`], [`Interrupt::enable`], [`wake_at`], the reply) is
+//! collected and leaves by one system call when it returns.
+//!
+//! On the host the same crate compiles for tests, with [`testing`] in the kernel's place.
+//!
+//! # Linking
+//!
+//! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only part; [`entry`]'s code makes
+//! the writable part from it at every start. The build tool passes
+//! `RUSTFLAGS="-Clink-arg=-T<path of link.ld> -Cforce-frame-pointers=yes"`; frame pointers are what the supervisor's
+//! backtraces follow.
+//!
+//! # Unsafe code
+//!
+//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `time` and `domain`, and nowhere else; components
+//! forbid it. The argument in short: what the start block describes as shared lies above everything that the compiler knows
+//! of, so no access to it can break what Rust assumes; and it is only accessed through atomics or copied by assembly.
+
+#![cfg_attr(target_os = "none", no_std)]
+
+mod channel;
+mod copy;
+mod domain;
+mod syscall;
+mod turn;
+
+pub mod archive;
+pub mod config;
+pub mod counters;
+pub mod device;
+pub mod entry;
+#[cfg(target_os = "none")]
+mod heap;
+pub mod log;
+pub mod message;
+pub mod queue;
+pub mod region;
+pub mod start;
+pub mod supervision;
+#[cfg(not(target_os = "none"))]
+pub mod testing;
+pub mod time;
+
+pub use channel::{Channel, Channels, Interrupt};
+pub use counters::Counter;
+pub use culm_abi::connection;
+pub use culm_macros::component;
+pub use device::Device;
+pub use entry::restarts;
+pub use message::{CalleeGone, Message};
+pub use region::Region;
+pub use start::observation;
+pub use turn::wake_at;
+
+/// A component: what one writes.
+///
+/// One value of the type lives in each protection domain that the system description makes of the component.
+pub trait Component: Sized {
+    /// Its configuration; `culm::component!` makes the type `Config`.
+    type Config: start::FromStart;
+    /// Its connections; `culm::component!` makes the type `Connections`.
+    type Connections: start::FromStart;
+
+    /// Makes the component, at the system's start and after each restart. Peers may have been at work already, and after a
+    /// restart notifications may have been lost with the previous life: look into each queue once before returning,
+    /// or ask for a turn at once by `wake_at(Instant::default())`.
+    fn init(config: Self::Config, connections: Self::Connections) -> Self;
+
+    /// A turn: these channels were notified; none means that the deadline given to [`wake_at`] passed. (A deadline may also
+    /// pass just before a notification comes: look at the time, not only at the set.)
+    fn notified(&mut self, channels: Channels);
+
+    /// A turn: the peer of `channel` calls and waits for the reply. Only channels that the description lets be called
+    /// come here. The default replies without a word.
+    fn called(&mut self, channel: Channel, message: Message) -> Message {
+        let _ = (channel, message);
+        Message::EMPTY
+    }
+}

@@ -1,0 +1,164 @@
+//! From a manifest to Rust.
+
+use culm_manifest::{ConfigField, ConfigType, Connection, ConnectionKind, Manifest};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+
+/// Everything that `culm::component!` makes.
+pub fn component(component: &syn::Path, manifest: &Manifest) -> TokenStream {
+    let config = config(manifest);
+    let connections = connections(manifest);
+    let counters = counters(manifest);
+    quote! {
+        #config
+        #connections
+        #counters
+
+        // Makes the compiler watch the manifest.
+        const _: &[u8] = ::core::include_bytes!(::core::concat!(::core::env!("CARGO_MANIFEST_DIR"), "/component.toml"));
+
+        #[cfg(target_os = "none")]
+        const _: () = {
+            #[unsafe(no_mangle)]
+            extern "C" fn culm_main(_start_block: u64, restarts: u64) -> ! {
+                ::culm::entry::run::<#component>(restarts)
+            }
+        };
+
+        #[cfg(not(target_os = "none"))]
+        fn main() -> ::std::process::ExitCode {
+            ::culm::testing::refuse_to_run::<#component>()
+        }
+    }
+}
+
+fn config(manifest: &Manifest) -> TokenStream {
+    let doc = format!("Configuration of `{}`.", manifest.name);
+    let fields = manifest.config.iter().map(|field| {
+        let (doc, name, kind) = (config_doc(field), identifier(&field.name), config_type(field.kind));
+        let kind = if field.optional { quote!(::core::option::Option<#kind>) } else { kind };
+        quote!(#[doc = #doc] pub #name: #kind)
+    });
+    let reads = manifest.config.iter().enumerate().map(|(index, field)| {
+        let name = identifier(&field.name);
+        quote!(#name: block.config(#index))
+    });
+    structure(&doc, "Config", fields, reads)
+}
+
+fn connections(manifest: &Manifest) -> TokenStream {
+    let doc = format!("What `{}` is connected to.", manifest.name);
+    let fields = manifest.connections.iter().map(|connection| {
+        let (doc, name, kind) =
+            (connection_doc(connection), identifier(&connection.name), connection_type(connection.kind));
+        let kind = if connection.optional { quote!(::core::option::Option<#kind>) } else { kind };
+        quote!(#[doc = #doc] pub #name: #kind)
+    });
+    let reads = manifest.connections.iter().enumerate().map(|(slot, connection)| {
+        let name = identifier(&connection.name);
+        if connection.optional {
+            quote!(#name: block.connections(#slot).next())
+        } else {
+            quote!(#name: block.connection(#slot))
+        }
+    });
+    structure(&doc, "Connections", fields, reads)
+}
+
+/// A structure and how it is read from the start block.
+fn structure(
+    doc: &str,
+    name: &str,
+    fields: impl Iterator<Item = TokenStream>,
+    reads: impl Iterator<Item = TokenStream>,
+) -> TokenStream {
+    let name = identifier(name);
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Copy, Debug)]
+        pub struct #name { #(#fields),* }
+
+        impl ::culm::start::FromStart for #name {
+            fn read(block: &::culm::start::StartBlock) -> Self {
+                let _ = block;
+                Self { #(#reads),* }
+            }
+        }
+    }
+}
+
+fn counters(manifest: &Manifest) -> TokenStream {
+    if manifest.counters.is_empty() {
+        return TokenStream::new();
+    }
+    let constants = manifest.counters.iter().enumerate().map(|(index, counter)| {
+        let doc = format!("`{counter}`");
+        let name = identifier(&counter.to_uppercase());
+        quote!(#[doc = #doc] pub const #name: ::culm::Counter = ::culm::Counter::new(#index);)
+    });
+    let doc = format!("Counters of `{}` that observers see.", manifest.name);
+    quote! {
+        #[doc = #doc]
+        pub mod counters { #(#constants)* }
+    }
+}
+
+fn identifier(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
+}
+
+fn config_type(kind: ConfigType) -> TokenStream {
+    match kind {
+        ConfigType::Bool => quote!(bool),
+        ConfigType::U8 => quote!(u8),
+        ConfigType::U16 => quote!(u16),
+        ConfigType::U32 => quote!(u32),
+        ConfigType::U64 | ConfigType::Size => quote!(u64),
+        ConfigType::I64 => quote!(i64),
+        ConfigType::String => quote!(&'static str),
+        ConfigType::Mac => quote!([u8; 6]),
+        ConfigType::Duration => quote!(::core::time::Duration),
+        ConfigType::File => quote!(&'static [u8]),
+        ConfigType::Folder => quote!(::culm::archive::Archive<'static>),
+        ConfigType::StringList => quote!(::culm::config::Strings),
+    }
+}
+
+fn connection_type(kind: ConnectionKind) -> TokenStream {
+    match kind {
+        ConnectionKind::Channel => quote!(::culm::Channel),
+        ConnectionKind::Region => quote!(::culm::Region),
+        ConnectionKind::Device => quote!(::culm::Device),
+        ConnectionKind::NetDriver => quote!(::culm::connection::NetDriver),
+        ConnectionKind::NetRxVirtualiser => quote!(::culm::connection::NetRxVirtualiser),
+        ConnectionKind::NetTxVirtualiser => quote!(::culm::connection::NetTxVirtualiser),
+        ConnectionKind::NetCopier => quote!(::culm::connection::NetCopier),
+        ConnectionKind::NetClient => quote!(::culm::connection::NetClient),
+        ConnectionKind::SerialDriver => quote!(::culm::connection::SerialDriver),
+        ConnectionKind::SerialVirtualiser => quote!(::culm::connection::SerialVirtualiser),
+        ConnectionKind::SerialClient => quote!(::culm::connection::SerialClient),
+        ConnectionKind::Supervision => quote!(::culm::connection::Supervision),
+    }
+}
+
+/// Documentation of a field: its description, type and limits.
+fn config_doc(field: &ConfigField) -> String {
+    let mut doc = described(&field.description, &field.name);
+    doc.push_str(&format!("\n\nType `{}`", field.kind.name()));
+    for (word, bound) in [("at least", field.min), ("at most", field.max)] {
+        if let Some(bound) = bound {
+            doc.push_str(&format!(", {word} {bound}"));
+        }
+    }
+    doc.push_str(if field.optional { "; may be absent." } else { "." });
+    doc
+}
+
+fn connection_doc(connection: &Connection) -> String {
+    let optional = if connection.optional { "; may be absent" } else { "" };
+    format!("{}\n\nKind `{}`{optional}.", described(&connection.description, &connection.name), connection.kind.name())
+}
+
+fn described(description: &str, name: &str) -> String {
+    if description.is_empty() { format!("`{name}`.") } else { description.to_owned() }
+}

@@ -1,0 +1,160 @@
+//! Channels: the ends that a component was given, sets of them, and interrupts.
+
+use crate::message::{CalleeGone, Message};
+use crate::{syscall, turn};
+use culm_abi::syscall::GROUP;
+
+/// This component's end of a channel.
+///
+/// Numbers are dense and chosen by the build tool; a component gets its channels from its connections and seldom sees one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Channel(u32);
+
+impl Channel {
+    /// The end with this number. Using a number that was not given is a fault of this component, nobody else's harm.
+    #[inline(always)]
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The end's number.
+    #[inline(always)]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Notifies the peer at the end of this turn, together with whatever else the turn has to say, at no extra cost.
+    #[inline(always)]
+    pub fn notify(self) {
+        turn::signal(self);
+    }
+
+    /// Notifies the peer at once, by a system call of its own: for work that should overlap with the rest of a long turn.
+    #[inline]
+    pub fn notify_now(self) {
+        let (group, bit) = self.position();
+        syscall::signal(group, 1 << bit);
+    }
+
+    /// Calls the peer and waits for its reply. The description must declare this end as the caller.
+    #[inline(always)]
+    pub fn call(self, message: impl Into<Message>) -> Result<Message, CalleeGone> {
+        syscall::call(self.0, &message.into())
+    }
+
+    /// Group and bit of this channel in notification words.
+    #[inline(always)]
+    pub(crate) const fn position(self) -> (u32, u32) {
+        if self.0 < GROUP { (0, self.0) } else { (self.0 / GROUP, self.0 % GROUP) }
+    }
+}
+
+/// The channels that were notified: a set.
+///
+/// Notifications are one bit each: a channel that was notified five times is here once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    group: u32,
+    bits: u64,
+}
+
+impl Channels {
+    /// No channel: a deadline passed.
+    pub const NONE: Self = Self { group: 0, bits: 0 };
+
+    /// The channels of `group` whose bits are set.
+    #[inline(always)]
+    pub(crate) const fn new(group: u32, bits: u64) -> Self {
+        Self { group, bits }
+    }
+
+    /// Whether no channel was notified, which means that the deadline passed.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+
+    /// Whether `channel` was notified.
+    #[inline(always)]
+    pub const fn contains(self, channel: Channel) -> bool {
+        let (group, bit) = channel.position();
+        group == self.group && self.bits >> bit & 1 != 0
+    }
+}
+
+impl From<Channel> for Channels {
+    fn from(channel: Channel) -> Self {
+        let (group, bit) = channel.position();
+        Self::new(group, 1 << bit)
+    }
+}
+
+/// Lowest number first.
+impl Iterator for Channels {
+    type Item = Channel;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Channel> {
+        if self.bits == 0 {
+            return None;
+        }
+        let bit = self.bits.trailing_zeros();
+        self.bits &= self.bits - 1;
+        Some(Channel::new(self.group * GROUP + bit))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let count = self.bits.count_ones() as usize;
+        (count, Some(count))
+    }
+}
+
+impl ExactSizeIterator for Channels {}
+
+/// An interrupt of a device that this component owns.
+///
+/// The kernel masks an interrupt when it delivers it as a notification of [`Interrupt::channel`]; [`Interrupt::enable`]
+/// unmasks it at the end of the turn. At start an interrupt is masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt(Channel);
+
+impl Interrupt {
+    /// The interrupt delivered over `channel`.
+    #[inline(always)]
+    pub const fn new(channel: Channel) -> Self {
+        Self(channel)
+    }
+
+    /// The channel whose notification means that the interrupt happened.
+    #[inline(always)]
+    pub const fn channel(self) -> Channel {
+        self.0
+    }
+
+    /// Lets the interrupt happen again, from the end of this turn on.
+    #[inline(always)]
+    pub fn enable(self) {
+        self.0.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_lists_its_channels_in_order() {
+        let channels = Channels::new(1, 1 << 62 | 1 << 3 | 1);
+        assert_eq!(channels.len(), 3);
+        assert_eq!(channels.map(Channel::number).collect::<Vec<_>>(), [63, 66, 125]);
+    }
+
+    #[test]
+    fn membership_goes_by_group_and_bit() {
+        let channels = Channels::from(Channel::new(66));
+        assert!(channels.contains(Channel::new(66)));
+        assert!(!channels.contains(Channel::new(3)));
+        assert!(!channels.contains(Channel::new(67)));
+        assert!(Channels::NONE.is_empty());
+    }
+}

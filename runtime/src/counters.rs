@@ -1,0 +1,74 @@
+//! Named counters of a component, which observers (the status page for one) read without its help.
+//!
+//! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a page that only
+//! this component writes; a restart does not reset them.
+
+use crate::domain::own;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use culm_abi::connection::Counters;
+
+own! {
+    /// The page; none before start and where nobody observes.
+    PAGE: Cell<Option<&'static Counters>> = Cell::new(None);
+}
+
+/// Sets the page that counters are in.
+pub(crate) fn set_page(page: Option<&'static Counters>) {
+    PAGE.with(|cell| cell.set(page));
+}
+
+/// One counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(usize);
+
+impl Counter {
+    /// The counter at this position of the manifest's list.
+    pub const fn new(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// Adds to the counter. Where it happens for every packet, add once per batch.
+    #[inline(always)]
+    pub fn add(self, amount: u64) {
+        // One writer: load and store need not be one operation.
+        self.with(|value| value.store(value.load(Relaxed).wrapping_add(amount), Relaxed));
+    }
+
+    /// Sets the counter, for values that also fall.
+    #[inline(always)]
+    pub fn set(self, value: u64) {
+        self.with(|word| word.store(value, Relaxed));
+    }
+
+    /// The counter's value; 0 where there is no page.
+    pub fn get(self) -> u64 {
+        let mut value = 0;
+        self.with(|word| value = word.load(Relaxed));
+        value
+    }
+
+    #[inline(always)]
+    fn with(self, function: impl FnOnce(&AtomicU64)) {
+        let page = PAGE.with(Cell::get);
+        if let Some(word) = page.and_then(|page| page.values.get(self.0)) {
+            function(word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_only_where_there_is_a_page() {
+        let counter = Counter::new(3);
+        counter.add(1);
+        assert_eq!(counter.get(), 0);
+        set_page(Some(Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }))));
+        counter.add(2);
+        counter.add(3);
+        assert_eq!((counter.get(), Counter::new(4).get(), Counter::new(9999).get()), (5, 0, 0));
+    }
+}

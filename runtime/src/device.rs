@@ -1,0 +1,42 @@
+//! A device that a component drives: its registers, its interrupts, and memory for its own structures.
+
+use crate::channel::{Channel, Interrupt};
+use crate::region::Region;
+use culm_abi::start::Memory;
+
+/// What a driver was given of its device.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    registers: Memory,
+    interrupts: &'static [u32],
+    dma: Region,
+}
+
+impl Device {
+    /// A device with these registers, interrupts (channel numbers, in the board's order) and DMA memory; for tests and
+    /// fakes. Components get theirs from their connections.
+    pub const fn new(registers: Memory, interrupts: &'static [u32], dma: Region) -> Self {
+        Self { registers, interrupts, dma }
+    }
+
+    /// Where the registers are mapped; `culm-mmio` gives access.
+    pub const fn registers(&self) -> Memory {
+        self.registers
+    }
+
+    /// Interrupt `index` in the board's order.
+    pub fn interrupt(&self, index: usize) -> Option<Interrupt> {
+        self.interrupts.get(index).map(|channel| Interrupt::new(Channel::new(*channel)))
+    }
+
+    /// All interrupts, in the board's order.
+    pub fn interrupts(&self) -> impl ExactSizeIterator<Item = Interrupt> + use<> {
+        self.interrupts.iter().map(|channel| Interrupt::new(Channel::new(*channel)))
+    }
+
+    /// Memory for the device's own structures (descriptor rings), with the address at which the device sees it. Empty
+    /// where the board declares none.
+    pub const fn dma(&self) -> Region {
+        self.dma
+    }
+}

@@ -1,0 +1,76 @@
+//! From the first instruction to the first turn, and what a panic becomes.
+
+use crate::domain::own;
+use crate::start::{self, FromStart as _};
+use crate::{Component, counters, log, turn};
+use core::cell::Cell;
+
+// At start and at each restart (`culm_abi::syscall::RESTART`) the kernel enters here with x0 = start block, x1 = count
+// of restarts so far, the stack pointer at the stack's top and everything else zero. Memory is what the previous life
+// left: `.data` is copied from its image in the read-only part and `.bss` is zeroed, before any compiled code runs.
+// The linker script aligns all bounds to 16 bytes.
+#[cfg(target_os = "none")]
+core::arch::global_asm!(
+    r#"
+    .section .text.start, "ax", %progbits
+    .globl _start
+    .type _start, %function
+_start:
+    adrp x2, __data_load
+    add x2, x2, :lo12:__data_load
+    adrp x3, __data_start
+    add x3, x3, :lo12:__data_start
+    adrp x4, __data_end
+    add x4, x4, :lo12:__data_end
+1:  cmp x3, x4
+    b.hs 2f
+    ldp x5, x6, [x2], #16
+    stp x5, x6, [x3], #16
+    b 1b
+2:  adrp x3, __bss_start
+    add x3, x3, :lo12:__bss_start
+    adrp x4, __bss_end
+    add x4, x4, :lo12:__bss_end
+3:  cmp x3, x4
+    b.hs 4f
+    stp xzr, xzr, [x3], #16
+    b 3b
+4:  mov x29, xzr
+    mov x30, xzr
+    b culm_main
+    .size _start, . - _start
+"#
+);
+
+/// Starts the component; `culm::component!` generates the call.
+pub fn run<C: Component>(restarts: u64) -> ! {
+    let block = start::current();
+    let header = block.header();
+    RESTARTS.with(|cell| cell.set(restarts));
+    log::open(header.log_level, start::name(), block.log());
+    counters::set_page(start::counters(&block));
+    let mut component = C::init(C::Config::read(&block), C::Connections::read(&block));
+    turn::run(&mut component)
+}
+
+own! {
+    RESTARTS: Cell<u64> = Cell::new(0);
+}
+
+/// How often this component was restarted since the system started.
+pub fn restarts() -> u64 {
+    RESTARTS.with(Cell::get)
+}
+
+/// A panic is a fault of this component: it is logged, then the supervisor decides.
+#[cfg(target_os = "none")]
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    match info.location() {
+        Some(place) => crate::error!("panic at {}:{}: {}", place.file(), place.line(), info.message()),
+        None => crate::error!("panic: {}", info.message()),
+    }
+    log::flush();
+    // SAFETY: does not return: the exception is a fault of this domain (`culm_abi::syscall::FaultKind::Panic`).
+    unsafe { core::arch::asm!("brk #1", options(noreturn, nostack)) }
+}

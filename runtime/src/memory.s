@@ -1,0 +1,298 @@
+// memcpy, memmove, memset, memcmp and bcmp for components, which have no vector registers: pairs of general registers, 64
+// bytes per round. From 8 bytes on nothing goes byte by byte: what is left over is covered by accesses that overlap
+// others. Normal memory allows unaligned accesses (Arm ARM B2.8.2); none of this is for device memory.
+
+    .section .text.memory, "ax", %progbits
+
+// x0 destination (returned), x1 source, x2 length. Keeps x18 and up.
+// culm_copy is memcpy by a name of which the compiler assumes nothing: for memory that others change meanwhile.
+    .globl memcpy
+    .globl culm_copy
+    .type memcpy, %function
+    .type culm_copy, %function
+    .p2align 6
+memcpy:
+culm_copy:
+    add     x4, x1, x2                  // ends of source and destination
+    add     x5, x0, x2
+    cmp     x2, #16
+    b.lo    .Lcopy_below_16
+    cmp     x2, #64
+    b.hi    .Lcopy_above_64
+
+// 16 to 64 bytes: all is loaded before anything is stored, so that memmove can use it too.
+.Lcopy_16_to_64:
+    ldp     x6, x7, [x1]
+    ldp     x8, x9, [x4, #-16]
+    cmp     x2, #32
+    b.ls    .Lcopy_16_to_32
+    ldp     x10, x11, [x1, #16]
+    ldp     x12, x13, [x4, #-32]
+    stp     x10, x11, [x0, #16]
+    stp     x12, x13, [x5, #-32]
+.Lcopy_16_to_32:
+    stp     x6, x7, [x0]
+    stp     x8, x9, [x5, #-16]
+    ret
+
+// Below 16 bytes, for memmove too.
+.Lcopy_below_16:
+    cmp     x2, #8
+    b.lo    .Lcopy_below_8
+    ldr     x6, [x1]
+    ldr     x7, [x4, #-8]
+    str     x6, [x0]
+    str     x7, [x5, #-8]
+    ret
+.Lcopy_below_8:
+    cmp     x2, #4
+    b.lo    .Lcopy_below_4
+    ldr     w6, [x1]
+    ldr     w7, [x4, #-4]
+    str     w6, [x0]
+    str     w7, [x5, #-4]
+    ret
+.Lcopy_below_4:                         // first, middle and last byte are all there are
+    cbz     x2, .Lcopy_done
+    lsr     x3, x2, #1
+    ldrb    w6, [x1]
+    ldrb    w7, [x1, x3]
+    ldrb    w8, [x4, #-1]
+    strb    w6, [x0]
+    strb    w7, [x0, x3]
+    strb    w8, [x5, #-1]
+.Lcopy_done:
+    ret
+
+// The last 1 to 64 bytes are left to the tail, which copies exactly 64, counted from the end.
+.Lcopy_above_64:
+    mov     x3, x0
+.Lcopy_round:
+    ldp     x6, x7, [x1], #64
+    ldp     x8, x9, [x1, #-48]
+    ldp     x10, x11, [x1, #-32]
+    ldp     x12, x13, [x1, #-16]
+    stp     x6, x7, [x3], #64
+    stp     x8, x9, [x3, #-48]
+    stp     x10, x11, [x3, #-32]
+    stp     x12, x13, [x3, #-16]
+    sub     x2, x2, #64
+    cmp     x2, #64
+    b.hi    .Lcopy_round
+    ldp     x6, x7, [x4, #-64]
+    ldp     x8, x9, [x4, #-48]
+    ldp     x10, x11, [x4, #-32]
+    ldp     x12, x13, [x4, #-16]
+    stp     x6, x7, [x5, #-64]
+    stp     x8, x9, [x5, #-48]
+    stp     x10, x11, [x5, #-32]
+    stp     x12, x13, [x5, #-16]
+    ret
+    .size memcpy, . - memcpy
+    .size culm_copy, . - culm_copy
+
+// x0 destination (returned), x1 source, x2 length; the two may overlap.
+    .globl memmove
+    .type memmove, %function
+    .p2align 6
+memmove:
+    sub     x3, x0, x1
+    cmp     x3, x2                      // unsigned: the destination does not begin within the source ...
+    b.lo    .Lmove_down
+    neg     x3, x3
+    cmp     x3, x2                      // ... nor the source within the destination
+    b.hs    memcpy
+    add     x4, x1, x2
+    add     x5, x0, x2
+    cmp     x2, #16
+    b.lo    .Lcopy_below_16
+    cmp     x2, #64
+    b.ls    .Lcopy_16_to_64
+
+// The destination is below the source: upwards. The last 64 bytes of the source are read before a store reaches them.
+    mov     x3, x0
+    ldp     x10, x11, [x4, #-64]
+    ldp     x12, x13, [x4, #-48]
+    ldp     x14, x15, [x4, #-32]
+    ldp     x16, x17, [x4, #-16]
+.Lmove_up_round:
+    ldp     x6, x7, [x1], #64
+    ldp     x8, x9, [x1, #-48]
+    stp     x6, x7, [x3], #64
+    stp     x8, x9, [x3, #-48]
+    ldp     x6, x7, [x1, #-32]
+    ldp     x8, x9, [x1, #-16]
+    stp     x6, x7, [x3, #-32]
+    stp     x8, x9, [x3, #-16]
+    sub     x2, x2, #64
+    cmp     x2, #64
+    b.hi    .Lmove_up_round
+    stp     x10, x11, [x5, #-64]
+    stp     x12, x13, [x5, #-48]
+    stp     x14, x15, [x5, #-32]
+    stp     x16, x17, [x5, #-16]
+    ret
+
+// The destination is above the source, or the same: downwards, the first 64 bytes of the source read beforehand.
+.Lmove_down:
+    add     x4, x1, x2
+    add     x5, x0, x2
+    cmp     x2, #16
+    b.lo    .Lcopy_below_16
+    cmp     x2, #64
+    b.ls    .Lcopy_16_to_64
+    ldp     x10, x11, [x1]
+    ldp     x12, x13, [x1, #16]
+    ldp     x14, x15, [x1, #32]
+    ldp     x16, x17, [x1, #48]
+.Lmove_down_round:
+    ldp     x6, x7, [x4, #-16]
+    ldp     x8, x9, [x4, #-32]
+    stp     x6, x7, [x5, #-16]
+    stp     x8, x9, [x5, #-32]
+    ldp     x6, x7, [x4, #-48]
+    ldp     x8, x9, [x4, #-64]!
+    stp     x6, x7, [x5, #-48]
+    stp     x8, x9, [x5, #-64]!
+    sub     x2, x2, #64
+    cmp     x2, #64
+    b.hi    .Lmove_down_round
+    stp     x10, x11, [x0]
+    stp     x12, x13, [x0, #16]
+    stp     x14, x15, [x0, #32]
+    stp     x16, x17, [x0, #48]
+    ret
+    .size memmove, . - memmove
+
+// x0 destination (returned), x1 byte, x2 length. culm_clear: x0 destination, x1 length.
+    .globl memset
+    .globl culm_clear
+    .type memset, %function
+    .type culm_clear, %function
+    .p2align 6
+culm_clear:
+    mov     x2, x1
+    mov     x1, xzr
+memset:
+    and     x1, x1, #0xff               // the byte, eight times
+    orr     x1, x1, x1, lsl #8
+    orr     x1, x1, x1, lsl #16
+    orr     x1, x1, x1, lsl #32
+    add     x5, x0, x2
+    cmp     x2, #16
+    b.lo    .Lset_below_16
+    cmp     x2, #64
+    b.hi    .Lset_above_64
+    stp     x1, x1, [x0]
+    stp     x1, x1, [x5, #-16]
+    cmp     x2, #32
+    b.ls    .Lset_done
+    stp     x1, x1, [x0, #16]
+    stp     x1, x1, [x5, #-32]
+.Lset_done:
+    ret
+.Lset_below_16:
+    cmp     x2, #8
+    b.lo    .Lset_below_8
+    str     x1, [x0]
+    str     x1, [x5, #-8]
+    ret
+.Lset_below_8:
+    cmp     x2, #4
+    b.lo    .Lset_below_4
+    str     w1, [x0]
+    str     w1, [x5, #-4]
+    ret
+.Lset_below_4:
+    cbz     x2, .Lset_done
+    lsr     x3, x2, #1
+    strb    w1, [x0]
+    strb    w1, [x0, x3]
+    strb    w1, [x5, #-1]
+    ret
+.Lset_above_64:
+    mov     x3, x0
+.Lset_round:
+    stp     x1, x1, [x3], #64
+    stp     x1, x1, [x3, #-48]
+    stp     x1, x1, [x3, #-32]
+    stp     x1, x1, [x3, #-16]
+    sub     x2, x2, #64
+    cmp     x2, #64
+    b.hi    .Lset_round
+    stp     x1, x1, [x5, #-64]
+    stp     x1, x1, [x5, #-48]
+    stp     x1, x1, [x5, #-32]
+    stp     x1, x1, [x5, #-16]
+    ret
+    .size memset, . - memset
+    .size culm_clear, . - culm_clear
+
+// x0, x1 the two, x2 length. Returns less than, equal to or greater than 0 in w0.
+    .globl memcmp
+    .globl bcmp
+    .type memcmp, %function
+    .type bcmp, %function
+    .p2align 6
+memcmp:
+bcmp:
+    add     x4, x0, x2                  // ends
+    add     x5, x1, x2
+    cmp     x2, #8
+    b.lo    .Lcompare_below_8
+    cmp     x2, #16
+    b.ls    .Lcompare_tail
+.Lcompare_round:
+    ldp     x6, x7, [x0], #16
+    ldp     x8, x9, [x1], #16
+    cmp     x6, x8
+    b.ne    .Lcompare_first
+    cmp     x7, x9
+    b.ne    .Lcompare_second
+    sub     x2, x2, #16
+    cmp     x2, #16
+    b.hi    .Lcompare_round
+    cmp     x2, #8
+    b.ls    .Lcompare_last
+.Lcompare_tail:                         // 8 to 16 bytes are left
+    ldr     x6, [x0]
+    ldr     x8, [x1]
+    cmp     x6, x8
+    b.ne    .Lcompare_first
+.Lcompare_last:                         // the last 8, some of them perhaps a second time
+    ldr     x7, [x4, #-8]
+    ldr     x9, [x5, #-8]
+.Lcompare_second:
+    mov     x6, x7
+    mov     x8, x9
+.Lcompare_first:                        // as big-endian numbers they compare as their bytes do
+    rev     x6, x6
+    rev     x8, x8
+    cmp     x6, x8
+    cset    w0, hi
+    csinv   w0, w0, wzr, hs
+    ret
+.Lcompare_below_8:
+    cmp     x2, #4
+    b.lo    .Lcompare_below_4
+    ldr     w6, [x0]
+    ldr     w8, [x1]
+    ldr     w7, [x4, #-4]
+    ldr     w9, [x5, #-4]
+    cmp     x6, x8
+    b.ne    .Lcompare_first
+    b       .Lcompare_second
+.Lcompare_below_4:
+    cbz     x2, .Lcompare_equal
+    ldrb    w6, [x0], #1
+    ldrb    w8, [x1], #1
+    sub     x2, x2, #1
+    cmp     w6, w8
+    b.eq    .Lcompare_below_4
+    sub     w0, w6, w8
+    ret
+.Lcompare_equal:
+    mov     w0, wzr
+    ret
+    .size memcmp, . - memcmp
+    .size bcmp, . - bcmp

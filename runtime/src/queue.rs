@@ -1,0 +1,40 @@
+//! Rings of a start block, as the queues of `culm-queue`.
+
+use crate::region::shared_address;
+use core::ptr::NonNull;
+use culm_abi::connection::Ring;
+use culm_abi::start::Memory;
+pub use culm_queue::{Consumer, Entry, Producer, Shared};
+
+/// Takes the producer's place in `ring`.
+///
+/// # Panics
+///
+/// Where `ring` cannot be one, which no start block contains.
+pub fn producer<T: Entry>(ring: Ring) -> Producer<T> {
+    Producer::attach(shared(ring))
+}
+
+/// Takes the consumer's place in `ring`.
+///
+/// # Panics
+///
+/// As [`producer`].
+pub fn consumer<T: Entry>(ring: Ring) -> Consumer<T> {
+    Consumer::attach(shared(ring))
+}
+
+/// The ring itself, for observers that only look how full it is.
+///
+/// # Panics
+///
+/// As [`producer`].
+pub fn shared<T: Entry>(ring: Ring) -> Shared<T> {
+    let size = culm_queue::layout(ring.capacity, size_of::<T>()).unwrap_or(0);
+    let address = shared_address(Memory { address: ring.address, size: size as u64, dma: 0 });
+    let address = NonNull::new(address as *mut u8).expect("a ring has an address");
+    // SAFETY: shared memory, by `shared_address`, of which this program makes no references but to atomics. Where it is
+    // not mapped the access faults, which harms nobody else.
+    let ring = unsafe { Shared::from_raw(address, ring.capacity) };
+    ring.expect("the build tool lays rings out")
+}

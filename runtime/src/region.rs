@@ -1,0 +1,300 @@
+//! Shared memory of known bounds, which a peer may read and write at any time.
+//!
+//! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. What was copied out once
+//! cannot change between a check and its use. Where a peer's offset is wrong, the access does not happen and the
+//! caller learns of it.
+
+use crate::copy;
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use culm_abi::memory::{ADDRESS_BITS, REGION_BASE};
+use culm_abi::start::Memory;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Memory that this component shares with others, or with a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    address: NonNull<u8>,
+    size: usize,
+    dma: u64,
+    writable: bool,
+}
+
+/// An offset and length that lie outside a region, or that are not aligned where they must be; or a write to a region that
+/// is mapped read-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBounds;
+
+impl fmt::Display for OutOfBounds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an access outside a shared region, or one that the region does not allow")
+    }
+}
+
+impl core::error::Error for OutOfBounds {}
+
+impl Region {
+    /// A region without bytes.
+    pub const EMPTY: Self = Self { address: NonNull::dangling(), size: 0, dma: 0, writable: false };
+
+    /// The memory that a start block describes, for reading and writing.
+    ///
+    /// Memory that is not mapped into this component (address 0) is empty, but keeps its DMA address.
+    ///
+    /// # Panics
+    ///
+    /// Where the address is none of shared memory, which no start block contains.
+    pub fn new(memory: Memory) -> Self {
+        let address = if memory.address == 0 { None } else { NonNull::new(shared_address(memory) as *mut u8) };
+        match address {
+            Some(address) => Self { address, size: memory.size as usize, dma: memory.dma, writable: true },
+            None => Self { dma: memory.dma, ..Self::EMPTY },
+        }
+    }
+
+    /// The memory that a start block describes, for reading.
+    ///
+    /// # Panics
+    ///
+    /// As [`Region::new`].
+    pub fn read_only(memory: Memory) -> Self {
+        Self { writable: false, ..Self::new(memory) }
+    }
+
+    /// Memory of this program, for host tests and fakes.
+    pub fn from_words(words: &'static [AtomicU64]) -> Self {
+        Self { address: NonNull::from(words).cast(), size: size_of_val(words), dma: 0, writable: true }
+    }
+
+    /// Bytes.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.size
+    }
+
+    /// Whether there is no byte.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Address at which devices see the first byte; 0 where this component has no need of it.
+    #[inline(always)]
+    pub const fn dma(&self) -> u64 {
+        self.dma
+    }
+
+    /// Address of the first byte. It says where, it gives no access.
+    #[inline(always)]
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// Whether `length` bytes at `offset` lie inside.
+    #[inline(always)]
+    pub const fn contains(&self, offset: usize, length: usize) -> bool {
+        length <= self.size && offset <= self.size - length
+    }
+
+    /// The part of `length` bytes at `offset`.
+    #[inline(always)]
+    pub fn part(&self, offset: usize, length: usize) -> Result<Self, OutOfBounds> {
+        let address = self.at(offset, length)?;
+        let dma = if self.dma == 0 { 0 } else { self.dma + offset as u64 };
+        Ok(Self { address, size: length, dma, writable: self.writable })
+    }
+
+    /// Copies bytes out.
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBounds> {
+        let source = self.at(offset, bytes.len())?;
+        // SAFETY: the source is checked to lie in the region, the destination is exclusively ours.
+        unsafe { copy::shared(NonNull::from(&mut *bytes).cast(), source, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        let destination = self.at_writable(offset, bytes.len())?;
+        // SAFETY: the destination is checked to lie in the region, the source is ours to read.
+        unsafe { copy::shared(destination, NonNull::from(bytes).cast(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes from one region to another, never looking at them.
+    #[inline]
+    pub fn copy(&self, offset: usize, to: &Self, to_offset: usize, length: usize) -> Result<(), OutOfBounds> {
+        let source = self.at(offset, length)?;
+        let destination = to.at_writable(to_offset, length)?;
+        // SAFETY: both are checked to lie in their regions.
+        unsafe { copy::shared(destination, source, length) };
+        Ok(())
+    }
+
+    /// Copies a value out.
+    #[inline]
+    pub fn load<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T, OutOfBounds> {
+        let mut value = T::new_zeroed();
+        self.read(offset, value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    /// Copies a value in.
+    #[inline]
+    pub fn store<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<(), OutOfBounds> {
+        self.write(offset, value.as_bytes())
+    }
+
+    /// Sets bytes to zero.
+    pub fn clear(&self, offset: usize, length: usize) -> Result<(), OutOfBounds> {
+        let destination = self.at_writable(offset, length)?;
+        // SAFETY: checked to lie in the region.
+        unsafe { copy::clear(destination, length) };
+        Ok(())
+    }
+
+    /// The byte at `offset`.
+    #[inline(always)]
+    pub fn atomic_u8(&self, offset: usize) -> Result<&'static AtomicU8, OutOfBounds> {
+        self.atomic(offset)
+    }
+
+    /// The word at `offset`, a multiple of 4.
+    #[inline(always)]
+    pub fn atomic_u32(&self, offset: usize) -> Result<&'static AtomicU32, OutOfBounds> {
+        self.atomic(offset)
+    }
+
+    /// The double word at `offset`, a multiple of 8.
+    #[inline(always)]
+    pub fn atomic_u64(&self, offset: usize) -> Result<&'static AtomicU64, OutOfBounds> {
+        self.atomic(offset)
+    }
+
+    /// The bytes as an ordinary slice.
+    ///
+    /// # Safety
+    ///
+    /// While the slice lives nobody may write these bytes: no peer that this component does not trust with its own
+    /// safety may have them mapped writable, nor may a device write them.
+    #[inline(always)]
+    pub unsafe fn slice(&self, offset: usize, length: usize) -> Result<&'static [u8], OutOfBounds> {
+        let address = self.at(offset, length)?;
+        // SAFETY: mapped for as long as the component runs; unchanging by the caller's word.
+        Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_ref() })
+    }
+
+    /// The bytes as an ordinary slice that can be changed.
+    ///
+    /// # Safety
+    ///
+    /// As [`Region::slice`], and nobody may read these bytes as a slice while this one lives.
+    #[inline(always)]
+    pub unsafe fn slice_mut(&self, offset: usize, length: usize) -> Result<&'static mut [u8], OutOfBounds> {
+        let address = self.at_writable(offset, length)?;
+        // SAFETY: mapped for as long as the component runs; exclusive by the caller's word.
+        Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_mut() })
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: usize, length: usize) -> Result<NonNull<u8>, OutOfBounds> {
+        if !self.contains(offset, length) {
+            return Err(OutOfBounds);
+        }
+        // SAFETY: within the region, as just checked.
+        Ok(unsafe { self.address.add(offset) })
+    }
+
+    #[inline(always)]
+    fn at_writable(&self, offset: usize, length: usize) -> Result<NonNull<u8>, OutOfBounds> {
+        if self.writable { self.at(offset, length) } else { Err(OutOfBounds) }
+    }
+
+    /// `T` is one of the atomics above.
+    #[inline(always)]
+    fn atomic<T>(&self, offset: usize) -> Result<&'static T, OutOfBounds> {
+        let address = self.at(offset, size_of::<T>())?.cast::<T>();
+        if !address.is_aligned() {
+            return Err(OutOfBounds);
+        }
+        // SAFETY: inside the region, aligned, mapped for as long as the component runs, and an atomic, which others may
+        // change at any time. Storing to a read-only region faults, which harms nobody else.
+        Ok(unsafe { address.as_ref() })
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = if self.writable { "rw" } else { "r" };
+        write!(formatter, "Region({:p}, {} bytes, {access})", self.address, self.size)
+    }
+}
+
+/// The address of memory that a start block describes as shared.
+///
+/// # Panics
+///
+/// Where it is none. What makes [`Region::new`] and the rings safe: from [`REGION_BASE`] upwards there is nothing that the
+/// compiler knows of (program, stack, heap and start block lie below), so volatile or atomic accesses to it touch shared
+/// memory, or fault.
+#[inline]
+pub(crate) fn shared_address(memory: Memory) -> usize {
+    let end = memory.address.checked_add(memory.size);
+    let valid = memory.address >= REGION_BASE && end.is_some_and(|end| end <= 1 << ADDRESS_BITS);
+    // The host's memory is anywhere; there the addresses come from `testing`.
+    assert!(valid || cfg!(not(target_os = "none")), "{:#x} is no shared memory", memory.address);
+    memory.address as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region() -> Region {
+        let words: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        Region::from_words(words.leak())
+    }
+
+    #[test]
+    fn bytes_go_in_and_out() {
+        let region = region();
+        region.write(3, b"abcdef").expect("inside");
+        let mut bytes = [0; 4];
+        region.read(4, &mut bytes).expect("inside");
+        assert_eq!(&bytes, b"bcde");
+        let other = self::region();
+        region.copy(3, &other, 0, 6).expect("inside");
+        assert_eq!(other.load::<u32>(0), Ok(u32::from_le_bytes(*b"abcd")));
+        other.clear(1, 2).expect("inside");
+        assert_eq!(other.load::<u32>(0), Ok(u32::from_le_bytes(*b"a\0\0d")));
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let region = region();
+        for (offset, length) in [(0, 33), (32, 1), (33, 0), (usize::MAX, 2), (2, usize::MAX)] {
+            assert!(!region.contains(offset, length), "{offset} {length}");
+            assert_eq!(region.part(offset, length), Err(OutOfBounds));
+        }
+        assert_eq!(region.read(31, &mut [0; 2]), Err(OutOfBounds));
+        assert_eq!(region.store(29, &0_u32), Err(OutOfBounds));
+        assert!(region.atomic_u32(2).is_err() && region.atomic_u64(32).is_err() && region.atomic_u64(24).is_ok());
+        assert!(region.part(32, 0).is_ok());
+    }
+
+    #[test]
+    fn a_part_has_its_own_bounds() {
+        let part = region().part(8, 8).expect("inside");
+        assert!(part.write(8, &[1]).is_err());
+        assert!(part.write(7, &[1]).is_ok());
+    }
+
+    #[test]
+    fn a_region_that_is_not_mapped_is_empty() {
+        let region = Region::new(Memory { address: 0, size: 4096, dma: 0x5000_0000 });
+        assert_eq!((region.len(), region.dma()), (0, 0x5000_0000));
+        assert!(region.read(0, &mut [0]).is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! The start block: this component's name, configuration and connections, as the build tool wrote them.
+//!
+//! The block is written by the tool and mapped read-only, so it is trusted; its head is checked once, so that an image of
+//! mixed versions fails at once and says so. `culm::component!` generates the code that reads a component's
+//! [`Component::Config`](crate::Component::Config) and [`Component::Connections`](crate::Component::Connections)
+//! from it; few components use this module themselves.
+
+use crate::channel::Channel;
+use crate::config::ConfigValue;
+use crate::device::Device;
+use crate::region::Region;
+use culm_abi::connection::{self, kind};
+use culm_abi::start::{Connection, MAGIC, Memory, IMPLICIT, Span, StartHeader, Value};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+/// A start block whose head was checked.
+#[derive(Clone, Copy)]
+pub struct StartBlock {
+    bytes: &'static [u8],
+    header: &'static StartHeader,
+}
+
+impl StartBlock {
+    /// Checks the head.
+    ///
+    /// # Panics
+    ///
+    /// Where `bytes` are no start block of this version: the image was not built by the tool of this component.
+    pub(crate) fn new(bytes: &'static [u8]) -> Self {
+        let (header, _) = StartHeader::ref_from_prefix(bytes).expect("no start block: rebuild the image");
+        assert!(header.magic == MAGIC, "no start block: rebuild the image");
+        assert!(header.version == culm_abi::VERSION, "a start block of another version: rebuild the image");
+        assert!(header.size as usize <= bytes.len(), "a start block that is cut off: rebuild the image");
+        Self { bytes: &bytes[..header.size as usize], header }
+    }
+
+    /// The head.
+    pub(crate) fn header(&self) -> &'static StartHeader {
+        self.header
+    }
+
+    /// Elements of the block.
+    ///
+    /// # Panics
+    ///
+    /// Where `span` is none of this block's.
+    pub fn list<T: FromBytes + Immutable + KnownLayout>(&self, span: Span) -> &'static [T] {
+        let rest = self.bytes.get(span.offset as usize..).expect("a span of the start block");
+        <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).expect("a span of the start block").0
+    }
+
+    /// A text of the block.
+    ///
+    /// # Panics
+    ///
+    /// Where `span` is none of this block's.
+    pub fn text(&self, span: Span) -> &'static str {
+        core::str::from_utf8(self.list(span)).expect("the build tool writes UTF-8")
+    }
+
+    /// The one structure at `span`.
+    fn structure<T: FromBytes + Immutable + KnownLayout + Copy + 'static>(&self, span: Span) -> T {
+        // Spans of structures count bytes or one element; the type says how long it is.
+        self.list::<T>(Span { offset: span.offset, count: 1 })[0]
+    }
+
+    /// Field `index` of the configuration, in the manifest's order.
+    ///
+    /// # Panics
+    ///
+    /// Where the block is not that of this component.
+    pub fn config<T: ConfigValue>(&self, index: usize) -> T {
+        let value = self.list::<Value>(self.header.config)[index];
+        T::read(RawValue { block: *self, value })
+    }
+
+    /// The connections in slot `slot` of the manifest: none or one, or several where it may repeat.
+    pub fn connections<T: ConnectionValue>(&self, slot: usize) -> impl Iterator<Item = T> + Clone + use<T> {
+        let block = *self;
+        self.list::<Connection>(self.header.connections)
+            .iter()
+            .filter(move |connection| connection.slot as usize == slot)
+            .map(move |connection| T::read(RawConnection { block, connection }))
+    }
+
+    /// The connection in slot `slot` of the manifest.
+    ///
+    /// # Panics
+    ///
+    /// Where there is none, although the manifest demands it.
+    pub fn connection<T: ConnectionValue>(&self, slot: usize) -> T {
+        self.connections(slot).next().expect("a connection that the manifest demands: rebuild the image")
+    }
+
+    /// The first connection of `kind` that no manifest names.
+    fn unnamed<T: ConnectionValue>(&self) -> Option<T> {
+        self.list::<Connection>(self.header.connections)
+            .iter()
+            .find(|connection| connection.slot == IMPLICIT && connection.kind == T::KIND)
+            .map(|connection| T::read(RawConnection { block: *self, connection }))
+    }
+
+    /// The serial client of the domain's log.
+    pub(crate) fn log(&self) -> Option<connection::SerialClient> {
+        self.unnamed()
+    }
+}
+
+/// This domain's start block.
+#[cfg(target_os = "none")]
+pub fn current() -> StartBlock {
+    let base = culm_abi::memory::START_BASE as *const u8;
+    // SAFETY: the build tool maps the start block here, read-only for everybody, page aligned and never smaller than a page.
+    let size = unsafe { (*base.cast::<StartHeader>()).size };
+    // SAFETY: as above; the whole block is mapped, and its head says how long it is.
+    StartBlock::new(unsafe { core::slice::from_raw_parts(base, size as usize) })
+}
+
+#[cfg(not(target_os = "none"))]
+pub use crate::testing::start_block as current;
+
+/// Elements of a list in a connection, for example the clients of a virtualiser.
+pub fn list<T: FromBytes + Immutable + KnownLayout>(span: Span) -> &'static [T] {
+    current().list(span)
+}
+
+/// A text in a connection, for example a client's name.
+pub fn text(span: Span) -> &'static str {
+    current().text(span)
+}
+
+/// This instance's name in the system description.
+pub fn name() -> &'static str {
+    let block = current();
+    block.text(block.header.name)
+}
+
+/// What `observe = true` in the system description lets this component see, or `None`.
+pub fn observation() -> Option<connection::Observation> {
+    current().unnamed()
+}
+
+/// Content that the build tool mapped read-only into this component.
+pub(crate) fn content(memory: Memory) -> &'static [u8] {
+    if memory.size == 0 {
+        return &[];
+    }
+    // SAFETY: only called for files of a start block, which are mapped read-only for everybody and never change.
+    unsafe { core::slice::from_raw_parts(memory.address as *const u8, memory.size as usize) }
+}
+
+/// The page of named counters.
+pub(crate) fn counters(block: &StartBlock) -> Option<&'static connection::Counters> {
+    let memory = block.header.counters;
+    if memory.size < size_of::<connection::Counters>() as u64 {
+        return None;
+    }
+    // SAFETY: the tool maps a page of zeros for this component alone to write; it consists of atomics.
+    unsafe { (memory.address as *const connection::Counters).as_ref() }
+}
+
+/// What is read from a start block as a whole: the types that `culm::component!` makes of a manifest.
+pub trait FromStart: Sized {
+    /// Reads it.
+    fn read(block: &StartBlock) -> Self;
+}
+
+/// A component without configuration, or without connections.
+impl FromStart for () {
+    fn read(_: &StartBlock) -> Self {}
+}
+
+/// A value of the configuration together with the block that it points into. Only this crate makes one, so that content
+/// is only ever taken from where the build tool put it.
+#[derive(Clone, Copy)]
+pub struct RawValue {
+    pub(crate) block: StartBlock,
+    pub(crate) value: Value,
+}
+
+/// A connection together with the block that it points into.
+#[derive(Clone, Copy)]
+pub struct RawConnection {
+    block: StartBlock,
+    connection: &'static Connection,
+}
+
+impl RawConnection {
+    fn structure<T: FromBytes + Immutable + KnownLayout + Copy + 'static>(&self, kind: u32) -> T {
+        assert!(self.connection.kind == kind, "a connection of another kind: rebuild the image");
+        self.block.structure(self.connection.data)
+    }
+}
+
+/// A type that a connection comes as.
+pub trait ConnectionValue: Sized {
+    /// Its [`connection::kind`].
+    const KIND: u32;
+
+    /// Reads it from the start block.
+    fn read(raw: RawConnection) -> Self;
+}
+
+impl ConnectionValue for Channel {
+    const KIND: u32 = kind::CHANNEL;
+
+    fn read(raw: RawConnection) -> Self {
+        Self::new(raw.structure::<connection::Channel>(Self::KIND).channel)
+    }
+}
+
+impl ConnectionValue for Region {
+    const KIND: u32 = kind::REGION;
+
+    fn read(raw: RawConnection) -> Self {
+        let region = raw.structure::<connection::Region>(Self::KIND);
+        if region.writable != 0 { Self::new(region.memory) } else { Self::read_only(region.memory) }
+    }
+}
+
+impl ConnectionValue for Device {
+    const KIND: u32 = kind::DEVICE;
+
+    fn read(raw: RawConnection) -> Self {
+        let device = raw.structure::<connection::Device>(Self::KIND);
+        let dma = if device.dma.size == 0 { Region::EMPTY } else { Region::new(device.dma) };
+        Self::new(device.registers, raw.block.list(device.interrupts), dma)
+    }
+}
+
+/// Connections of the device classes come as `culm-abi` has them; the classes' crates make something of them.
+macro_rules! plain {
+    ($($kind:ident $structure:ident),* $(,)?) => { $(
+        impl ConnectionValue for connection::$structure {
+            const KIND: u32 = kind::$kind;
+
+            fn read(raw: RawConnection) -> Self {
+                raw.structure(Self::KIND)
+            }
+        }
+    )* };
+}
+
+plain!(
+    NET_DRIVER NetDriver,
+    NET_RX_VIRTUALISER NetRxVirtualiser,
+    NET_TX_VIRTUALISER NetTxVirtualiser,
+    NET_COPIER NetCopier,
+    NET_CLIENT NetClient,
+    SERIAL_DRIVER SerialDriver,
+    SERIAL_VIRTUALISER SerialVirtualiser,
+    SERIAL_CLIENT SerialClient,
+    SUPERVISION Supervision,
+    OBSERVATION Observation,
+);

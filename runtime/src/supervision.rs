@@ -1,0 +1,32 @@
+//! Supervision: what a component may do with the protection domains that it supervises.
+//!
+//! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is notified when that one faults.
+
+use crate::channel::Channel;
+use crate::syscall;
+pub use culm_abi::syscall::{BadCall, FaultKind, FaultReport};
+
+/// Reads why the domain behind `child` stands still.
+pub fn fault(child: Channel) -> FaultReport {
+    syscall::fault(child.number())
+}
+
+/// Lets a faulted domain go on where it faulted.
+pub fn resume(child: Channel) {
+    syscall::resume(child.number());
+}
+
+/// Puts a domain back to its entry point, from where it starts with pristine memory. Shared regions outlive it.
+pub fn restart(child: Channel) {
+    syscall::restart(child.number());
+}
+
+/// Stops a domain until it is restarted.
+pub fn stop(child: Channel) {
+    syscall::stop(child.number());
+}
+
+/// Ends the system and powers the machine off, with an exit status for whoever started it. Needs `may_halt`.
+pub fn halt(status: u32) -> ! {
+    syscall::halt(status)
+}

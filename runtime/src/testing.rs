@@ -1,0 +1,212 @@
+//! What stands in for the kernel when a component runs in a host test. Each test thread has a world of its own.
+//!
+//! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling `notified` and `called`,
+//! and looks at what would have reached the kernel: [`signalled`], [`deadline`], [`take_log`].
+//!
+//! ```
+//! use culm::{testing, time::Duration};
+//!
+//! testing::set_time(culm::time::now() + Duration::from_secs(1));
+//! culm::Channel::new(3).notify();
+//! culm::wake_at(culm::time::now() + Duration::from_millis(10));
+//! assert_eq!(testing::signalled(), [3]);
+//! assert_eq!(testing::deadline(), Some(culm::time::now() + Duration::from_millis(10)));
+//! ```
+
+use crate::start::StartBlock;
+use crate::time::Instant;
+use crate::{CalleeGone, Channel, Channels, Component, Message, turn};
+use core::cell::{Cell, RefCell};
+use culm_abi::start::{MAGIC, StartHeader};
+use culm_abi::syscall::{FaultReport, GROUP, NEVER};
+use std::boxed::Box;
+use std::collections::VecDeque;
+use std::string::String;
+use std::vec::Vec;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What answers a call in a test.
+pub type Callee = Box<dyn FnMut(Channel, Message) -> Result<Message, CalleeGone>>;
+
+/// What a supervisor did to one of its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// [`crate::supervision::resume`].
+    Resume(Channel),
+    /// [`crate::supervision::restart`].
+    Restart(Channel),
+    /// [`crate::supervision::stop`].
+    Stop(Channel),
+}
+
+#[derive(Default)]
+struct World {
+    ticks: Cell<u64>,
+    /// Signals sent by system calls of their own, and by turns that were taken.
+    sent: RefCell<Vec<(u32, u64)>>,
+    deadline: Cell<Option<u64>>,
+    log: RefCell<String>,
+    callee: RefCell<Option<Callee>>,
+    faults: RefCell<VecDeque<FaultReport>>,
+    acts: RefCell<Vec<Act>>,
+    block: RefCell<Option<StartBlock>>,
+}
+
+std::thread_local! {
+    static WORLD: World = World::default();
+}
+
+/// Sets the time.
+pub fn set_time(now: Instant) {
+    WORLD.with(|world| world.ticks.set(now.ticks()));
+}
+
+pub(crate) fn ticks() -> u64 {
+    WORLD.with(|world| world.ticks.get())
+}
+
+/// Ends the turn; see [`signalled`] and [`deadline`].
+fn end_turn() {
+    let leave = turn::take();
+    WORLD.with(|world| {
+        if leave.signals != 0 {
+            world.sent.borrow_mut().push((0, leave.signals));
+        }
+        if leave.deadline != NEVER {
+            world.deadline.set(Some(leave.deadline));
+        }
+    });
+}
+
+/// Ends the turn and takes the numbers of the channels that were notified since the last time, in ascending order.
+pub fn signalled() -> Vec<u32> {
+    end_turn();
+    let mut channels: Vec<u32> =
+        sent().into_iter().flat_map(|(group, bits)| Channels::new(group, bits)).map(Channel::number).collect();
+    channels.sort_unstable();
+    channels.dedup();
+    channels
+}
+
+/// Takes the signals that system calls carried so far: group and bits of each.
+pub(crate) fn sent() -> Vec<(u32, u64)> {
+    WORLD.with(|world| world.sent.take())
+}
+
+/// Ends the turn and takes the deadline that it asked for.
+pub fn deadline() -> Option<Instant> {
+    end_turn();
+    WORLD.with(|world| world.deadline.take()).map(Instant::from_ticks)
+}
+
+/// The notification of these channels, for [`Component::notified`](crate::Component::notified).
+pub fn channels(numbers: &[u32]) -> Channels {
+    let group = numbers.first().map_or(0, |number| number / GROUP);
+    assert!(numbers.iter().all(|number| number / GROUP == group), "one turn has channels of one group");
+    Channels::new(group, numbers.iter().fold(0, |bits, number| bits | 1 << (number % GROUP)))
+}
+
+pub(crate) fn log(line: &[u8]) {
+    WORLD.with(|world| world.log.borrow_mut().push_str(&String::from_utf8_lossy(line)));
+}
+
+/// Takes what was logged since the last time.
+pub fn take_log() -> String {
+    WORLD.with(|world| world.log.take())
+}
+
+/// Lets `callee` answer all calls of this test.
+pub fn answer_calls(callee: impl FnMut(Channel, Message) -> Result<Message, CalleeGone> + 'static) {
+    WORLD.with(|world| world.callee.replace(Some(Box::new(callee))));
+}
+
+/// Adds a fault that the next [`crate::supervision::fault`] reads.
+pub fn add_fault(report: FaultReport) {
+    WORLD.with(|world| world.faults.borrow_mut().push_back(report));
+}
+
+/// Takes what a supervisor did since the last time.
+pub fn acts() -> Vec<Act> {
+    WORLD.with(|world| world.acts.take())
+}
+
+/// Uses `bytes` as this test's start block.
+///
+/// # Panics
+///
+/// Where they are none.
+pub fn set_start_block(bytes: &[u8]) {
+    let mut words = std::vec![0_u64; bytes.len().div_ceil(8)];
+    words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+    let block = StartBlock::new(&words.leak().as_bytes()[..bytes.len()]);
+    WORLD.with(|world| world.block.replace(Some(block)));
+}
+
+/// This test's start block; one without anything where none was set.
+pub fn start_block() -> StartBlock {
+    if WORLD.with(|world| world.block.borrow().is_none()) {
+        let mut header = StartHeader::new_zeroed();
+        header.magic = MAGIC;
+        header.version = culm_abi::VERSION;
+        header.size = size_of::<StartHeader>() as u32;
+        set_start_block(header.as_bytes());
+    }
+    WORLD.with(|world| world.block.borrow().expect("just set"))
+}
+
+/// A component's `main` on the host: says where components run.
+pub fn refuse_to_run<C: Component>() -> std::process::ExitCode {
+    std::eprintln!("{} is a component of a Culm system: `./culm run SYSTEM` runs it", core::any::type_name::<C>());
+    std::process::ExitCode::FAILURE
+}
+
+/// The system calls, as [`crate::syscall`] names them.
+pub(crate) mod kernel {
+    use super::{Act, WORLD};
+    use crate::turn::{Leave, Occasion};
+    use crate::{CalleeGone, Channel, Message};
+    use culm_abi::syscall::FaultReport;
+
+    pub(crate) fn wait(_: Leave) -> Occasion {
+        unreachable!("tests take turns themselves: call `notified` and `called`")
+    }
+
+    pub(crate) fn reply_wait(_: &Message, leave: Leave) -> Occasion {
+        wait(leave)
+    }
+
+    pub(crate) fn signal(group: u32, signals: u64) {
+        WORLD.with(|world| world.sent.borrow_mut().push((group, signals)));
+    }
+
+    pub(crate) fn call(channel: u32, message: &Message) -> Result<Message, CalleeGone> {
+        WORLD.with(|world| match &mut *world.callee.borrow_mut() {
+            Some(callee) => callee(Channel::new(channel), *message),
+            None => panic!("channel {channel} was called: say who answers by `testing::answer_calls`"),
+        })
+    }
+
+    pub(crate) fn fault(_: u32) -> FaultReport {
+        WORLD.with(|world| world.faults.borrow_mut().pop_front().unwrap_or_default())
+    }
+
+    fn act(act: Act) {
+        WORLD.with(|world| world.acts.borrow_mut().push(act));
+    }
+
+    pub(crate) fn resume(channel: u32) {
+        act(Act::Resume(Channel::new(channel)));
+    }
+
+    pub(crate) fn restart(channel: u32) {
+        act(Act::Restart(Channel::new(channel)));
+    }
+
+    pub(crate) fn stop(channel: u32) {
+        act(Act::Stop(Channel::new(channel)));
+    }
+
+    pub(crate) fn halt(status: u32) -> ! {
+        panic!("the component halted the system with status {status}")
+    }
+}
