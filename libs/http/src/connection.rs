@@ -1,0 +1,547 @@
+//! One connection, from request to response and on to the next request.
+
+use crate::documents::{Documents, Renderer, RenderingId};
+use crate::fields::{self, Comparison, Range};
+use crate::limits;
+use crate::request::{Expect, Framing, Method, Parser, Progress, Request};
+use crate::response::{self, Head, Persistence, Refusal, Status};
+use crate::server::Timeouts;
+use crate::site::{Kind, ResourceId, Site};
+use crate::target;
+use crate::transport::Stream;
+
+/// Counts of what a server has done. They only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Requests answered, whatever the answer.
+    pub requests: u64,
+    /// Of these, answered with a status from 400 on.
+    pub refused: u64,
+    /// Bytes of responses handed to the transport.
+    pub bytes: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections ended because nothing happened on them in time.
+    pub timeouts: u64,
+    /// Connections ended to make room for new ones.
+    pub evicted: u64,
+}
+
+/// What all connections share.
+pub struct Shared<'a, R> {
+    /// What is served.
+    pub site: Site<'a>,
+    /// What is rendered on request.
+    pub documents: Documents<R>,
+    /// Room for a head that lies in two pieces, and for a decoded path.
+    pub scratch: alloc::boxed::Box<Scratch>,
+    /// What was done.
+    pub tally: Tally,
+    /// The time of this turn.
+    pub now: u64,
+}
+
+/// See [`Shared::scratch`].
+pub struct Scratch {
+    head: [u8; limits::HEAD],
+    path: [u8; limits::REQUEST_LINE],
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { head: [0; limits::HEAD], path: [0; limits::REQUEST_LINE] }
+    }
+}
+
+/// What a connection needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// News from its transport.
+    Wait,
+    /// Another turn, after the others had theirs.
+    Again,
+    /// Nothing: it is over.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Awaits or reads a request's head.
+    Reading,
+    /// Has a refusal to send that ends the connection.
+    Refusing(Refusal),
+    /// Sends a response's body.
+    Sending(Body),
+    /// Drops as many bytes of a request's body.
+    Dropping(u64),
+    /// Has ended its side, and drops what still comes, of which it has dropped so much.
+    Draining(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    source: Source,
+    at: usize,
+    end: usize,
+    after: After,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Resource(ResourceId),
+    Rendering(RenderingId),
+}
+
+/// What follows a response.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    Close,
+    /// The next request, after so many bytes of this one's body.
+    Next(u64),
+}
+
+/// How much a connection deserves to stay, when one must go: lower goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Merit {
+    /// Its last response is handed over.
+    Done,
+    /// It sent nothing since its last response, or a request that never gets complete.
+    Idle,
+    /// A response is on its way.
+    Busy,
+}
+
+/// The state of one connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    phase: Phase,
+    parser: Parser,
+    /// When it last got on: connected, began a head, finished a response, had bytes of it taken.
+    since: u64,
+    /// Room in the send buffer when it was last looked at, which tells that the peer takes what was sent.
+    room: usize,
+}
+
+impl Connection {
+    /// A connection that was just made.
+    pub fn new(now: u64) -> Self {
+        Self { phase: Phase::Reading, parser: Parser::default(), since: now, room: 0 }
+    }
+
+    /// Does what can be done now, but answers no more than one request.
+    #[inline]
+    pub fn advance<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        if stream.is_over() {
+            self.forget(shared);
+            return Step::Over;
+        }
+        match self.phase {
+            Phase::Reading => self.read(stream, shared),
+            Phase::Sending(body) => self.send(body, stream, shared),
+            Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
+            Phase::Dropping(left) => self.drop_body(left, stream, shared),
+            Phase::Draining(dropped) => self.drain(dropped, stream, shared),
+        }
+    }
+
+    /// Gives back what the connection holds, before it is forgotten.
+    pub fn forget<R: Renderer>(&mut self, shared: &mut Shared<R>) {
+        if let Phase::Sending(Body { source: Source::Rendering(id), .. }) = self.phase {
+            shared.documents.release(id);
+        }
+        self.phase = Phase::Draining(0);
+    }
+
+    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let fresh = self.parser.is_fresh();
+        let bytes = stream.received();
+        let together = bytes.len();
+        let mut progress = self.parser.advance(bytes);
+        if progress == Ok(Progress::Incomplete) && together < stream.received_count() {
+            // The receive buffer is a ring, and the head goes over its end.
+            let count = stream.copy_received(&mut shared.scratch.head);
+            progress = self.parser.advance(&shared.scratch.head[..count]);
+        }
+        match progress {
+            Ok(Progress::Complete) => self.answer(stream, shared),
+            Ok(Progress::Incomplete) => {
+                if fresh && !self.parser.is_fresh() {
+                    self.since = shared.now;
+                }
+                self.incomplete(stream, shared)
+            }
+            Err(refusal) => self.refuse(refusal, stream, shared),
+        }
+    }
+
+    fn incomplete<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        if !stream.ended() {
+            return Step::Wait;
+        }
+        if stream.received_count() == 0 {
+            return self.finish(stream, shared);
+        }
+        const CUT: Refusal = Refusal::new(Status::BadRequest, "The request ended before its head was complete.");
+        self.refuse(CUT, stream, shared)
+    }
+
+    /// Answers the request that the parser has read.
+    fn answer<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let request = self.parser.request();
+        let length = usize::from(request.length);
+        let scratch = &mut *shared.scratch;
+        if stream.received().len() < length {
+            stream.copy_received(&mut scratch.head[..length]);
+        }
+        let received = stream.received();
+        let head = if received.len() >= length { received } else { &scratch.head[..length] };
+        let plan = plan(request, head, &mut scratch.path, &shared.site);
+        let with_body = request.method != Method::Head;
+        match self.begin(plan, with_body, stream, shared) {
+            Some(step) => {
+                shared.tally.requests += 1;
+                step
+            }
+            // The parser stays complete: the next turn comes here again.
+            None => Step::Wait,
+        }
+    }
+
+    /// Begins a response, unless its head finds no room.
+    fn begin<S: Stream, R: Renderer>(
+        &mut self,
+        plan: Plan,
+        with_body: bool,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+    ) -> Option<Step> {
+        let persistence = plan.persistence;
+        let body = match plan.answer {
+            Answer::Whole(id) => {
+                let resource = shared.site.resource(id);
+                put(resource.head(), persistence.tail(), stream, &mut shared.tally)?;
+                shared.tally.refused += u64::from(shared.site.is_not_found(id));
+                (Source::Resource(id), 0, resource.bytes().len())
+            }
+            Answer::NotModified(id) => {
+                put(shared.site.resource(id).not_modified(), persistence.tail(), stream, &mut shared.tally)?;
+                (Source::Resource(id), 0, 0)
+            }
+            Answer::Partial(id, start, end) => {
+                let resource = shared.site.resource(id);
+                let head = response::partial(start, end, resource.bytes().len(), resource.media(), resource.tag());
+                put(head.as_bytes(), persistence.tail(), stream, &mut shared.tally)?;
+                (Source::Resource(id), start, end)
+            }
+            Answer::Document(id, number) => {
+                return self.begin_document(id, number, plan, with_body, stream, shared);
+            }
+            Answer::Unsatisfiable(id) => {
+                let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), persistence);
+                return self.begin_fixed(&head, plan, stream, shared);
+            }
+            Answer::Refused(refusal) => {
+                let head = response::refusal(refusal, persistence, with_body);
+                return self.begin_fixed(&head, plan, stream, shared);
+            }
+        };
+        let (source, at, end) = body;
+        let end = if with_body { end } else { at };
+        Some(self.begin_body(Body { source, at, end, after: plan.after }, stream, shared))
+    }
+
+    /// Begins and ends a response that is all in `whole`.
+    fn begin_fixed<S: Stream, R: Renderer>(
+        &mut self,
+        whole: &Head,
+        plan: Plan,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+    ) -> Option<Step> {
+        put(whole.as_bytes(), b"", stream, &mut shared.tally)?;
+        shared.tally.refused += 1;
+        self.consume_head(stream);
+        Some(self.end_response(plan.after, stream, shared))
+    }
+
+    fn begin_document<S: Stream, R: Renderer>(
+        &mut self,
+        id: ResourceId,
+        number: u16,
+        plan: Plan,
+        with_body: bool,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+    ) -> Option<Step> {
+        let Some(rendering) = shared.documents.acquire(number, shared.now) else {
+            let head = response::refusal(BUSY, plan.persistence, with_body);
+            return self.begin_fixed(&head, plan, stream, shared);
+        };
+        let length = shared.documents.bytes(rendering).len();
+        let head = response::rendered(length, shared.site.resource(id).media());
+        if put(head.as_bytes(), plan.persistence.tail(), stream, &mut shared.tally).is_none() {
+            shared.documents.release(rendering);
+            return None;
+        }
+        let end = if with_body { length } else { 0 };
+        Some(self.begin_body(
+            Body { source: Source::Rendering(rendering), at: 0, end, after: plan.after },
+            stream,
+            shared,
+        ))
+    }
+
+    fn begin_body<S: Stream, R: Renderer>(&mut self, body: Body, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        self.consume_head(stream);
+        self.since = shared.now;
+        self.send(body, stream, shared)
+    }
+
+    /// Drops the request's head, which nothing refers to any more.
+    fn consume_head<S: Stream>(&mut self, stream: &mut S) {
+        stream.consume(usize::from(self.parser.request().length));
+        self.parser = Parser::default();
+    }
+
+    fn send<S: Stream, R: Renderer>(&mut self, mut body: Body, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let bytes = match body.source {
+            Source::Resource(id) => shared.site.resource(id).bytes(),
+            Source::Rendering(id) => shared.documents.bytes(id),
+        };
+        let taken = stream.send(&bytes[body.at..body.end]);
+        shared.tally.bytes += taken as u64;
+        body.at += taken;
+        if body.at < body.end {
+            if taken > 0 {
+                self.since = shared.now;
+            }
+            self.phase = Phase::Sending(body);
+            return Step::Wait;
+        }
+        if let Source::Rendering(id) = body.source {
+            shared.documents.release(id);
+        }
+        self.end_response(body.after, stream, shared)
+    }
+
+    fn end_response<S: Stream, R: Renderer>(&mut self, after: After, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        self.since = shared.now;
+        match after {
+            After::Close => self.finish(stream, shared),
+            After::Next(0) => {
+                self.phase = Phase::Reading;
+                if stream.received_count() > 0 || stream.ended() { Step::Again } else { Step::Wait }
+            }
+            After::Next(left) => {
+                self.phase = Phase::Dropping(left);
+                Step::Again
+            }
+        }
+    }
+
+    /// Answers a request whose end cannot be known, and ends the connection.
+    #[cold]
+    fn refuse<S: Stream, R: Renderer>(&mut self, refusal: Refusal, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let head = response::refusal(refusal, Persistence::Close, true);
+        if put(head.as_bytes(), b"", stream, &mut shared.tally).is_none() {
+            self.phase = Phase::Refusing(refusal);
+            return Step::Wait;
+        }
+        shared.tally.requests += 1;
+        shared.tally.refused += 1;
+        self.finish(stream, shared)
+    }
+
+    fn drop_body<S: Stream, R: Renderer>(&mut self, left: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let count = (stream.received_count() as u64).min(left);
+        stream.consume(count as usize);
+        let left = left - count;
+        if left == 0 {
+            return self.end_response(After::Next(0), stream, shared);
+        }
+        if stream.ended() {
+            return self.finish(stream, shared);
+        }
+        self.phase = Phase::Dropping(left);
+        Step::Wait
+    }
+
+    /// Ends this side. The peer's side is read on, so that the last response is not lost to a reset.
+    fn finish<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        stream.finish();
+        self.since = shared.now;
+        self.room = stream.room();
+        self.drain(0, stream, shared)
+    }
+
+    fn drain<S: Stream, R: Renderer>(&mut self, dropped: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        let count = stream.received_count();
+        stream.consume(count);
+        let dropped = dropped + count as u64;
+        if dropped > limits::LINGER {
+            stream.abort();
+            return Step::Over;
+        }
+        let room = stream.room();
+        if room != self.room {
+            self.room = room;
+            self.since = shared.now;
+        }
+        self.phase = Phase::Draining(dropped);
+        if stream.is_over() { Step::Over } else { Step::Wait }
+    }
+
+    /// When the connection is to be ended if nothing happens on it.
+    pub fn deadline(&self, timeouts: &Timeouts) -> u64 {
+        let limit = match self.phase {
+            Phase::Reading if self.parser.is_fresh() => timeouts.idle,
+            Phase::Reading | Phase::Dropping(_) => timeouts.request,
+            Phase::Sending(_) | Phase::Refusing(_) => timeouts.response,
+            Phase::Draining(_) => timeouts.linger,
+        };
+        self.since.saturating_add(limit)
+    }
+
+    /// Ends what took too long.
+    pub fn expire<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        const SLOW: Refusal = Refusal::new(Status::RequestTimeout, "The request's head did not arrive in time.");
+        if stream.is_over() {
+            self.forget(shared);
+            return Step::Over;
+        }
+        shared.tally.timeouts += 1;
+        match self.phase {
+            Phase::Reading if self.parser.is_fresh() => self.finish(stream, shared),
+            Phase::Reading => self.refuse(SLOW, stream, shared),
+            Phase::Dropping(_) => self.finish(stream, shared),
+            Phase::Sending(_) | Phase::Refusing(_) | Phase::Draining(_) => {
+                self.forget(shared);
+                stream.abort();
+                Step::Over
+            }
+        }
+    }
+
+    /// How much it deserves to stay, and since when.
+    pub fn merit(&self) -> (Merit, u64) {
+        let merit = match self.phase {
+            Phase::Draining(_) => Merit::Done,
+            Phase::Reading | Phase::Dropping(_) => Merit::Idle,
+            Phase::Sending(_) | Phase::Refusing(_) => Merit::Busy,
+        };
+        (merit, self.since)
+    }
+}
+
+const BUSY: Refusal = Refusal::new(Status::Unavailable, "Too many readers are at this page. Try again in a moment.");
+
+/// Sends a head if all of it finds room.
+fn put<S: Stream>(head: &[u8], tail: &[u8], stream: &mut S, tally: &mut Tally) -> Option<()> {
+    let length = head.len() + tail.len();
+    if stream.room() < length {
+        return None;
+    }
+    stream.send(head);
+    stream.send(tail);
+    tally.bytes += length as u64;
+    Some(())
+}
+
+/// What is answered to a request.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Whole(ResourceId),
+    NotModified(ResourceId),
+    Partial(ResourceId, usize, usize),
+    Unsatisfiable(ResourceId),
+    Document(ResourceId, u16),
+    Refused(Refusal),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    answer: Answer,
+    persistence: Persistence,
+    after: After,
+}
+
+/// Decides what to answer. `head` are the request's bytes.
+fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Plan {
+    let (refusal, body) = refused_body(request);
+    let keep = request.keep && body.is_some();
+    let (persistence, after) = match (keep, request.old) {
+        (false, _) => (Persistence::Close, After::Close),
+        (true, false) => (Persistence::Keep, After::Next(body.unwrap_or(0))),
+        (true, true) => (Persistence::KeepOld, After::Next(body.unwrap_or(0))),
+    };
+    let answer = match (refusal, request.method) {
+        (Some(refusal), _) => Answer::Refused(refusal),
+        (None, Method::NotAllowed) => Answer::Refused(NOT_ALLOWED),
+        (None, Method::Unknown) => Answer::Refused(UNKNOWN_METHOD),
+        (None, Method::Get | Method::Head) => match target::path(request.target.of(head), path) {
+            Ok(path) => select(request, head, site, site.find(path)),
+            Err(refusal) => Answer::Refused(refusal),
+        },
+    };
+    Plan { answer, persistence, after }
+}
+
+const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");
+const UNKNOWN_METHOD: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the request's method.");
+
+/// Whether the request's body, or what is said about it, is a reason to refuse; and how many bytes of it are to be
+/// dropped before the next request. None: its end cannot be known or awaited, so the connection must end.
+fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
+    const TOO_LARGE: Refusal = Refusal::new(Status::ContentTooLarge, "This server takes no content as large as that.");
+    const CODING: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the transfer coding.");
+    const NO_LENGTH: Refusal = Refusal::new(Status::LengthRequired, "Content must come with its Content-Length.");
+    const EXPECTATION: Refusal = Refusal::new(Status::ExpectationFailed, "This server cannot do what is expected.");
+    let is_read = matches!(request.method, Method::Get | Method::Head);
+    match (request.framing, request.expect) {
+        (Framing::None | Framing::Length(0), Expect::Unknown) => (Some(EXPECTATION), Some(0)),
+        (Framing::None | Framing::Length(0), _) => (None, Some(0)),
+        (Framing::Length(length), _) if length > limits::BODY => (Some(TOO_LARGE), None),
+        (_, Expect::Unknown) => (Some(EXPECTATION), None),
+        // RFC 9110 §10.1.1: after a final answer the client may or may not send the content.
+        (Framing::Length(_), Expect::Continue) => (None, None),
+        (Framing::Length(length), Expect::None) => (None, Some(length)),
+        (Framing::Chunked, _) => (is_read.then_some(NO_LENGTH), None),
+        (Framing::Unknown, _) => (Some(CODING), None),
+    }
+}
+
+/// Applies conditions and ranges, in the order of RFC 9110 §13.2.2.
+fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer {
+    const MISMATCH: Refusal = Refusal::new(Status::PreconditionFailed, "No entity tag in If-Match is this file's.");
+    let resource = site.resource(id);
+    match resource.kind() {
+        Kind::File => {}
+        Kind::Fixed => return Answer::Whole(id),
+        Kind::Document(number) => return Answer::Document(id, number),
+    }
+    if let Some(list) = request.if_match
+        && !resource.matches(list.of(head), Comparison::Strong)
+    {
+        return Answer::Refused(MISMATCH);
+    }
+    if let Some(list) = request.if_none_match
+        && resource.matches(list.of(head), Comparison::Weak)
+    {
+        return Answer::NotModified(id);
+    }
+    let Some(range) = request.range else { return Answer::Whole(id) };
+    // RFC 9110 §14.2: ranges are for GET only.
+    if request.method != Method::Get {
+        return Answer::Whole(id);
+    }
+    if let Some(tag) = request.if_range
+        && !fields::tag_is(tag.of(head), resource.tag().as_bytes())
+    {
+        return Answer::Whole(id);
+    }
+    match fields::range(range.of(head), resource.bytes().len()) {
+        Range::Whole => Answer::Whole(id),
+        Range::Part(start, end) => Answer::Partial(id, start, end),
+        Range::Unsatisfiable => Answer::Unsatisfiable(id),
+    }
+}

@@ -1,0 +1,174 @@
+//! Values of fields: lists, numbers, entity tags, ranges.
+
+use crate::scan::{self, classes};
+
+/// Calls `take` with each element of a comma-separated list (RFC 9110 §5.6.1), empty ones left out.
+pub fn each(list: &[u8], mut take: impl FnMut(&[u8])) {
+    for element in list.split(|&byte| byte == b',') {
+        let element = element.trim_ascii();
+        if !element.is_empty() {
+            take(element);
+        }
+    }
+}
+
+/// Whether `value` can be a `Host` field's value: `uri-host [ ":" port ]` or empty (RFC 9110 §7.2).
+pub fn is_host(value: &[u8]) -> bool {
+    value.iter().all(|&byte| scan::class(byte) & classes::HOST != 0)
+}
+
+/// A number of decimal digits and nothing else that fits in 64 bits.
+pub fn number(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |number, &digit| {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// How two entity tags are compared (RFC 9110 §8.8.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Weak tags match nothing.
+    Strong,
+    /// Weakness is ignored.
+    Weak,
+}
+
+/// Whether a list of entity tags, as `If-Match` and `If-None-Match` have it, contains `tag` (quotes included) or is `*`.
+/// From the first malformed element on, the list is taken to be at its end.
+pub fn tags_contain(list: &[u8], tag: &[u8], comparison: Comparison) -> bool {
+    if list == b"*" {
+        return true;
+    }
+    let mut rest = list;
+    loop {
+        while let [b' ' | b'\t' | b',', tail @ ..] = rest {
+            rest = tail;
+        }
+        let (weak, quoted) = match rest.strip_prefix(b"W/") {
+            Some(quoted) => (true, quoted),
+            None => (false, rest),
+        };
+        let Some(length) = tag_length(quoted) else { return false };
+        if quoted[..length] == *tag && !(weak && comparison == Comparison::Strong) {
+            return true;
+        }
+        rest = &quoted[length..];
+    }
+}
+
+/// Whether `If-Range` names exactly this strong tag. A date never matches: files have none here (RFC 9110 §13.1.5).
+pub fn tag_is(value: &[u8], tag: &[u8]) -> bool {
+    value == tag
+}
+
+/// Bytes of the quoted string that `bytes` begin with, both quotes included.
+fn tag_length(bytes: &[u8]) -> Option<usize> {
+    let inner = bytes.strip_prefix(b"\"")?;
+    inner.iter().position(|&byte| byte == b'"').map(|end| end + 2)
+}
+
+/// What a `Range` field asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// Everything: the field is none that this server understands, or has several ranges (RFC 9110 §14.2 allows both).
+    Whole,
+    /// These bytes: the first and the one after the last.
+    Part(usize, usize),
+    /// Nothing that there is.
+    Unsatisfiable,
+}
+
+/// Reads a `Range` field's value for content of `length` bytes (RFC 9110 §14.1.2).
+pub fn range(value: &[u8], length: usize) -> Range {
+    read_range(value, length).unwrap_or(Range::Whole)
+}
+
+fn read_range(value: &[u8], length: usize) -> Option<Range> {
+    let (unit, set) = value.split_at_checked(6)?;
+    if !unit.eq_ignore_ascii_case(b"bytes=") {
+        return None;
+    }
+    let set = set.trim_ascii();
+    let dash = set.iter().position(|&byte| byte == b'-')?;
+    let (first, last) = (&set[..dash], &set[dash + 1..]);
+    if first.is_empty() {
+        let suffix = position(last)?.min(length);
+        let outcome = if suffix == 0 { Range::Unsatisfiable } else { Range::Part(length - suffix, length) };
+        return Some(outcome);
+    }
+    let first = position(first)?;
+    let end = if last.is_empty() { length } else { position(last)?.saturating_add(1) };
+    if end <= first && !last.is_empty() {
+        return None;
+    }
+    let outcome = if first >= length { Range::Unsatisfiable } else { Range::Part(first, end.min(length)) };
+    Some(outcome)
+}
+
+/// A position in content; one that does not fit is beyond all content.
+fn position(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(number(digits).and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_ten_bytes() {
+        let read = |value: &str| range(value.as_bytes(), 10);
+        assert_eq!(read("bytes=0-4"), Range::Part(0, 5));
+        assert_eq!(read("Bytes=3-"), Range::Part(3, 10));
+        assert_eq!(read("bytes=-3"), Range::Part(7, 10));
+        assert_eq!(read("bytes=-30"), Range::Part(0, 10));
+        assert_eq!(read("bytes=9-99999999999999999999999"), Range::Part(9, 10));
+        assert_eq!(read("bytes=10-"), Range::Unsatisfiable);
+        assert_eq!(read("bytes=99999999999999999999999-"), Range::Unsatisfiable);
+        assert_eq!(read("bytes=-0"), Range::Unsatisfiable);
+        for whole in
+            ["bytes=4-2", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=0", "bytes=1--2"]
+        {
+            assert_eq!(read(whole), Range::Whole, "{whole}");
+        }
+        assert_eq!(range(b"bytes=0-", 0), Range::Unsatisfiable);
+    }
+
+    #[test]
+    fn tags_in_lists() {
+        let weak = |list: &str| tags_contain(list.as_bytes(), b"\"a\"", Comparison::Weak);
+        let strong = |list: &str| tags_contain(list.as_bytes(), b"\"a\"", Comparison::Strong);
+        assert!(weak("*") && weak("\"a\"") && weak("W/\"a\"") && weak("\"x,\", W/\"y\",\"a\""));
+        assert!(strong("\"a\"") && strong("W/\"a\", \"a\"") && !strong("W/\"a\""));
+        for none in ["", "a", "\"a", "\"b\"", "W/", "\"b\" x \"a\"", ", ,"] {
+            assert!(!weak(none), "{none}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(number(b"0"), Some(0));
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        for bad in [&b""[..], b"18446744073709551616", b"-1", b"+1", b"1,1", b"0x1", b" 1"] {
+            assert_eq!(number(bad), None);
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for good in ["", "localhost", "10.0.2.15:8080", "[::1]:80", "a%20b"] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in ["a b", "a/b", "a@b", "a#b", "é"] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! A request's head, parsed where it was received, line by line as lines become complete.
+//!
+//! The parser keeps offsets, never references, so its state outlives the buffer's borrow, and each byte is looked at
+//! once however the transport splits the input. What it decides depends on the bytes alone: a line is judged when it
+//! is complete, a control character or a limit when it is met.
+
+use crate::fields;
+use crate::limits;
+use crate::response::{Refusal, Status};
+use crate::scan::{self, classes};
+
+/// A part of the head, as offsets from the request's first byte. Heads are below 64 KiB ([`limits::HEAD`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    start: u16,
+    end: u16,
+}
+
+impl Part {
+    /// The bytes of this part in the buffer that begins with the request.
+    pub fn of(self, head: &[u8]) -> &[u8] {
+        head.get(usize::from(self.start)..usize::from(self.end)).unwrap_or(&[])
+    }
+}
+
+/// What a request asks to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Send the resource.
+    #[default]
+    Get,
+    /// Send the head that GET would have.
+    Head,
+    /// A method that HTTP knows and this server's resources do not allow.
+    NotAllowed,
+    /// A method that this server does not know.
+    Unknown,
+}
+
+/// Whether and how a request announces a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// No body.
+    #[default]
+    None,
+    /// `Content-Length`.
+    Length(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// A transfer coding that this server does not know.
+    Unknown,
+}
+
+/// What the client waits for before it sends a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing.
+    #[default]
+    None,
+    /// `100-continue`.
+    Continue,
+    /// Something else.
+    Unknown,
+}
+
+/// What a request's head says, as far as a server of files cares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// What to do.
+    pub method: Method,
+    /// On what.
+    pub target: Part,
+    /// Whether the client speaks HTTP/1.0.
+    pub old: bool,
+    /// Whether the connection stays open after the response.
+    pub keep: bool,
+    /// The body.
+    pub framing: Framing,
+    /// What the client waits for.
+    pub expect: Expect,
+    /// `If-Match`.
+    pub if_match: Option<Part>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Part>,
+    /// `If-Range`.
+    pub if_range: Option<Part>,
+    /// `Range`.
+    pub range: Option<Part>,
+    /// Bytes of the head.
+    pub length: u16,
+}
+
+/// Whether a head is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More bytes are needed.
+    Incomplete,
+    /// The head is complete: see [`Parser::request`].
+    Complete,
+}
+
+/// The state of parsing one head.
+#[derive(Clone, Debug, Default)]
+pub struct Parser {
+    /// First byte of the line that is not yet complete.
+    line: usize,
+    /// First byte that was not yet looked at.
+    scanned: usize,
+    stage: Stage,
+    blank_lines: u8,
+    fields: usize,
+    hosts: u32,
+    lengths: u32,
+    codings: u32,
+    close: bool,
+    keep_alive: bool,
+    request: Request,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    RequestLine,
+    Fields,
+    Done,
+}
+
+/// Where a line ends.
+enum LineEnd {
+    /// Its carriage return is here, and a line feed follows.
+    At(usize),
+    /// Not within the bytes so far.
+    Beyond,
+}
+
+const BARE_CONTROL: Refusal = Refusal::new(Status::BadRequest, "A control character stands where none may stand.");
+const BARE_LINE_FEED: Refusal = Refusal::new(Status::BadRequest, "Lines must end with CR LF.");
+const LINE_TOO_LONG: Refusal = Refusal::new(Status::UriTooLong, "The request line is longer than this server takes.");
+const HEAD_TOO_LONG: Refusal =
+    Refusal::new(Status::FieldsTooLarge, "The request's fields are longer than this server takes.");
+const TOO_MANY_FIELDS: Refusal =
+    Refusal::new(Status::FieldsTooLarge, "The request has more fields than this server takes.");
+const BAD_REQUEST_LINE: Refusal =
+    Refusal::new(Status::BadRequest, "The request line is not METHOD, space, TARGET, space, HTTP/1.1.");
+const BAD_FIELD: Refusal = Refusal::new(Status::BadRequest, "A field line is not NAME, colon, VALUE.");
+const BAD_VERSION: Refusal = Refusal::new(Status::VersionNotSupported, "This server speaks HTTP/1.0 and HTTP/1.1.");
+const BAD_HOST: Refusal = Refusal::new(Status::BadRequest, "A request must have one valid Host field.");
+const BAD_LENGTH: Refusal =
+    Refusal::new(Status::BadRequest, "Content-Length must be one number, and the only word about the body's length.");
+const REPEATED: Refusal = Refusal::new(Status::BadRequest, "A field is repeated that may stand only once.");
+
+impl Parser {
+    /// Whether no byte of a request was seen yet (empty lines apart).
+    pub fn is_fresh(&self) -> bool {
+        self.stage == Stage::RequestLine && self.line == self.scanned
+    }
+
+    /// The request, once [`Self::advance`] has said that it is complete.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Goes on with `bytes`, all bytes received since the request's first.
+    #[inline]
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<Progress, Refusal> {
+        let bytes = &bytes[..bytes.len().min(limits::HEAD)];
+        while self.stage != Stage::Done {
+            let LineEnd::At(end) = self.line_end(bytes)? else { return Ok(Progress::Incomplete) };
+            let start = self.line;
+            let line = &bytes[start..end];
+            self.line = end + 2;
+            self.scanned = self.line;
+            match (self.stage, line.is_empty()) {
+                (Stage::RequestLine, true) => self.blank_line()?,
+                (Stage::RequestLine, false) => self.request_line(line, start)?,
+                (_, false) => self.field(line, start)?,
+                (_, true) => self.complete()?,
+            }
+        }
+        Ok(Progress::Complete)
+    }
+
+    fn line_end(&mut self, bytes: &[u8]) -> Result<LineEnd, Refusal> {
+        let bytes = match self.stage {
+            Stage::RequestLine => &bytes[..bytes.len().min(self.line + limits::REQUEST_LINE + 2)],
+            _ => bytes,
+        };
+        if bytes.len() < self.scanned {
+            // A ring's first piece may be shorter than what was looked at in its copy.
+            return Ok(LineEnd::Beyond);
+        }
+        loop {
+            let at = scan::find_control(bytes, self.scanned);
+            self.scanned = at;
+            match (bytes.get(at), bytes.get(at + 1)) {
+                (Some(b'\r'), Some(b'\n')) => return Ok(LineEnd::At(at)),
+                (Some(b'\t'), _) if self.stage == Stage::Fields => self.scanned = at + 1,
+                (Some(b'\n'), _) => return Err(BARE_LINE_FEED),
+                (Some(b'\r'), None) | (None, _) => break,
+                (Some(_), _) => return Err(BARE_CONTROL),
+            }
+        }
+        if bytes.len() >= limits::HEAD {
+            Err(HEAD_TOO_LONG)
+        } else if self.stage == Stage::RequestLine && bytes.len() >= self.line + limits::REQUEST_LINE + 2 {
+            Err(LINE_TOO_LONG)
+        } else {
+            Ok(LineEnd::Beyond)
+        }
+    }
+
+    fn blank_line(&mut self) -> Result<(), Refusal> {
+        self.blank_lines += 1;
+        if self.blank_lines > limits::BLANK_LINES { Err(BAD_REQUEST_LINE) } else { Ok(()) }
+    }
+
+    /// RFC 9112 §3: `request-line = method SP request-target SP HTTP-version`.
+    fn request_line(&mut self, line: &[u8], start: usize) -> Result<(), Refusal> {
+        let (rest, version) = line.split_last_chunk::<8>().ok_or(BAD_REQUEST_LINE)?;
+        let old = match version {
+            b"HTTP/1.1" => false,
+            b"HTTP/1.0" => true,
+            // RFC 9110 §2.5: a higher minor version is answered as the highest one known.
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => false,
+            [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(BAD_VERSION),
+            _ => return Err(BAD_REQUEST_LINE),
+        };
+        let (method, skip) = match rest {
+            [b'G', b'E', b'T', b' ', ..] => (Method::Get, 4),
+            [b'H', b'E', b'A', b'D', b' ', ..] => (Method::Head, 5),
+            _ => other_method(rest)?,
+        };
+        let target = rest[skip..].strip_suffix(b" ").ok_or(BAD_REQUEST_LINE)?;
+        // The targets of GET and HEAD are looked at more closely, byte by byte, when they are followed.
+        let followed = matches!(method, Method::Get | Method::Head);
+        if target.is_empty() || (!followed && target.contains(&b' ')) {
+            return Err(BAD_REQUEST_LINE);
+        }
+        self.request.method = method;
+        self.request.old = old;
+        self.request.target = part(start + skip, target.len());
+        self.stage = Stage::Fields;
+        Ok(())
+    }
+
+    /// RFC 9112 §5: `field-line = field-name ":" OWS field-value OWS`, no white space before the colon, no folding.
+    fn field(&mut self, line: &[u8], start: usize) -> Result<(), Refusal> {
+        self.fields += 1;
+        if self.fields > limits::FIELDS {
+            return Err(TOO_MANY_FIELDS);
+        }
+        let colon = line.iter().position(|&byte| scan::class(byte) & classes::TOKEN == 0).ok_or(BAD_FIELD)?;
+        if colon == 0 || line[colon] != b':' {
+            return Err(BAD_FIELD);
+        }
+        let name = &line[..colon];
+        let mut from = colon + 1;
+        let mut to = line.len();
+        while from < to && is_space(line[from]) {
+            from += 1;
+        }
+        while from < to && is_space(line[to - 1]) {
+            to -= 1;
+        }
+        self.known_field(name, &line[from..to], part(start + from, to - from))
+    }
+
+    /// Takes note of a field that this server knows. Length and first letter tell nearly all others apart.
+    fn known_field(&mut self, name: &[u8], value: &[u8], at: Part) -> Result<(), Refusal> {
+        let request = &mut self.request;
+        match (name.len(), name[0] | 0x20) {
+            (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
+                self.hosts += 1;
+                if !fields::is_host(value) {
+                    return Err(BAD_HOST);
+                }
+            }
+            (10, b'c') if name.eq_ignore_ascii_case(b"connection") => {
+                fields::each(value, |option| {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                });
+            }
+            (5, b'r') if name.eq_ignore_ascii_case(b"range") => once(&mut request.range, at)?,
+            (8, b'i') if name.eq_ignore_ascii_case(b"if-match") => once(&mut request.if_match, at)?,
+            (8, b'i') if name.eq_ignore_ascii_case(b"if-range") => once(&mut request.if_range, at)?,
+            (13, b'i') if name.eq_ignore_ascii_case(b"if-none-match") => once(&mut request.if_none_match, at)?,
+            (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => {
+                self.lengths += 1;
+                request.framing = Framing::Length(fields::number(value).ok_or(BAD_LENGTH)?);
+            }
+            (17, b't') if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.codings += 1;
+                let chunked = value.eq_ignore_ascii_case(b"chunked");
+                request.framing = if chunked { Framing::Chunked } else { Framing::Unknown };
+            }
+            (6, b'e') if name.eq_ignore_ascii_case(b"expect") => {
+                let known = value.eq_ignore_ascii_case(b"100-continue");
+                request.expect = if known { Expect::Continue } else { Expect::Unknown };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What can only be judged when all fields are known.
+    fn complete(&mut self) -> Result<(), Refusal> {
+        let request = &mut self.request;
+        // RFC 9112 §3.2: HTTP/1.1 requires exactly one Host.
+        if self.hosts > 1 || (self.hosts == 0 && !request.old) {
+            return Err(BAD_HOST);
+        }
+        // RFC 9112 §6.1, §6.3: two words about the length, or a coding in HTTP/1.0, are how requests are smuggled.
+        if self.lengths + self.codings > 1 || (self.codings > 0 && request.old) {
+            return Err(BAD_LENGTH);
+        }
+        // RFC 9112 §9.3; HTTP/1.0 clients ask for it (appendix C.2.2).
+        request.keep = !self.close && (!request.old || self.keep_alive);
+        request.length = offset(self.line);
+        self.stage = Stage::Done;
+        Ok(())
+    }
+}
+
+/// A method other than GET and HEAD, and the bytes up to its target.
+#[cold]
+fn other_method(rest: &[u8]) -> Result<(Method, usize), Refusal> {
+    const KNOWN: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT"];
+    let end = rest.iter().position(|&byte| scan::class(byte) & classes::TOKEN == 0).ok_or(BAD_REQUEST_LINE)?;
+    if end == 0 || rest[end] != b' ' {
+        return Err(BAD_REQUEST_LINE);
+    }
+    let method = if KNOWN.contains(&&rest[..end]) { Method::NotAllowed } else { Method::Unknown };
+    Ok((method, end + 1))
+}
+
+fn once(field: &mut Option<Part>, value: Part) -> Result<(), Refusal> {
+    if field.is_some() {
+        return Err(REPEATED);
+    }
+    *field = Some(value);
+    Ok(())
+}
+
+fn part(start: usize, length: usize) -> Part {
+    Part { start: offset(start), end: offset(start + length) }
+}
+
+/// An offset within a head, which [`limits::HEAD`] keeps within 16 bits.
+fn offset(at: usize) -> u16 {
+    const { assert!(limits::HEAD <= u16::MAX as usize) };
+    at as u16
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}

@@ -1,0 +1,210 @@
+//! Heads of responses, and the responses to what cannot be served.
+//!
+//! There is no `Date`: a server without a clock must not send one (RFC 9110 §6.6.1).
+
+use crate::media;
+use core::fmt::{self, Write};
+
+/// The statuses that this server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    /// 200
+    Ok = 200,
+    /// 206
+    PartialContent = 206,
+    /// 301
+    MovedPermanently = 301,
+    /// 304
+    NotModified = 304,
+    /// 400
+    BadRequest = 400,
+    /// 404
+    NotFound = 404,
+    /// 405
+    MethodNotAllowed = 405,
+    /// 408
+    RequestTimeout = 408,
+    /// 411
+    LengthRequired = 411,
+    /// 412
+    PreconditionFailed = 412,
+    /// 413
+    ContentTooLarge = 413,
+    /// 414
+    UriTooLong = 414,
+    /// 416
+    RangeNotSatisfiable = 416,
+    /// 417
+    ExpectationFailed = 417,
+    /// 431
+    FieldsTooLarge = 431,
+    /// 501
+    NotImplemented = 501,
+    /// 503
+    Unavailable = 503,
+    /// 505
+    VersionNotSupported = 505,
+}
+
+impl Status {
+    /// The number and its reason phrase.
+    pub fn line(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::PartialContent => "206 Partial Content",
+            Self::MovedPermanently => "301 Moved Permanently",
+            Self::NotModified => "304 Not Modified",
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::RequestTimeout => "408 Request Timeout",
+            Self::LengthRequired => "411 Length Required",
+            Self::PreconditionFailed => "412 Precondition Failed",
+            Self::ContentTooLarge => "413 Content Too Large",
+            Self::UriTooLong => "414 URI Too Long",
+            Self::RangeNotSatisfiable => "416 Range Not Satisfiable",
+            Self::ExpectationFailed => "417 Expectation Failed",
+            Self::FieldsTooLarge => "431 Request Header Fields Too Large",
+            Self::NotImplemented => "501 Not Implemented",
+            Self::Unavailable => "503 Service Unavailable",
+            Self::VersionNotSupported => "505 HTTP Version Not Supported",
+        }
+    }
+}
+
+/// A request that is not served, and what would have been right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: Status,
+    /// One sentence for whoever wrote the request.
+    pub reason: &'static str,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub const fn new(status: Status, reason: &'static str) -> Self {
+        Self { status, reason }
+    }
+}
+
+/// What a response says about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// It goes on, as HTTP/1.1 does by itself.
+    Keep,
+    /// It goes on, which an HTTP/1.0 client wants to be told.
+    KeepOld,
+    /// It ends after this response.
+    Close,
+}
+
+impl Persistence {
+    /// The end of a head: the field where there is one, and the empty line.
+    pub fn tail(self) -> &'static [u8] {
+        match self {
+            Self::Keep => b"\r\n",
+            Self::KeepOld => b"Connection: keep-alive\r\n\r\n",
+            Self::Close => b"Connection: close\r\n\r\n",
+        }
+    }
+}
+
+/// Bytes of a [`Head`]: the longest that is written here has a sentence of a refusal as its body.
+const HEAD_SIZE: usize = 640;
+
+/// A head under construction, and a short body with it, in a buffer of fixed size. What does not fit is cut off: all
+/// texts written here are short texts of this crate and numbers (`every_refusal_fits` holds them to it).
+pub struct Head {
+    bytes: [u8; HEAD_SIZE],
+    length: usize,
+}
+
+impl Head {
+    /// A head with its status line and the fields that all have.
+    pub fn new(status: Status) -> Self {
+        let mut head = Self { bytes: [0; HEAD_SIZE], length: 0 };
+        begin(&mut head, status);
+        head
+    }
+
+    /// Adds text as it is.
+    pub fn push(&mut self, text: &[u8]) {
+        let free = &mut self.bytes[self.length..];
+        let count = text.len().min(free.len());
+        free[..count].copy_from_slice(&text[..count]);
+        self.length += count;
+    }
+
+    /// Adds formatted text.
+    pub fn format(&mut self, text: fmt::Arguments) {
+        // Writing to a head cannot fail.
+        let _ = self.write_fmt(text);
+    }
+
+    /// What was written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Write for Head {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Writes a status line and the fields that every response has.
+pub fn begin(into: &mut impl Write, status: Status) {
+    // Heads and strings take everything.
+    let _ = write!(into, "HTTP/1.1 {}\r\nServer: Culm\r\n", status.line());
+}
+
+/// The whole response to a request that is not served. `with_body` is false where the request was a HEAD.
+#[cold]
+pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> Head {
+    let mut head = Head::new(refusal.status);
+    if refusal.status == Status::MethodNotAllowed {
+        head.push(b"Allow: GET, HEAD\r\n");
+    }
+    let line = refusal.status.line();
+    let length = line.len() + 1 + refusal.reason.len() + 1;
+    head.format(format_args!("Content-Type: {}\r\nContent-Length: {length}\r\n", media::TEXT));
+    head.push(persistence.tail());
+    if with_body {
+        head.format(format_args!("{line}\n{}\n", refusal.reason));
+    }
+    head
+}
+
+/// The head of a response with some bytes of a file (RFC 9110 §15.3.7), without its tail.
+#[cold]
+pub fn partial(start: usize, end: usize, whole: usize, media: &str, tag: &str) -> Head {
+    let mut head = Head::new(Status::PartialContent);
+    let length = end - start;
+    let last = end - 1;
+    head.format(format_args!(
+        "Content-Type: {media}\r\nContent-Length: {length}\r\nContent-Range: bytes {start}-{last}/{whole}\r\nETag: {tag}\r\n"
+    ));
+    head
+}
+
+/// The whole response to a range beyond a file (RFC 9110 §15.5.17).
+#[cold]
+pub fn unsatisfiable(whole: usize, persistence: Persistence) -> Head {
+    let mut head = Head::new(Status::RangeNotSatisfiable);
+    head.format(format_args!("Content-Range: bytes */{whole}\r\nContent-Length: 0\r\n"));
+    head.push(persistence.tail());
+    head
+}
+
+/// The head of a response that was rendered for the request, without its tail.
+pub fn rendered(length: usize, media: &str) -> Head {
+    let mut head = Head::new(Status::Ok);
+    head.format(format_args!(
+        "Content-Type: {media}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    ));
+    head
+}

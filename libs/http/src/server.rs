@@ -1,0 +1,195 @@
+//! A server's connections: whose turn it is, which one took too long, which one goes when a new one comes.
+
+use crate::connection::{Connection, Merit, Scratch, Shared, Step, Tally};
+use crate::documents::{Documents, Renderer};
+use crate::site::Site;
+use crate::transport::Transport;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// How long a connection may be at what it does, in the caller's unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Between requests, and before the first: the connection is closed.
+    pub idle: u64,
+    /// From a request's first byte to the end of its head: 408; and as long again for its body.
+    pub request: u64,
+    /// Without any progress in sending a response: reset.
+    pub response: u64,
+    /// Without any progress after this side was ended: reset.
+    pub linger: u64,
+    /// A connection that got on less long ago is not ended in favour of a new one.
+    pub grace: u64,
+    /// How long one rendering of a document serves.
+    pub fresh: u64,
+}
+
+struct Slot {
+    connection: Option<Connection>,
+    queued: bool,
+}
+
+/// The connections of one server, and what they serve.
+pub struct Server<'a, R> {
+    slots: Box<[Slot]>,
+    open: usize,
+    queue: Queue,
+    timeouts: Timeouts,
+    shared: Shared<'a, R>,
+}
+
+impl<'a, R: Renderer> Server<'a, R> {
+    /// A server of up to `capacity` connections.
+    pub fn new(site: Site<'a>, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
+        let documents = Documents::new(renderer, timeouts.fresh);
+        let shared = Shared { site, documents, scratch: Box::<Scratch>::default(), tally: Tally::default(), now: 0 };
+        let slots = (0..capacity).map(|_| Slot { connection: None, queued: false }).collect();
+        Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
+    }
+
+    /// Slots for connections.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Connections open.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// What was done so far.
+    pub fn tally(&self) -> &Tally {
+        &self.shared.tally
+    }
+
+    /// Who renders the documents.
+    pub fn renderer(&mut self) -> &mut R {
+        self.shared.documents.renderer()
+    }
+
+    /// The transport has a new connection in `slot`.
+    pub fn opened(&mut self, slot: usize, now: u64) {
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        if place.connection.replace(Connection::new(now)).is_none() {
+            self.open += 1;
+        }
+        self.shared.tally.connections += 1;
+        self.ready(slot);
+    }
+
+    /// The transport has news of the connection in `slot`: bytes, room, or its end.
+    #[inline]
+    pub fn ready(&mut self, slot: usize) {
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        if place.connection.is_some() && !place.queued {
+            place.queued = true;
+            self.queue.push(slot as u16);
+        }
+    }
+
+    /// Gives up to `turns` turns, in the order in which connections became ready; one that has more to do goes to the
+    /// end. Returns whether some are still waiting for a turn.
+    #[inline]
+    pub fn run<T: Transport>(&mut self, transport: &mut T, now: u64, turns: usize) -> bool {
+        self.shared.now = now;
+        for _ in 0..turns {
+            let Some(slot) = self.queue.pop() else { return false };
+            let slot = usize::from(slot);
+            self.slots[slot].queued = false;
+            let Some(connection) = &mut self.slots[slot].connection else { continue };
+            let step = match transport.stream(slot) {
+                Some(mut stream) => connection.advance(&mut stream, &mut self.shared),
+                None => Step::Over,
+            };
+            self.follow(step, slot, transport);
+        }
+        !self.queue.is_empty()
+    }
+
+    fn follow<T: Transport>(&mut self, step: Step, slot: usize, transport: &mut T) {
+        match step {
+            Step::Wait => {}
+            Step::Again => self.ready(slot),
+            Step::Over => self.remove(slot, transport),
+        }
+    }
+
+    fn remove<T: Transport>(&mut self, slot: usize, transport: &mut T) {
+        if let Some(mut connection) = self.slots[slot].connection.take() {
+            connection.forget(&mut self.shared);
+            self.open -= 1;
+        }
+        transport.release(slot);
+    }
+
+    /// Ends connections that took too long. Returns the earliest time at which another one will have.
+    pub fn expire<T: Transport>(&mut self, transport: &mut T, now: u64) -> Option<u64> {
+        self.shared.now = now;
+        let mut next = None;
+        for slot in 0..self.slots.len() {
+            let Some(connection) = &mut self.slots[slot].connection else { continue };
+            if connection.deadline(&self.timeouts) <= now {
+                let step = match transport.stream(slot) {
+                    Some(mut stream) => connection.expire(&mut stream, &mut self.shared),
+                    None => Step::Over,
+                };
+                self.follow(step, slot, transport);
+            }
+            if let Some(connection) = &self.slots[slot].connection {
+                let deadline = connection.deadline(&self.timeouts);
+                next = Some(next.map_or(deadline, |next: u64| next.min(deadline)));
+            }
+        }
+        next
+    }
+
+    /// Ends the connection that deserves least to stay, for a new one to take its place. None goes that is busy or
+    /// idle for less than the grace period: then the new one has to wait.
+    pub fn evict<T: Transport>(&mut self, transport: &mut T, now: u64) -> Option<usize> {
+        let old_enough = now.saturating_sub(self.timeouts.grace);
+        let merit = |(slot, place): (usize, &Slot)| Some((place.connection.as_ref()?.merit(), slot));
+        let ((merit, since), slot) = self.slots.iter().enumerate().filter_map(merit).min()?;
+        if merit != Merit::Done && since > old_enough {
+            return None;
+        }
+        if let Some(mut stream) = transport.stream(slot) {
+            crate::Stream::abort(&mut stream);
+        }
+        self.shared.tally.evicted += 1;
+        self.remove(slot, transport);
+        Some(slot)
+    }
+}
+
+/// A first-in-first-out queue of slots, each at most once in it, so that it never overflows.
+struct Queue {
+    slots: Box<[u16]>,
+    mask: usize,
+    head: usize,
+    tail: usize,
+}
+
+impl Queue {
+    fn new(capacity: usize) -> Self {
+        let size = capacity.max(1).next_power_of_two();
+        Self { slots: vec![0; size].into(), mask: size - 1, head: 0, tail: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    fn push(&mut self, slot: u16) {
+        self.slots[self.tail & self.mask] = slot;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    fn pop(&mut self) -> Option<u16> {
+        if self.is_empty() {
+            return None;
+        }
+        let slot = self.slots[self.head & self.mask];
+        self.head = self.head.wrapping_add(1);
+        Some(slot)
+    }
+}

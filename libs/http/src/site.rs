@@ -1,0 +1,272 @@
+//! The files of a site, each with the heads of its responses rendered once, when the server starts.
+//!
+//! A path finds its resource by a hash table that is built at start and never changes. `index.html` answers for its
+//! folder, a folder named without its slash is redirected, `404.html` at the root answers for what is not there.
+
+use crate::fields::{self, Comparison};
+use crate::media;
+use crate::response::{self, Status};
+use crate::target::{self, Path};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Names a resource within its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceId(u16);
+
+/// A resource that is rendered when it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Document {
+    /// Its path, with the leading `/`.
+    pub path: &'static str,
+    /// Its media type.
+    pub media: &'static str,
+}
+
+/// What is sent for a path.
+#[derive(Debug)]
+pub struct Resource<'a> {
+    path: String,
+    content: Content<'a>,
+    media: &'static str,
+    tag: String,
+    /// The head of the usual response, without its tail.
+    head: Box<[u8]>,
+    /// The head of a 304, without its tail; empty where there is none.
+    not_modified: Box<[u8]>,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Content<'a> {
+    Bytes(Cow<'a, [u8]>),
+    Document(u16),
+}
+
+/// What a resource is, beyond its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file: ranges and conditions apply.
+    File,
+    /// A redirect or an error page: sent as it is.
+    Fixed,
+    /// Rendered on request, by this number.
+    Document(u16),
+}
+
+impl Resource<'_> {
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        match self.content {
+            Content::Document(number) => Kind::Document(number),
+            Content::Bytes(_) if self.not_modified.is_empty() => Kind::Fixed,
+            Content::Bytes(_) => Kind::File,
+        }
+    }
+
+    /// The bytes; none for a document.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Bytes(bytes) => bytes,
+            Content::Document(_) => &[],
+        }
+    }
+
+    /// The media type.
+    pub fn media(&self) -> &'static str {
+        self.media
+    }
+
+    /// The entity tag, quotes included.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// The head of the response that sends all of it, without its tail.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The head of the response to a client that has it already, without its tail.
+    pub fn not_modified(&self) -> &[u8] {
+        &self.not_modified
+    }
+
+    /// Whether the list of entity tags in a condition contains this resource's.
+    pub fn matches(&self, list: &[u8], comparison: Comparison) -> bool {
+        fields::tags_contain(list, self.tag.as_bytes(), comparison)
+    }
+}
+
+/// Everything that a server serves.
+#[derive(Debug)]
+pub struct Site<'a> {
+    resources: Vec<Resource<'a>>,
+    /// Positions in `resources` plus one, at the hash of the path or after it; 0 is empty.
+    table: Box<[u16]>,
+    not_found: ResourceId,
+}
+
+/// Files beyond this count are not served; positions are 16 bits wide, and a file can have three resources.
+pub const MAX_FILES: usize = 16 * 1024;
+
+impl<'a> Site<'a> {
+    /// A site of files (paths relative to the root, `/` between folders) and of documents. A document hides a file.
+    pub fn new(files: impl Iterator<Item = (&'a str, &'a [u8])>, documents: &[Document]) -> Self {
+        let mut resources = Vec::new();
+        let mut not_found = None;
+        for (number, document) in documents.iter().enumerate() {
+            resources.push(document_resource(document, number as u16));
+        }
+        for (path, content) in files.take(MAX_FILES) {
+            if path == "404.html" {
+                not_found = Some(content);
+            } else {
+                add_file(&mut resources, path, content);
+            }
+        }
+        let missing = not_found.map_or(Cow::Borrowed(NOT_FOUND.as_bytes()), Cow::Borrowed);
+        // Without a leading slash: no request finds it by its path.
+        resources.push(fixed_resource(String::new(), Status::NotFound, missing, ""));
+        let not_found = ResourceId((resources.len() - 1) as u16);
+        let table = build_table(&resources);
+        Self { resources, table, not_found }
+    }
+
+    /// The resource at `path`, or what says that there is none.
+    pub fn find(&self, path: Path) -> ResourceId {
+        let mask = self.table.len() - 1;
+        let mut at = path.hash as usize & mask;
+        // The table is at most half full, so an empty place ends the search.
+        while let Some(position) = self.table[at & mask].checked_sub(1) {
+            if self.resources[usize::from(position)].path.as_bytes() == path.bytes {
+                return ResourceId(position);
+            }
+            at += 1;
+        }
+        self.not_found
+    }
+
+    /// A resource.
+    pub fn resource(&self, id: ResourceId) -> &Resource<'a> {
+        &self.resources[usize::from(id.0)]
+    }
+
+    /// Whether `id` is what answers for missing paths.
+    pub fn is_not_found(&self, id: ResourceId) -> bool {
+        id == self.not_found
+    }
+}
+
+const NOT_FOUND: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Not found</title><h1>Not found</h1>\
+                         <p>There is nothing at this address. <a href=/>Start page</a>\n";
+
+fn document_resource<'a>(document: &Document, number: u16) -> Resource<'a> {
+    Resource {
+        path: document.path.into(),
+        content: Content::Document(number),
+        media: document.media,
+        tag: String::new(),
+        head: Box::default(),
+        not_modified: Box::default(),
+    }
+}
+
+/// Adds a file, and what else finds it: its folder, where it is an index, with and without the slash.
+fn add_file<'a>(resources: &mut Vec<Resource<'a>>, path: &str, content: &'a [u8]) {
+    resources.push(file_resource(format!("/{path}"), content, media::of(path)));
+    let Some(folder) = path.strip_suffix("index.html") else { return };
+    if !folder.is_empty() && !folder.ends_with('/') {
+        return;
+    }
+    resources.push(file_resource(format!("/{folder}"), content, media::HTML));
+    if let Some(name) = folder.strip_suffix('/') {
+        let fields = format!("Location: /{}/\r\n", escaped(name));
+        resources.push(fixed_resource(format!("/{name}"), Status::MovedPermanently, Cow::Borrowed(b""), &fields));
+    }
+}
+
+fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str) -> Resource<'a> {
+    let tag = entity_tag(content);
+    let mut head = String::new();
+    response::begin(&mut head, Status::Ok);
+    let length = content.len();
+    head += &format!(
+        "Content-Type: {media}\r\nContent-Length: {length}\r\nETag: {tag}\r\nAccept-Ranges: bytes\r\nCache-Control: no-cache\r\n"
+    );
+    let mut not_modified = String::new();
+    response::begin(&mut not_modified, Status::NotModified);
+    not_modified += &format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+    Resource {
+        path,
+        content: Content::Bytes(Cow::Borrowed(content)),
+        media,
+        tag,
+        head: head.into_bytes().into(),
+        not_modified: not_modified.into_bytes().into(),
+    }
+}
+
+fn fixed_resource<'a>(path: String, status: Status, content: Cow<'a, [u8]>, fields: &str) -> Resource<'a> {
+    let mut head = String::new();
+    response::begin(&mut head, status);
+    head += &format!("{fields}Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
+    Resource {
+        path,
+        content: Content::Bytes(content),
+        media: media::HTML,
+        tag: String::new(),
+        head: head.into_bytes().into(),
+        not_modified: Box::default(),
+    }
+}
+
+/// A folder's name as it may stand in a URL.
+fn escaped(name: &str) -> String {
+    let mut url = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            url.push(byte.into());
+        } else {
+            url += &format!("%{byte:02X}");
+        }
+    }
+    url
+}
+
+/// A strong entity tag: the length and a 64-bit hash of the content, in hexadecimal, in quotes.
+fn entity_tag(content: &[u8]) -> String {
+    format!("\"{:x}-{:016x}\"", content.len(), content_hash(content))
+}
+
+/// A hash that tells one version of a file from the next; eight bytes a step, because it runs over the whole site at
+/// every start. Multiplying spreads each word upwards, the shift brings that down again (the scheme of MurmurHash's
+/// finaliser); it need not withstand an attacker, since the site is its author's.
+fn content_hash(content: &[u8]) -> u64 {
+    let step = |hash: u64, word: u64| {
+        let mixed = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ (mixed >> 33)
+    };
+    let (words, rest) = content.as_chunks::<8>();
+    let hash = words.iter().fold(content.len() as u64, |hash, word| step(hash, u64::from_le_bytes(*word)));
+    let last = rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    step(step(hash, last), 0x9e37_79b9_7f4a_7c15)
+}
+
+/// Open addressing with linear probing, at most half full. The first resource of a path wins.
+fn build_table(resources: &[Resource]) -> Box<[u16]> {
+    let size = (resources.len() * 2).next_power_of_two();
+    let mut table = vec![0u16; size];
+    for (position, resource) in resources.iter().enumerate() {
+        let mut at = target::hash(resource.path.as_bytes()) as usize & (size - 1);
+        while table[at] != 0 {
+            at = (at + 1) & (size - 1);
+        }
+        table[at] = position as u16 + 1;
+    }
+    table.into()
+}

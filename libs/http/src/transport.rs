@@ -1,0 +1,48 @@
+//! What the server needs of a transport.
+
+/// One transport connection, borrowed for the time of a call.
+pub trait Stream {
+    /// The first bytes that were received and not yet consumed, as many as lie side by side in memory.
+    fn received(&mut self) -> &[u8];
+
+    /// All bytes that were received and not yet consumed.
+    fn received_count(&self) -> usize;
+
+    /// Copies the first received bytes into `into` without consuming them; returns how many.
+    fn copy_received(&mut self, into: &mut [u8]) -> usize;
+
+    /// Drops the first `count` received bytes.
+    fn consume(&mut self, count: usize);
+
+    /// Whether the peer has ended its side: nothing will be received beyond what is there.
+    fn ended(&self) -> bool;
+
+    /// Bytes that [`Self::send`] takes now.
+    fn room(&self) -> usize;
+
+    /// Hands over bytes to send; returns how many were taken, from the front.
+    fn send(&mut self, bytes: &[u8]) -> usize;
+
+    /// Ends this side after everything handed over is sent. Receiving goes on.
+    fn finish(&mut self);
+
+    /// Gives the connection up at once, with a reset.
+    fn abort(&mut self);
+
+    /// Whether the connection is over, by whatever cause: nothing can be sent or received any more.
+    fn is_over(&self) -> bool;
+}
+
+/// All connections of a server, by slot.
+pub trait Transport {
+    /// One connection.
+    type Stream<'transport>: Stream
+    where
+        Self: 'transport;
+
+    /// The connection in `slot`, or nothing where the slot has none (any more).
+    fn stream(&mut self, slot: usize) -> Option<Self::Stream<'_>>;
+
+    /// The server has nothing more to do with the connection in `slot`; the slot may be reused.
+    fn release(&mut self, slot: usize);
+}

@@ -1,0 +1,162 @@
+//! A transport of byte vectors, and a small site.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use culm_http_protocol::site::{Document, Site};
+use culm_http_protocol::{Renderer, Server, Stream, Timeouts, Transport};
+
+/// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer takes until it is
+/// emptied by [`Pipe::take`].
+pub struct Pipe {
+    pub input: Vec<u8>,
+    pub ended: bool,
+    pub piece: usize,
+    pub room: usize,
+    pub output: Vec<u8>,
+    pub finished: bool,
+    pub aborted: bool,
+}
+
+impl Default for Pipe {
+    fn default() -> Self {
+        let input = Vec::new();
+        let output = Vec::new();
+        Self { input, ended: false, piece: usize::MAX, room: usize::MAX, output, finished: false, aborted: false }
+    }
+}
+
+impl Stream for &mut Pipe {
+    fn received(&mut self) -> &[u8] {
+        &self.input[..self.input.len().min(self.piece)]
+    }
+    fn received_count(&self) -> usize {
+        self.input.len()
+    }
+    fn copy_received(&mut self, into: &mut [u8]) -> usize {
+        let count = into.len().min(self.input.len());
+        into[..count].copy_from_slice(&self.input[..count]);
+        count
+    }
+    fn consume(&mut self, count: usize) {
+        self.input.drain(..count);
+    }
+    fn ended(&self) -> bool {
+        self.ended
+    }
+    fn room(&self) -> usize {
+        self.room
+    }
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        assert!(!self.finished, "sent after its end");
+        let count = bytes.len().min(self.room);
+        self.output.extend_from_slice(&bytes[..count]);
+        self.room -= count;
+        count
+    }
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+    fn abort(&mut self) {
+        self.aborted = true;
+    }
+    fn is_over(&self) -> bool {
+        self.aborted || (self.finished && self.ended)
+    }
+}
+
+/// Connections in memory.
+#[derive(Default)]
+pub struct Pipes(pub Vec<Option<Pipe>>);
+
+impl Transport for Pipes {
+    type Stream<'t> = &'t mut Pipe;
+    fn stream(&mut self, slot: usize) -> Option<&mut Pipe> {
+        self.0[slot].as_mut()
+    }
+    fn release(&mut self, slot: usize) {
+        assert!(self.0[slot].is_none() || self.0[slot].as_ref().is_some_and(|pipe| pipe.aborted || pipe.ended));
+    }
+}
+
+/// Renders its number and the time.
+pub struct Clock;
+
+impl Renderer for Clock {
+    fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>) {
+        into.extend_from_slice(format!("document {document} at {now}").as_bytes());
+    }
+}
+
+pub const TIMEOUTS: Timeouts = Timeouts { idle: 1000, request: 100, response: 200, linger: 50, grace: 10, fresh: 5 };
+
+pub static BIG: [u8; 100_000] = {
+    let mut bytes = [0; 100_000];
+    let mut at = 0;
+    while at < bytes.len() {
+        bytes[at] = (at % 251) as u8;
+        at += 1;
+    }
+    bytes
+};
+
+pub fn site() -> Site<'static> {
+    let files: [(&str, &[u8]); 7] = [
+        ("404.html", b"nothing here\n"),
+        ("a b.txt", b"spaced"),
+        ("big.bin", &BIG),
+        ("docs/index.html", b"<p>docs"),
+        ("empty.css", b""),
+        ("hello.txt", b"hello, world"),
+        ("index.html", b"<p>start"),
+    ];
+    Site::new(files.into_iter(), &[Document { path: "/now", media: "text/plain" }])
+}
+
+pub fn server(capacity: usize) -> Server<'static, Clock> {
+    Server::new(site(), Clock, capacity, TIMEOUTS)
+}
+
+/// What a server answers to `input`, given in the pieces that `cuts` make, with the client's end after it.
+pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<u8> {
+    let mut server = server(1);
+    let mut pipes = Pipes(vec![Some(Pipe { piece, room, ..Pipe::default() })]);
+    server.opened(0, 0);
+    let mut output = Vec::new();
+    let mut start = 0;
+    let ends = cuts.iter().copied().chain([input.len()]);
+    for end in ends {
+        let end = end.clamp(start, input.len());
+        pipes.0[0].as_mut().unwrap().input.extend_from_slice(&input[start..end]);
+        start = end;
+        settle(&mut server, &mut pipes, room, &mut output);
+    }
+    pipes.0[0].as_mut().unwrap().ended = true;
+    settle(&mut server, &mut pipes, room, &mut output);
+    assert_eq!(server.open(), 0, "the connection did not end");
+    output
+}
+
+/// Runs until nothing changes, taking what is sent.
+fn settle(server: &mut Server<'static, Clock>, pipes: &mut Pipes, room: usize, output: &mut Vec<u8>) {
+    loop {
+        server.ready(0);
+        while server.run(pipes, 0, 1) {}
+        let pipe = pipes.0[0].as_mut().unwrap();
+        if pipe.output.is_empty() {
+            return;
+        }
+        output.append(&mut pipe.output);
+        pipe.room = room;
+    }
+}
+
+/// The response to one request, as text.
+pub fn get(request: &str) -> String {
+    String::from_utf8_lossy(&exchange(request.as_bytes(), &[], usize::MAX, usize::MAX)).into_owned()
+}
+
+/// The status of the response to one request.
+pub fn status(request: &str) -> u16 {
+    let response = get(request);
+    response.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no response: {response:?}"))
+}
