@@ -44,6 +44,12 @@ impl<T: Entry> Consumer<T> {
         consumer
     }
 
+    /// The ring itself.
+    #[inline(always)]
+    pub fn shared(&self) -> Shared<T> {
+        self.shared
+    }
+
     /// The count of slots.
     #[inline(always)]
     pub fn capacity(&self) -> u32 {
@@ -74,22 +80,21 @@ impl<T: Entry> Consumer<T> {
     /// Deals with a producer's word that is of a new generation or not credible.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
-        let renewed = generation(peer) != self.peer_generation;
-        if renewed {
-            self.restarted |= self.peer_generation != 0;
-            self.peer_generation = generation(peer);
-        }
         if credible {
             self.tail = index(peer);
-        } else if renewed {
-            self.follow(index(peer));
-            self.store_word();
         } else {
-            self.violations = self.violations.saturating_add(1);
+            self.follow(index(peer));
         }
+        if generation(peer) != self.peer_generation {
+            self.restarted |= self.peer_generation != 0;
+            self.peer_generation = generation(peer);
+            self.fresh = true;
+        }
+        // Also where it is credible: its previous life may have overwritten our word.
+        self.store_word();
     }
 
-    /// Goes on at the producer's index, whatever was queued.
+    /// Counts a violation, and goes on at the producer's index, whatever was queued.
     fn follow(&mut self, tail: u32) {
         self.violations = self.violations.saturating_add(1);
         (self.head, self.released, self.tail) = (tail, tail, tail);
@@ -162,11 +167,24 @@ impl<T: Entry> Consumer<T> {
     #[must_use = "there may be entries already"]
     pub fn sleep_until(&mut self, count: u32) -> bool {
         let count = count.clamp(1, self.capacity());
+        let head = self.head;
+        self.announce(count);
+        if self.refresh() < count && self.head != head {
+            // The producer's index was not credible, we follow it: what we announced is out of date. Not more than
+            // once, though: a producer that goes on like this is not worth waiting for.
+            self.announce(count);
+            self.refresh();
+        }
+        self.available() < count
+    }
+
+    /// Tells the producer to wake us when there are `count` entries, before a look at its index.
+    #[inline(always)]
+    fn announce(&self, count: u32) {
         // The producer must get as far as `head + count`, that is, pass the index before it.
         let wanted = self.head.wrapping_add(count).wrapping_sub(1);
         self.shared.header().consumer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.refresh() < count
     }
 
     /// Whether the producer was restarted since this was last asked.

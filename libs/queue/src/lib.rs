@@ -30,22 +30,23 @@
 //! published index stands, so what was published stays queued, what was pushed but not published is forgotten,
 //! and what was popped but not released is popped again. Each attachment is a new generation; the other side
 //! learns of it by [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
-//! behaves as if it had just been notified on all of them: it looks into each, publishes and releases. The first
-//! publish and release after an attachment always ask for a notification, since the previous life may have ended
-//! between a publication and its notification.
+//! behaves as if it had just been notified on all of them: it looks into each, publishes and releases, also where
+//! there is nothing to. The first publish and release after an attachment always ask for a notification, since the
+//! previous life may have ended between a publication and its notification.
 //!
 //! # A hostile peer
 //!
 //! Both sides can write the whole ring. Each keeps its own index privately and never reads it back, except once, at
-//! attachment, where it is checked like the peer's. The peer's word is read once per batch and checked:
-//! an index that goes backwards or runs further ahead than the capacity allows is ignored, and counted in
-//! [`Producer::violations`] or [`Consumer::violations`]. All access is by atomics and every slot number is
-//! masked, so whatever the peer writes, at any time, nothing crashes, hangs or reads elsewhere; popping without
-//! releasing ends after `capacity` entries at the latest. What the entries *say* is the reader's to check: an entry is copied
-//! out once, so what was checked is what is used.
-//!
-//! Where the two indices contradict each other after a restart, the consumer's yields: it goes on at the
-//! producer's, the entries between are dropped, and the contradiction is counted as a violation.
+//! attachment, where it is checked like the peer's. The peer's word is read once per batch and checked: an
+//! index that goes backwards, or further ahead than the capacity allows, is not credible. It is counted
+//! ([`Producer::violations`], [`Consumer::violations`]) and the ring taken as empty: a consumer goes on at the
+//! producer's index, a producer takes all that it published as consumed. So a hostile peer loses entries of its own
+//! queue, and an honest one that was restarted after a hostile life finds a ring that works. All access is by
+//! atomics and every slot number is masked: whatever the peer writes, at any time, nothing crashes, hangs or reads
+//! elsewhere. Popping without releasing, and pushing without publishing, end after `capacity` entries at the latest,
+//! but a peer can fill a ring as fast as it is emptied: who serves several peers limits what it takes from each in
+//! one turn. What entries *say* is the reader's to check: an entry is copied out once, so what was checked is what is
+//! used.
 
 #![no_std]
 
@@ -112,3 +113,5 @@ const fn passed(wanted: u32, old: u32, new: u32) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+#[cfg(all(test, loom))]
+mod models;

@@ -58,6 +58,12 @@ impl<T: Entry> Producer<T> {
         producer
     }
 
+    /// The ring itself.
+    #[inline(always)]
+    pub fn shared(&self) -> Shared<T> {
+        self.shared
+    }
+
     /// The count of slots.
     #[inline(always)]
     pub fn capacity(&self) -> u32 {
@@ -88,27 +94,23 @@ impl<T: Entry> Producer<T> {
     /// Deals with a consumer's word that is of a new generation or not credible.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
-        let renewed = generation(peer) != self.peer_generation;
-        if renewed {
-            self.restarted |= self.peer_generation != 0;
-            self.peer_generation = generation(peer);
-        }
         if credible {
             self.limit = index(peer).wrapping_add(self.shared.capacity());
-        } else if renewed {
-            // Its previous life, or ours, left a contradiction. The consumer follows a producer of a new generation.
-            self.generation = next_generation(self.generation);
-            self.disown();
-            self.store_word();
         } else {
-            self.violations = self.violations.saturating_add(1);
+            self.disown();
+        }
+        if generation(peer) != self.peer_generation {
+            self.restarted |= self.peer_generation != 0;
+            self.peer_generation = generation(peer);
+            // Its previous life may have overwritten our word.
+            self.store_word();
+            self.fresh = true;
         }
     }
 
-    /// Forgets what is queued: the consumer will go on at our published index.
+    /// Counts a violation, and everything that was published as taken: an honest consumer will go on behind it.
     fn disown(&mut self) {
         self.violations = self.violations.saturating_add(1);
-        self.tail = self.published;
         self.limit = self.published.wrapping_add(self.shared.capacity());
         self.fresh = true;
     }

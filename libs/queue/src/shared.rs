@@ -1,8 +1,10 @@
 //! A ring's memory: the only place of this crate where addresses become references.
 
+#[cfg(not(loom))]
+use crate::HEADER_SIZE;
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::entry::{Entry, sealed::Slot};
-use crate::{ALIGNMENT, HEADER_SIZE, MAX_CAPACITY, index};
+use crate::{ALIGNMENT, MAX_CAPACITY, index};
 use core::fmt;
 use core::ptr::NonNull;
 
@@ -82,6 +84,7 @@ impl<T: Entry> Shared<T> {
     /// [`crate::layout`] bytes at `address` must be mapped for as long as the program runs, for writing too if
     /// a [`Producer`](crate::Producer) or [`Consumer`](crate::Consumer) is attached, and this program must touch
     /// them only through this type and through atomics. Other protection domains may do with them as they like.
+    #[cfg(not(loom))]
     pub unsafe fn from_raw(address: NonNull<u8>, capacity: u32) -> Result<Self, Invalid> {
         if !capacity.is_power_of_two() || capacity > MAX_CAPACITY {
             return Err(Invalid::Capacity(capacity));
