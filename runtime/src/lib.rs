@@ -39,7 +39,7 @@
 //!
 //! # Unsafe code
 //!
-//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `time` and `domain`, and nowhere else; components
+//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `observe`, `time` and `domain`, and nowhere else; components
 //! forbid it. The argument in short: what the start block describes as shared lies above everything that the compiler knows
 //! of, so no access to it can break what Rust assumes; and it is only accessed through atomics or copied by assembly.
 
@@ -60,6 +60,7 @@ pub mod entry;
 mod heap;
 pub mod log;
 pub mod message;
+pub mod observe;
 pub mod queue;
 pub mod region;
 pub mod start;
