@@ -5,4 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod build;
+pub mod failure;
+pub mod layout;
 pub mod plan;
