@@ -108,8 +108,36 @@ pub struct Connection {
     pub kind: ConnectionKind,
     /// It may be absent: the component sees an `Option`.
     pub optional: bool,
+    /// Kind of memory that it must be, where that matters; regions only.
+    pub memory: Option<MemoryKind>,
     /// What it is for, one sentence.
     pub description: String,
+}
+
+/// Kind of a region's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryKind {
+    /// Normal memory, cached.
+    Cached,
+    /// Normal memory, not cached.
+    Uncached,
+    /// Memory that devices reach too: cached where the board's devices see the caches, else not.
+    Dma,
+}
+
+impl MemoryKind {
+    /// Every kind by its name in manifests and system files.
+    pub const NAMES: &[(&str, MemoryKind)] =
+        &[("cached", MemoryKind::Cached), ("uncached", MemoryKind::Uncached), ("dma", MemoryKind::Dma)];
+
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Cached => "cached",
+            MemoryKind::Uncached => "uncached",
+            MemoryKind::Dma => "dma",
+        }
+    }
 }
 
 /// What makes a component a driver.

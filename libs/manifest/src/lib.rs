@@ -13,7 +13,7 @@ pub mod reader;
 pub mod units;
 mod value;
 
-pub use connection::{Connection, ConnectionKind, DeviceClass, Driver};
+pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
 pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest};
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

@@ -1,6 +1,6 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
-use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver};
+use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::value::{ConfigField, ConfigType};
@@ -172,8 +172,14 @@ fn read_list<'a, T>(
 fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Connection> {
     let kind = table.require("kind", problems).and_then(|entry| entry.choice(ConnectionKind::NAMES, problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
+    let memory = table.take("memory");
     let description = read_description(table, problems);
-    Some(Connection { name, kind: kind?.value, optional: optional?, description })
+    let kind = kind?;
+    if let Some(memory) = memory.as_ref().filter(|_| kind.value != ConnectionKind::Region) {
+        problems.push(Problem::new(memory.key.span.clone(), "only a region has a kind of memory"));
+    }
+    let memory = memory.and_then(|entry| entry.choice(MemoryKind::NAMES, problems)).map(|memory| memory.value);
+    Some(Connection { name, kind: kind.value, optional: optional?, memory, description })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

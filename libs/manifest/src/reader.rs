@@ -26,6 +26,7 @@ pub fn parse_table<'a>(text: &'a str, problems: &mut Problems) -> Spanned<DeTabl
 }
 
 /// One table whose keys are known: every key that nobody asked for is reported by [`TableReader::finish`].
+#[derive(Clone, Debug)]
 pub struct TableReader<'a> {
     /// What the table is, as messages name it, for example `[pd.http]`.
     pub what: String,
@@ -36,7 +37,7 @@ pub struct TableReader<'a> {
 }
 
 /// A value of a table, or of an array, with the key that leads to it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// The key; where the entry is an element of an array, the array's key.
     pub key: Located<String>,

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
-pub mod build;
-pub mod failure;
-pub mod layout;
+pub mod commands;
+pub mod description;
+pub mod diagnostics;
+pub mod expand;
 pub mod plan;
+pub mod show;

@@ -13,6 +13,7 @@ pub use connection::{
 };
 pub use culm_manifest::{DeviceClass, Manifest};
 
+use culm_manifest::MemoryKind;
 use std::path::PathBuf;
 
 /// Position in [`Plan::domains`], which is also the domain's index in the image.
@@ -282,6 +283,15 @@ impl RegionKind {
             RegionKind::Uncached => "uncached",
             RegionKind::Dma => "dma",
             RegionKind::Device => "device",
+        }
+    }
+
+    /// The kind that descriptions give to a region.
+    pub fn of(memory: MemoryKind) -> Self {
+        match memory {
+            MemoryKind::Cached => RegionKind::Cached,
+            MemoryKind::Uncached => RegionKind::Uncached,
+            MemoryKind::Dma => RegionKind::Dma,
         }
     }
 

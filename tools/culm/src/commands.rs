@@ -1,0 +1,114 @@
+//! The commands that look at descriptions: what the command line calls, and how it reports.
+
+use crate::description::catalogue::Catalogue;
+use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use crate::plan::Plan;
+use crate::show;
+use anyhow::{Context as _, Result};
+use culm_manifest::units::format_size;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// Which system a command is about.
+#[derive(clap::Args, Clone, Debug)]
+pub struct System {
+    /// The system: its name, or the path of its file
+    pub system: String,
+    /// The board, in place of the one that the system names
+    #[arg(long, value_name = "NAME")]
+    pub board: Option<String>,
+}
+
+impl System {
+    /// Reads, checks and expands the system.
+    pub fn plan(&self) -> Result<Plan> {
+        let catalogue = catalogue()?;
+        let file = catalogue.system_file(&self.system).map_err(Diagnostics::from)?;
+        Ok(crate::expand::expand(&catalogue, &file, self.board.as_deref())?)
+    }
+}
+
+/// The root of the source tree: `CULM_ROOT`, or the nearest folder above that holds boards and systems.
+pub fn root() -> Result<PathBuf> {
+    if let Some(root) = std::env::var_os("CULM_ROOT") {
+        return Ok(PathBuf::from(root));
+    }
+    let here = std::env::current_dir().context("cannot find the current folder")?;
+    let is_root = |folder: &&Path| folder.join("boards").is_dir() && folder.join("Cargo.toml").is_file();
+    let found = here.ancestors().find(is_root);
+    found.map(Path::to_path_buf).context("this is not Culm's source tree: run `./culm` in it, or set CULM_ROOT to it")
+}
+
+/// The catalogue of the source tree.
+pub fn catalogue() -> Result<Catalogue> {
+    Ok(Catalogue::read(&root()?)?)
+}
+
+/// Prints why a command failed: mistakes in descriptions as such, anything else in one line.
+pub fn report(error: &anyhow::Error) {
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    match error.downcast_ref::<Diagnostics>() {
+        Some(diagnostics) => eprint!("{}", diagnostics.render(colour)),
+        None => eprintln!("{}", Diagnostic::general(format!("{error:#}")).render(colour).trim_end()),
+    }
+}
+
+/// `culm check`: says what a good system has; a bad one's mistakes are the error.
+pub fn check(system: &System) -> Result<()> {
+    let plan = system.plan()?;
+    let regions: u64 = plan.regions.iter().filter(|region| region.address.is_none()).map(|region| region.size).sum();
+    println!(
+        "{} is well: {} protection domains on {} core{}, {} queues, {} regions ({}), board {}",
+        plan.name,
+        plan.domains.len(),
+        plan.cores(),
+        if plan.cores() == 1 { "" } else { "s" },
+        plan.rings.len(),
+        plan.regions.len(),
+        format_size(regions),
+        plan.board.name
+    );
+    Ok(())
+}
+
+/// `culm expand`: prints the plan.
+pub fn expand(system: &System) -> Result<()> {
+    print!("{}", show::expanded(&system.plan()?));
+    Ok(())
+}
+
+/// `culm boards`: one line for each.
+pub fn boards() -> Result<()> {
+    let catalogue = catalogue()?;
+    list(catalogue.boards().into_iter().map(|(name, path)| {
+        let mut diagnostics = Diagnostics::default();
+        let description = Source::read(&path)
+            .ok()
+            .and_then(|source| crate::description::board::BoardFile::read(&source, &mut diagnostics))
+            .map(|file| file.board.description);
+        (name, description.unwrap_or_else(|| "(has mistakes)".to_string()))
+    }));
+    Ok(())
+}
+
+/// `culm systems`: one line for each.
+pub fn systems() -> Result<()> {
+    let catalogue = catalogue()?;
+    list(catalogue.systems().into_iter().map(|(name, path)| {
+        let description = Source::read(&path).ok().and_then(|source| {
+            let document = crate::description::system::Document::parse(&source.text);
+            let file = crate::description::system::SystemFile::read(&document, &mut Vec::new());
+            file.map(|file| file.description)
+        });
+        (name, description.unwrap_or_else(|| "(has mistakes)".to_string()))
+    }));
+    Ok(())
+}
+
+fn list(lines: impl Iterator<Item = (String, String)>) {
+    let lines: Vec<_> = lines.collect();
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, description) in lines {
+        println!("{name:width$}  {description}");
+    }
+}

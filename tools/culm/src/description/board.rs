@@ -1,0 +1,241 @@
+//! Board files: what a board has. A board is data; no code asks which board it is on.
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
+use culm_abi::memory::PAGE_SIZE;
+use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
+use culm_manifest::problem::nearest;
+use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
+use culm_manifest::{DeviceClass, Located, Problem};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most cores that a board can have.
+pub const MAX_CORES: u64 = 64;
+
+/// A board and where its parts stand in its file.
+#[derive(Clone, Debug)]
+pub struct BoardFile {
+    /// The file.
+    pub source: Arc<Source>,
+    /// What it says.
+    pub board: Board,
+    /// Where each device's name stands, in the order of [`Board::devices`].
+    pub device_spans: Vec<Range<usize>>,
+}
+
+impl BoardFile {
+    /// Reads a board file; what is wrong with it goes to `diagnostics`.
+    pub fn read(source: &Arc<Source>, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let mut problems = Problems::new();
+        let found = read(&source.text, &mut problems);
+        let good = problems.is_empty();
+        diagnostics.extend(source, problems);
+        let (board, device_spans) = found.filter(|_| good)?;
+        let file = Self { source: source.clone(), board, device_spans };
+        file.check_ranges(diagnostics).then_some(file)
+    }
+
+    /// No two things may stand at one address.
+    fn check_ranges(&self, diagnostics: &mut Diagnostics) -> bool {
+        let board = &self.board;
+        let before = diagnostics.len();
+        for (index, device) in board.devices.iter().enumerate() {
+            let span = &self.device_spans[index];
+            let ranges = [
+                ("memory", board.memory),
+                ("the interrupt controller's distributor", board.gic.distributor),
+                ("the interrupt controller's interface", board.gic.interface),
+            ];
+            for (what, range) in ranges.iter().filter(|(_, range)| range.overlaps(device.registers)) {
+                diagnostics.push(
+                    Diagnostic::at(
+                        &self.source,
+                        span.clone(),
+                        format!("the registers of `{}` overlap {what}", device.name),
+                    )
+                    .help(format!("{what} is {}", in_words(*range))),
+                );
+            }
+            for (earlier, other) in board.devices[..index].iter().enumerate() {
+                if other.registers.overlaps(device.registers) {
+                    let message = format!("two owners of registers: `{}` and `{}` overlap", other.name, device.name);
+                    diagnostics.push(
+                        Diagnostic::at(&self.source, span.clone(), message)
+                            .related(&self.source, self.device_spans[earlier].clone(), in_words(other.registers))
+                            .help(format!("`{}` is at {}", device.name, in_words(device.registers))),
+                    );
+                }
+            }
+        }
+        diagnostics.len() == before
+    }
+}
+
+/// A range for messages.
+pub fn in_words(range: PhysicalRange) -> String {
+    format!("{:#x} to {:#x}", range.address, range.end().saturating_sub(1))
+}
+
+fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>)> {
+    let document = parse_table(text, problems);
+    if !problems.is_empty() {
+        return None;
+    }
+    let mut table = TableReader::new("the board", 0..text.lines().next().map_or(0, str::len), document.get_ref());
+    let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+    if let Some(name) = &name {
+        check_name(name, "board", "-_", problems);
+    }
+    let description = table.take("description").and_then(|entry| entry.text(problems));
+    let cores = table.require("cores", problems).and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
+    let mpidr = table.take("mpidr").map(|entry| read_mpidr(&entry, cores.as_ref(), problems));
+    let memory = table.require("memory", problems).and_then(|entry| read_range(&entry, "base", problems));
+    let coherent_dma = table.require("coherent_dma", problems).and_then(|entry| entry.boolean(problems));
+    let console = table.take("console").and_then(|entry| entry.text(problems));
+    let gic = table.require("gic", problems).and_then(|entry| read_gic(&entry, problems));
+    let qemu = match table.take("qemu") {
+        Some(entry) => Some(read_qemu(&entry, problems)?),
+        None => None,
+    };
+    let devices = table.take("device").and_then(|entry| entry.table("[device]", problems));
+    let devices: Vec<(Located<String>, BoardDevice)> = devices
+        .map(|mut devices| devices.rest())
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?)))
+        .collect();
+    table.finish(problems);
+    if let Some(console) = &console {
+        check_console(console, &devices, problems);
+    }
+    let (memory, cores) = (memory?, cores?.value as u64);
+    let board = Board {
+        name: name?.value,
+        description: description.map_or_else(String::new, |text| text.value),
+        mpidr: mpidr.unwrap_or_else(|| Some((0..cores).collect()))?,
+        memory,
+        coherent_dma: coherent_dma?.value,
+        console: console.map(|console| console.value),
+        gic: gic?,
+        qemu,
+        devices: devices.iter().map(|(_, device)| device.clone()).collect(),
+    };
+    Some((board, devices.into_iter().map(|(name, _)| name.span).collect()))
+}
+
+fn check_console(console: &Located<String>, devices: &[(Located<String>, BoardDevice)], problems: &mut Problems) {
+    match devices.iter().find(|(name, _)| name.value == console.value) {
+        None => {
+            let near = nearest(&console.value, devices.iter().map(|(name, _)| name.value.as_str()));
+            let problem = Problem::new(console.span.clone(), format!("the board has no device `{}`", console.value));
+            problems.push(match near {
+                Some(near) => problem.help(format!("did you mean `{near}`?")),
+                None => problem,
+            });
+        }
+        Some((_, device)) if device.compatible != "arm,pl011" => problems.push(
+            Problem::new(console.span.clone(), format!("the kernel cannot print on `{}`", console.value))
+                .help("its boot console is an `arm,pl011`; leave `console` out where there is none"),
+        ),
+        Some(_) => {}
+    }
+}
+
+fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut Problems) -> Option<Vec<u64>> {
+    let values: Vec<u64> =
+        entry.list(problems)?.iter().filter_map(|value| value.unsigned(problems)).map(|value| value.value).collect();
+    if let Some(cores) = cores
+        && cores.value != values.len() as i128
+    {
+        problems.push(
+            Problem::new(entry.span(), format!("`mpidr` lists {} cores, `cores` says {}", values.len(), cores.value))
+                .help("list one value per core, that of its MPIDR_EL1"),
+        );
+        return None;
+    }
+    Some(values)
+}
+
+fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Problems) -> Option<PhysicalRange> {
+    let mut table = entry.table(format!("`{}`", entry.key.value), problems)?;
+    let address = table.require(address_key, problems).and_then(|entry| entry.unsigned(problems));
+    let size = table.require("size", problems).and_then(|entry| entry.size(problems));
+    let span = table.span.clone();
+    table.finish(problems);
+    let (address, size) = (address?.value, size?.value);
+    if size == 0 || address.checked_add(size).is_none() {
+        problems.push(
+            Problem::new(span, format!("`{}` is no range of addresses", entry.key.value))
+                .help("it must have a size, and end below the end of the address space"),
+        );
+        return None;
+    }
+    Some(PhysicalRange { address, size })
+}
+
+fn read_gic(entry: &Entry<'_>, problems: &mut Problems) -> Option<Gic> {
+    let mut table = entry.table("[gic]", problems)?;
+    let version = table.require("version", problems).and_then(|entry| entry.integer(2..=3, problems));
+    let distributor = table.require("distributor", problems).and_then(|entry| read_range(&entry, "address", problems));
+    let interface = table.require("interface", problems).and_then(|entry| read_range(&entry, "address", problems));
+    table.finish(problems);
+    Some(Gic { version: version?.value as u32, distributor: distributor?, interface: interface? })
+}
+
+fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
+    let mut table = entry.table("[qemu]", problems)?;
+    let machine = table.require("machine", problems).and_then(|entry| entry.text(problems));
+    let cpu = table.require("cpu", problems).and_then(|entry| entry.text(problems));
+    let arguments = table.take("arguments").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+    table.finish(problems);
+    let arguments = arguments.into_iter().map(|argument| argument.value).collect();
+    Some(Qemu { machine: machine?.value, cpu: cpu?.value, arguments })
+}
+
+fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice> {
+    check_name(&entry.key, "device", "_", problems);
+    let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
+    let class = table.require("class", problems).and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let compatible = table.require("compatible", problems).and_then(|entry| entry.text(problems));
+    let registers = table.require("registers", problems).and_then(|entry| read_range(&entry, "address", problems));
+    let interrupts = table.take("interrupts").and_then(|entry| entry.list(problems)).unwrap_or_default();
+    let interrupts: Vec<Interrupt> =
+        interrupts.iter().filter_map(|interrupt| read_interrupt(interrupt, problems)).collect();
+    let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
+    let qemu = table.take("qemu").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+    table.finish(problems);
+    Some(BoardDevice {
+        name: entry.key.value.clone(),
+        class: class?.value,
+        compatible: compatible?.value,
+        registers: registers?,
+        interrupts,
+        dma: dma?.next_multiple_of(PAGE_SIZE),
+        qemu: qemu.into_iter().map(|argument| argument.value).collect(),
+    })
+}
+
+fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Interrupt> {
+    const TRIGGERS: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
+    let mut table = entry.table("an interrupt", problems)?;
+    let number = table.require("number", problems).and_then(|entry| {
+        let number = entry.unsigned(problems)?;
+        let range = u64::from(FIRST_INTERRUPT)..u64::from(END_INTERRUPT);
+        if !range.contains(&number.value) {
+            problems.push(
+                Problem::new(number.span.clone(), format!("there is no interrupt {} on the board", number.value)).help(
+                    format!(
+                        "an interrupt of a device has a number from {FIRST_INTERRUPT} to {}: its SPI number plus 32",
+                        END_INTERRUPT - 1
+                    ),
+                ),
+            );
+            return None;
+        }
+        Some(number.value as u32)
+    });
+    let trigger = table.require("trigger", problems).and_then(|entry| entry.choice(TRIGGERS, problems));
+    table.finish(problems);
+    Some(Interrupt { number: number?, trigger: trigger?.value })
+}

@@ -1,0 +1,5 @@
+//! The files that people write: systems and boards, read as they stand, each value with its place.
+
+pub mod board;
+pub mod catalogue;
+pub mod system;

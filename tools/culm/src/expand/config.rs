@@ -1,0 +1,94 @@
+//! Configuration: what a description gives, checked against what the component's manifest asks for.
+
+use super::draft::Draft;
+use crate::plan::ConfigValue;
+use culm_manifest::reader::{Problems, TableReader};
+use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Value};
+use std::path::PathBuf;
+
+/// One value per field of the manifest, in its order.
+pub fn resolve<'a>(
+    draft: &mut Draft<'a>,
+    domain: &Located<String>,
+    manifest: &'a Manifest,
+    table: Option<TableReader<'a>>,
+) -> Vec<ConfigValue> {
+    let mut problems = Problems::new();
+    let mut table = table.map(|mut table| {
+        table.what = format!("the configuration of `{}`", manifest.name);
+        table
+    });
+    let mut values = Vec::new();
+    for field in &manifest.config {
+        let entry = table.as_mut().and_then(|table| table.take(&field.name));
+        let value = match entry {
+            Some(entry) => field.read(&entry, &mut problems),
+            None => {
+                if field.required() {
+                    missing(draft, domain, table.as_ref(), field);
+                }
+                field.default.clone().map(|value| Located::new(value, domain.span.clone()))
+            }
+        };
+        values.push(value.map_or(ConfigValue::Absent, |value| convert(draft, field, value)));
+    }
+    if let Some(table) = table {
+        table.finish(&mut problems);
+    }
+    draft.diagnostics.extend(draft.source, problems);
+    values
+}
+
+fn missing(draft: &mut Draft<'_>, domain: &Located<String>, table: Option<&TableReader<'_>>, field: &ConfigField) {
+    let span = table.map_or(&domain.span, |table| &table.span);
+    let what = if field.description.is_empty() { String::new() } else { format!(": {}", field.description) };
+    let diagnostic = draft
+        .at(span, format!("the configuration of `{}` has no `{}`", domain.value, field.name))
+        .help(format!("add `{} = …` to its `config`, of the type {}{what}", field.name, field.kind.name()));
+    draft.error(diagnostic);
+}
+
+fn convert(draft: &mut Draft<'_>, field: &ConfigField, value: Located<Value>) -> ConfigValue {
+    match value.value {
+        Value::Bool(value) => ConfigValue::Bool(value),
+        Value::Unsigned(value) => ConfigValue::Unsigned(value),
+        Value::Signed(value) => ConfigValue::Signed(value),
+        Value::Text(text) => ConfigValue::Text(text),
+        Value::Mac(mac) => ConfigValue::Mac(mac),
+        Value::List(list) => ConfigValue::List(list),
+        Value::Path(path) => {
+            let path = Located::new(path, value.span);
+            if field.kind == ConfigType::File { file(draft, path) } else { folder(draft, path) }
+        }
+    }
+}
+
+fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
+    let full = beside(draft, &path.value);
+    if !full.is_file() {
+        let what = if full.is_dir() { "is a folder, not a file" } else { "does not exist" };
+        wrong_path(draft, &path, what);
+    }
+    ConfigValue::File(full)
+}
+
+fn folder(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
+    let full = beside(draft, &path.value);
+    if !full.is_dir() {
+        let what = if full.is_file() { "is a file, not a folder" } else { "does not exist" };
+        wrong_path(draft, &path, what);
+    }
+    ConfigValue::Folder(full)
+}
+
+fn wrong_path(draft: &mut Draft<'_>, path: &Located<String>, what: &str) {
+    let diagnostic =
+        draft.at(&path.span, format!("`{}` {what}", path.value)).help("paths are relative to the system file");
+    draft.error(diagnostic);
+}
+
+/// A path of the system file, from where the tool runs.
+fn beside(draft: &Draft<'_>, path: &str) -> PathBuf {
+    let joined = draft.path.parent().unwrap_or(std::path::Path::new(".")).join(path);
+    joined.canonicalize().unwrap_or(joined)
+}

@@ -1,0 +1,272 @@
+//! Devices in use: each brings its driver and its class's virtualisers.
+
+use super::domains::{Making, make, require_priority};
+use super::draft::{Device, Draft, DraftDomain};
+use super::{net, serial};
+use crate::description::board::in_words;
+use crate::description::catalogue::CatalogueComponent;
+use crate::description::system::{DeviceTable, DomainOptions};
+use crate::plan::{BoardDevice, Origin};
+use culm_manifest::problem::suggest;
+use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
+
+/// A virtualiser of a class: the suffix of its name, its component, and the connection by which it does its work.
+pub struct VirtualiserKind {
+    pub suffix: &'static str,
+    pub component: &'static str,
+    pub connection: ConnectionKind,
+}
+
+/// The virtualisers of a class.
+pub fn virtualisers(class: DeviceClass) -> &'static [VirtualiserKind] {
+    match class {
+        DeviceClass::Net => net::VIRTUALISERS,
+        DeviceClass::Serial => serial::VIRTUALISERS,
+    }
+}
+
+/// Resolves the `[device]` tables.
+pub fn resolve(draft: &mut Draft<'_>) {
+    let file = draft.file;
+    for table in &file.devices {
+        resolve_table(draft, table);
+    }
+    check_shared(draft);
+}
+
+fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
+    if table.options.priority.is_none() {
+        require_priority(draft, &table.name, "device");
+    }
+    let board = draft.board;
+    let Some(position) = board.board.devices.iter().position(|device| device.name == table.name.value) else {
+        let help = suggest(&table.name.value, board.board.devices.iter().map(|device| device.name.as_str()));
+        let message = format!("the board `{}` has no device `{}`", board.board.name, table.name.value);
+        let diagnostic = draft.at(&table.name.span, message).maybe_help(help);
+        draft.error(diagnostic);
+        return;
+    };
+    let device = &board.board.devices[position];
+    check_class_keys(draft, table, device);
+    let Some((component, manifest)) = find_driver(draft, table, device) else { return };
+    let index = draft.devices.len();
+    let priority = table.options.priority.as_ref().map_or(1, |priority| priority.value);
+    let driver = make(
+        draft,
+        Making {
+            name: Located::new(format!("{}_driver", device.name), table.name.span.clone()),
+            component,
+            manifest,
+            origin: Origin::Driver(index),
+            options: &table.options,
+            priority,
+            core: 0,
+            config: table.config.clone(),
+        },
+    );
+    let core = driver.core;
+    draft.domains.push(driver);
+    let driver = draft.domains.len() - 1;
+    let Some(virtualisers) = make_virtualisers(draft, table, device, index, (priority, core)) else { return };
+    let (queue, buffers) = sizes(draft, table, device.class);
+    let mac = table.mac.as_ref().map_or(net::default_mac(index, 0), |mac| mac.value);
+    let board_span = board.device_spans[position].clone();
+    draft.devices.push(Device { table, board: device, board_span, driver, virtualisers, queue, buffers, mac });
+}
+
+/// Keys that mean something for one class only.
+fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice) {
+    if device.class == DeviceClass::Net {
+        return;
+    }
+    let spans = [
+        table.mac.as_ref().map(|mac| ("mac", mac.span.clone())),
+        table.buffers.as_ref().map(|buffers| ("buffers", buffers.span.clone())),
+    ];
+    for (key, span) in spans.into_iter().flatten() {
+        let diagnostic = draft
+            .at(&span, format!("`{key}` means nothing for `{}`", device.name))
+            .help(format!("it is a device of the class `{}`; leave `{key}` out", device.class.name()));
+        draft.error(diagnostic);
+    }
+}
+
+/// Entries of queues and count of buffers.
+fn sizes(draft: &mut Draft<'_>, table: &DeviceTable<'_>, class: DeviceClass) -> (u32, u32) {
+    if class == DeviceClass::Serial {
+        return (table.queue.as_ref().map_or(serial::DEFAULT_QUEUE, |queue| queue.value), 0);
+    }
+    net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref())
+}
+
+fn find_driver<'a>(
+    draft: &mut Draft<'a>,
+    table: &'a DeviceTable<'a>,
+    device: &BoardDevice,
+) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
+    if let Some(name) = &table.driver {
+        let (component, manifest) = draft.component(&name.value, &name.span)?;
+        if manifest.driver.as_ref().is_none_or(|driver| driver.class != device.class) {
+            let message = format!("`{}` is no driver of the class `{}`", name.value, device.class.name());
+            let diagnostic = draft.at(&name.span, message).maybe_help(driver_names(draft, device.class));
+            draft.error(diagnostic);
+            return None;
+        }
+        return Some((component, manifest));
+    }
+    let catalogue = draft.catalogue;
+    let drivers: Vec<_> = catalogue
+        .components
+        .values()
+        .filter_map(|component| Some((component, component.manifest.as_ref().ok()?)))
+        .filter(|(_, manifest)| {
+            manifest
+                .driver
+                .as_ref()
+                .is_some_and(|driver| driver.class == device.class && driver.compatible.contains(&device.compatible))
+        })
+        .collect();
+    match drivers[..] {
+        [driver] => Some(driver),
+        [] => {
+            let message = format!("no driver says that it is for `{}`", device.compatible);
+            let diagnostic = draft
+                .at(&table.name.span, message)
+                .related(&draft.board.source, device_span(draft, device), "the device")
+                .maybe_help(
+                    driver_names(draft, device.class).map(|names| format!("`driver = …` chooses one: {names}")),
+                );
+            draft.error(diagnostic);
+            None
+        }
+        _ => {
+            let names: Vec<&str> = drivers.iter().map(|(_, manifest)| manifest.name.as_str()).collect();
+            let diagnostic = draft
+                .at(&table.name.span, format!("{} drivers say that they are for `{}`", names.len(), device.compatible))
+                .help(format!("choose one by `driver = …`: `{}`", names.join("`, `")));
+            draft.error(diagnostic);
+            None
+        }
+    }
+}
+
+fn device_span(draft: &Draft<'_>, device: &BoardDevice) -> std::ops::Range<usize> {
+    let position = draft.board.board.devices.iter().position(|other| other.name == device.name);
+    position.map_or(0..0, |position| draft.board.device_spans[position].clone())
+}
+
+/// The drivers of a class, for advice.
+fn driver_names(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
+    let names: Vec<&str> = draft
+        .catalogue
+        .components
+        .values()
+        .filter_map(|component| component.manifest.as_ref().ok())
+        .filter(|manifest| manifest.driver.as_ref().is_some_and(|driver| driver.class == class))
+        .map(|manifest| manifest.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| format!("the drivers of this class are `{}`", names.join("`, `")))
+}
+
+/// Virtualisers run one priority below their driver and on its core, unless the table says otherwise.
+fn make_virtualisers<'a>(
+    draft: &mut Draft<'a>,
+    table: &'a DeviceTable<'a>,
+    device: &BoardDevice,
+    index: usize,
+    (priority, core): (u8, u32),
+) -> Option<Vec<DraftDomain>> {
+    let options: &'a DomainOptions = &table.virtualiser;
+    if priority == 0 && options.priority.is_none() {
+        let span = table.options.priority.as_ref().map_or(&table.name.span, |priority| &priority.span);
+        let diagnostic = draft
+            .at(span, format!("the virtualisers of `{}` have no room below priority 0", device.name))
+            .help("raise the driver's priority, or give the virtualisers one: `virtualiser = { priority = … }`");
+        draft.error(diagnostic);
+    }
+    let mut made = Vec::new();
+    for kind in virtualisers(device.class) {
+        let (component, manifest) = draft.component(kind.component, &table.name.span)?;
+        require_connection(draft, table, manifest, kind.connection)?;
+        let domain = make(
+            draft,
+            Making {
+                name: Located::new(format!("{}_{}", device.name, kind.suffix), table.name.span.clone()),
+                component,
+                manifest,
+                origin: Origin::Virtualiser(index),
+                options,
+                priority: priority.saturating_sub(1),
+                core,
+                config: None,
+            },
+        );
+        draft.domains.push(domain);
+        made.push(draft.domains.len() - 1);
+    }
+    Some(made)
+}
+
+/// A component that expansion adds must have the connection that it is added for.
+pub fn require_connection(
+    draft: &mut Draft<'_>,
+    table: &DeviceTable<'_>,
+    manifest: &Manifest,
+    kind: ConnectionKind,
+) -> Option<()> {
+    if manifest.connection_of_kind(kind).is_some() {
+        return Some(());
+    }
+    let message = format!("the manifest of `{}` lists no connection of the kind `{}`", manifest.name, kind.name());
+    let diagnostic = draft.at(&table.name.span, message).help("expansion adds the component for that connection");
+    draft.error(diagnostic);
+    None
+}
+
+/// Two devices in use must not share an interrupt, nor a page of registers: that would join their drivers.
+fn check_shared(draft: &mut Draft<'_>) {
+    let mut found = Vec::new();
+    for (index, device) in draft.devices.iter().enumerate() {
+        for other in &draft.devices[..index] {
+            let shared = device
+                .board
+                .interrupts
+                .iter()
+                .find(|interrupt| other.board.interrupts.iter().any(|owned| owned.number == interrupt.number));
+            if let Some(interrupt) = shared {
+                found.push(
+                    draft
+                        .at(
+                            &device.table.name.span,
+                            format!(
+                                "two owners of interrupt {}: `{}` and `{}`",
+                                interrupt.number, other.board.name, device.board.name
+                            ),
+                        )
+                        .related(draft.source, other.table.name.span.clone(), "the other owner")
+                        .related(&draft.board.source, device.board_span.clone(), "where the board has it")
+                        .help("an interrupt is delivered to one driver; use one of the two devices only"),
+                );
+            }
+            if device.board.registers.pages().overlaps(other.board.registers.pages()) {
+                found.push(
+                    draft
+                        .at(
+                            &device.table.name.span,
+                            format!("the registers of `{}` and `{}` share a page", other.board.name, device.board.name),
+                        )
+                        .related(draft.source, other.table.name.span.clone(), "the other device")
+                        .help(format!(
+                            "memory is protected by pages of 4 KiB, so that either driver could reach both devices \
+                             ({} and {}); use a device on another page",
+                            in_words(other.board.registers),
+                            in_words(device.board.registers)
+                        )),
+                );
+            }
+        }
+    }
+    for diagnostic in found {
+        draft.error(diagnostic);
+    }
+}

@@ -1,0 +1,248 @@
+//! The draft: everything the description names, resolved and checked, before anything is numbered.
+
+use super::{channels, connections, devices, domains, memory, names, regions, supervision};
+use crate::description::board::BoardFile;
+use crate::description::catalogue::{Catalogue, CatalogueComponent};
+use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
+use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, LogLevel, Origin, RestartPolicy};
+use culm_manifest::{Connection, ConnectionKind, Located, Manifest};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Position in [`Draft::domains`].
+pub type DraftDomain = usize;
+/// Position in [`Draft::devices`].
+pub type DraftDevice = usize;
+
+/// The draft of a system.
+pub struct Draft<'a> {
+    pub catalogue: &'a Catalogue,
+    pub path: &'a Path,
+    pub source: &'a Arc<Source>,
+    pub file: &'a SystemFile<'a>,
+    pub board: &'a BoardFile,
+    pub diagnostics: Diagnostics,
+    pub devices: Vec<Device<'a>>,
+    pub domains: Vec<Domain<'a>>,
+    pub clients: Vec<Client>,
+    pub channels: Vec<Channel>,
+    pub regions: Vec<Region<'a>>,
+    /// Connections that something in the description names, rightly or wrongly: those are not missing.
+    pub named: BTreeSet<(DraftDomain, usize)>,
+}
+
+/// A device in use.
+pub struct Device<'a> {
+    pub table: &'a DeviceTable<'a>,
+    pub board: &'a BoardDevice,
+    /// Where the board file has it.
+    pub board_span: Range<usize>,
+    pub driver: DraftDomain,
+    /// Net: receive and transmit virtualiser. Serial: the one virtualiser.
+    pub virtualisers: Vec<DraftDomain>,
+    pub queue: u32,
+    pub buffers: u32,
+    pub mac: [u8; 6],
+}
+
+/// A protection domain.
+#[derive(Clone)]
+pub struct Domain<'a> {
+    pub name: Located<String>,
+    pub component: &'a CatalogueComponent,
+    pub manifest: &'a Manifest,
+    /// Devices keep their order from draft to plan, and with it their numbers.
+    pub origin: Origin,
+    pub core: u32,
+    pub priority: u8,
+    pub passive: bool,
+    pub budget: Option<Budget>,
+    pub stack: u64,
+    pub heap: u64,
+    pub log: LogLevel,
+    pub observe: bool,
+    pub may_halt: bool,
+    pub on_fault: FaultAction,
+    pub restart: RestartPolicy,
+    pub config: Vec<ConfigValue>,
+}
+
+/// A class connection of a domain to a device.
+pub struct Client {
+    pub domain: DraftDomain,
+    /// Position in the manifest's list; `None` for the log.
+    pub slot: Option<usize>,
+    pub connection: String,
+    pub device: DraftDevice,
+    pub kind: ClientKind,
+}
+
+/// What is particular to the class of a [`Client`].
+pub enum ClientKind {
+    Net { mac: Located<[u8; 6]>, anti_spoof: bool, copier: Option<DraftDomain>, queue: u32, buffers: u32 },
+    Serial { input: bool, queue: u32 },
+}
+
+/// A channel of the description.
+pub struct Channel {
+    pub table: ChannelTable,
+    pub ends: [ChannelEnd; 2],
+}
+
+/// One end of a [`Channel`].
+#[derive(Clone)]
+pub struct ChannelEnd {
+    pub domain: DraftDomain,
+    pub slot: usize,
+    pub connection: String,
+    pub notify: bool,
+    pub call: bool,
+}
+
+/// A region of the description.
+pub struct Region<'a> {
+    pub table: &'a RegionTable,
+    /// Domain, position in its manifest's list, and whether it may write.
+    pub mappings: Vec<(DraftDomain, usize, bool)>,
+}
+
+impl<'a> Draft<'a> {
+    /// An empty draft.
+    pub fn new(
+        catalogue: &'a Catalogue,
+        path: &'a Path,
+        source: &'a Arc<Source>,
+        file: &'a SystemFile<'a>,
+        board: &'a BoardFile,
+        diagnostics: Diagnostics,
+    ) -> Self {
+        Self {
+            catalogue,
+            path,
+            source,
+            file,
+            board,
+            diagnostics,
+            devices: Vec::new(),
+            domains: Vec::new(),
+            clients: Vec::new(),
+            channels: Vec::new(),
+            regions: Vec::new(),
+            named: BTreeSet::new(),
+        }
+    }
+
+    /// Resolves and checks everything; `Err` holds all mistakes found.
+    pub fn check(mut self) -> Result<Self, Diagnostics> {
+        devices::resolve(&mut self);
+        domains::resolve(&mut self);
+        connections::resolve(&mut self);
+        supervision::resolve(&mut self);
+        names::check(&mut self);
+        channels::resolve(&mut self);
+        regions::resolve(&mut self);
+        connections::check_complete(&mut self);
+        if self.diagnostics.is_empty() {
+            memory::check_draft(&mut self);
+        }
+        if self.diagnostics.is_empty() { Ok(self) } else { Err(self.diagnostics) }
+    }
+
+    /// Reports a mistake in the system file.
+    pub fn error(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// A diagnostic at a place of the system file.
+    pub fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::at(self.source, span.clone(), message)
+    }
+
+    /// The domain of this name, if it could be resolved.
+    pub fn domain(&self, name: &str) -> Option<DraftDomain> {
+        self.domains.iter().position(|domain| domain.name.value == name)
+    }
+
+    /// The component of this name with its manifest, for something at `span`; reports where there is none.
+    pub fn component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
+        let catalogue = self.catalogue;
+        let Some(component) = catalogue.components.get(name) else {
+            let names = catalogue.components.iter().filter(|(_, component)| is_application(component));
+            let help = culm_manifest::problem::suggest(name, names.map(|(name, _)| name.as_str()));
+            let diagnostic = self.at(span, format!("there is no component called `{name}`")).maybe_help(help);
+            self.error(diagnostic);
+            return None;
+        };
+        match &component.manifest {
+            Ok(manifest) => Some((component, manifest)),
+            Err(found) => {
+                // The manifest is at fault: its own mistakes say it best, and once is enough.
+                let known: Vec<String> =
+                    self.diagnostics.sorted().iter().map(|diagnostic| diagnostic.render(false)).collect();
+                for diagnostic in found.sorted() {
+                    if !known.contains(&diagnostic.render(false)) {
+                        self.diagnostics.push(diagnostic.clone());
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// Resolves `pd.connection` to a domain and one of its manifest's connections. `None` where that is not possible;
+    /// reports why, unless the domain itself has been reported.
+    pub fn end(
+        &mut self,
+        end: &Located<(String, String)>,
+        kind: ConnectionKind,
+    ) -> Option<(DraftDomain, usize, &'a Connection)> {
+        let (name, connection) = &end.value;
+        let Some(domain) = self.domain(name) else {
+            if !self.file.domains.iter().any(|table| table.name.value == *name) {
+                let names: Vec<&str> = self.domains.iter().map(|domain| domain.name.value.as_str()).collect();
+                let help = culm_manifest::problem::suggest(name, names.iter().copied());
+                let diagnostic =
+                    self.at(&end.span, format!("there is no protection domain called `{name}`")).maybe_help(help);
+                self.error(diagnostic);
+            }
+            return None;
+        };
+        let manifest = self.domains[domain].manifest;
+        let Some((slot, found)) = manifest.connection(connection) else {
+            let names = manifest.connections.iter().filter(|found| found.kind == kind);
+            let help = culm_manifest::problem::suggest(connection, names.map(|found| found.name.as_str()));
+            let diagnostic = self
+                .at(&end.span, format!("the component `{}` has no connection `{connection}`", manifest.name))
+                .maybe_help(help.or_else(|| Some(format!("its manifest lists none of the kind `{}`", kind.name()))));
+            self.error(diagnostic);
+            return None;
+        };
+        if found.kind != kind {
+            let message =
+                format!("`{name}.{connection}` is of the kind `{}`, not `{}`", found.kind.name(), kind.name());
+            let diagnostic = self.at(&end.span, message);
+            self.error(diagnostic);
+            return None;
+        }
+        let twice = !self.named.insert((domain, slot));
+        if twice {
+            let diagnostic = self
+                .at(&end.span, format!("`{name}.{connection}` is connected twice"))
+                .help("each connection leads to one place; let the component's manifest list a second one");
+            self.error(diagnostic);
+            return None;
+        }
+        Some((domain, slot, found))
+    }
+}
+
+/// Whether a `[pd]` can be of this component: it is no driver, and nothing that expansion makes by itself.
+pub fn is_application(component: &CatalogueComponent) -> bool {
+    component
+        .manifest
+        .as_ref()
+        .map_or(true, |manifest| !manifest.connections.iter().any(|connection| connection.kind.made_by_expansion()))
+}

@@ -1,0 +1,73 @@
+//! Whether everything fits the board's memory, and who takes what where it does not.
+
+use super::draft::Draft;
+use crate::diagnostics::{Diagnostic, Source};
+use crate::plan::PhysicalRange;
+use culm_manifest::units::format_size;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Someone who takes memory.
+#[derive(Clone, Debug)]
+pub struct Taker {
+    /// Who, and for what.
+    pub what: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The mistake of a system that does not fit, with a map of who takes what, the largest first. The layout reports
+/// by this too: it knows also of programs and tables.
+pub fn does_not_fit(source: &Arc<Source>, span: Range<usize>, takers: &[Taker], memory: PhysicalRange) -> Diagnostic {
+    const SHOWN: usize = 12;
+    let total = takers.iter().fold(0u64, |total, taker| total.saturating_add(taker.size));
+    let mut takers = takers.to_vec();
+    takers.sort_by_key(|taker| std::cmp::Reverse(taker.size));
+    let rest: u64 = takers.iter().skip(SHOWN).fold(0, |rest, taker| rest.saturating_add(taker.size));
+    let count = takers.len().saturating_sub(SHOWN);
+    takers.truncate(SHOWN);
+    if count > 0 {
+        takers.push(Taker { what: format!("{count} others"), size: rest });
+    }
+    takers.push(Taker { what: "together".to_string(), size: total });
+    let width = takers.iter().map(|taker| in_words(taker.size).len()).max().unwrap_or(0);
+    let map: String =
+        takers.iter().map(|taker| format!("{:>width$}  {}\n", in_words(taker.size), taker.what)).collect();
+    let message = format!(
+        "the system does not fit: it takes {}, the board's memory has {}",
+        in_words(total),
+        in_words(memory.size)
+    );
+    Diagnostic::at(source, span, message)
+        .help("make the largest smaller, or choose a board with more memory")
+        .note(format!("who takes what\n{map}"))
+}
+
+/// A size to one digit behind the point: exact figures would only blur a map.
+fn in_words(size: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, factor)| size >= *factor) {
+        Some((_, factor)) if size.is_multiple_of(*factor) => format_size(size),
+        Some((unit, factor)) => format!("{:.1}{unit}", size as f64 / *factor as f64),
+        None => format_size(size),
+    }
+}
+
+/// A first look, without programs: what cannot fit is reported before anything is built.
+pub fn check_draft(draft: &mut Draft<'_>) {
+    let mut takers = Vec::new();
+    for domain in &draft.domains {
+        takers.push(Taker { what: format!("stack of {}", domain.name.value), size: domain.stack });
+        takers.push(Taker { what: format!("heap of {}", domain.name.value), size: domain.heap });
+    }
+    for region in &draft.regions {
+        takers.push(Taker { what: format!("region {}", region.table.name.value), size: region.table.size.value });
+    }
+    takers.retain(|taker| taker.size > 0);
+    let memory = draft.board.board.memory;
+    let total = takers.iter().fold(0u64, |total, taker| total.saturating_add(taker.size));
+    if total > memory.size {
+        let diagnostic = does_not_fit(draft.source, draft.file.first_line.clone(), &takers, memory);
+        draft.error(diagnostic);
+    }
+}

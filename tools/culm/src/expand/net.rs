@@ -1,0 +1,376 @@
+//! Net class: a receive and a transmit virtualiser share the device among clients; a copier per client keeps what
+//! the device wrote out of the client's reach until it is copied.
+
+use super::connections::flag;
+use super::devices::VirtualiserKind;
+use super::domains::{Making, make};
+use super::draft::{Client, ClientKind, Draft, DraftDevice, DraftDomain};
+use super::wiring::{DeviceClients, RingSpec, Wiring};
+use crate::description::system::{DomainOptions, DomainTable, read_count, read_queue};
+use crate::plan::{
+    ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionId,
+    RegionKind, RingId,
+};
+use culm_manifest::reader::{Entry, Problems, TableReader};
+use culm_manifest::units::format_mac;
+use culm_manifest::{ConnectionKind, Located};
+
+/// The class's virtualisers.
+pub const VIRTUALISERS: &[VirtualiserKind] = &[
+    VirtualiserKind { suffix: "rx", component: "net-rx", connection: ConnectionKind::NetRxVirtualiser },
+    VirtualiserKind { suffix: "tx", component: "net-tx", connection: ConnectionKind::NetTxVirtualiser },
+];
+
+/// The copier's component.
+const COPIER: &str = "net-copier";
+
+/// Options of copiers: none, all is derived from their client's.
+static COPIER_OPTIONS: DomainOptions = DomainOptions {
+    priority: None,
+    core: None,
+    budget: None,
+    period: None,
+    stack: None,
+    heap: None,
+    log: None,
+    on_fault: None,
+    restart: None,
+};
+
+/// Payload buffers of a device or a client where the description says nothing.
+const DEFAULT_BUFFERS: u32 = 512;
+
+/// Bytes of one payload buffer: header and frame.
+const BUFFER_SIZE: u32 = 2048;
+
+/// Bytes of an entry between driver and virtualisers (`culm_net::DmaDescriptor`).
+const DMA_DESCRIPTOR: u32 = 16;
+
+/// Bytes of an entry elsewhere (`culm_net::Descriptor`).
+const DESCRIPTOR: u32 = 8;
+
+/// Hardware address of a device (client 0) or of one of its further clients, where the description gives none:
+/// QEMU's prefix of locally administered addresses, then ours.
+pub fn default_mac(device: usize, client: usize) -> [u8; 6] {
+    [0x52, 0x54, 0x00, 0x43, device as u8, client as u8]
+}
+
+/// Entries of queues and count of buffers. A queue holds all buffers, so that returning one never fails.
+pub fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&Located<u32>>) -> (u32, u32) {
+    let count = buffers.or(queue).map_or(DEFAULT_BUFFERS, |count| count.value);
+    let capacity = queue.map_or(count.next_power_of_two(), |queue| queue.value);
+    if let (Some(queue), true) = (queue, capacity < count) {
+        let message = format!("a queue of {capacity} entries cannot hold {count} buffers");
+        let mut diagnostic = draft
+            .at(&queue.span, message)
+            .help(format!("give it at least {}, or use fewer buffers", count.next_power_of_two()));
+        if let Some(buffers) = buffers {
+            diagnostic = diagnostic.related(draft.source, buffers.span.clone(), "the buffers");
+        }
+        draft.error(diagnostic);
+    }
+    (capacity, count)
+}
+
+/// Options of a client; adds its copier.
+pub fn read_client<'a>(
+    draft: &mut Draft<'a>,
+    (table, domain): (&DomainTable<'a>, DraftDomain),
+    entry: &Entry<'a>,
+    mut options: Option<&mut TableReader<'a>>,
+    device: Option<DraftDevice>,
+    problems: &mut Problems,
+) -> Option<ClientKind> {
+    let mut take = |key: &'a str| options.as_mut().and_then(|options| options.take(key));
+    let mac = take("mac").and_then(|entry| entry.mac(problems));
+    let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
+    let anti_spoof = flag(options.as_deref_mut(), "anti_spoof", false, problems);
+    let copier = flag(options.as_deref_mut(), "copier", true, problems);
+    let (queue, buffers) = match &mut options {
+        Some(options) => (read_queue(options, problems), read_count(options, "buffers", problems)),
+        None => (None, None),
+    };
+    let (queue, buffers) = sizes(draft, queue.as_ref(), buffers.as_ref());
+    if let (false, Some(priority)) = (copier, &copier_priority) {
+        let diagnostic = draft
+            .at(&priority.span, format!("`{}` has no copier to give a priority", table.name.value))
+            .help("leave out `copier_priority`, or `copier = false`");
+        draft.error(diagnostic);
+    }
+    let device = device?;
+    let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
+    check_mac(draft, &mac);
+    let copier = if copier { Some(add_copier(draft, table, domain, device, entry, copier_priority)?) } else { None };
+    Some(ClientKind::Net { mac, anti_spoof, copier, queue, buffers })
+}
+
+/// The device's own address for its first client, one derived from it for each further one.
+fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Located<[u8; 6]> {
+    let taken = clients_of(draft, device).count();
+    let mac = if taken == 0 { draft.devices[device].mac } else { default_mac(device, taken) };
+    Located::new(mac, entry.span())
+}
+
+fn clients_of<'d>(draft: &'d Draft<'_>, device: DraftDevice) -> impl Iterator<Item = &'d Client> + 'd {
+    draft.clients.iter().filter(move |client| client.device == device)
+}
+
+fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
+    if mac.value[0] & 1 != 0 || mac.value == [0; 6] {
+        let diagnostic = draft
+            .at(&mac.span, format!("{} is not the address of one interface", format_mac(mac.value)))
+            .help("its first byte must be even (odd ones are for groups), and not all may be zero");
+        draft.error(diagnostic);
+    }
+    let other = draft.clients.iter().find_map(|client| match &client.kind {
+        ClientKind::Net { mac: taken, .. } if taken.value == mac.value => Some(taken.span.clone()),
+        _ => None,
+    });
+    if let Some(other) = other {
+        let diagnostic = draft
+            .at(&mac.span, format!("the hardware address {} is used twice", format_mac(mac.value)))
+            .related(draft.source, other, "the other client of this address")
+            .help("give each client its own, or leave `mac` out");
+        draft.error(diagnostic);
+    }
+}
+
+/// The copier runs on its client's core, one priority above it, so that what it copies is ready when the client runs.
+fn add_copier<'a>(
+    draft: &mut Draft<'a>,
+    table: &DomainTable<'a>,
+    domain: DraftDomain,
+    device: DraftDevice,
+    entry: &Entry<'a>,
+    priority: Option<Located<i128>>,
+) -> Option<DraftDomain> {
+    let client = &draft.domains[domain];
+    let (core, client_priority) = (client.core, client.priority);
+    let connections = &client.manifest.connections;
+    let several = connections.iter().filter(|other| other.kind == ConnectionKind::NetClient).count() > 1;
+    let name = match several {
+        true => format!("{}_{}_copier", table.name.value, entry.key.value),
+        false => format!("{}_copier", table.name.value),
+    };
+    let span = entry.key.span.clone();
+    let (component, manifest) = draft.component(COPIER, &span)?;
+    if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
+        let message = format!("the manifest of `{COPIER}` lists no connection of the kind `net-copier`");
+        let diagnostic = draft.at(&span, message);
+        draft.error(diagnostic);
+        return None;
+    }
+    if priority.is_none() && client_priority == u8::MAX {
+        let diagnostic = draft
+            .at(&entry.key.span, format!("the copier of `{}` has no room above priority 255", table.name.value))
+            .help("lower the client's priority, give the copier one (`copier_priority`), or do without (`copier = false`)");
+        draft.error(diagnostic);
+    }
+    let making = Making {
+        name: Located::new(name, span),
+        component,
+        manifest,
+        origin: Origin::Copier(device),
+        options: &COPIER_OPTIONS,
+        priority: priority.map_or(client_priority.saturating_add(1), |priority| priority.value as u8),
+        core,
+        config: None,
+    };
+    let mut copier = make(draft, making);
+    copier.log = LogLevel::Warn;
+    draft.domains.push(copier);
+    Some(draft.domains.len() - 1)
+}
+
+/// The queues and channel between a driver and one of its virtualisers.
+struct DriverSide {
+    /// Buffers on their way to the device.
+    to_driver: RingId,
+    /// Buffers on their way back.
+    from_driver: RingId,
+    driver_end: EndNumber,
+    end: EndNumber,
+}
+
+/// Connects driver, virtualisers, copiers and clients of one device.
+pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
+    let [rx, tx] = [device.virtualisers[0], device.virtualisers[1]];
+    let driver = device.driver;
+    let name = device.device.board.name.clone();
+    let rx_side = driver_side(wiring, device, rx, ["rx_free", "rx_filled"]);
+    let tx_side = driver_side(wiring, device, tx, ["tx_filled", "tx_free"]);
+    let rx_size = u64::from(device.device.buffers) * u64::from(BUFFER_SIZE);
+    let rx_data = wiring.region(format!("{name} rx data"), rx_size, RegionKind::Dma, Purpose::Buffers, &[(rx, false)]);
+    wiring.connect_kind(
+        driver,
+        ConnectionKind::NetDriver,
+        &name,
+        ConnectionData::NetDriver {
+            rx_free: rx_side.to_driver,
+            rx_filled: rx_side.from_driver,
+            tx_filled: tx_side.to_driver,
+            tx_free: tx_side.from_driver,
+            rx_channel: rx_side.driver_end,
+            tx_channel: tx_side.driver_end,
+            mac: device.device.mac,
+        },
+    );
+    let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
+    for (client, domain) in &device.clients {
+        let ClientKind::Net { mac, anti_spoof, copier, queue, buffers } = &client.kind else {
+            unreachable!("the draft checked the class")
+        };
+        let copier = copier.map(|copier| wiring.id(copier));
+        let wired = WiredClient { domain: *domain, copier, queue: *queue, buffers: *buffers, mac: mac.value };
+        let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, (rx_data, rx_size), *anti_spoof);
+        rx_clients.push(rx_client);
+        tx_clients.push(tx_client);
+    }
+    let anti_spoof = tx_clients.iter().any(|client| client.anti_spoof);
+    let bounce = anti_spoof.then(|| {
+        let size = u64::from(device.device.queue) * u64::from(BUFFER_SIZE);
+        let name = format!("{name} tx bounce");
+        let region = wiring.region(name, size, RegionKind::Dma, Purpose::Buffers, &[(tx, true)]);
+        Memory { region, dma: true, size }
+    });
+    let driver_name = wiring.name(driver);
+    let data = ConnectionData::NetRxVirtualiser {
+        driver_free: rx_side.to_driver,
+        driver_filled: rx_side.from_driver,
+        data: Memory { region: rx_data, dma: true, size: rx_size },
+        buffer_size: BUFFER_SIZE,
+        driver_channel: rx_side.end,
+        clients: rx_clients,
+    };
+    wiring.connect_kind(rx, ConnectionKind::NetRxVirtualiser, &driver_name, data);
+    let data = ConnectionData::NetTxVirtualiser {
+        driver_filled: tx_side.to_driver,
+        driver_free: tx_side.from_driver,
+        driver_channel: tx_side.end,
+        buffer_size: BUFFER_SIZE,
+        bounce,
+        clients: tx_clients,
+    };
+    wiring.connect_kind(tx, ConnectionKind::NetTxVirtualiser, &driver_name, data);
+}
+
+fn driver_side(
+    wiring: &mut Wiring<'_>,
+    device: &DeviceClients<'_, '_>,
+    virtualiser: DomainId,
+    [to_driver, from_driver]: [&str; 2],
+) -> DriverSide {
+    let name = &device.device.board.name;
+    let capacity = device.device.queue;
+    let spec = |what: &str, forward| RingSpec {
+        name: format!("{name} {what}"),
+        capacity,
+        entry_size: DMA_DESCRIPTOR,
+        forward,
+    };
+    let region = format!("{} queues", wiring.name(virtualiser));
+    let specs = [spec(to_driver, false), spec(from_driver, true)];
+    let rings = wiring.rings(region, (device.driver, virtualiser), &specs, true);
+    let (driver_end, end) = wiring.channel((device.driver, true), (virtualiser, true), name);
+    DriverSide { to_driver: rings[0], from_driver: rings[1], driver_end, end }
+}
+
+/// A client on its way through [`wire_client`].
+struct WiredClient {
+    domain: DomainId,
+    copier: Option<DomainId>,
+    queue: u32,
+    buffers: u32,
+    mac: [u8; 6],
+}
+
+/// Queues, buffers and channels of one client; returns what the two virtualisers are told of it.
+fn wire_client(
+    wiring: &mut Wiring<'_>,
+    device: &DeviceClients<'_, '_>,
+    client: &Client,
+    wired: &WiredClient,
+    (rx_data, rx_size): (RegionId, u64),
+    anti_spoof: bool,
+) -> (NetRxClient, NetTxClient) {
+    let [rx, tx] = [device.virtualisers[0], device.virtualisers[1]];
+    let device_name = device.device.board.name.clone();
+    let domain = wired.domain;
+    let label = format!("{} {}", wiring.name(domain), client.connection);
+    let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
+    // Receive: virtualiser → reader (the copier, or the client itself).
+    let reader = wired.copier.unwrap_or(domain);
+    let reader_name = if wired.copier.is_some() { wiring.name(reader) } else { label.clone() };
+    wiring.map(rx_data, reader, false);
+    let device_rings = receive_rings(wiring, &reader_name, (rx, reader), device.device.queue);
+    let (rx_end, reader_end) = wiring.channel((rx, true), (reader, true), &format!("{label} rx"));
+    let rx_client = NetRxClient { filled: device_rings[0], free: device_rings[1], channel: rx_end, mac: wired.mac };
+    let (client_rings, client_rx, rx_channel) = match wired.copier {
+        None => (device_rings, device_rx, reader_end),
+        Some(copier) => {
+            let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+            let mappings = [(copier, true), (domain, false)];
+            let name = format!("{label} rx data");
+            let region = wiring.region(name, size, RegionKind::Cached, Purpose::Buffers, &mappings);
+            let client_data = Memory { region, dma: false, size };
+            let rings = receive_rings(wiring, &label, (copier, domain), wired.queue);
+            let (copier_end, client_end) = wiring.channel((copier, true), (domain, true), &format!("{label} rx"));
+            let data = ConnectionData::NetCopier {
+                device_filled: device_rings[0],
+                device_free: device_rings[1],
+                device_data: device_rx,
+                client_filled: rings[0],
+                client_free: rings[1],
+                client_data,
+                buffer_size: BUFFER_SIZE,
+                device_channel: reader_end,
+                client_channel: copier_end,
+            };
+            wiring.connect_kind(copier, ConnectionKind::NetCopier, &wiring.name(domain), data);
+            (rings, client_data, client_end)
+        }
+    };
+    // Transmit: client → virtualiser.
+    let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+    let mappings = [(domain, true), (tx, false)];
+    let tx_region = wiring.region(format!("{label} tx data"), size, RegionKind::Dma, Purpose::Buffers, &mappings);
+    let spec = |what: &str, forward| RingSpec {
+        name: format!("{label} {what}"),
+        capacity: wired.queue,
+        entry_size: DESCRIPTOR,
+        forward,
+    };
+    let specs = [spec("tx_filled", true), spec("tx_free", false)];
+    let tx_rings = wiring.rings(format!("{label} tx queues"), (domain, tx), &specs, true);
+    let (tx_channel, tx_end) = wiring.channel((domain, true), (tx, true), &format!("{label} tx"));
+    let tx_client = NetTxClient {
+        filled: tx_rings[0],
+        free: tx_rings[1],
+        data: Memory { region: tx_region, dma: true, size },
+        channel: tx_end,
+        anti_spoof,
+        mac: wired.mac,
+    };
+    let data = ConnectionData::NetClient {
+        rx_filled: client_rings[0],
+        rx_free: client_rings[1],
+        tx_filled: tx_rings[0],
+        tx_free: tx_rings[1],
+        rx_data: client_rx,
+        tx_data: Memory { region: tx_region, dma: false, size },
+        rx_channel,
+        tx_channel,
+        buffer_size: BUFFER_SIZE,
+        owns_rx: wired.copier.is_some(),
+        mac: wired.mac,
+    };
+    wiring.connect_slot(domain, client.slot, &client.connection, &device_name, data);
+    (rx_client, tx_client)
+}
+
+/// `filled` and `free` between a giver of received frames and their reader.
+fn receive_rings(wiring: &mut Wiring<'_>, label: &str, pair: (DomainId, DomainId), capacity: u32) -> Vec<RingId> {
+    let spec =
+        |what: &str, forward| RingSpec { name: format!("{label} {what}"), capacity, entry_size: DESCRIPTOR, forward };
+    wiring.rings(format!("{label} rx queues"), pair, &[spec("rx_filled", true), spec("rx_free", false)], true)
+}

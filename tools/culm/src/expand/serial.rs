@@ -1,0 +1,85 @@
+//! Serial class: one virtualiser joins the clients' bytes and hands input to those that take it.
+
+use super::connections::flag;
+use super::devices::VirtualiserKind;
+use super::draft::{ClientKind, Draft, DraftDevice};
+use super::wiring::{DeviceClients, RingSpec, Wiring};
+use crate::description::system::read_queue;
+use crate::plan::{ConnectionData, SerialVirtualiserClient};
+use culm_manifest::ConnectionKind;
+use culm_manifest::reader::{Problems, TableReader};
+
+/// The class's virtualiser.
+pub const VIRTUALISERS: &[VirtualiserKind] =
+    &[VirtualiserKind { suffix: "virt", component: "serial-virt", connection: ConnectionKind::SerialVirtualiser }];
+
+/// Bytes in each queue where the description says nothing.
+pub const DEFAULT_QUEUE: u32 = 4096;
+
+/// Bytes of input that can wait for a client: what a person types.
+const INPUT_QUEUE: u32 = 256;
+
+/// Entries of serial queues are bytes.
+const ENTRY: u32 = 1;
+
+/// Options of a client.
+pub fn read_client<'a>(
+    draft: &mut Draft<'a>,
+    options: Option<&mut TableReader<'a>>,
+    device: Option<DraftDevice>,
+    problems: &mut Problems,
+) -> Option<ClientKind> {
+    let default = device.map_or(DEFAULT_QUEUE, |device| draft.devices[device].queue);
+    let Some(options) = options else { return Some(ClientKind::Serial { input: false, queue: default }) };
+    let input = flag(Some(&mut *options), "input", false, problems);
+    let queue = read_queue(options, problems).map_or(default, |queue| queue.value);
+    Some(ClientKind::Serial { input, queue })
+}
+
+/// Connects driver, virtualiser and clients of one device.
+pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
+    let (driver, virtualiser) = (device.driver, device.virtualisers[0]);
+    let name = &device.device.board.name;
+    let rings = wiring.rings(
+        format!("{name} queues"),
+        (driver, virtualiser),
+        &[
+            RingSpec { name: format!("{name} tx"), capacity: device.device.queue, entry_size: ENTRY, forward: false },
+            RingSpec { name: format!("{name} rx"), capacity: INPUT_QUEUE, entry_size: ENTRY, forward: true },
+        ],
+        false,
+    );
+    let (driver_end, virtualiser_end) = wiring.channel((driver, true), (virtualiser, true), name);
+    wiring.connect_kind(
+        driver,
+        ConnectionKind::SerialDriver,
+        &wiring.name(virtualiser),
+        ConnectionData::SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end },
+    );
+    let clients = device.clients.iter().map(|(client, domain)| {
+        let ClientKind::Serial { input, queue } = client.kind else { unreachable!("the draft checked the class") };
+        let owner = wiring.name(*domain);
+        let label = format!("{owner} {}", client.connection);
+        let mut specs =
+            vec![RingSpec { name: format!("{label} tx"), capacity: queue, entry_size: ENTRY, forward: true }];
+        if input {
+            let name = format!("{label} rx");
+            specs.push(RingSpec { name, capacity: INPUT_QUEUE, entry_size: ENTRY, forward: false });
+        }
+        let rings = wiring.rings(format!("{label} queues"), (*domain, virtualiser), &specs, false);
+        // A log is dropped where it does not fit: nobody waits for room, so nobody is told of it.
+        let is_log = client.slot.is_none();
+        let (client_end, end) = wiring.channel((*domain, true), (virtualiser, !is_log), &label);
+        let (tx, rx) = (rings[0], rings.get(1).copied());
+        let data = ConnectionData::SerialClient { tx, rx, channel: client_end };
+        wiring.connect_slot(*domain, client.slot, &client.connection, name, data);
+        SerialVirtualiserClient { tx, rx, channel: end, name: owner }
+    });
+    let data = ConnectionData::SerialVirtualiser {
+        driver_tx: rings[0],
+        driver_rx: rings[1],
+        driver_channel: virtualiser_end,
+        clients: clients.collect(),
+    };
+    wiring.connect_kind(virtualiser, ConnectionKind::SerialVirtualiser, &wiring.name(driver), data);
+}

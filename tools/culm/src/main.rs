@@ -1,0 +1,44 @@
+//! The command line of the host tool.
+
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use culm_tool::commands;
+use std::process::ExitCode;
+
+/// Culm: sealed systems, checked before they boot.
+#[derive(Parser)]
+#[command(name = "culm", bin_name = "./culm", version, propagate_version = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check a system: everything that is wrong, with file and line
+    Check(commands::System),
+    /// Show what a system expands to
+    Expand(commands::System),
+    /// List the boards
+    Boards,
+    /// List the systems
+    Systems,
+}
+
+fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    let result = match command_line.command {
+        Command::Check(system) => commands::check(&system),
+        Command::Expand(system) => commands::expand(&system),
+        Command::Boards => commands::boards(),
+        Command::Systems => commands::systems(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            commands::report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
