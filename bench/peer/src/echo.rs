@@ -42,6 +42,7 @@ struct Message {
     control: *mut u8,
     control_length: usize,
     flags: i32,
+    padding: u32,
     received: u32,
 }
 
@@ -91,6 +92,7 @@ pub fn batch(port: u16) -> i32 {
         control: null_mut(),
         control_length: 0,
         flags: 0,
+        padding: 0,
         received: 0,
     }; BATCH];
     for index in 0..BATCH {

@@ -1,0 +1,283 @@
+//! What every row uses: where things are, which processors are whose, and how either side is booted.
+
+use crate::counters::{Delta, Snapshot};
+use crate::culm::Image;
+use crate::linux::{self, Linux, Variant, port};
+use crate::machine::{Board, Machine, Plan};
+use crate::network::{Network, Port};
+use crate::profile::Blocks;
+use crate::results::Sample;
+use crate::spawn;
+use crate::{Settings, counters, culm, profile, site};
+use anyhow::{Context, Result, bail};
+use culm_load::{Load, Mode};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+const BOOT_PATIENCE: Duration = Duration::from_secs(90);
+
+/// Everything that rows share.
+pub struct Lab {
+    /// The repository.
+    pub root: PathBuf,
+    /// Seconds in one measured window.
+    pub window: Duration,
+    /// The processor of QEMU.
+    pub guest_processor: Option<usize>,
+    /// The processor of the load.
+    pub load_processor: Option<usize>,
+    /// The caller's wishes.
+    pub settings: Settings,
+    board: Board,
+    plugin: PathBuf,
+    cache: PathBuf,
+    linux: OnceLock<Linux>,
+    notes: Mutex<Vec<String>>,
+}
+
+/// A booted machine, quiet, with what it does when idle.
+pub struct Subject {
+    /// The machine.
+    pub machine: Machine,
+    /// What it does when nobody asks anything of it.
+    pub idle: Delta,
+    /// The image, where it is Culm's.
+    pub image: Option<Image>,
+    profile: bool,
+}
+
+/// What is counted between [`Subject::begin`] and [`Subject::end`].
+pub struct Window {
+    before: Snapshot,
+    processor_seconds: f64,
+    started: Instant,
+    blocks: Option<Blocks>,
+}
+
+impl Lab {
+    /// Prepares what does not depend on the side.
+    pub fn new(root: &Path, settings: Settings) -> Result<Lab> {
+        let cache = match &settings.cache {
+            Some(cache) => cache.clone(),
+            None => crate::target_folder(root).join("bench"),
+        };
+        std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        let plugin = counters::build(root, &cache)?;
+        let processors = spawn::processors();
+        let lab = Lab {
+            root: root.to_owned(),
+            window: Duration::from_secs_f64(settings.seconds.clamp(0.2, 600.0)),
+            guest_processor: (processors.len() > 1).then(|| processors[0]),
+            load_processor: (processors.len() > 1).then(|| processors[1]),
+            board: Board::read(root, "virt")?,
+            plugin,
+            cache,
+            linux: OnceLock::new(),
+            notes: Mutex::new(Vec::new()),
+            settings,
+        };
+        if processors.len() < 2 {
+            lab.note("only one processor: QEMU and the load share it, so throughput and round trips say little");
+        }
+        Ok(lab)
+    }
+
+    /// Something that a reader of the results must know; said once.
+    pub fn note(&self, text: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !notes.iter().any(|known| known == text) {
+            eprintln!("bench: {text}");
+            notes.push(text.to_owned());
+        }
+    }
+
+    /// What was noted so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Files that both web servers serve.
+    pub fn site(&self) -> Result<PathBuf> {
+        site::write(&self.cache.join("site"))
+    }
+
+    fn linux(&self) -> Result<&Linux> {
+        if self.linux.get().is_none() {
+            let peer = linux::build_peer(&self.root)?;
+            let linux = linux::prepare(&self.cache, &peer, &self.site()?)?;
+            let _ = self.linux.set(linux);
+        }
+        self.linux.get().context("the Linux baseline is not prepared")
+    }
+
+    fn network(&self) -> Result<Network> {
+        let ports = [Port::Udp(port::ECHO), Port::Udp(port::ECHO_BATCH), Port::Tcp(port::HTTP), Port::Tcp(port::IPERF)];
+        if self.settings.user_networking {
+            return Network::user(&ports);
+        }
+        let (network, why) = Network::open(&ports)?;
+        why.iter().for_each(|why| self.note(why));
+        Ok(network)
+    }
+
+    fn plan(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String) -> Plan<'_> {
+        Plan {
+            board: &self.board,
+            kernel,
+            initrd,
+            command_line,
+            cores: self.settings.cores,
+            processor: self.guest_processor,
+            plugin: self.plugin.clone(),
+            profile: self.settings.profile,
+            devices: self.settings.devices,
+        }
+    }
+
+    /// Starts Linux without waiting for it.
+    pub fn start_linux(&self, variant: Variant, more: &str) -> Result<Machine> {
+        let linux = self.linux()?;
+        let command_line = format!("{} {more}", variant.command_line());
+        let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line.trim().to_owned());
+        Machine::start(&plan, self.network()?)
+    }
+
+    /// Boots Linux until its servers answer.
+    pub fn boot_linux(&self, variant: Variant) -> Result<Subject> {
+        eprintln!("bench: booting {} ({})", variant.name(), self.linux()?.version);
+        let mut machine = self.start_linux(variant, "")?;
+        machine.wait_for(linux::READY, BOOT_PATIENCE)?;
+        self.settle(machine, None)
+    }
+
+    /// Builds and starts a system of Culm without waiting for it.
+    pub fn start_culm(&self, system: &str) -> Result<(Machine, Image)> {
+        let image = culm::build(self, system)?;
+        let plan = self.plan(image.path.clone(), None, String::new());
+        Ok((Machine::start(&plan, self.network()?)?, image))
+    }
+
+    /// Boots a system of Culm until its echo server answers (`echo`), or for a moment.
+    pub fn boot_culm(&self, system: &str, echo: bool) -> Result<Subject> {
+        eprintln!("bench: booting culm ({system})");
+        let (mut machine, image) = self.start_culm(system)?;
+        if echo {
+            first_echo(&mut machine, BOOT_PATIENCE)?;
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        self.settle(machine, Some(image))
+    }
+
+    fn settle(&self, mut machine: Machine, image: Option<Image>) -> Result<Subject> {
+        std::thread::sleep(Duration::from_millis(1000));
+        let idle = machine.idle(Duration::from_millis(1000))?;
+        Ok(Subject { machine, idle, image, profile: self.settings.profile })
+    }
+}
+
+/// Asks the echo server until it answers once. Returns the counters right after.
+pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
+    let target = machine.network.address(Port::Udp(port::ECHO))?;
+    let plan = culm_load::Plan {
+        target,
+        size: 64,
+        mode: Mode::Window(1),
+        patience: Duration::from_millis(20),
+        processor: None,
+    };
+    let load = machine.network.within(|| Load::start(&plan))?;
+    let end = Instant::now() + patience;
+    while load.counts().answered == 0 {
+        if Instant::now() > end {
+            bail!("no answer from the guest's echo server. Its console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    machine.snapshot()
+}
+
+impl Subject {
+    /// Begins to count.
+    pub fn begin(&mut self) -> Result<Window> {
+        let blocks = self.blocks()?;
+        let processor_seconds = self.machine.processor_seconds()?;
+        Ok(Window { before: self.machine.snapshot()?, processor_seconds, started: Instant::now(), blocks })
+    }
+
+    /// Executions of blocks so far, where they are counted and the names of functions are known.
+    fn blocks(&mut self) -> Result<Option<Blocks>> {
+        if !self.profile || self.image.is_none() {
+            return Ok(None);
+        }
+        let path = self.machine.folder().join("blocks");
+        self.machine.control().profile(&path)?;
+        Blocks::read(&path).map(Some)
+    }
+
+    /// Ends counting: figures per operation, for `operations` of `what` (packets, requests, …).
+    pub fn end(&mut self, window: Window, operations: f64, what: &str) -> Result<Sample> {
+        let after = self.machine.snapshot()?;
+        let wall = window.started.elapsed().as_secs_f64();
+        let busy = (self.machine.processor_seconds()? - window.processor_seconds) / wall;
+        let delta = Delta::between(&window.before, &after);
+        if operations < 1.0 {
+            bail!("nothing was answered. The guest's console's last lines:\n{}", self.machine.last_lines());
+        }
+        let (wfi_rate, seconds) = (delta.wfi / delta.seconds, delta.seconds);
+        let delta = delta.without_idle(&self.idle);
+        let mut sample = Sample::default();
+        sample.set(&format!("instructions/{what}"), delta.instructions() / operations);
+        sample.set(&format!("entries/{what}"), delta.entries / operations);
+        sample.set(&format!("system calls/{what}"), delta.svc / operations);
+        sample.set(&format!("switches/{what}"), delta.switches / operations);
+        sample.set(&format!("{what}s/s"), operations / seconds);
+        sample.set("wfi/s", wfi_rate);
+        sample.set("QEMU's share of a core", busy);
+        if !delta.devices.is_empty() {
+            let accesses: f64 = delta.devices.values().map(|(reads, writes)| reads + writes).sum();
+            sample.set(&format!("device accesses/{what}"), accesses / operations);
+        }
+        sample.parts = self.parts(&delta, operations);
+        if let (Some(before), Some(after), Some(image)) = (&window.blocks, self.blocks()?, &self.image) {
+            let blocks = after.since(before);
+            let entries = profile::by_function(&blocks, image);
+            let hottest = profile::hottest(&blocks, image, operations, 60);
+            sample.profile = Some(profile::table(&entries, operations, what) + &hottest);
+        }
+        // Where the guest never waits and QEMU never idles, the guest's processor is what limits.
+        if !(wfi_rate < 100.0 && busy > 0.95) {
+            sample.notes.push("the guest's processor was not the bottleneck".to_owned());
+        }
+        Ok(sample)
+    }
+
+    fn parts(&self, delta: &Delta, operations: f64) -> Vec<(String, f64)> {
+        let mut parts = vec![("kernel".to_owned(), delta.kernel / operations)];
+        match &self.image {
+            None => parts.push(("user".to_owned(), delta.user / operations)),
+            Some(image) => {
+                for (table, own) in delta.spaces.iter().filter(|(_, own)| **own / operations >= 0.05) {
+                    parts.push((image.name_of(*table), own / operations));
+                }
+            }
+        }
+        parts
+    }
+}
+
+impl Lab {
+    /// Whether the caller wants any row of a benchmark.
+    pub fn wants_bench(&self, bench: &str) -> bool {
+        let names = &self.settings.names;
+        names.is_empty() || names.iter().any(|name| name.split('/').next() == Some(bench))
+    }
+
+    /// Whether the caller wants a row.
+    pub fn wants(&self, bench: &str, row: &str) -> bool {
+        let names = &self.settings.names;
+        let wanted = |name: &String| name == bench || name.split_once('/') == Some((bench, row));
+        names.is_empty() || names.iter().any(wanted)
+    }
+}

@@ -1,0 +1,158 @@
+//! The benchmark harness behind `./culm bench`: guest instructions per operation on Culm and on Linux, in the same
+//! emulated machine, with the same devices and the same load.
+//!
+//! Why instructions: an emulator's seconds are not a machine's, and shared machines are noisy, but the count of what the
+//! guest executes is exact. Throughput and round trips are printed beside it, and only as a comparison within one run.
+//!
+//! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] are
+//! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`targets`] and
+//! [`profile`] say what came out.
+
+pub mod counters;
+pub mod culm;
+pub mod lab;
+pub mod linux;
+pub mod machine;
+pub mod network;
+pub mod profile;
+pub mod results;
+pub mod rows;
+pub mod site;
+pub mod spawn;
+pub mod targets;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use lab::Lab;
+use results::Results;
+use std::path::{Path, PathBuf};
+use targets::Targets;
+
+/// The target that components and the peer's program are built for.
+pub const TARGET: &str = "aarch64-unknown-none-softfloat";
+
+/// What the caller wants.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Benchmarks or single rows (NAME or NAME/ROW); all without any
+    pub names: Vec<String>,
+    /// Print one JSON object a row instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Run the rows that have a target, and fail where one is missed
+    #[arg(long)]
+    pub check: bool,
+    /// Compare with the recorded results and name what moved by more than 3 %
+    #[arg(long)]
+    pub compare: bool,
+    /// Record the results in bench/results
+    #[arg(long)]
+    pub record: bool,
+    /// Measure every combination, not only the usual ones
+    #[arg(long)]
+    pub full: bool,
+    /// Count executions of each block and write profiles by function
+    #[arg(long)]
+    pub profile: bool,
+    /// Count accesses to device registers (slower)
+    #[arg(long)]
+    pub devices: bool,
+    /// Leave Linux out
+    #[arg(long, conflicts_with = "only_peer")]
+    pub no_peer: bool,
+    /// Leave Culm out
+    #[arg(long)]
+    pub only_peer: bool,
+    /// Use QEMU's user networking even where a TAP device is possible
+    #[arg(long)]
+    pub user_networking: bool,
+    /// Seconds of one measured window
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Emulated cores
+    #[arg(long, default_value_t = 1)]
+    pub cores: u32,
+    /// Folder for downloads and what is made of them
+    #[arg(long)]
+    pub cache: Option<PathBuf>,
+    /// List the benchmarks
+    #[arg(long)]
+    pub list: bool,
+    /// The host tool, which builds Culm's systems
+    #[arg(skip)]
+    pub tool: PathBuf,
+}
+
+impl Settings {
+    /// Whether Culm is measured.
+    pub fn culm(&self) -> bool {
+        !self.only_peer
+    }
+
+    /// Whether the peer is measured.
+    pub fn peer(&self) -> bool {
+        !self.no_peer
+    }
+}
+
+/// Where cargo and the harness put what they make.
+pub fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Runs the benchmarks. Returns whether all went well: every row ran and, with `--check`, every target holds.
+pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
+    if settings.list {
+        rows::ALL.iter().for_each(|(name, what, _)| println!("{name:<8} {what}"));
+        return Ok(true);
+    }
+    for name in &settings.names {
+        let bench = name.split('/').next().unwrap_or_default();
+        if !rows::ALL.iter().any(|(known, _, _)| *known == bench) {
+            let known: Vec<_> = rows::ALL.iter().map(|(known, _, _)| *known).collect();
+            bail!("there is no benchmark '{bench}'; there are: {}", known.join(", "));
+        }
+    }
+    let targets = Targets::read(root)?;
+    let mut settings = settings.clone();
+    if settings.check && settings.names.is_empty() {
+        settings.names = targets.iter().map(|target| format!("{}/{}", target.bench, target.row)).collect();
+    }
+    let lab = Lab::new(root, settings)?;
+    let mut results = Results::default();
+    let mut failed = Vec::new();
+    for (name, _, run) in rows::ALL.iter().filter(|(name, _, _)| lab.wants_bench(name)) {
+        // One benchmark that fails does not take the results of the others with it.
+        if let Err(error) = run(&lab, &mut results) {
+            eprintln!("bench: {name} failed: {error:#}");
+            failed.push(*name);
+        }
+    }
+    report(&lab, &results, &targets, &failed)
+}
+
+fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> Result<bool> {
+    let rows = results.rows(targets);
+    let profiles = target_folder(&lab.root).join("bench/profiles");
+    match results.write_profiles(&profiles)? {
+        0 => {}
+        count => eprintln!("bench: {count} profiles by function are in {}", profiles.display()),
+    }
+    if lab.settings.json {
+        for row in &rows {
+            println!("{}", serde_json::to_string(row)?);
+        }
+    } else {
+        print!("{}", results.table(targets));
+        lab.notes().iter().for_each(|note| println!("note: {note}"));
+    }
+    let missed: Vec<_> = rows.iter().filter(|row| row.ok == Some(false)).collect();
+    for row in &missed {
+        let (culm, target) = (results::number(row.culm), results::number(row.target));
+        eprintln!("bench: missed: {} {} {}: {culm}, target {target}", row.bench, row.row, row.unit);
+    }
+    if !failed.is_empty() {
+        eprintln!("bench: results are partial: {} did not run to the end", failed.join(", "));
+    }
+    Ok(failed.is_empty() && (missed.is_empty() || !lab.settings.check))
+}

@@ -1,0 +1,246 @@
+//! The peer: an unmodified Debian Linux for arm64 in the same emulated machine, with the same devices and the same load.
+//!
+//! Its root is an initial RAM disk made here: Debian's kernel modules for virtio, busybox, nginx, iperf3 and our own echo
+//! server. All servers run at once; one that is not asked sleeps.
+
+mod cpio;
+mod packages;
+
+use crate::spawn::run;
+use anyhow::{Context, Result};
+use cpio::Archive;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Ports of the servers on the peer.
+pub mod port {
+    /// UDP echo, one system call a packet and direction; also Culm's own echo server.
+    pub const ECHO: u16 = 7;
+    /// UDP echo by recvmmsg and sendmmsg.
+    pub const ECHO_BATCH: u16 = 8;
+    /// nginx.
+    pub const HTTP: u16 = 80;
+    /// iperf3.
+    pub const IPERF: u16 = 5201;
+}
+
+/// In the order in which they depend on each other; one that is built into the kernel is not there and not missed.
+const MODULES: &[&str] = &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net"];
+
+const FOLDERS: &[&str] = &[
+    "bin",
+    "dev",
+    "etc",
+    "etc/nginx",
+    "lib",
+    "modules",
+    "proc",
+    "run",
+    "site",
+    "sys",
+    "tmp",
+    "var",
+    "var/lib",
+    "var/lib/nginx",
+    "var/log",
+    "var/log/nginx",
+];
+
+/// Files that nginx and iperf3 need, and where they stand in Debian's packages (before and after the merge of /usr).
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("bin/busybox", &["bin/busybox", "usr/bin/busybox"]),
+    ("bin/nginx", &["usr/sbin/nginx"]),
+    ("bin/iperf3", &["usr/bin/iperf3"]),
+];
+
+const LIBRARIES: &[&str] = &[
+    "ld-linux-aarch64.so.1",
+    "libc.so.6",
+    "libcrypt.so.1",
+    "libcrypto.so.3",
+    "libiperf.so.0",
+    "libm.so.6",
+    "libpcre2-8.so.0",
+    "libsctp.so.1",
+    "libssl.so.3",
+    "libz.so.1",
+];
+
+const NGINX: &str = "\
+user root;
+worker_processes 1;
+daemon off;
+error_log /dev/null crit;
+pid /run/nginx.pid;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    sendfile on;
+    keepalive_requests 100000000;
+    keepalive_timeout 75;
+    types { text/html html; }
+    default_type application/octet-stream;
+    server { listen 80 backlog=1024; root /site; index index.html; }
+}
+";
+
+/// A Linux that can be booted.
+pub struct Linux {
+    /// Its kernel.
+    pub kernel: PathBuf,
+    /// Its initial RAM disk.
+    pub initrd: PathBuf,
+    /// The kernel's version.
+    pub version: String,
+}
+
+/// How the peer's kernel is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// No address randomisation, and so no KPTI on this CPU: the strict peer.
+    NoKaslr,
+    /// As Debian starts it.
+    Default,
+    /// `mitigations=off`.
+    MitigationsOff,
+}
+
+impl Variant {
+    /// All of them, the strict one first.
+    pub const ALL: [Variant; 3] = [Variant::NoKaslr, Variant::Default, Variant::MitigationsOff];
+
+    /// The peer's name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::NoKaslr => "linux-nokaslr",
+            Variant::Default => "linux-default",
+            Variant::MitigationsOff => "linux-mitigations-off",
+        }
+    }
+
+    /// The kernel's command line.
+    pub fn command_line(self) -> &'static str {
+        match self {
+            Variant::NoKaslr => "console=ttyAMA0 panic=-1 quiet nokaslr",
+            Variant::Default => "console=ttyAMA0 panic=-1 quiet",
+            Variant::MitigationsOff => "console=ttyAMA0 panic=-1 quiet nokaslr mitigations=off",
+        }
+    }
+}
+
+/// What the console says when all servers were started.
+pub const READY: &str = "culm-bench: ready";
+
+/// Fetches what is missing below `cache` and makes the RAM disk with `peer`, our own program, and the files of `site`.
+pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
+    fs::create_dir_all(cache)?;
+    let root = packages::unpacked(cache)?;
+    let (version, kernel) = find_kernel(&root)?;
+    let mut archive = Archive::default();
+    FOLDERS.iter().for_each(|folder| archive.directory(folder));
+    for (name, places) in PROGRAMS {
+        let place = places.iter().map(|place| root.join(place)).find(|place| place.exists());
+        let place = place.with_context(|| format!("{name} is not in Debian's packages below {}", root.display()))?;
+        archive.file(name, 0o755, &read(&place)?);
+    }
+    archive.file("bin/peer", 0o755, &read(peer)?);
+    archive.link("bin/sh", "busybox");
+    for library in LIBRARIES {
+        archive.file(&format!("lib/{library}"), 0o755, &read(&find_library(&root, library)?)?);
+    }
+    for module in MODULES {
+        if let Some(path) = find_file(&root.join("lib/modules").join(&version), &format!("{module}.ko")) {
+            archive.file(&format!("modules/{module}.ko"), 0o644, &read(&path)?);
+        }
+    }
+    for entry in fs::read_dir(site)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        archive.file(&format!("site/{name}"), 0o644, &read(&path)?);
+    }
+    archive.file("etc/passwd", 0o644, b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
+    archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n");
+    archive.file("etc/nginx/nginx.conf", 0o644, NGINX.as_bytes());
+    archive.file("init", 0o755, init().as_bytes());
+    let initrd = cache.join("initrd.cpio");
+    fs::write(&initrd, archive.finish()).with_context(|| format!("cannot write {}", initrd.display()))?;
+    Ok(Linux { kernel, initrd, version })
+}
+
+fn init() -> String {
+    let modules = MODULES.join(" ");
+    format!(
+        "#!/bin/busybox sh
+b=/bin/busybox
+$b mount -t proc proc /proc
+$b mount -t sysfs sysfs /sys
+$b mount -t devtmpfs devtmpfs /dev
+for module in {modules}; do
+    [ -e /modules/$module.ko ] && $b insmod /modules/$module.ko
+done
+$b ip link set lo up
+$b ip addr add {guest}/24 dev eth0
+$b ip link set eth0 up
+/bin/peer echo {echo} &
+/bin/peer batch {batch} &
+case \"$($b cat /proc/cmdline)\" in
+*culm.ipc*) /bin/peer ipc ;;
+esac
+/bin/nginx -c /etc/nginx/nginx.conf &
+/bin/iperf3 -s >/dev/null 2>&1 &
+echo {READY}
+while true; do $b sleep 100000; done
+",
+        guest = crate::network::GUEST,
+        echo = port::ECHO,
+        batch = port::ECHO_BATCH,
+    )
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Version and path of the kernel, unpacked: QEMU boots no compressed EFI image.
+fn find_kernel(root: &Path) -> Result<(String, PathBuf)> {
+    for entry in fs::read_dir(root.join("boot"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(version) = name.strip_prefix("vmlinuz-") {
+            return Ok((version.to_owned(), root.join("boot").join(&name)));
+        }
+    }
+    anyhow::bail!("Debian's kernel package has no boot/vmlinuz-* below {}", root.display())
+}
+
+fn find_library(root: &Path, name: &str) -> Result<PathBuf> {
+    let folders = ["lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib", "usr/lib"];
+    let found = folders.iter().map(|folder| root.join(folder).join(name)).find(|path| path.exists());
+    found.with_context(|| format!("the library {name} is not in Debian's packages below {}", root.display()))
+}
+
+fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if let Some(found) = find_file(&path, name) {
+                return Some(found);
+            }
+        } else if path.file_name().is_some_and(|file| file == name) {
+            return Some(path);
+        }
+    }
+    None
+}
+
+/// Builds the peer's program (`bench/peer`) with the tool chain that builds components.
+pub fn build_peer(root: &Path) -> Result<PathBuf> {
+    let target = crate::target_folder(root);
+    let mut command = Command::new("cargo");
+    command.current_dir(root).env("RUSTC_BOOTSTRAP", "1");
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", "ld.lld");
+    command.args(["build", "--quiet", "--release", "-p", "culm-bench-peer", "--target", crate::TARGET]);
+    command.args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]);
+    run(command.arg("--target-dir").arg(&target))?;
+    Ok(target.join(crate::TARGET).join("release/peer"))
+}

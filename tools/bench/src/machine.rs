@@ -1,0 +1,235 @@
+//! The emulated machine, one for Culm and for Linux: QEMU with the counting plugin, pinned to one processor of the host.
+
+use crate::counters::{Control, Delta, Snapshot};
+use crate::network::{MAC, Network};
+use crate::spawn::{self, Ties};
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The part of a board file that the harness needs to build the machine.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Board {
+    qemu: BoardQemu,
+    #[serde(default)]
+    device: BTreeMap<String, BoardDevice>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct BoardQemu {
+    machine: String,
+    cpu: String,
+    #[serde(default)]
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct BoardDevice {
+    class: String,
+    #[serde(default)]
+    qemu: Vec<String>,
+}
+
+impl Board {
+    /// Reads `boards/NAME.toml`.
+    pub fn read(root: &Path, name: &str) -> Result<Board> {
+        let path = root.join("boards").join(format!("{name}.toml"));
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} has no [qemu] part", path.display()))
+    }
+
+    fn network_device(&self) -> Result<(&str, &[String])> {
+        let mut devices = self.device.iter().filter(|(_, device)| device.class == "net" && !device.qemu.is_empty());
+        let (name, device) = devices.next().context("the board has no network device")?;
+        Ok((name, &device.qemu))
+    }
+}
+
+/// What to boot and how.
+#[derive(Clone)]
+pub struct Plan<'a> {
+    /// The board, the same for both sides.
+    pub board: &'a Board,
+    /// The kernel or image.
+    pub kernel: PathBuf,
+    /// The initial RAM disk.
+    pub initrd: Option<PathBuf>,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Emulated processors.
+    pub cores: u32,
+    /// The host's processor for all of QEMU.
+    pub processor: Option<usize>,
+    /// The counting plugin.
+    pub plugin: PathBuf,
+    /// Count executions of each block.
+    pub profile: bool,
+    /// Count accesses to device registers (slows the guest down).
+    pub devices: bool,
+}
+
+/// Megabytes of memory of the machine, for both sides.
+pub const MEMORY: u32 = 512;
+
+/// A running machine. Dropping it ends it.
+pub struct Machine {
+    child: Child,
+    /// The wire to it.
+    pub network: Network,
+    /// When QEMU was started.
+    pub started: Instant,
+    control: Control,
+    console: Arc<Console>,
+    folder: TempDir,
+}
+
+#[derive(Default)]
+struct Console {
+    text: Mutex<(String, bool)>,
+    changed: Condvar,
+}
+
+impl Machine {
+    /// Starts QEMU.
+    pub fn start(plan: &Plan, network: Network) -> Result<Machine> {
+        let folder = tempfile::Builder::new().prefix("culm-bench-").tempdir()?;
+        let socket = folder.path().join("count");
+        let mut command = Command::new("qemu-system-aarch64");
+        command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
+        command.args(["-M", &plan.board.qemu.machine, "-cpu", &plan.board.qemu.cpu]).args(&plan.board.qemu.arguments);
+        command.args(["-m", &format!("{MEMORY}M"), "-smp", &plan.cores.to_string()]);
+        command.arg("-kernel").arg(&plan.kernel);
+        if let Some(initrd) = &plan.initrd {
+            command.arg("-initrd").arg(initrd);
+        }
+        if !plan.command_line.is_empty() {
+            command.args(["-append", &plan.command_line]);
+        }
+        let (name, arguments) = plan.board.network_device()?;
+        command.args(["-netdev", &network.option(name)]);
+        command.args(arguments.iter().map(|argument| argument.replace("{name}", name).replace("{mac}", MAC)));
+        command.args(["-global", "virtio-mmio.force-legacy=false", "-plugin", &plugin_option(plan, &socket)]);
+        spawn::tie(&mut command, Ties { processor: plan.processor, inherit: network.inherited() });
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut child = command.spawn().context("cannot run qemu-system-aarch64 (./culm setup installs it)")?;
+        let console = Arc::new(Console::default());
+        let output = child.stdout.take().context("QEMU's console is missing")?;
+        let errors = child.stderr.take().context("QEMU's messages are missing")?;
+        follow(output, console.clone());
+        follow(errors, console.clone());
+        let control = match Control::connect(&socket, Duration::from_secs(10)) {
+            Ok(control) => control,
+            Err(error) => {
+                let _ = (child.kill(), child.wait());
+                return Err(error.context(format!("QEMU said:\n{}", console.last_lines())));
+            }
+        };
+        Ok(Machine { child, network, started, control, console, folder })
+    }
+
+    /// Waits until the console has shown `text`.
+    pub fn wait_for(&mut self, text: &str, patience: Duration) -> Result<()> {
+        let end = Instant::now() + patience;
+        let mut console = self.console.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !console.0.contains(text) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || console.1 {
+                drop(console);
+                let why = if left.is_zero() { "in time" } else { "before QEMU ended" };
+                bail!("the guest did not say '{text}' {why}. Its console's last lines:\n{}", self.last_lines());
+            }
+            let waited = self.console.changed.wait_timeout(console, left.min(Duration::from_millis(200)));
+            console = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Ok(())
+    }
+
+    /// The console's last lines.
+    pub fn last_lines(&self) -> String {
+        self.console.last_lines()
+    }
+
+    /// All that the console has shown.
+    pub fn console(&self) -> String {
+        self.console.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).0.clone()
+    }
+
+    /// The plugin.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    /// The counters now.
+    pub fn snapshot(&mut self) -> Result<Snapshot> {
+        let said = self.last_lines();
+        self.control.snapshot().with_context(|| format!("the guest's console said last:\n{said}"))
+    }
+
+    /// What the machine does in `time` when nobody asks anything of it.
+    pub fn idle(&mut self, time: Duration) -> Result<Delta> {
+        let before = self.snapshot()?;
+        std::thread::sleep(time);
+        Ok(Delta::between(&before, &self.snapshot()?))
+    }
+
+    /// Processor seconds that QEMU has used.
+    pub fn processor_seconds(&self) -> Result<f64> {
+        spawn::processor_seconds(self.child.id())
+    }
+
+    /// A folder that vanishes with the machine.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Console {
+    fn last_lines(&self) -> String {
+        let text = self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let last: Vec<_> = text.0.lines().rev().take(15).collect();
+        last.into_iter().rev().map(|line| format!("  | {line}\n")).collect()
+    }
+}
+
+fn plugin_option(plan: &Plan, socket: &Path) -> String {
+    let mut option = format!("{},socket={}", plan.plugin.display(), socket.display());
+    if plan.profile {
+        option += ",profile=on";
+    }
+    if plan.devices {
+        option += ",devices=on";
+    }
+    option
+}
+
+fn follow(mut output: impl Read + Send + 'static, console: Arc<Console>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        loop {
+            let count = output.read(&mut buffer).unwrap_or(0);
+            let mut text = console.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            text.0.push_str(&String::from_utf8_lossy(&buffer[..count]).replace('\r', ""));
+            text.1 |= count == 0;
+            drop(text);
+            console.changed.notify_all();
+            if count == 0 {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,200 @@
+//! The wire between load generator and guest: a TAP device in a network namespace of its own, or user networking.
+//!
+//! The namespace has no name and the TAP device is not persistent: both vanish with the process, however it ends. The addresses
+//! are those set aside for benchmarks of network devices (RFC 2544, 198.18.0.0/15), and are not seen outside.
+
+use crate::spawn::run;
+use anyhow::{Context, Result, anyhow};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::Command;
+
+/// The guest's address, Culm's and Linux's alike.
+pub const GUEST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+/// The load generator's address.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// The guest's hardware address.
+pub const MAC: &str = "52:54:00:12:34:56";
+
+const DEVICE: &str = "culm-bench";
+
+/// What costs what, when there is no TAP device.
+pub const USER_NETWORKING_COST: &str = "no TAP device: QEMU's user networking stands in. It answers in QEMU's own thread, so throughput and \
+     round trips include its TCP/IP stack, and bulk TCP is limited by it; instructions per operation stay comparable";
+
+/// Ports of the guest that a load goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// A UDP port.
+    Udp(u16),
+    /// A TCP port.
+    Tcp(u16),
+}
+
+/// A way to the guest.
+pub enum Network {
+    /// A TAP device in a namespace of its own.
+    Tap {
+        /// The device.
+        tap: OwnedFd,
+        /// The namespace.
+        namespace: File,
+    },
+    /// QEMU's user networking with a local port for each of the guest's.
+    User {
+        /// Guest's port and local port.
+        forwards: Vec<(Port, u16)>,
+    },
+}
+
+impl Network {
+    /// A TAP device where that is possible, else user networking with `ports` forwarded, and why.
+    pub fn open(ports: &[Port]) -> Result<(Network, Option<String>)> {
+        match Self::tap() {
+            Ok(network) => Ok((network, None)),
+            Err(error) => Ok((Self::user(ports)?, Some(format!("{error:#}; {USER_NETWORKING_COST}")))),
+        }
+    }
+
+    /// A TAP device in a new namespace.
+    pub fn tap() -> Result<Network> {
+        // A thread of its own, since entering a namespace changes the thread for good.
+        std::thread::spawn(|| {
+            unshare_network().context("no permission for a network namespace (run as root)")?;
+            let namespace = File::open("/proc/thread-self/ns/net")?;
+            let tap = open_tap().context("no permission for a TAP device (/dev/net/tun)")?;
+            run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+            run(Command::new("ip").args(["addr", "add", &format!("{HOST}/24"), "dev", DEVICE]))?;
+            run(Command::new("ip").args(["link", "set", DEVICE, "up"]))?;
+            // Known from the start, so that the first packet is no question for the guest's address.
+            run(Command::new("ip").args(["neigh", "add", &GUEST.to_string(), "lladdr", MAC, "dev", DEVICE]))?;
+            Ok(Network::Tap { tap, namespace })
+        })
+        .join()
+        .map_err(|_| anyhow!("the thread that sets the network up panicked"))?
+    }
+
+    /// User networking, with a free local port for each of `ports`.
+    pub fn user(ports: &[Port]) -> Result<Network> {
+        let mut forwards = Vec::new();
+        for port in ports {
+            let local = match port {
+                Port::Udp(_) => UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port(),
+                Port::Tcp(_) => TcpListener::bind("127.0.0.1:0")?.local_addr()?.port(),
+            };
+            forwards.push((*port, local));
+        }
+        Ok(Network::User { forwards })
+    }
+
+    /// QEMU's `-netdev` option for a device called `name`.
+    pub fn option(&self, name: &str) -> String {
+        match self {
+            Network::Tap { tap, .. } => format!("tap,id={name},fd={}", tap.as_raw_fd()),
+            Network::User { forwards } => {
+                let mut option = format!("user,id={name},net=198.18.0.0/24,host={HOST}");
+                for (port, local) in forwards {
+                    let (protocol, port) = match port {
+                        Port::Udp(port) => ("udp", port),
+                        Port::Tcp(port) => ("tcp", port),
+                    };
+                    option += &format!(",hostfwd={protocol}:127.0.0.1:{local}-{GUEST}:{port}");
+                }
+                option
+            }
+        }
+    }
+
+    /// The file descriptor that QEMU must inherit.
+    pub fn inherited(&self) -> Option<RawFd> {
+        match self {
+            Network::Tap { tap, .. } => Some(tap.as_raw_fd()),
+            Network::User { .. } => None,
+        }
+    }
+
+    /// Whether packets take the direct way.
+    pub fn is_tap(&self) -> bool {
+        matches!(self, Network::Tap { .. })
+    }
+
+    /// Where a port of the guest is reached.
+    pub fn address(&self, port: Port) -> Result<SocketAddr> {
+        match self {
+            Network::Tap { .. } => {
+                let (Port::Udp(number) | Port::Tcp(number)) = port;
+                Ok((GUEST, number).into())
+            }
+            Network::User { forwards } => {
+                let local = forwards.iter().find(|(forwarded, _)| *forwarded == port);
+                let (_, local) = local.with_context(|| format!("{port:?} of the guest is not forwarded"))?;
+                Ok((Ipv4Addr::LOCALHOST, *local).into())
+            }
+        }
+    }
+
+    /// Runs `work` where the guest is reached: threads and processes that it starts are there too.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let Network::Tap { namespace, .. } = self else { return work() };
+        std::thread::scope(|scope| {
+            let inside = || {
+                enter_network(namespace)?;
+                work()
+            };
+            scope.spawn(inside).join().map_err(|_| anyhow!("a thread of the load panicked"))?
+        })
+    }
+}
+
+fn unshare_network() -> std::io::Result<()> {
+    // SAFETY: changes the calling thread's namespace, no memory.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn enter_network(namespace: &File) -> std::io::Result<()> {
+    // SAFETY: changes the calling thread's namespace, no memory.
+    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// A TAP device that passes virtio's header through, so that offloads work as with QEMU's own TAP devices.
+fn open_tap() -> std::io::Result<OwnedFd> {
+    // SAFETY: the path ends in zero; the descriptor is ours alone afterwards.
+    let tap = unsafe {
+        let file = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK);
+        if file < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(file)
+    };
+    // SAFETY: all fields are integers or unions of them, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(DEVICE.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+    // SAFETY: the kernel reads and writes `request`, which is what this call takes.
+    if unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(tap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_networking_forwards_each_port() {
+        let network = Network::user(&[Port::Udp(7), Port::Tcp(80)]).unwrap();
+        let option = network.option("nic0");
+        assert!(option.starts_with("user,id=nic0,") && option.contains(":7") && option.contains("hostfwd=tcp:"));
+        assert!(network.address(Port::Tcp(80)).unwrap().ip().is_loopback());
+        assert!(network.address(Port::Tcp(81)).is_err());
+        assert_eq!(network.within(|| Ok(5)).unwrap(), 5);
+    }
+}

@@ -1,0 +1,86 @@
+//! Calls, notifications, faults and deadlines: loops in the guest between marks, which the counting plugin records.
+//!
+//! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and `hint #97` after it.
+
+use crate::counters::Mark;
+use crate::lab::Lab;
+use crate::linux::{READY, Variant};
+use crate::results::{Params, Results, Sample, Side};
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const BENCH: &str = "ipc";
+const BEGIN: u64 = 96;
+const END: u64 = 97;
+
+/// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared with.
+const PEER: &[(u64, &str, &[&str])] = &[
+    (1, "linux-getpid", &["notify-no-switch"]),
+    (4, "linux-eventfd", &["call", "call-8-words"]),
+    (2, "linux-futex", &["notify-ping-pong"]),
+    (3, "linux-pipe", &["notify-ping-pong"]),
+];
+
+/// Numbers of Culm's rows (`apps/ipc-bench`).
+const CULM: &[(u64, &str)] =
+    &[(1, "notify-no-switch"), (2, "call"), (3, "call-8-words"), (4, "notify-ping-pong"), (5, "deadline")];
+
+/// Runs the benchmark.
+pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
+    if lab.settings.culm() {
+        let mut subject = lab.boot_culm("bench-ipc", false)?;
+        let marks = wait_for_marks(&mut subject.machine, CULM.len())?;
+        for (number, row) in CULM {
+            if let Some((sample, params)) = between_marks(&marks, *number) {
+                results.record(Side::Culm, BENCH, row, &params, sample);
+            }
+        }
+    }
+    if lab.settings.peer() {
+        let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc")?;
+        machine.wait_for(READY, Duration::from_secs(120))?;
+        let marks = machine.control().marks()?;
+        for (number, peer, rows) in PEER {
+            let Some((sample, params)) = between_marks(&marks, *number) else {
+                bail!("{peer} was not measured. The guest's console's last lines:\n{}", machine.last_lines());
+            };
+            for row in *rows {
+                results.record(Side::Peer(peer), BENCH, row, &params, sample.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_marks(machine: &mut crate::machine::Machine, rows: usize) -> Result<Vec<Mark>> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let marks = machine.control().marks()?;
+        if marks.iter().filter(|mark| mark.number == END).count() >= rows {
+            return Ok(marks);
+        }
+        if Instant::now() > end {
+            bail!("the loops did not end in time. The guest's console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What a row's loop cost per round.
+fn between_marks(marks: &[Mark], row: u64) -> Option<(Sample, Params)> {
+    let begin = marks.iter().find(|mark| mark.number == BEGIN && mark.x0 == row)?;
+    let end = marks.iter().find(|mark| mark.number == END && mark.x0 == row)?;
+    let rounds = begin.x1.max(1) as f64;
+    let per_round = |count: fn(&Mark) -> u64| (count(end) - count(begin)) as f64 / rounds;
+    let mut sample = Sample::default();
+    sample.set("instructions/round", per_round(|mark| mark.counters.kernel + mark.counters.user));
+    sample.set("entries/round", per_round(|mark| mark.counters.vectors.iter().sum()));
+    sample.set("system calls/round", per_round(|mark| mark.counters.svc));
+    sample.set("switches/round", per_round(|mark| mark.switches));
+    sample.parts = vec![
+        ("kernel".to_owned(), per_round(|mark| mark.counters.kernel)),
+        ("user".to_owned(), per_round(|mark| mark.counters.user)),
+    ];
+    Some((sample, [("rounds".to_owned(), json!(begin.x1))].into()))
+}

@@ -1,0 +1,27 @@
+//! The files that both web servers serve in benchmarks, of the sizes that the founding documents measured.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The small page, served as the index too.
+pub const SMALL: usize = 354;
+/// The middle page.
+pub const MIDDLE: usize = 10_240;
+/// The large file.
+pub const LARGE: usize = 33_400_000;
+
+/// Writes them to `folder`, unless they are there.
+pub fn write(folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    for (name, size) in [("index.html", SMALL), ("10K.html", MIDDLE), ("large.bin", LARGE)] {
+        let path = folder.join(name);
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == size as u64) {
+            continue;
+        }
+        let line = b"Culm: a sealed system that outruns the monolith, and prints the proof. <br>\n";
+        let content: Vec<u8> = line.iter().copied().cycle().take(size).collect();
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(folder.to_owned())
+}

@@ -1,0 +1,101 @@
+//! Child processes that end with the harness, on the processor that they are given.
+//!
+//! All unsafe code of the harness that deals with processes is here: it sets, between fork and exec, what the
+//! standard library cannot.
+
+use anyhow::{Context, Result, bail};
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// What a child is given besides its command line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ties {
+    /// The one processor that all its threads run on.
+    pub processor: Option<usize>,
+    /// A file descriptor of ours that it inherits under the same number.
+    pub inherit: Option<RawFd>,
+}
+
+/// Makes `command`'s process end when the thread that starts it ends, so that nothing is left behind even where the harness is killed.
+pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
+    // SAFETY: between fork and exec only system calls are made, which are safe there (signal-safety(7)).
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if let Some(processor) = ties.processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(processor, &mut set);
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+            }
+            if let Some(file) = ties.inherit {
+                libc::fcntl(file, libc::F_SETFD, 0);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs a command to its end and returns what it printed; an error says what it said.
+pub fn run(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let result = command.stdin(Stdio::null()).output();
+    let output = result.with_context(|| format!("cannot run {name}: is it installed? (./culm setup --check)"))?;
+    if !output.status.success() {
+        let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last: Vec<_> = said.lines().rev().take(12).collect();
+        let said = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+        bail!("{name} {} failed ({}):\n{said}", arguments.join(" "), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The processors that this process may use.
+pub fn processors() -> Vec<usize> {
+    // SAFETY: a zeroed set is an empty one; the kernel fills it during the call.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        set
+    };
+    // SAFETY: reads a bit of the set, the index is within it.
+    (0..libc::CPU_SETSIZE as usize).filter(|processor| unsafe { libc::CPU_ISSET(*processor, &set) }).collect()
+}
+
+/// Processor seconds that a process has used so far, all its threads together (proc(5), fields 14 and 15 of `stat`).
+pub fn processor_seconds(process: u32) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let after_name = text.rsplit_once(')').context("/proc: stat without a name")?.1;
+    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // SAFETY: no memory is involved.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Ok(ticks as f64 / per_second.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_the_command_said() {
+        let error = run(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap_err().to_string();
+        assert!(error.contains("broken") && error.contains('3'), "{error}");
+        assert!(run(&mut Command::new("no-such-command-here")).is_err());
+    }
+
+    #[test]
+    fn this_process_has_processors_and_uses_them() {
+        assert!(!processors().is_empty());
+        assert!(processor_seconds(std::process::id()).is_ok());
+    }
+
+    #[test]
+    fn a_tied_child_runs_where_it_is_told() {
+        let processor = processors()[0];
+        let mut command = Command::new("sh");
+        tie(&mut command, Ties { processor: Some(processor), inherit: None });
+        let text = run(command.args(["-c", "grep Cpus_allowed_list /proc/self/status"])).unwrap();
+        assert!(text.trim().ends_with(&format!("{processor}")), "{text}");
+    }
+}
