@@ -1,2 +1,76 @@
 //! Driver for Arm PL011 serial ports.
-fn main() {}
+//!
+//! It moves bytes between the port and the serial virtualiser's queues, by interrupt in both directions, and knows nothing
+//! of lines or clients. Registers are in [`registers`], what is done with them in [`port`].
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+mod port;
+mod registers;
+#[cfg(test)]
+mod tests;
+
+use culm::queue::{self, Consumer, Producer};
+use culm::{Channel, Channels, Component, Interrupt};
+use culm_mmio::Mapped;
+use port::Port;
+
+culm::component!(Pl011);
+
+struct Pl011 {
+    port: Port<Mapped<{ registers::SIZE }>>,
+    interrupt: Interrupt,
+    virtualiser: Channel,
+    tx: Consumer<u8>,
+    rx: Producer<u8>,
+}
+
+impl Component for Pl011 {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let Connections { device, serial } = connections;
+        let interrupt = device.interrupt(0).expect("the board's file gives a PL011 its combined interrupt");
+        let mut driver = Self {
+            port: Port::new(Mapped::new(device.registers())),
+            interrupt,
+            virtualiser: Channel::new(serial.channel),
+            tx: queue::consumer(serial.tx),
+            rx: queue::producer(serial.rx),
+        };
+        driver.serve();
+        // A previous life may have left it masked.
+        driver.interrupt.enable();
+        driver
+    }
+
+    fn notified(&mut self, channels: Channels) {
+        self.serve();
+        if channels.contains(self.interrupt.channel()) {
+            self.interrupt.enable();
+        }
+    }
+}
+
+impl Pl011 {
+    /// Moves what there is to move, both ways.
+    fn serve(&mut self) {
+        let received = self.port.receive(&mut self.rx);
+        let mut notify = self.rx.publish();
+        counters::RECEIVED.add(received.bytes);
+        counters::DROPPED.add(received.dropped);
+        counters::ERRORS.add(received.errors);
+        counters::SENT.add(self.port.send(&mut self.tx));
+        notify |= self.tx.release();
+        if notify {
+            self.virtualiser.notify();
+        }
+        // Where the FIFO is full its interrupt brings the next turn; else the next bytes do. Bytes that came this very
+        // moment get a turn of their own, so that a virtualiser that never stops cannot keep this one going.
+        if !self.port.waits_to_send() && !self.tx.sleep() {
+            culm::wake_at(culm::time::now());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the driver does with the port: moves bytes between its FIFOs and the queues.
+
+use crate::registers::*;
+use culm::queue::{Consumer, Producer};
+use culm_mmio::Registers;
+
+/// Bytes that one turn takes from the receive FIFO. The largest FIFO there is holds 32; what a port that never runs
+/// empty brings beyond this waits for the next turn.
+const RECEIVE_LIMIT: u32 = 128;
+
+/// How often to look whether the port has finished sending before it is switched over. It sends 32 bytes at 9600 baud in
+/// 33 ms; a port that never finishes is switched over all the same.
+const BUSY_LIMIT: u32 = 1_000_000;
+
+/// A serial port.
+#[derive(Debug)]
+pub struct Port<R: Registers> {
+    registers: R,
+    /// The interrupts that are let through, as last written to the port.
+    mask: u32,
+}
+
+/// What a call of [`Port::receive`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes handed on.
+    pub bytes: u64,
+    /// Bytes for which the queue had no space.
+    pub dropped: u64,
+    /// Bytes that arrived damaged, which are not handed on, and times that the port lost bytes.
+    pub errors: u64,
+}
+
+impl<R: Registers> Port<R> {
+    /// Sets the port up: eight bits, FIFOs on, receive interrupts on. The speed stays as the firmware set it.
+    pub fn new(registers: R) -> Self {
+        for _ in 0..BUSY_LIMIT {
+            if registers.read(FLAGS) & FLAG_BUSY == 0 {
+                break;
+            }
+        }
+        // The order that DDI 0183G, 3.3.8, asks for: off, then line control, then on.
+        registers.write(CONTROL, 0);
+        registers.write(INTERRUPT_CLEAR, INTERRUPT_ALL);
+        registers.write(LINE_CONTROL, LINE_8N1_FIFO);
+        registers.write(FIFO_LEVELS, LEVELS);
+        registers.write(CONTROL, CONTROL_ON);
+        let mask = INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT;
+        registers.write(INTERRUPT_MASK, mask);
+        Self { registers, mask }
+    }
+
+    /// Moves what was received into `queue`, which is not published.
+    pub fn receive(&mut self, queue: &mut Producer<u8>) -> Received {
+        let mut received = Received::default();
+        for _ in 0..RECEIVE_LIMIT {
+            if self.registers.read(FLAGS) & FLAG_RECEIVE_EMPTY != 0 {
+                break;
+            }
+            let data = self.registers.read(DATA);
+            received.errors += u64::from(data & DATA_OVERRUN != 0);
+            if data & DATA_DAMAGED != 0 {
+                received.errors += 1;
+            } else if queue.push(data as u8).is_ok() {
+                received.bytes += 1;
+            } else {
+                received.dropped += 1;
+            }
+        }
+        // After reading: a byte that came meanwhile keeps its interrupt (it is a level of the FIFO) or times out anew.
+        self.registers.write(INTERRUPT_CLEAR, INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT);
+        received
+    }
+
+    /// Sends what is in `queue`, as far as the FIFO has space; returns how many bytes. Where more is left the port
+    /// interrupts when it has space again.
+    pub fn send(&mut self, queue: &mut Consumer<u8>) -> u64 {
+        // Before writing: the interrupt means that the FIFO's level fell below the mark (DDI 0183G, 2.8.2), not that it is
+        // below it, so one that comes from here on must be kept.
+        self.registers.write(INTERRUPT_CLEAR, INTERRUPT_TRANSMIT);
+        let mut sent = 0;
+        let full = loop {
+            if self.registers.read(FLAGS) & FLAG_TRANSMIT_FULL != 0 {
+                break true;
+            }
+            let Some(byte) = queue.pop() else { break false };
+            self.registers.write(DATA, byte.into());
+            sent += 1;
+        };
+        self.let_through(INTERRUPT_TRANSMIT, full);
+        sent
+    }
+
+    /// Lets an interrupt through, or not.
+    fn let_through(&mut self, interrupt: u32, on: bool) {
+        let mask = if on { self.mask | interrupt } else { self.mask & !interrupt };
+        if mask != self.mask {
+            self.mask = mask;
+            self.registers.write(INTERRUPT_MASK, mask);
+        }
+    }
+
+    /// Whether the port will interrupt when it can send more.
+    pub fn waits_to_send(&self) -> bool {
+        self.mask & INTERRUPT_TRANSMIT != 0
+    }
+}

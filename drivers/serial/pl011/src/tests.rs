@@ -1,0 +1,130 @@
+//! Tests of the driver against a fake port.
+
+use crate::port::{Port, Received};
+use crate::registers::*;
+use culm_mmio::{Register, Registers, Width};
+use culm_queue::{Consumer, Producer, Storage};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A port with a transmit FIFO of 16 that sends when it is told to.
+#[derive(Default)]
+struct Fake {
+    received: VecDeque<u32>,
+    fifo: VecDeque<u8>,
+    sent: Vec<u8>,
+    mask: u32,
+    control: u32,
+    line_control: u32,
+    log: Vec<usize>,
+    never_empty: bool,
+    always_busy: bool,
+}
+
+impl Fake {
+    fn send(&mut self, count: usize) {
+        let count = count.min(self.fifo.len());
+        self.sent.extend(self.fifo.drain(..count));
+    }
+}
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Fake>>);
+
+impl Registers for Shared {
+    fn read<T: Width>(&self, register: Register<T>) -> T {
+        let mut fake = self.0.borrow_mut();
+        let empty = fake.received.is_empty() && !fake.never_empty;
+        T::truncate(match register.offset() {
+            0x00 => fake.received.pop_front().unwrap_or(b'!'.into()),
+            0x18 => u32::from(fake.always_busy) << 3 | u32::from(empty) << 4 | u32::from(fake.fifo.len() == 16) << 5,
+            offset => panic!("read of register {offset:#x}"),
+        })
+    }
+
+    fn write<T: Width>(&self, register: Register<T>, value: T) {
+        let mut fake = self.0.borrow_mut();
+        let value = value.extend();
+        fake.log.push(register.offset());
+        match register.offset() {
+            0x00 => {
+                assert!(fake.fifo.len() < 16, "written to a full FIFO");
+                fake.fifo.push_back(value as u8);
+            }
+            0x2c => fake.line_control = value,
+            0x30 => fake.control = value,
+            0x38 => fake.mask = value,
+            0x34 | 0x44 => {}
+            offset => panic!("write of register {offset:#x}"),
+        }
+    }
+}
+
+fn ring<const CAPACITY: usize>() -> (Producer<u8>, Consumer<u8>) {
+    let shared = Box::leak(Box::new(Storage::<u8, CAPACITY>::new())).shared();
+    (Producer::attach(shared), Consumer::attach(shared))
+}
+
+#[test]
+fn the_port_is_off_while_it_is_set_up() {
+    let fake = Shared::default();
+    Port::new(fake.clone());
+    let fake = fake.0.borrow();
+    assert_eq!(fake.log, [0x30, 0x44, 0x2c, 0x34, 0x30, 0x38]);
+    assert_eq!((fake.control, fake.line_control), (0x301, 0x70));
+    assert_eq!(fake.mask, INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT);
+}
+
+#[test]
+fn a_port_that_stays_busy_is_set_up_all_the_same() {
+    let fake = Shared::default();
+    fake.0.borrow_mut().always_busy = true;
+    Port::new(fake.clone());
+    assert_eq!(fake.0.borrow().control, 0x301);
+}
+
+#[test]
+fn more_than_the_fifo_holds_is_sent_by_interrupt() {
+    let fake = Shared::default();
+    let mut port = Port::new(fake.clone());
+    let (mut producer, mut consumer) = ring::<64>();
+    producer.push_slice(b"The quick brown fox jumps.");
+    let _ = producer.publish();
+    assert_eq!(port.send(&mut consumer), 16);
+    assert!(port.waits_to_send() && fake.0.borrow().mask & INTERRUPT_TRANSMIT != 0);
+    fake.0.borrow_mut().send(16);
+    assert_eq!(port.send(&mut consumer), 10);
+    assert!(!port.waits_to_send() && fake.0.borrow().mask & INTERRUPT_TRANSMIT == 0);
+    fake.0.borrow_mut().send(16);
+    assert_eq!(fake.0.borrow().sent, b"The quick brown fox jumps.");
+}
+
+#[test]
+fn damaged_bytes_are_counted_and_not_handed_on() {
+    let fake = Shared::default();
+    fake.0.borrow_mut().received.extend([0x61, 0x62 | 1 << 8, 0x63 | DATA_OVERRUN]);
+    let (mut producer, mut consumer) = ring::<64>();
+    let received = Port::new(fake).receive(&mut producer);
+    assert_eq!(received, Received { bytes: 2, dropped: 0, errors: 2 });
+    let _ = producer.publish();
+    assert_eq!(consumer.drain(9).collect::<Vec<_>>(), b"ac");
+}
+
+#[test]
+fn bytes_without_space_are_counted() {
+    let fake = Shared::default();
+    fake.0.borrow_mut().received.extend([u32::from(b'a'); 6]);
+    let (mut producer, _consumer) = ring::<4>();
+    let received = Port::new(fake).receive(&mut producer);
+    assert_eq!(received, Received { bytes: 4, dropped: 2, errors: 0 });
+}
+
+#[test]
+fn a_port_that_never_runs_empty_ends_a_turn() {
+    let fake = Shared::default();
+    fake.0.borrow_mut().never_empty = true;
+    let (mut producer, _consumer) = ring::<4>();
+    let received = Port::new(fake).receive(&mut producer);
+    assert_eq!(received.bytes + received.dropped, 128);
+}
