@@ -90,9 +90,9 @@ pub fn write(level: Level, arguments: fmt::Arguments<'_>) {
     });
 }
 
-/// Notifies the virtualiser at once of what was logged in this turn: before this component stops running.
-#[cfg(target_os = "none")]
-pub(crate) fn flush() {
+/// Notifies the virtualiser at once of what was logged in this turn, instead of at its end: for a component that is not
+/// sure to reach the end.
+pub fn flush() {
     SINK.with(|sink| {
         if let Ok(sink) = sink.try_borrow()
             && let Some((_, channel)) = &sink.queue

@@ -46,7 +46,10 @@ fn address<T>(memory: Memory, count: usize) -> *const T {
     if count == 0 {
         return core::ptr::NonNull::dangling().as_ptr();
     }
-    assert!(memory.address.is_multiple_of(align_of::<T>() as u64), "the build tool maps accounts on pages of their own");
+    assert!(
+        memory.address.is_multiple_of(align_of::<T>() as u64),
+        "the build tool maps accounts on pages of their own"
+    );
     shared_address(memory) as *const T
 }
 

@@ -10,7 +10,7 @@ use crate::config::ConfigValue;
 use crate::device::Device;
 use crate::region::Region;
 use culm_abi::connection::{self, kind};
-use culm_abi::start::{Connection, MAGIC, Memory, IMPLICIT, Span, StartHeader, Value};
+use culm_abi::start::{Connection, IMPLICIT, MAGIC, Memory, Span, StartHeader, Value};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// A start block whose head was checked.
