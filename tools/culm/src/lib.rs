@@ -5,9 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod build;
 pub mod commands;
 pub mod description;
 pub mod diagnostics;
 pub mod expand;
+pub mod failure;
+pub mod layout;
 pub mod plan;
 pub mod show;

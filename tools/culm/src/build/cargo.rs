@@ -1,0 +1,148 @@
+//! Runs cargo for the target: once for the kernel, once for all components of a system.
+//!
+//! Cargo writes its progress and the compiler's messages to the terminal by itself; what it prints for
+//! programs says where each ELF file is.
+
+use super::toolchain::{TargetSupport, Toolchain};
+use crate::failure::Failure;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The target of kernel and components: no floating point, so that there are no vector registers to save.
+pub const TARGET: &str = "aarch64-unknown-none-softfloat";
+
+/// How much the compiler optimises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// As fast as it can be.
+    #[default]
+    Release,
+    /// Quick to build, with checks for overflow.
+    Debug,
+}
+
+impl Profile {
+    /// The profile's name, also that of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// Cargo, ready to build for the target.
+#[derive(Clone, Debug)]
+pub struct Cargo {
+    toolchain: Toolchain,
+    root: PathBuf,
+    profile: Profile,
+}
+
+/// ELF files by the name of their crate.
+pub type Built = BTreeMap<String, PathBuf>;
+
+impl Cargo {
+    /// Cargo for the workspace at `root`.
+    pub fn new(toolchain: Toolchain, root: &Path, profile: Profile) -> Self {
+        Self { toolchain, root: root.into(), profile }
+    }
+
+    /// Builds the kernel.
+    pub fn kernel(&self) -> Result<PathBuf, Failure> {
+        let name = "culm-kernel";
+        let mut built = self.build(&[name.to_string()].into(), None)?;
+        built.remove(name).ok_or_else(|| {
+            Failure::new("the kernel does not build").help("cargo's messages are above; they say what is wrong")
+        })
+    }
+
+    /// Builds `components`, given as names of their crates.
+    pub fn components(&self, components: &BTreeSet<String>) -> Result<Built, Failure> {
+        let script = self.root.join("runtime/component.ld");
+        let built = self.build(components, Some(&script))?;
+        let missing: Vec<&str> =
+            components.iter().map(String::as_str).filter(|&name| !built.contains_key(name)).collect();
+        match missing.as_slice() {
+            [] => Ok(built),
+            [one] => Err(Failure::new(format!("component `{one}` does not build"))),
+            several => Err(Failure::new(format!("components `{}` do not build", several.join("`, `")))),
+        }
+        .map_err(|failure| {
+            let packages: Vec<String> = missing.iter().map(|name| format!("-p {name}")).collect();
+            failure.help(format!(
+                "cargo's messages are above; `cargo check {}` finds most mistakes faster, on the host",
+                packages.join(" ")
+            ))
+        })
+    }
+
+    /// Builds `packages` as far as they build.
+    fn build(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
+        let mut child = self
+            .command(packages, script)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| Failure::io(format_args!("run {}", self.toolchain.cargo.display()), &error))?;
+        let mut built = Built::new();
+        if let Some(output) = child.stdout.take() {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                built.extend(artifact(&line));
+            }
+        }
+        let status = child.wait().map_err(|error| Failure::io("wait for cargo", &error))?;
+        // Without success an executable can be one of an earlier build; only what cargo named is taken.
+        if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
+            let missing: Vec<&str> =
+                packages.iter().filter(|name| !built.contains_key(*name)).map(String::as_str).collect();
+            return Err(Failure::new(format!("no program comes out of the crate `{}`", missing.join("`, `")))
+                .help("a component's crate has a `src/main.rs` and bears the component's name"));
+        }
+        if built.is_empty() && !status.success() {
+            return Err(Failure::new(format!("cargo fails ({status})")).help("its messages are above"));
+        }
+        Ok(built)
+    }
+
+    fn command(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
+        let mut command = Command::new(&self.toolchain.cargo);
+        command
+            .current_dir(&self.root)
+            .args(["build", "--keep-going", "--message-format=json-render-diagnostics", "--target", TARGET])
+            .env("RUSTC", &self.toolchain.rustc)
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("RUSTFLAGS");
+        if self.profile == Profile::Release {
+            command.arg("--release");
+        }
+        if self.toolchain.support == TargetSupport::Source {
+            command
+                .args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"])
+                .env("RUSTC_BOOTSTRAP", "1");
+        }
+        if let Some(linker) = &self.toolchain.linker {
+            command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
+        }
+        if let Some(script) = script {
+            // Separated by the unit separator, so that a path may hold spaces.
+            let flags = ["-C", &format!("link-arg=-T{}", script.display()), "-C", "force-frame-pointers=yes"];
+            command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+        }
+        for package in packages {
+            command.args(["-p", package]);
+        }
+        command
+    }
+}
+
+/// The crate's name and the program, where a line of cargo's output tells of one.
+fn artifact(line: &str) -> Option<(String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    if message["reason"] != "compiler-artifact" {
+        return None;
+    }
+    let executable = message["executable"].as_str()?;
+    Some((message["target"]["name"].as_str()?.to_string(), executable.into()))
+}

@@ -1,0 +1,239 @@
+//! The kernel's half of the address space: its program, its tables, its stacks, the devices that it drives.
+
+use super::objects::{KERNEL, Objects};
+use super::program::pages;
+use super::space::{Space, View};
+use super::translation::Permissions;
+use crate::build::elf::Program;
+use crate::failure::Failure;
+use crate::plan::{PhysicalRange, Plan};
+use culm_abi::accounting::{CoreAccount, DomainAccount};
+use culm_abi::memory::{
+    KERNEL_BASE, KERNEL_DEVICES, KERNEL_STACK_SIZE, KERNEL_STACKS, KERNEL_TABLES, PAGE_SIZE, attribute_index,
+};
+use culm_abi::syscall::GROUP;
+use culm_abi::system::{
+    CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, KernelLayout,
+    Table,
+};
+
+/// Where a table stands in the memory that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablePlace {
+    /// Offset of the first element.
+    pub offset: u64,
+    /// Count of elements.
+    pub count: u32,
+    /// Bytes of an element.
+    pub stride: u32,
+}
+
+impl TablePlace {
+    /// Bytes of the table.
+    pub fn size(&self) -> u64 {
+        u64::from(self.count) * u64::from(self.stride)
+    }
+
+    /// The table as the kernel finds it, where the memory is mapped at `base`.
+    pub fn at(&self, base: u64) -> Table {
+        Table { address: base + self.offset, count: self.count, stride: self.stride }
+    }
+}
+
+/// The kernel's tables: shape and place of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelTables {
+    /// Read-only: [`CoreDescription`]s.
+    pub cores: TablePlace,
+    /// Read-only: [`DomainDescription`]s.
+    pub domains: TablePlace,
+    /// Read-only: [`EndDescription`]s.
+    pub ends: TablePlace,
+    /// Read-only: [`InterruptRoute`]s.
+    pub interrupts: TablePlace,
+    /// State of domains that their core alone touches.
+    pub local_state: TablePlace,
+    /// State of domains that other cores may touch.
+    pub shared_state: TablePlace,
+    /// State of cores.
+    pub core_state: TablePlace,
+    /// Notification words.
+    pub words: TablePlace,
+    /// Mailbox words.
+    pub mailboxes: TablePlace,
+    /// Timer slots.
+    pub timer_slots: TablePlace,
+    /// On pages of their own.
+    pub core_accounts: TablePlace,
+    /// On pages of their own.
+    pub domain_accounts: TablePlace,
+}
+
+/// Notification words of a domain with `ends` channel ends.
+pub fn groups(ends: usize) -> u32 {
+    (ends as u32).div_ceil(GROUP).max(1)
+}
+
+/// Mailbox words of a core with `domains` domains.
+pub fn mailbox_words(domains: usize) -> u32 {
+    domains.div_ceil(64) as u32
+}
+
+/// How many domains each core has.
+pub fn domains_per_core(plan: &Plan) -> Vec<usize> {
+    let mut counts = vec![0; plan.cores() as usize];
+    for domain in &plan.domains {
+        counts[domain.core as usize] += 1;
+    }
+    counts
+}
+
+/// Puts tables one behind the other, each at the start of a cache line.
+#[derive(Default)]
+struct Packer {
+    end: u64,
+}
+
+impl Packer {
+    fn place(&mut self, count: usize, stride: usize) -> TablePlace {
+        let place = TablePlace { offset: self.end.next_multiple_of(64), count: count as u32, stride: stride as u32 };
+        self.end = place.offset + place.size();
+        place
+    }
+}
+
+impl KernelTables {
+    /// The tables that `plan` needs, given the sizes that the kernel tells.
+    pub fn new(plan: &Plan, layout: &KernelLayout) -> Self {
+        let cores = plan.cores() as usize;
+        let domains = plan.domains.len();
+        let ends = plan.domains.iter().map(|domain| domain.ends.len()).sum();
+        let words: u32 = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum();
+        let mailboxes: u32 = domains_per_core(plan).into_iter().map(mailbox_words).sum();
+        let mut fixed = Packer::default();
+        let mut state = Packer::default();
+        Self {
+            cores: fixed.place(cores, size_of::<CoreDescription>()),
+            domains: fixed.place(domains, size_of::<DomainDescription>()),
+            ends: fixed.place(ends, size_of::<EndDescription>()),
+            interrupts: fixed.place((END_INTERRUPT - FIRST_INTERRUPT) as usize, size_of::<InterruptRoute>()),
+            core_state: state.place(cores, layout.core_state as usize),
+            local_state: state.place(domains, layout.local_state as usize),
+            shared_state: state.place(domains, layout.shared_state as usize),
+            words: state.place(words as usize, 8),
+            mailboxes: state.place(mailboxes as usize, 8),
+            timer_slots: state.place(domains, layout.timer_slot as usize),
+            core_accounts: Packer::default().place(cores, size_of::<CoreAccount>()),
+            domain_accounts: Packer::default().place(domains, size_of::<DomainAccount>()),
+        }
+    }
+
+    /// Bytes of the tables that the kernel only reads.
+    pub fn read_only_size(&self) -> u64 {
+        self.interrupts.offset + self.interrupts.size()
+    }
+
+    /// Bytes of the kernel's state.
+    pub fn state_size(&self) -> u64 {
+        self.timer_slots.offset + self.timer_slots.size()
+    }
+}
+
+/// Where the kernel finds its devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelDevices {
+    /// The interrupt controller's distributor.
+    pub distributor: u64,
+    /// Its CPU interface or redistributors.
+    pub interface: u64,
+    /// The boot console, 0 for none.
+    pub console: u64,
+}
+
+/// The kernel's space.
+#[derive(Clone, Debug)]
+pub struct KernelSpace {
+    /// Its views of objects.
+    pub space: Space,
+    /// Its views of devices: virtual address, pages, memory type.
+    pub devices: Vec<(u64, PhysicalRange)>,
+    /// Where the devices' registers are within.
+    pub registers: KernelDevices,
+}
+
+/// Checks that the kernel's program can be put into pages as it is linked, and returns its size in whole pages.
+pub fn kernel_size(kernel: &Program) -> Result<u64, Failure> {
+    let wrong = |what: &str| {
+        Failure::new(format!("the kernel's program {what}"))
+            .detail(kernel.path.display().to_string())
+            .help("it must be linked with the linker script of the kernel, kernel/link.ld")
+    };
+    let mut end = KERNEL_BASE;
+    for segment in &kernel.segments {
+        if !segment.address.is_multiple_of(PAGE_SIZE) || segment.address != segment.load_address {
+            return Err(wrong("has a segment that does not start with a page"));
+        }
+        if segment.address < end {
+            return Err(wrong("has segments that overlap"));
+        }
+        end = segment.address + pages(segment.size);
+    }
+    let first = kernel.segments.first().ok_or_else(|| wrong("is empty"))?;
+    if first.address != KERNEL_BASE || !first.execute {
+        return Err(wrong("does not begin with its header and code"));
+    }
+    if end > KERNEL_TABLES {
+        return Err(wrong("is larger than the addresses set aside for it"));
+    }
+    Ok(end - KERNEL_BASE)
+}
+
+/// Lays out the kernel's half.
+pub fn kernel_space(plan: &Plan, kernel: &Program, objects: &Objects) -> KernelSpace {
+    let mut space = Space::new(KERNEL_TABLES);
+    for segment in &kernel.segments {
+        let permissions = match (segment.execute, segment.write) {
+            (true, _) => Permissions::ReadExecute,
+            (_, true) => Permissions::ReadWrite,
+            _ => Permissions::Read,
+        };
+        space.views.push(View {
+            object: KERNEL,
+            offset: segment.address - KERNEL_BASE,
+            address: segment.address,
+            size: pages(segment.size),
+            permissions,
+        });
+    }
+    space.allocate(objects, objects.system_tables, Permissions::Read);
+    for object in [objects.state, objects.core_accounts, objects.domain_accounts] {
+        space.allocate(objects, object, Permissions::ReadWrite);
+    }
+    for (core, &stack) in objects.kernel_stacks.iter().enumerate() {
+        // The page below each stack stays unmapped.
+        let address = KERNEL_STACKS + core as u64 * (KERNEL_STACK_SIZE + PAGE_SIZE) + PAGE_SIZE;
+        space.place(objects, stack, address, Permissions::ReadWrite);
+    }
+    let (devices, registers) = kernel_devices(plan);
+    KernelSpace { space, devices, registers }
+}
+
+/// Memory type of the kernel's devices.
+pub const DEVICE_ATTRIBUTE: u64 = attribute_index::DEVICE;
+
+fn kernel_devices(plan: &Plan) -> (Vec<(u64, PhysicalRange)>, KernelDevices) {
+    let mut devices = Vec::new();
+    let mut space = Space::new(KERNEL_DEVICES);
+    let mut map = |range: PhysicalRange| {
+        let pages = range.pages();
+        let address = space.reserve(pages.size, Some(pages.address));
+        devices.push((address, pages));
+        address + (range.address - pages.address)
+    };
+    let gic = &plan.board.gic;
+    let distributor = map(gic.distributor);
+    let interface = map(gic.interface);
+    let console = plan.board.console.as_ref().and_then(|name| plan.board.device(name));
+    let console = console.map_or(0, |device| map(device.registers));
+    (devices, KernelDevices { distributor, interface, console })
+}
