@@ -1,2 +1,62 @@
-//! Virtualiser of the serial class.
-fn main() {}
+//! Virtualiser of the serial class: shares one serial port among clients.
+//!
+//! It prints clients' lines whole and in turns, never one inside another ([`line`]), and hands what is typed to the client that
+//! has the input ([`mux`]). A client that floods it, or breaks the rules of its queues, gets its turn like any other and
+//! holds up nobody; one that prints faster than the port can send fills its own queue, and the runtime's log
+//! there drops and counts.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod line;
+mod mux;
+#[cfg(test)]
+mod tests;
+
+use culm::connection::SerialVirtualiserClient;
+use culm::{Channel, Channels, Component, queue, start, time};
+use mux::{Client, Mux};
+
+culm::component!(SerialVirtualiser);
+
+struct SerialVirtualiser {
+    mux: Mux,
+}
+
+impl Component for SerialVirtualiser {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let serial = connections.serial;
+        let clients = start::list::<SerialVirtualiserClient>(serial.clients).iter().map(|client| {
+            let rx = (client.rx.capacity > 0).then(|| queue::producer(client.rx));
+            let name = start::text(client.name).as_bytes();
+            Client::new(name, Channel::new(client.channel), queue::consumer(client.tx), rx)
+        });
+        let driver = Channel::new(serial.driver_channel);
+        let mux =
+            Mux::new(driver, queue::producer(serial.driver_tx), queue::consumer(serial.driver_rx), clients.collect());
+        let mut virtualiser = Self { mux };
+        virtualiser.serve();
+        virtualiser
+    }
+
+    fn notified(&mut self, channels: Channels) {
+        channels.for_each(|channel| self.mux.notified(channel));
+        self.serve();
+    }
+}
+
+impl SerialVirtualiser {
+    fn serve(&mut self) {
+        let done = self.mux.serve(time::now());
+        counters::LINES.add(done.lines);
+        counters::BYTES.add(done.bytes);
+        counters::INPUT.add(done.input);
+        counters::INPUT_DROPPED.add(done.input_dropped);
+        counters::VIOLATIONS.set(self.mux.violations());
+    }
+}

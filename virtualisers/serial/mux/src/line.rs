@@ -1,0 +1,151 @@
+//! One line of a client: collected until it is whole, and made safe to print.
+//!
+//! Most clients write a log, whose lines say who wrote them: `[   12.345678] info  http: …`. A client that does not
+//! keep to that, whether it is no Rust component or means to speak in another's name, gets its name put in
+//! front; control characters, which could move the cursor over what others wrote, become spaces. A client that has
+//! the input is a conversation with the user instead: its bytes go out as they are.
+
+/// Bytes of a line that are collected; a longer one is broken.
+pub const LENGTH: usize = 256;
+
+/// Bytes of a client's name that are printed.
+const NAME: usize = 64;
+
+/// Most bytes that a line takes on the way out: the end of another's line, a name, the line and its end.
+pub const MAX_OUTPUT: usize = 2 + NAME + 2 + LENGTH + 2;
+
+/// A line being collected.
+#[derive(Debug)]
+pub struct Line {
+    bytes: [u8; LENGTH],
+    length: usize,
+    ended: bool,
+}
+
+impl Line {
+    /// An empty line.
+    pub const EMPTY: Self = Self { bytes: [0; LENGTH], length: 0, ended: false };
+
+    /// Adds a byte, unless the line is whole.
+    pub fn add(&mut self, byte: u8) {
+        if byte == b'\n' {
+            self.ended = true;
+        } else if let Some(slot) = self.bytes.get_mut(self.length) {
+            *slot = byte;
+            self.length += 1;
+        }
+    }
+
+    /// Whether the line's end was added.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the line has ended, or has become too long.
+    pub fn is_whole(&self) -> bool {
+        self.ended || self.length == LENGTH
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0 && !self.ended
+    }
+
+    /// Forgets the line.
+    pub fn clear(&mut self) {
+        (self.length, self.ended) = (0, false);
+    }
+
+    /// What was collected, without its end.
+    pub fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Bytes on their way out.
+#[derive(Debug)]
+pub struct Output {
+    bytes: [u8; MAX_OUTPUT],
+    length: usize,
+}
+
+impl Output {
+    /// Nothing.
+    pub const EMPTY: Self = Self { bytes: [0; MAX_OUTPUT], length: 0 };
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Adds bytes, as many as there is space for.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if let Some(slot) = self.bytes.get_mut(self.length) {
+                *slot = *byte;
+                self.length += 1;
+            }
+        }
+    }
+
+    /// Adds a line of the log of client `name`.
+    pub fn add_log(&mut self, name: &[u8], text: &[u8]) {
+        let name = &name[..name.len().min(NAME)];
+        if !is_signed(name, text) {
+            self.add(name);
+            self.add(b": ");
+        }
+        for byte in text {
+            self.add(&[if byte.is_ascii_control() { b' ' } else { *byte }]);
+        }
+        self.add(b"\r\n");
+    }
+}
+
+/// Whether a line begins as the runtime's log begins those of `name`: `[time] level name: `.
+fn is_signed(name: &[u8], text: &[u8]) -> bool {
+    let Some(rest) = text.strip_prefix(b"[") else { return false };
+    let time = rest.iter().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'.')).count();
+    let Some(rest) = rest[time..].strip_prefix(b"] ") else { return false };
+    let level = [&b"error "[..], b"warn  ", b"info  ", b"debug ", b"trace "];
+    let Some(rest) = level.iter().find_map(|level| rest.strip_prefix(*level)) else { return false };
+    rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(b": "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str, text: &[u8]) -> String {
+        let mut output = Output::EMPTY;
+        output.add_log(name.as_bytes(), text);
+        String::from_utf8_lossy(output.bytes()).into_owned()
+    }
+
+    #[test]
+    fn a_line_of_the_log_goes_out_as_it_is() {
+        let line = "[   12.345678] info  http: listening";
+        assert_eq!(log("http", line.as_bytes()), format!("{line}\r\n"));
+    }
+
+    #[test]
+    fn who_speaks_in_anothers_name_is_named() {
+        let line = "[   12.345678] info  http: listening";
+        assert_eq!(log("htt", line.as_bytes()), format!("htt: {line}\r\n"));
+        assert_eq!(log("evil", b"printf"), "evil: printf\r\n");
+        assert_eq!(log("evil", b"[ 1.0] info  "), "evil: [ 1.0] info  \r\n");
+    }
+
+    #[test]
+    fn control_characters_do_nothing() {
+        assert_eq!(log("a", b"\x1b[2J\r\x07x"), "a:  [2J  x\r\n");
+    }
+
+    #[test]
+    fn a_long_line_is_broken_and_fits() {
+        let mut line = Line::EMPTY;
+        (0..1000).for_each(|_| line.add(b'x'));
+        assert!(line.is_whole() && !line.has_ended());
+        assert_eq!(log(&"n".repeat(100), line.text()).len(), MAX_OUTPUT - 2);
+    }
+}

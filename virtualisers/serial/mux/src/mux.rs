@@ -1,0 +1,284 @@
+//! Who may print next, and who gets the input.
+
+use crate::line::{Line, MAX_OUTPUT, Output};
+use alloc::vec::Vec;
+use culm::Channel;
+use culm::queue::{Consumer, Producer};
+use culm::time::{Duration, Instant};
+
+/// Lines that one client may print before the next one's turn.
+const LINES_PER_ROUND: u32 = 4;
+
+/// Lines printed in one turn, so that clients who never stop do not keep input waiting.
+const LINES_PER_TURN: u64 = 64;
+
+/// Bytes of input handed on in one turn.
+const INPUT_PER_TURN: u32 = 256;
+
+/// How long the beginning of a line waits for its end before it is printed as it is: a prompt, for one.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The key that gives the input to the next client that can take it: Ctrl-O.
+const NEXT_CLIENT: u8 = 0x0f;
+
+/// One client.
+#[derive(Debug)]
+pub struct Client {
+    name: &'static [u8],
+    channel: Channel,
+    tx: Consumer<u8>,
+    rx: Option<Producer<u8>>,
+    line: Line,
+    /// When the line is printed although it is not whole.
+    overdue: Option<Instant>,
+    /// Whether there may be something in `tx`.
+    active: bool,
+}
+
+impl Client {
+    /// The client at the other end of `channel`; `rx` where it can take input.
+    pub fn new(name: &'static [u8], channel: Channel, tx: Consumer<u8>, rx: Option<Producer<u8>>) -> Self {
+        Self { name, channel, tx, rx, line: Line::EMPTY, overdue: None, active: true }
+    }
+
+    /// Collects bytes until the line is whole. They stay in the client's queue (popped, not released) until their line is
+    /// printed, so that a restart of the virtualiser loses none.
+    fn collect(&mut self, now: Instant) {
+        let began = !self.line.is_empty();
+        while !self.line.is_whole() {
+            let Some(byte) = self.tx.pop() else { break };
+            self.line.add(byte);
+        }
+        if !self.line.is_empty() && !began {
+            self.overdue = Some(now + PATIENCE);
+        }
+    }
+
+    /// Whether the line can be printed.
+    fn is_ready(&self, now: Instant) -> bool {
+        // A queue shorter than the line cannot bring its end.
+        let stuck = !self.line.is_empty() && self.line.text().len() >= self.tx.capacity() as usize;
+        self.line.is_whole() || stuck || self.is_overdue(now)
+    }
+
+    /// Whether the beginning of a line has waited for its end long enough.
+    fn is_overdue(&self, now: Instant) -> bool {
+        self.overdue.is_some_and(|time| time <= now)
+    }
+
+    /// The line was printed: gives its bytes back.
+    fn printed(&mut self) {
+        self.line.clear();
+        self.overdue = None;
+        if self.tx.release() {
+            self.channel.notify();
+        }
+    }
+
+    /// Lets the client know of this life of the virtualiser.
+    fn greet(&mut self) {
+        let input = self.rx.as_mut().is_some_and(Producer::publish);
+        if self.tx.release() || input {
+            self.channel.notify();
+        }
+    }
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Lines printed.
+    pub lines: u64,
+    /// Bytes printed.
+    pub bytes: u64,
+    /// Bytes of input handed on.
+    pub input: u64,
+    /// Bytes of input that nobody took, or for which there was no space.
+    pub input_dropped: u64,
+}
+
+/// Shares a driver among clients.
+#[derive(Debug)]
+pub struct Mux {
+    driver: Channel,
+    tx: Producer<u8>,
+    rx: Consumer<u8>,
+    clients: Vec<Client>,
+    /// The client whose turn it is to print.
+    turn: usize,
+    /// The client that has the input.
+    focus: Option<usize>,
+    /// The client whose line was printed without its end, and who alone may go on with it.
+    open: Option<usize>,
+}
+
+impl Mux {
+    /// A mux of the driver at the other end of `driver`.
+    pub fn new(driver: Channel, tx: Producer<u8>, rx: Consumer<u8>, mut clients: Vec<Client>) -> Self {
+        let focus = clients.iter().position(|client| client.rx.is_some());
+        clients.iter_mut().for_each(Client::greet);
+        Self { driver, tx, rx, clients, turn: 0, focus, open: None }
+    }
+
+    /// Whoever is at the other end of `channel` has something to print, perhaps.
+    pub fn notified(&mut self, channel: Channel) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.channel == channel) {
+            client.active = true;
+        }
+    }
+
+    /// Does what there is to do; asks for another turn where that was not all.
+    pub fn serve(&mut self, now: Instant) -> Done {
+        let mut done = Done::default();
+        let more_input = self.hand_on_input(&mut done);
+        let blocked = self.print(now, &mut done);
+        if self.tx.publish() {
+            self.driver.notify();
+        }
+        // Blocked: the driver's notification brings the next turn, unless it made space this moment.
+        let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32);
+        if more_input || !blocked && self.clients.iter().any(|client| client.active) {
+            culm::wake_at(now);
+        } else if !blocked && let Some(overdue) = self.clients.iter().filter_map(|client| client.overdue).min() {
+            culm::wake_at(overdue);
+        }
+        done
+    }
+
+    /// How often a peer broke the rules of a queue.
+    pub fn violations(&self) -> u64 {
+        let clients = self.clients.iter().map(|client| {
+            u64::from(client.tx.violations()) + u64::from(client.rx.as_ref().map_or(0, Producer::violations))
+        });
+        clients.sum::<u64>() + u64::from(self.tx.violations()) + u64::from(self.rx.violations())
+    }
+
+    /// Prints lines of all clients in turns. True: a line found no space in the driver's queue.
+    fn print(&mut self, now: Instant, done: &mut Done) -> bool {
+        let mut idle = 0;
+        while idle < self.clients.len() && done.lines < LINES_PER_TURN {
+            let before = done.lines;
+            if self.print_client(now, done) {
+                // The same client goes on when there is space.
+                return true;
+            }
+            idle = if done.lines > before { 0 } else { idle + 1 };
+            self.turn = if self.turn + 1 < self.clients.len() { self.turn + 1 } else { 0 };
+        }
+        false
+    }
+
+    /// Prints some lines of the client whose turn it is. True: a line found no space.
+    fn print_client(&mut self, now: Instant, done: &mut Done) -> bool {
+        let index = self.turn;
+        for _ in 0..LINES_PER_ROUND {
+            let client = &mut self.clients[index];
+            if !client.active && !client.is_overdue(now) {
+                return false;
+            }
+            client.collect(now);
+            if !client.is_ready(now) {
+                // It says when there is more; what came this moment is looked at in another turn.
+                client.active = !client.tx.sleep();
+                return false;
+            }
+            if !self.put_out(index, done) {
+                return true;
+            }
+            self.clients[index].printed();
+        }
+        false
+    }
+
+    /// Puts a client's line into the driver's queue. False: there is no space.
+    fn put_out(&mut self, index: usize, done: &mut Done) -> bool {
+        let client = &self.clients[index];
+        let converses = client.rx.is_some();
+        let mut output = Output::EMPTY;
+        if self.open.is_some_and(|open| open != index || !converses) {
+            output.add(b"\r\n");
+        }
+        let mut open = None;
+        if !converses {
+            output.add_log(client.name, client.line.text());
+        } else {
+            output.add(client.line.text());
+            if client.line.has_ended() {
+                output.add(b"\r\n");
+            } else {
+                open = Some(index);
+            }
+        }
+        if !self.push(output.bytes()) {
+            return false;
+        }
+        self.open = open;
+        done.lines += 1;
+        done.bytes += output.bytes().len() as u64;
+        true
+    }
+
+    /// Puts bytes into the driver's queue, all or none; what is longer than the whole queue is cut.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        let bytes = &bytes[..bytes.len().min(self.tx.capacity() as usize)];
+        if (self.tx.free() as usize) < bytes.len() && (self.tx.refresh() as usize) < bytes.len() {
+            return false;
+        }
+        self.tx.push_slice(bytes);
+        true
+    }
+
+    /// Hands input to the client that has it. True: there is more.
+    fn hand_on_input(&mut self, done: &mut Done) -> bool {
+        let mut moved = false;
+        for _ in 0..INPUT_PER_TURN {
+            let Some(byte) = self.rx.pop() else { break };
+            if byte == NEXT_CLIENT && self.move_focus() {
+                moved = true;
+                continue;
+            }
+            let client = self.focus.and_then(|index| self.clients[index].rx.as_mut());
+            match client.map(|rx| rx.push(byte)) {
+                Some(Ok(())) => done.input += 1,
+                _ => done.input_dropped += 1,
+            }
+        }
+        if self.rx.release() {
+            self.driver.notify();
+        }
+        for client in &mut self.clients {
+            if client.rx.as_mut().is_some_and(Producer::publish) {
+                client.channel.notify();
+            }
+        }
+        if moved {
+            self.tell_focus();
+        }
+        !self.rx.sleep()
+    }
+
+    /// Gives the input to the next client that can take it, where there are several.
+    fn move_focus(&mut self) -> bool {
+        let Some(focus) = self.focus else { return false };
+        let (before, after) = self.clients.split_at(focus);
+        let next = after.iter().skip(1).position(|client| client.rx.is_some()).map(|position| focus + 1 + position);
+        let next = next.or_else(|| before.iter().position(|client| client.rx.is_some()));
+        self.focus = next.or(self.focus);
+        next.is_some()
+    }
+
+    /// Tells the user who has the input. Where there is no space the user will find out otherwise.
+    fn tell_focus(&mut self) {
+        let Some(focus) = self.focus else { return };
+        let mut output = Output::EMPTY;
+        if self.open.is_some() {
+            output.add(b"\r\n");
+        }
+        output.add(b"[input: ");
+        output.add(self.clients[focus].name);
+        output.add(b"]\r\n");
+        if self.push(output.bytes()) {
+            self.open = None;
+        }
+    }
+}

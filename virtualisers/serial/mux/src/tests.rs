@@ -1,0 +1,218 @@
+//! Tests of the virtualiser with honest and hostile clients.
+
+use crate::mux::{Client, Mux};
+use culm::time::{Duration, Instant};
+use culm::{Channel, testing};
+use culm_queue::{Consumer, Producer, Storage};
+use proptest::prelude::*;
+
+const DRIVER: u32 = 0;
+
+/// The other ends of a mux's queues.
+struct Bench {
+    mux: Mux,
+    driver_tx: Consumer<u8>,
+    driver_rx: Producer<u8>,
+    clients: Vec<(Producer<u8>, Option<Consumer<u8>>)>,
+    now: Instant,
+}
+
+fn ring<const CAPACITY: usize>() -> (Producer<u8>, Consumer<u8>) {
+    let shared = Box::leak(Box::new(Storage::<u8, CAPACITY>::new())).shared();
+    (Producer::attach(shared), Consumer::attach(shared))
+}
+
+/// Clients `a`, `b`, … at channels 1, 2, …; those whose flag is set can take input.
+fn bench<const DRIVER_QUEUE: usize>(input: &[bool]) -> Bench {
+    let ((driver_in, driver_tx), (driver_rx, driver_out)) = (ring::<DRIVER_QUEUE>(), ring::<64>());
+    let (mut inner, mut outer) = (Vec::new(), Vec::new());
+    for (index, input) in input.iter().enumerate() {
+        let ((tx_in, tx_out), (rx_in, rx_out)) = (ring::<1024>(), ring::<16>());
+        let name = &b"abcdefgh"[index..index + 1];
+        inner.push(Client::new(name, Channel::new(index as u32 + 1), tx_out, input.then_some(rx_in)));
+        outer.push((tx_in, input.then_some(rx_out)));
+    }
+    let mux = Mux::new(Channel::new(DRIVER), driver_in, driver_out, inner);
+    let mut bench = Bench { mux, driver_tx, driver_rx, clients: outer, now: Instant::default() };
+    bench.turn();
+    bench.mux.serve(bench.now);
+    testing::signalled();
+    bench
+}
+
+impl Bench {
+    /// Client `index` writes, and notifies where its queue says so.
+    fn write(&mut self, index: usize, text: &[u8]) {
+        let tx = &mut self.clients[index].0;
+        assert_eq!(tx.push_slice(text), text.len());
+        if tx.publish() {
+            self.mux.notified(Channel::new(index as u32 + 1));
+        }
+    }
+
+    /// The user types.
+    fn type_in(&mut self, text: &[u8]) {
+        assert_eq!(self.driver_rx.push_slice(text), text.len());
+        let _ = self.driver_rx.publish();
+    }
+
+    /// Turns until no other is asked for at once; returns what came out.
+    fn turn(&mut self) -> String {
+        let mut printed = Vec::new();
+        for _ in 0..1000 {
+            self.mux.serve(self.now);
+            printed.extend(self.driver_tx.drain(u32::MAX));
+            let notified = self.driver_tx.release();
+            if testing::deadline() != Some(self.now) && !notified {
+                return String::from_utf8(printed).expect("clients write ASCII here");
+            }
+        }
+        panic!("the virtualiser does not come to rest");
+    }
+
+    fn read(&mut self, index: usize) -> String {
+        let rx = self.clients[index].1.as_mut().expect("this client has input");
+        let text = String::from_utf8(rx.drain(u32::MAX).collect()).expect("typed ASCII");
+        let _ = rx.release();
+        text
+    }
+}
+
+#[test]
+fn lines_come_out_whole() {
+    let mut bench = bench::<1024>(&[false, false]);
+    bench.write(0, b"[ 1.0] info  a: one");
+    bench.write(1, b"[ 1.0] info  b: two\n");
+    assert_eq!(bench.turn(), "[ 1.0] info  b: two\r\n");
+    bench.write(0, b" and more\n");
+    assert_eq!(bench.turn(), "[ 1.0] info  a: one and more\r\n");
+}
+
+#[test]
+fn the_beginning_of_a_line_does_not_wait_for_ever() {
+    let mut bench = bench::<1024>(&[false]);
+    bench.write(0, b"almost");
+    assert_eq!(bench.turn(), "");
+    bench.mux.serve(bench.now);
+    bench.now = testing::deadline().expect("it asks to be woken");
+    assert_eq!(bench.turn(), "a: almost\r\n");
+}
+
+#[test]
+fn a_prompt_is_not_broken_by_its_own_client_and_never_continued_by_another() {
+    let mut bench = bench::<1024>(&[true, false]);
+    bench.write(0, b"> ");
+    assert_eq!(bench.turn(), "");
+    bench.now += Duration::from_millis(60);
+    assert_eq!(bench.turn(), "> ");
+    bench.write(0, b"x");
+    bench.turn();
+    bench.now += Duration::from_millis(60);
+    assert_eq!(bench.turn(), "x");
+    bench.write(1, b"line\n");
+    assert_eq!(bench.turn(), "\r\nb: line\r\n");
+}
+
+#[test]
+fn a_flood_does_not_keep_others_from_printing() {
+    let mut bench = bench::<256>(&[false, false]);
+    bench.write(0, &b"x\n".repeat(500));
+    bench.write(1, b"here\n");
+    bench.mux.serve(bench.now);
+    let first: Vec<u8> = bench.driver_tx.drain(u32::MAX).collect();
+    let text = String::from_utf8(first).unwrap();
+    let position = text.lines().position(|line| line == "b: here").expect("not within the first queue of lines");
+    assert!(position <= 5, "behind {position} lines of a flood");
+    let rest = bench.turn();
+    let _ = bench.driver_tx.release();
+    let all = text + &rest + &bench.turn();
+    assert_eq!(all.matches("a: x\r\n").count(), 500);
+}
+
+#[test]
+fn a_driver_that_does_not_send_holds_lines_back_and_loses_none() {
+    let mut bench = bench::<512>(&[false]);
+    bench.write(0, &b"0123456789\n".repeat(90));
+    bench.mux.serve(bench.now);
+    let depth = bench.driver_tx.refresh();
+    bench.mux.serve(bench.now);
+    assert_eq!(bench.driver_tx.refresh(), depth, "nothing more fits");
+    assert_eq!(testing::deadline(), None, "it waits for the driver's notification");
+    assert!(depth > 100);
+    assert_eq!(bench.turn().matches("a: 0123456789\r\n").count(), 90);
+}
+
+#[test]
+fn input_goes_to_the_client_that_has_it() {
+    let mut bench = bench::<1024>(&[false, true, true]);
+    bench.type_in(b"hi");
+    assert_eq!(bench.turn(), "");
+    assert_eq!(bench.read(1), "hi");
+    bench.type_in(b"\x0fyou");
+    assert_eq!(bench.turn(), "[input: c]\r\n");
+    assert_eq!((bench.read(1), bench.read(2)), (String::new(), "you".into()));
+    bench.type_in(b"\x0f!");
+    bench.turn();
+    assert_eq!(bench.read(1), "!");
+}
+
+#[test]
+fn input_without_space_or_taker_is_dropped_and_counted() {
+    let mut bench = bench::<1024>(&[true]);
+    bench.type_in(&[b'x'; 20]);
+    let done = bench.mux.serve(bench.now);
+    assert_eq!((done.input, done.input_dropped), (16, 4));
+    let mut bench = self::bench::<1024>(&[false]);
+    bench.type_in(b"\x0fx");
+    assert_eq!(bench.mux.serve(bench.now).input_dropped, 2);
+}
+
+#[test]
+fn a_restarted_virtualiser_loses_nothing() {
+    let mut bench = bench::<1024>(&[false]);
+    bench.write(0, b"first\nsec");
+    bench.turn();
+    let (shared, driver) = (bench.clients[0].0.shared(), bench.driver_tx.shared());
+    let client = Client::new(b"a", Channel::new(1), Consumer::attach(shared), None);
+    bench.mux = Mux::new(Channel::new(DRIVER), Producer::attach(driver), ring::<64>().1, vec![client]);
+    bench.write(0, b"ond\n");
+    assert_eq!(bench.turn(), "a: second\r\n");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_clients_write_is_said_by_them_and_comes_to_an_end(
+        writes in proptest::collection::vec((0..3usize, proptest::collection::vec(any::<u8>(), 0..300)), 0..12),
+        words in proptest::collection::vec(any::<u64>(), 0..4),
+    ) {
+        let mut bench = bench::<512>(&[false, false, false]);
+        // Client c has a second producer, which writes over what the first did and contradicts it.
+        let hostile = bench.clients[2].0.shared();
+        let mut printed = Vec::new();
+        for (index, text) in &writes {
+            let tx = &mut bench.clients[*index].0;
+            tx.push_slice(text);
+            let _ = tx.publish();
+            bench.mux.notified(Channel::new(*index as u32 + 1));
+            if *index == 2 && let Some(word) = words.get(text.len() % 5) {
+                let mut liar = Producer::attach(hostile);
+                (0..word % 2000).for_each(|_| { let _ = liar.push(*word as u8); });
+                let _ = liar.publish();
+            }
+            for _ in 0..100 {
+                bench.now += Duration::from_millis(20);
+                bench.mux.serve(bench.now);
+                printed.extend(bench.driver_tx.drain(u32::MAX));
+                let _ = bench.driver_tx.release();
+            }
+        }
+        let text = String::from_utf8_lossy(&printed).into_owned();
+        for line in text.split_terminator("\r\n") {
+            let by = |name: &str| line.starts_with(&format!("{name}: ")) || line.contains(&format!(" {name}: "));
+            prop_assert!(by("a") || by("b") || by("c"), "{line:?} is nobody's");
+            prop_assert!(line.chars().all(|character| !character.is_ascii_control()));
+        }
+    }
+}
