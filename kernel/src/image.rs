@@ -11,7 +11,7 @@ use culm_kernel_core::{Domain, System};
 #[unsafe(link_section = ".culm.layout")]
 static LAYOUT: KernelLayout = KernelLayout {
     version: culm_abi::VERSION,
-    local_state: size_of::<Domain<Registers>>() as u32,
+    local_state: size_of::<Domain<'static, Registers>>() as u32,
     shared_state: size_of::<culm_kernel_core::system::Shared>() as u32,
     core_state: size_of::<crate::processor::Processor>() as u32,
     timer_slot: size_of::<Slot>() as u32,
@@ -85,7 +85,7 @@ pub fn system(header: &SystemHeader) -> System<'static> {
 /// What one core alone has: its domains, its timer slots, and the place for its processor.
 pub struct Own {
     /// State of its domains.
-    pub domains: &'static mut [Domain<Registers>],
+    pub domains: &'static mut [Domain<'static, Registers>],
     /// Slots of its timer queue.
     pub slots: &'static mut [Slot],
     /// Where its processor's state goes.
@@ -96,16 +96,16 @@ pub struct Own {
 ///
 /// # Safety
 /// To be called once for each core.
-pub unsafe fn own(header: &SystemHeader, system: &System, index: u32) -> Own {
+pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, frequency: u64) -> Own {
     let core = &system.cores[index as usize];
     let (first, count) = (core.first_domain, core.domain_count);
     // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the caller takes each only
     // once. Zero is a value of slots; domains and processor are taken as uninitialised and written before use.
     unsafe {
         let places =
-            owned::<core::mem::MaybeUninit<Domain<Registers>>>("local_state", &header.local_state, first, count);
-        for place in places.iter_mut() {
-            place.write(Domain::default());
+            owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>("local_state", &header.local_state, first, count);
+        for (place, domain) in places.iter_mut().zip(first..) {
+            place.write(Domain::new(system, domain, frequency));
         }
         Own {
             domains: core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()),

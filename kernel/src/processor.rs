@@ -22,7 +22,7 @@ pub struct Processor {
 impl Processor {
     /// Turns what is to run next into the address that the entry code resumes; sleeps while there is nothing.
     #[inline]
-    fn resume(&mut self, next: Next) -> *mut Domain<Registers> {
+    fn resume(&mut self, next: Next) -> *mut Domain<'static, Registers> {
         match next {
             Some(local) => self.core.domain(local),
             None => self.idle(),
@@ -30,7 +30,7 @@ impl Processor {
     }
 
     #[inline(never)]
-    fn idle(&mut self) -> *mut Domain<Registers> {
+    fn idle(&mut self) -> *mut Domain<'static, Registers> {
         loop {
             self.core.count_sleep();
             wait_for_interrupt();
@@ -55,7 +55,7 @@ impl Processor {
 
 /// Called by the boot code on each core's own stack. Returns the first domain to run.
 #[unsafe(no_mangle)]
-extern "C" fn culm_main(index: u32) -> *mut Domain<Registers> {
+extern "C" fn culm_main(index: u32) -> *mut Domain<'static, Registers> {
     let header = crate::arch::system_header();
     if index == 0 {
         image::check_header(header);
@@ -82,7 +82,7 @@ fn set_up(
     index: u32,
 ) -> &'static mut Processor {
     // SAFETY: each core comes here once, with its own index.
-    let own = unsafe { image::own(header, system, index) };
+    let own = unsafe { image::own(header, system, index, crate::arch::counter_frequency()) };
     let machine = Machine::new(index, system);
     let stack_top = system.cores[index as usize].stack_top;
     let core = Core::new(index, *system, own.domains, TimerQueue::new(own.slots), machine);
@@ -99,7 +99,7 @@ extern "C" fn culm_wait(
     signals: u64,
     deadline: u64,
     options: u64,
-) -> *mut Domain<Registers> {
+) -> *mut Domain<'static, Registers> {
     let next = processor.core.wait(signals, deadline, options);
     processor.resume(next)
 }
@@ -110,25 +110,25 @@ extern "C" fn culm_reply_wait(
     signals: u64,
     deadline: u64,
     options: u64,
-) -> *mut Domain<Registers> {
+) -> *mut Domain<'static, Registers> {
     let next = processor.core.reply_wait(signals, deadline, options);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_signal(processor: &mut Processor, signals: u64, options: u64) -> *mut Domain<Registers> {
+extern "C" fn culm_signal(processor: &mut Processor, signals: u64, options: u64) -> *mut Domain<'static, Registers> {
     let next = processor.core.signal(signals, options);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_call(processor: &mut Processor, target: u64) -> *mut Domain<Registers> {
+extern "C" fn culm_call(processor: &mut Processor, target: u64) -> *mut Domain<'static, Registers> {
     let next = processor.core.call(target);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: u64) -> *mut Domain<Registers> {
+extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: u64) -> *mut Domain<'static, Registers> {
     let core = &mut processor.core;
     let next = match number as u16 {
         syscall::FAULT => core.read_fault(argument),
@@ -142,13 +142,13 @@ extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_interrupt(processor: &mut Processor) -> *mut Domain<Registers> {
+extern "C" fn culm_interrupt(processor: &mut Processor) -> *mut Domain<'static, Registers> {
     let next = processor.take_interrupts();
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_fault(processor: &mut Processor, syndrome: u64, address: u64) -> *mut Domain<Registers> {
+extern "C" fn culm_fault(processor: &mut Processor, syndrome: u64, address: u64) -> *mut Domain<'static, Registers> {
     const BREAKPOINT: u64 = 0x3c;
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };

@@ -6,7 +6,7 @@
 //! is never counted from before it was there). The pieces wait in a list of fixed length; when it is full, the two
 //! last pieces become one at the later time, which can only delay the domain, never give it more than its budget.
 
-const PIECES: usize = 8;
+const PIECES: usize = 4;
 
 /// A part of the budget and the time from which it may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Budget {
     period: u64,
     /// Sorted by time; the amounts always add up to the budget, but for debt.
     pieces: [Piece; PIECES],
-    count: usize,
+    count: u32,
     /// Ticks used beyond what was there (interrupts are late), taken from pieces that come back.
     debt: u64,
 }
@@ -42,7 +42,7 @@ impl Budget {
     /// Ticks that may be used from `now` on without a break.
     pub fn remaining(&self, now: u64) -> u64 {
         let mut amount = 0;
-        for piece in &self.pieces[..self.count] {
+        for piece in &self.pieces[..self.count as usize] {
             if piece.from > now.saturating_add(amount) {
                 break;
             }
@@ -86,29 +86,29 @@ impl Budget {
     }
 
     fn remove_first(&mut self) {
-        self.pieces.copy_within(1..self.count, 0);
+        self.pieces.copy_within(1..self.count as usize, 0);
         self.count -= 1;
     }
 
     /// Removes the second piece, whose amount the first has taken over.
     fn drop_first_keeping_sum(&mut self) {
-        self.pieces.copy_within(2..self.count, 1);
+        self.pieces.copy_within(2..self.count as usize, 1);
         self.count -= 1;
     }
 
     fn give_back(&mut self, piece: Piece) {
         if self.count > 0 {
-            let last = &mut self.pieces[self.count - 1];
+            let last = &mut self.pieces[self.count as usize - 1];
             // Adjacent pieces are one; a full list forces the two last to be.
-            if last.from + last.amount >= piece.from || self.count == PIECES {
-                if self.count == PIECES {
+            if last.from + last.amount >= piece.from || self.count as usize == PIECES {
+                if self.count as usize == PIECES {
                     last.from = last.from.max(piece.from);
                 }
                 last.amount += piece.amount;
                 return;
             }
         }
-        self.pieces[self.count] = piece;
+        self.pieces[self.count as usize] = piece;
         self.count += 1;
     }
 }

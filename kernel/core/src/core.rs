@@ -4,7 +4,6 @@
 //! domain is `Running`, or none. The order of a turn is always the same: signals go out, a reply goes out, then the
 //! domain waits; notifications come before calls.
 
-use crate::budget::Budget;
 use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
 use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
@@ -22,7 +21,7 @@ pub type Next = Option<u32>;
 pub struct Core<'s, C: Context, H: Hardware> {
     pub(crate) hardware: H,
     pub(crate) system: System<'s>,
-    pub(crate) domains: &'s mut [Domain<C>],
+    pub(crate) domains: &'s mut [Domain<'s, C>],
     pub(crate) ready: ReadyQueue,
     pub(crate) timers: TimerQueue<'s>,
     /// This core's index and the index of its first domain.
@@ -30,25 +29,30 @@ pub struct Core<'s, C: Context, H: Hardware> {
     pub(crate) first: u32,
     /// The running domain, or [`NO_DOMAIN`].
     pub(crate) current: u32,
+    /// Whether any domain of this core has a budget.
+    pub(crate) budgets: bool,
+    /// Whether the running domain runs on one.
+    charged: bool,
     /// Since when the running domain runs (or the core idles), not yet accounted.
-    since: u64,
+    pub(crate) since: u64,
     /// What the hardware timer is set to.
     alarm: u64,
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
-    /// A core with its domains in their first state, none running.
+    /// A core with its domains ready to start, none running.
     ///
-    /// `domains` and the timer's table have one element for each domain of core `index`; `system` was checked.
+    /// `domains` are all of core `index`, fresh; the timer's table has a slot for each; `system` was checked.
     pub fn new(
         index: u32,
         system: System<'s>,
-        domains: &'s mut [Domain<C>],
+        domains: &'s mut [Domain<'s, C>],
         timers: TimerQueue<'s>,
         hardware: H,
     ) -> Self {
         let first = system.cores[index as usize].first_domain;
         let since = hardware.now();
+        let budgets = domains.iter().any(|domain| domain.budget.is_some());
         let mut core = Self {
             hardware,
             system,
@@ -58,46 +62,26 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             index,
             first,
             current: NO_DOMAIN,
+            budgets,
+            charged: false,
             since,
             alarm: NEVER,
         };
         for local in 0..core.domains.len() as u32 {
-            core.set_up(local);
+            if core.description(local).flags & domain_flags::START_STOPPED == 0 {
+                core.start(local);
+            } else {
+                core.publish_state(local, DomainState::Stopped);
+            }
         }
         core
-    }
-
-    fn set_up(&mut self, local: u32) {
-        let description = self.description(local);
-        let ticks =
-            |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(self.hardware.frequency()) / 1_000_000_000) as u64;
-        let budget =
-            (description.budget != 0).then(|| Budget::new(ticks(description.budget).max(1), ticks(description.period)));
-        let domain = &mut self.domains[local as usize];
-        *domain = Domain {
-            table: description.table,
-            first_end: description.first_end,
-            end_count: description.end_count,
-            first_word: description.first_word,
-            groups: description.groups,
-            priority: description.priority as u8,
-            passive: description.flags & domain_flags::PASSIVE != 0,
-            charge: local,
-            budget,
-            ..Domain::default()
-        };
-        if description.flags & domain_flags::START_STOPPED == 0 {
-            self.start(local);
-        } else {
-            self.publish_state(local, DomainState::Stopped);
-        }
     }
 
     /// The domain's first instruction is what it will do next.
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
         let domain = &mut self.domains[local as usize];
-        domain.context.start(description.entry, description.stack_top, [description.start_block, domain.restarts]);
+        domain.context.start(description.entry, description.stack_top, [description.start_block, u64::from(domain.restarts)]);
         self.publish_state(local, DomainState::Alive);
         self.make_ready(local);
     }
@@ -107,11 +91,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     pub(crate) fn publish_state(&self, local: u32, state: DomainState) {
-        self.system.domain_accounts[(self.first + local) as usize].state.store(state as u32, Ordering::Relaxed);
+        self.domains[local as usize].account.state.store(state as u32, Ordering::Relaxed);
     }
 
     /// The state of a domain of this core.
-    pub fn domain(&mut self, local: u32) -> &mut Domain<C> {
+    pub fn domain(&mut self, local: u32) -> &mut Domain<'s, C> {
         &mut self.domains[local as usize]
     }
 
@@ -127,9 +111,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- system calls ------------------------------------------------------------------------------------------
 
-    /// `signal`.
-    #[inline]
+    /// `signal`. The running domain's results are set by this only where it does not go on at once.
+    #[inline(always)]
     pub fn signal(&mut self, signals: u64, options: u64) -> Next {
+        if self.fast_signal(signals, options) { Some(self.current) } else { self.signal_any(signals, options) }
+    }
+
+    #[inline(never)]
+    fn signal_any(&mut self, signals: u64, options: u64) -> Next {
         self.count_system_call();
         if let Err(reason) = self.send(signals, TurnOptions(options).group()) {
             return self.refuse(reason, u64::from(culm_abi::syscall::SIGNAL));
@@ -139,8 +128,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `wait`.
-    #[inline]
+    #[inline(always)]
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+        match self.fast_wait(signals, deadline, options) {
+            Some(next) => next,
+            None => self.wait_any(signals, deadline, options),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_any(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         if signals != 0
             && let Err(reason) = self.send(signals, TurnOptions(options).group())
@@ -151,8 +148,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `reply_wait`.
-    #[inline]
+    #[inline(always)]
     pub fn reply_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+        match self.fast_reply(signals, deadline, options) {
+            Some(next) => next,
+            None => self.reply_wait_any(signals, deadline, options),
+        }
+    }
+
+    #[inline(never)]
+    fn reply_wait_any(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
         let options = TurnOptions(options);
@@ -189,17 +194,23 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `call`: `target` is the channel, with the length of the message in its upper half.
-    #[inline]
+    #[inline(always)]
     pub fn call(&mut self, target: u64) -> Next {
+        match self.fast_call(target) {
+            Some(next) => next,
+            None => self.call_any(target),
+        }
+    }
+
+    #[inline(never)]
+    fn call_any(&mut self, target: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::CALL);
         let (number, length) = (target as u32, (target >> 32) as usize);
         let current = self.current;
-        let caller = &mut self.domains[current as usize];
-        if number >= caller.end_count {
+        let Some(end) = self.domains[current as usize].ends.get(number as usize) else {
             return self.refuse(BadCall::Channel, call);
-        }
-        let end = &self.system.ends[(caller.first_end + number) as usize];
+        };
         let callee = end.target.wrapping_sub(self.first);
         if end.kind != end_kind::PEER || end.rights & end_rights::CALL == 0 || callee as usize >= self.domains.len() {
             return self.refuse(BadCall::Channel, call);
@@ -288,15 +299,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
                 self.wake(local);
             }
         }
-        if self.current != NO_DOMAIN && self.out_of_budget(now) {
+        if self.charged && self.out_of_budget(now) {
             let current = self.current;
-            add(&self.system.domain_accounts[(self.first + current) as usize].throttles, 1);
-            self.domains[current as usize].state = State::Ready;
+            add(&self.domains[current as usize].account.throttles, 1);
             self.make_ready(current);
             return self.pick();
         }
         let next = self.go_on();
-        self.set_alarm(now);
+        self.renew_alarm(now);
         next
     }
 
@@ -323,24 +333,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- signals -----------------------------------------------------------------------------------------------
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, mut signals: u64, group: u32) -> Result<(), BadCall> {
-        let sender = &self.domains[self.current as usize];
-        if group >= sender.groups {
-            return Err(BadCall::Channel);
-        }
-        let (first, count) = (sender.first_end, sender.end_count);
+        let ends = self.domains[self.current as usize].ends;
         while signals != 0 {
-            let number = group * GROUP + signals.trailing_zeros();
+            let number = (group * GROUP + signals.trailing_zeros()) as usize;
             signals &= signals - 1;
-            if number >= count {
-                return Err(BadCall::Channel);
-            }
-            let end = &self.system.ends[(first + number) as usize];
-            if end.kind == end_kind::PEER {
-                if end.rights & end_rights::NOTIFY == 0 {
-                    return Err(BadCall::Channel);
-                }
+            let Some(end) = ends.get(number) else { return Err(BadCall::Channel) };
+            if end.kind == end_kind::PEER && end.rights & end_rights::NOTIFY != 0 {
                 if self.system.words[end.word as usize].signal(end.bit) {
                     self.wake_any(end.target);
                 }
@@ -354,7 +354,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// Wakes a domain of any core, which its signaller found asleep.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake_any(&mut self, target: u32) {
         let local = target.wrapping_sub(self.first);
         if (local as usize) < self.domains.len() { self.wake(local) } else { self.post(target) }
@@ -373,7 +373,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         if domain.state != State::Waiting {
@@ -387,17 +387,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     // ---- waiting -----------------------------------------------------------------------------------------------
 
     /// The running domain wants an event. True: it has one, and may go on. False: it sleeps.
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, deadline: u64) -> bool {
         let local = self.current;
-        let domain = &self.domains[local as usize];
-        let words = domain.first_word as usize..(domain.first_word + domain.groups) as usize;
+        let domain = &mut self.domains[local as usize];
         let mut asleep = true;
-        for word in &self.system.words[words] {
+        for word in domain.words {
             asleep &= word.sleep();
         }
         if !asleep {
-            self.collect(local);
+            collect(domain);
             return true;
         }
         let caller = domain.callers.0;
@@ -406,54 +405,36 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             self.accept(local, caller);
             return true;
         }
-        if deadline != NEVER {
-            if deadline <= self.hardware.now() {
-                self.collect(local);
-                return true;
-            }
-            self.domains[local as usize].deadline = deadline;
-            self.timers.set(local, deadline);
-        }
-        self.domains[local as usize].state = State::Waiting;
-        false
+        domain.state = State::Waiting;
+        deadline != NEVER && self.pause(deadline)
     }
 
-    /// Ends a domain's wait with what is pending, one group of it.
-    #[inline]
-    fn collect(&mut self, local: u32) {
+    /// Ends a wait with a deadline before it begins (true), or sets the timer.
+    fn pause(&mut self, deadline: u64) -> bool {
+        let local = self.current;
+        let past = deadline <= self.hardware.now();
         let domain = &mut self.domains[local as usize];
-        domain.woken = false;
-        if domain.groups == 1 {
-            let set = self.system.words[domain.first_word as usize].take();
-            domain.context.notified(Event::notified(0), set);
-            return;
+        if past {
+            domain.state = State::Running;
+            collect(domain);
+        } else {
+            domain.deadline = deadline;
+            self.timers.set(local, deadline);
         }
-        let words = &self.system.words[domain.first_word as usize..(domain.first_word + domain.groups) as usize];
-        let mut found = (0, 0);
-        for step in 1..=domain.groups {
-            let group = (domain.last_group + step) % domain.groups;
-            let word = &words[group as usize];
-            if found.1 == 0 {
-                found = (group, word.take());
-            } else {
-                word.awake();
-            }
-        }
-        domain.last_group = found.0;
-        domain.context.notified(Event::notified(found.0), found.1);
+        past
     }
 
     // ---- calls -------------------------------------------------------------------------------------------------
 
     /// The callee's wait ends with this caller's call.
-    #[inline]
+    #[inline(always)]
     fn accept(&mut self, callee: u32, caller: u32) {
         let from = &self.domains[caller as usize];
         let (event, charge) = (from.call, from.charge);
         if event.length() == 0 {
             self.domains[callee as usize].context.notified(event, 0);
         } else {
-            let words = clip(from.context.message(), event.length());
+            let words = from.context.message_of(event.length());
             self.domains[callee as usize].context.called(event, &words);
         }
         let to = &mut self.domains[callee as usize];
@@ -464,12 +445,12 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn copy_reply(&mut self, from: u32, to: u32, length: usize) {
         if length == 0 {
             self.domains[to as usize].context.notified(Event(CallStatus::Replied as u64), 0);
         } else {
-            let words = clip(self.domains[from as usize].context.message(), length);
+            let words = self.domains[from as usize].context.message_of(length);
             self.domains[to as usize].context.replied(CallStatus::Replied, length, &words);
         }
     }
@@ -494,7 +475,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     // ---- schedule ----------------------------------------------------------------------------------------------
 
     /// Puts a domain that could run into the ready queue, or holds it back until its budget returns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn make_ready(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         domain.state = State::Ready;
@@ -524,37 +505,41 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     fn out_of_budget(&mut self, now: u64) -> bool {
-        let charge = self.domains[self.current as usize].charge;
-        if self.domains[charge as usize].budget.is_none() {
-            return false;
-        }
         self.account(now);
+        let charge = self.domains[self.current as usize].charge;
         self.domains[charge as usize].budget.as_ref().is_some_and(|budget| budget.available_from() > now)
     }
 
     /// The running domain may go on, unless one of a higher priority has become ready.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn go_on(&mut self) -> Next {
         let current = self.current;
-        if current == NO_DOMAIN {
-            return self.pick();
-        }
-        let domain = &mut self.domains[current as usize];
-        if domain.state != State::Running {
-            // A supervisor on another core stopped or restarted it.
-            return self.pick();
-        }
-        if self.ready.highest() <= i32::from(domain.priority) {
+        if let Some(domain) = self.domains.get(current as usize)
+            && self.ready.highest() <= i32::from(domain.priority)
+            && domain.state == State::Running
+        {
             return Some(current);
         }
-        domain.state = State::Ready;
-        self.ready.push_front(self.domains, current);
-        add(&self.system.domain_accounts[(self.first + current) as usize].preemptions, 1);
+        self.preempt()
+    }
+
+    /// Something else runs than what ran.
+    #[inline(never)]
+    fn preempt(&mut self) -> Next {
+        let current = self.current;
+        // Not running any more: a supervisor on another core stopped or restarted it.
+        if let Some(domain) = self.domains.get_mut(current as usize)
+            && domain.state == State::Running
+        {
+            domain.state = State::Ready;
+            add(&domain.account.preemptions, 1);
+            self.ready.push_front(self.domains, current);
+        }
         self.pick()
     }
 
     /// The running domain does not go on: takes the next from the queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pick(&mut self) -> Next {
         let Some(next) = self.ready.pop(self.domains) else {
             return self.idle();
@@ -562,70 +547,82 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let domain = &mut self.domains[next as usize];
         domain.state = State::Running;
         if domain.woken {
-            self.collect(next);
+            collect(domain);
         }
         self.switch_to(next)
     }
 
+    #[inline(never)]
     fn idle(&mut self) -> Next {
         let now = self.hardware.now();
         self.account(now);
         self.current = NO_DOMAIN;
-        self.set_alarm(now);
+        self.charged = false;
+        self.set_alarm(self.timers.earliest());
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn switch_to(&mut self, next: u32) -> Next {
         let now = self.hardware.now();
         self.account(now);
         self.current = next;
-        let account = &self.system.domain_accounts[(self.first + next) as usize];
-        add(&account.switches, 1);
-        let charge = self.domains[next as usize].charge as usize;
-        if let Some(budget) = &mut self.domains[charge].budget {
+        let domain = &self.domains[next as usize];
+        add(&domain.account.switches, 1);
+        let charge = domain.charge;
+        let mut alarm = self.timers.earliest();
+        self.charged = false;
+        if let Some(budget) = &mut self.domains[charge as usize].budget {
+            self.charged = true;
             budget.begin(now);
+            alarm = alarm.min(now.saturating_add(budget.remaining(now)));
         }
-        self.set_alarm(now);
+        self.set_alarm(alarm);
         Some(next)
     }
 
     /// Books the time since the last switch to whoever had it.
-    #[inline]
+    #[inline(always)]
     fn account(&mut self, now: u64) {
         let ticks = now.wrapping_sub(self.since);
         self.since = now;
-        if self.current == NO_DOMAIN {
+        let Some(domain) = self.domains.get(self.current as usize) else {
             add(&self.system.core_accounts[self.index as usize].idle, ticks);
             return;
-        }
-        add(&self.system.domain_accounts[(self.first + self.current) as usize].ticks, ticks);
-        let charge = self.domains[self.current as usize].charge as usize;
-        if let Some(budget) = &mut self.domains[charge].budget {
-            budget.consume(ticks);
+        };
+        add(&domain.account.ticks, ticks);
+        if self.charged {
+            let charge = domain.charge;
+            if let Some(budget) = &mut self.domains[charge as usize].budget {
+                budget.consume(ticks);
+            }
         }
     }
 
-    /// Sees to it that the timer goes off in time for the next deadline and for the end of the running budget. Never
-    /// puts it off: an early timer costs one look.
-    #[inline]
-    fn set_alarm(&mut self, now: u64) {
-        let mut time = self.timers.earliest();
-        if self.current != NO_DOMAIN {
-            let charge = self.domains[self.current as usize].charge as usize;
-            if let Some(budget) = &self.domains[charge].budget {
-                time = time.min(now.saturating_add(budget.remaining(now)));
-            }
-        }
+    /// Sees to it that the timer goes off at `time` or before. Never puts it off: an early timer costs one look.
+    #[inline(always)]
+    fn set_alarm(&mut self, time: u64) {
         if time < self.alarm {
             self.alarm = time;
             self.hardware.set_timer(time);
         }
     }
 
-    #[inline]
+    /// Sets the timer anew after it went off.
+    fn renew_alarm(&mut self, now: u64) {
+        let mut time = self.timers.earliest();
+        if self.charged {
+            let charge = self.domains[self.current as usize].charge;
+            if let Some(budget) = &self.domains[charge as usize].budget {
+                time = time.min(now.saturating_add(budget.remaining(now)));
+            }
+        }
+        self.set_alarm(time);
+    }
+
+    #[inline(always)]
     pub(crate) fn count_system_call(&self) {
-        add(&self.system.domain_accounts[(self.first + self.current) as usize].system_calls, 1);
+        add(&self.domains[self.current as usize].account.system_calls, 1);
     }
 
     fn count_interrupt(&self) {
@@ -644,18 +641,38 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 }
 
-/// Adds to a counter that only this core writes: no atomic read-modify-write is needed.
+/// Ends a domain's wait with what is pending, one group of it.
 #[inline(always)]
-fn add(counter: &::core::sync::atomic::AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+fn collect<C: Context>(domain: &mut Domain<'_, C>) {
+    domain.woken = false;
+    if let [word] = domain.words {
+        let set = word.take();
+        domain.context.notified(Event::notified(0), set);
+    } else {
+        collect_group(domain);
+    }
 }
 
-/// The first `length` words; the others are zero, whatever the sender's registers held.
-#[inline]
-fn clip(words: [u64; MESSAGE_WORDS], length: usize) -> [u64; MESSAGE_WORDS] {
-    let mut clipped = [0; MESSAGE_WORDS];
-    for (index, (to, from)) in clipped.iter_mut().zip(words).enumerate() {
-        *to = if index < length { from } else { 0 };
+/// [`collect`] for a domain with several groups: they take turns.
+#[inline(never)]
+fn collect_group<C: Context>(domain: &mut Domain<'_, C>) {
+    let groups = domain.words.len() as u32;
+    let mut found = (0, 0);
+    for step in 1..=groups {
+        let group = (domain.last_group + step) % groups;
+        let word = &domain.words[group as usize];
+        if found.1 == 0 {
+            found = (group, word.take());
+        } else {
+            word.awake();
+        }
     }
-    clipped
+    domain.last_group = found.0;
+    domain.context.notified(Event::notified(found.0), found.1);
+}
+
+/// Adds to a counter that only this core writes: no atomic read-modify-write is needed.
+#[inline(always)]
+pub(crate) fn add(counter: &::core::sync::atomic::AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }

@@ -1,7 +1,11 @@
 //! The state of one protection domain that only its own core touches.
 
 use crate::budget::Budget;
+use crate::system::System;
+use crate::word::Word;
+use culm_abi::accounting::DomainAccount;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
+use culm_abi::system::{EndDescription, domain_flags};
 
 /// Index of no domain.
 pub const NO_DOMAIN: u32 = u32::MAX;
@@ -19,8 +23,17 @@ pub trait Context: Default {
     fn called(&mut self, event: Event, words: &[u64; MESSAGE_WORDS]);
     /// Sets the result of a call.
     fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]);
-    /// The words of the message that a call or reply in progress sends.
+    /// The words of the message that a call or reply in progress sends, as the sender left them.
     fn message(&self) -> [u64; MESSAGE_WORDS];
+    /// The first `length` words of [`Self::message`]; the others are zero, whatever the sender's registers held.
+    #[inline(always)]
+    fn message_of(&self, length: usize) -> [u64; MESSAGE_WORDS] {
+        let mut words = self.message();
+        for word in words.iter_mut().skip(length) {
+            *word = 0;
+        }
+        words
+    }
     /// Program counter, stack pointer, frame pointer and link register, for a report.
     fn place(&self) -> [u64; 4];
     /// Sets the result of reading a fault.
@@ -49,23 +62,21 @@ pub enum State {
 /// One protection domain, as its core sees it.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Domain<C> {
+pub struct Domain<'s, C> {
     /// Saved registers. First, so that the architecture finds them at the domain's own address.
     pub context: C,
     /// The address space: what the architecture wants to load when it switches to the domain.
     pub table: u64,
+    /// Its channel ends.
+    pub(crate) ends: &'s [EndDescription],
+    /// Its notification words, one per group of channels.
+    pub(crate) words: &'s [Word],
+    /// What it has used.
+    pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
     pub next: u32,
-    /// First of its ends in the table of ends.
-    pub(crate) first_end: u32,
-    /// Count of its ends.
-    pub(crate) end_count: u32,
-    /// First of its notification words.
-    pub(crate) first_word: u32,
-    /// Count of its notification words.
-    pub(crate) groups: u32,
-    /// Group that was served last, where there are several.
-    pub(crate) last_group: u32,
+    /// Whose budget pays: an index of this core.
+    pub(crate) charge: u32,
     /// Priority, higher first.
     pub priority: u8,
     /// What it is doing.
@@ -76,51 +87,56 @@ pub struct Domain<C> {
     pub(crate) passive: bool,
     /// It ran out of budget and is not in the ready queue: its deadline says when it may go on.
     pub(crate) throttled: bool,
-    /// Whose budget pays: an index of this core.
-    pub(crate) charge: u32,
-    /// Its own budget.
-    pub(crate) budget: Option<Budget>,
     /// The caller that it serves, [`NO_DOMAIN`] or [`GONE`].
     pub(crate) client: u32,
-    /// While calling: the callee.
-    pub(crate) callee: u32,
-    /// While calling: the channel end of the callee, length of the message.
-    pub(crate) call: Event,
-    /// Callers that wait for it, first and last.
-    pub(crate) callers: (u32, u32),
-    /// Link of the callee's queue of callers.
-    pub(crate) next_caller: u32,
     /// When its wait ends by itself, or its budget returns; `u64::MAX` for never.
     pub(crate) deadline: u64,
+    /// While calling: the channel end of the callee, length of the message.
+    pub(crate) call: Event,
+    /// While calling: the callee.
+    pub(crate) callee: u32,
+    /// Link of the callee's queue of callers.
+    pub(crate) next_caller: u32,
+    /// Callers that wait for it, first and last.
+    pub(crate) callers: (u32, u32),
+    /// Group that was served last, where there are several.
+    pub(crate) last_group: u32,
     /// Restarts so far.
-    pub(crate) restarts: u64,
+    pub(crate) restarts: u32,
+    /// Its own budget.
+    pub(crate) budget: Option<Budget>,
 }
 
-impl<C: Context> Default for Domain<C> {
-    fn default() -> Self {
+impl<'s, C: Context> Domain<'s, C> {
+    /// Domain `index` of all, stopped. `frequency` is the system counter's, in ticks per second.
+    pub fn new(system: &System<'s>, index: u32, frequency: u64) -> Self {
+        let description = &system.domains[index as usize];
+        let range = |first: u32, count: u32| first as usize..(first + count) as usize;
+        let ticks =
+            |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000).max(1) as u64;
         Self {
             context: C::default(),
-            table: 0,
+            table: description.table,
+            ends: &system.ends[range(description.first_end, description.end_count)],
+            words: &system.words[range(description.first_word, description.groups)],
+            account: &system.domain_accounts[index as usize],
             next: NO_DOMAIN,
-            first_end: 0,
-            end_count: 0,
-            first_word: 0,
-            groups: 1,
-            last_group: 0,
-            priority: 0,
+            charge: index - system.cores[description.core as usize].first_domain,
+            priority: description.priority as u8,
             state: State::Stopped,
             woken: false,
-            passive: false,
+            passive: description.flags & domain_flags::PASSIVE != 0,
             throttled: false,
-            charge: NO_DOMAIN,
-            budget: None,
             client: NO_DOMAIN,
-            callee: NO_DOMAIN,
-            call: Event(0),
-            callers: (NO_DOMAIN, NO_DOMAIN),
-            next_caller: NO_DOMAIN,
             deadline: u64::MAX,
+            call: Event(0),
+            callee: NO_DOMAIN,
+            next_caller: NO_DOMAIN,
+            callers: (NO_DOMAIN, NO_DOMAIN),
+            last_group: 0,
             restarts: 0,
+            budget: (description.budget != 0)
+                .then(|| Budget::new(ticks(description.budget), ticks(description.period))),
         }
     }
 }

@@ -16,6 +16,7 @@ extern crate std;
 pub mod budget;
 pub mod core;
 pub mod domain;
+mod fast;
 pub mod mailbox;
 pub mod ready;
 mod supervise;

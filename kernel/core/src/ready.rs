@@ -10,6 +10,8 @@ const PRIORITIES: usize = 256;
 /// Domains that could run, by priority.
 #[derive(Debug)]
 pub struct ReadyQueue {
+    /// The highest occupied priority, −1 for none.
+    highest: i32,
     occupied: [u64; PRIORITIES / 64],
     lists: [List; PRIORITIES],
 }
@@ -29,29 +31,47 @@ impl Default for ReadyQueue {
 impl ReadyQueue {
     /// An empty queue.
     pub const fn new() -> Self {
-        Self { occupied: [0; PRIORITIES / 64], lists: [List { head: NO_DOMAIN, tail: NO_DOMAIN }; PRIORITIES] }
+        Self { highest: -1, occupied: [0; PRIORITIES / 64], lists: [List { head: NO_DOMAIN, tail: NO_DOMAIN }; PRIORITIES] }
     }
 
     /// The highest priority that has a domain, or −1 for none.
     #[inline(always)]
     pub fn highest(&self) -> i32 {
-        for word in (0..self.occupied.len()).rev() {
+        self.highest
+    }
+
+    #[inline(always)]
+    fn occupy(&mut self, priority: u8) {
+        self.occupied[priority as usize / 64] |= 1 << (priority % 64);
+        self.highest = self.highest.max(i32::from(priority));
+    }
+
+    /// The list of `priority` has become empty.
+    #[inline(always)]
+    fn vacate(&mut self, priority: u8) {
+        let word = priority as usize / 64;
+        self.occupied[word] &= !(1 << (priority % 64));
+        if i32::from(priority) < self.highest {
+            return;
+        }
+        self.highest = -1;
+        for word in (0..=word).rev() {
             if self.occupied[word] != 0 {
-                return (word * 64 + 63) as i32 - self.occupied[word].leading_zeros() as i32;
+                self.highest = (word * 64 + 63) as i32 - self.occupied[word].leading_zeros() as i32;
+                return;
             }
         }
-        -1
     }
 
     /// Adds a domain behind the others of its priority.
     #[inline(always)]
-    pub fn push_back<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
+    pub fn push_back<C: Context>(&mut self, domains: &mut [Domain<'_, C>], index: u32) {
         let priority = domains[index as usize].priority;
         domains[index as usize].next = NO_DOMAIN;
         let list = &mut self.lists[priority as usize];
         if list.head == NO_DOMAIN {
             *list = List { head: index, tail: index };
-            self.occupied[priority as usize / 64] |= 1 << (priority % 64);
+            self.occupy(priority);
         } else {
             let tail = list.tail;
             list.tail = index;
@@ -61,35 +81,36 @@ impl ReadyQueue {
 
     /// Adds a domain in front of the others of its priority: it was interrupted, not done.
     #[inline(always)]
-    pub fn push_front<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
+    pub fn push_front<C: Context>(&mut self, domains: &mut [Domain<'_, C>], index: u32) {
         let priority = domains[index as usize].priority;
         let list = &mut self.lists[priority as usize];
         domains[index as usize].next = list.head;
         if list.head == NO_DOMAIN {
-            list.tail = index;
-            self.occupied[priority as usize / 64] |= 1 << (priority % 64);
+            *list = List { head: index, tail: index };
+            self.occupy(priority);
+        } else {
+            list.head = index;
         }
-        list.head = index;
     }
 
     /// Removes and returns the first domain of the highest priority.
     #[inline(always)]
-    pub fn pop<C: Context>(&mut self, domains: &mut [Domain<C>]) -> Option<u32> {
-        let priority = usize::try_from(self.highest()).ok()? & (PRIORITIES - 1);
-        let list = &mut self.lists[priority];
+    pub fn pop<C: Context>(&mut self, domains: &mut [Domain<'_, C>]) -> Option<u32> {
+        let priority = u8::try_from(self.highest).ok()?;
+        let list = &mut self.lists[priority as usize];
         let index = list.head;
         list.head = domains[index as usize].next;
         if list.head == NO_DOMAIN {
-            self.occupied[priority / 64] &= !(1 << (priority % 64));
+            self.vacate(priority);
         }
         Some(index)
     }
 
     /// Removes a domain wherever it stands in the list of its priority. Walks that list: for stops and restarts only.
-    pub fn remove<C: Context>(&mut self, domains: &mut [Domain<C>], index: u32) {
-        let priority = domains[index as usize].priority as usize;
+    pub fn remove<C: Context>(&mut self, domains: &mut [Domain<'_, C>], index: u32) {
+        let priority = domains[index as usize].priority;
         let mut previous = NO_DOMAIN;
-        let mut at = self.lists[priority].head;
+        let mut at = self.lists[priority as usize].head;
         while at != NO_DOMAIN && at != index {
             previous = at;
             at = domains[at as usize].next;
@@ -98,7 +119,7 @@ impl ReadyQueue {
             return;
         }
         let next = domains[index as usize].next;
-        let list = &mut self.lists[priority];
+        let list = &mut self.lists[priority as usize];
         if previous == NO_DOMAIN {
             list.head = next;
         } else {
@@ -108,7 +129,7 @@ impl ReadyQueue {
             list.tail = previous;
         }
         if list.head == NO_DOMAIN {
-            self.occupied[priority / 64] &= !(1 << (priority % 64));
+            self.vacate(priority);
         }
     }
 }

@@ -20,9 +20,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let domain = &mut self.domains[current as usize];
         domain.state = State::Faulted;
         let [pc, sp, fp, lr] = domain.context.place();
-        let report = FaultReport { pc, sp, fp, lr, restarts: domain.restarts, ..report };
+        let report = FaultReport { pc, sp, fp, lr, restarts: u64::from(domain.restarts), ..report };
         self.system.shared[global].set_fault(&report);
-        let account = &self.system.domain_accounts[global];
+        let account = self.domains[current as usize].account;
         account.faults.store(account.faults.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.publish_state(current, DomainState::Faulted);
         let description = self.description(current);
@@ -66,8 +66,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Index of the domain that the running domain supervises by `channel`.
     fn child(&self, channel: u64) -> Option<u32> {
         let domain = &self.domains[self.current as usize];
-        let number = u32::try_from(channel).ok().filter(|number| *number < domain.end_count)?;
-        let end = &self.system.ends[(domain.first_end + number) as usize];
+        let end = domain.ends.get(usize::try_from(channel).ok()?)?;
         (end.kind == end_kind::CHILD).then_some(end.target)
     }
 
@@ -96,7 +95,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 self.withdraw(local);
                 self.system.shared[global].clear_fault();
                 self.domains[local as usize].restarts += 1;
-                let account = &self.system.domain_accounts[global];
+                let account = self.domains[local as usize].account;
                 account.restarts.store(account.restarts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 self.start(local);
             }
@@ -128,9 +127,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         if client != NO_DOMAIN && client != GONE {
             self.callee_gone(client);
         }
-        let domain = &self.domains[local as usize];
-        let words = domain.first_word as usize..(domain.first_word + domain.groups) as usize;
-        for word in &self.system.words[words] {
+        for word in self.domains[local as usize].words {
             word.take();
         }
     }

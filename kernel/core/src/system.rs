@@ -11,8 +11,6 @@ use culm_abi::system::{CoreDescription, DomainDescription, EndDescription, Inter
 pub trait Hardware {
     /// The time.
     fn now(&self) -> u64;
-    /// Ticks per second.
-    fn frequency(&self) -> u64;
     /// Asks for a timer interrupt at `time`; replaces what was asked for before.
     fn set_timer(&mut self, time: u64);
     /// Interrupts another core, so that it looks into its mailbox.
@@ -72,7 +70,7 @@ pub enum Command {
 impl Shared {
     /// Leaves a command for the domain's core; a later command replaces an earlier one that was not taken yet.
     pub fn command(&self, command: Command) {
-        self.command.store(command as u32, Ordering::Release);
+        self.command.swap(command as u32, Ordering::AcqRel);
     }
 
     /// Takes the command, if there is one.

@@ -17,6 +17,8 @@ pub struct Slot {
 /// The heap.
 #[derive(Debug)]
 pub struct TimerQueue<'s> {
+    /// Time of the first in the heap, `u64::MAX` for none.
+    earliest: u64,
     slots: &'s mut [Slot],
     length: usize,
 }
@@ -24,18 +26,19 @@ pub struct TimerQueue<'s> {
 impl<'s> TimerQueue<'s> {
     /// An empty queue over a zeroed table with one slot per domain.
     pub fn new(slots: &'s mut [Slot]) -> Self {
-        Self { slots, length: 0 }
+        Self { earliest: u64::MAX, slots, length: 0 }
     }
 
     /// The earliest time, or `u64::MAX` for none.
     #[inline(always)]
     pub fn earliest(&self) -> u64 {
-        if self.length == 0 { u64::MAX } else { self.slots[0].time }
+        self.earliest
     }
 
     /// Sees to it that `domain` comes up no later than at `time`.
     #[inline(always)]
     pub fn set(&mut self, domain: u32, time: u64) {
+        self.earliest = self.earliest.min(time);
         let position = self.slots[domain as usize].position as usize;
         if position != 0 {
             if self.slots[position - 1].time > time {
@@ -63,6 +66,7 @@ impl<'s> TimerQueue<'s> {
             self.place(0, last.time, last.domain);
             self.sift_down();
         }
+        self.earliest = if self.length == 0 { u64::MAX } else { self.slots[0].time };
         Some(domain)
     }
 

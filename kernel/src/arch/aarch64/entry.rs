@@ -4,8 +4,9 @@
 //! core's [`crate::processor::Processor`], whose first word is the top of the kernel stack. There is one kernel stack
 //! per core, empty between entries: the kernel never sleeps inside.
 //!
-//! A system call saves `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered. An
-//! interrupt or fault saves all. On the way back every register that carries no result is cleared.
+//! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered.
+//! `x19`–`x28` go to memory only where another domain takes the core. An interrupt or fault saves all. On the way back
+//! every register that carries no result is cleared.
 
 use super::registers::{Registers, resume};
 use core::mem::offset_of;
@@ -36,7 +37,6 @@ core::arch::global_asm!(
     stp     x30, x1, [sp, #240]
     stp     x2, x3, [sp, #{pc}]
     str     x4, [sp, #{resume}]
-    mov     x19, xzr
     mrs     x0, tpidr_el1
     ldr     x4, [x0]
     mov     sp, x4
@@ -66,19 +66,15 @@ culm_vectors:
     lsr     x17, x16, #26           // EC 0x15: SVC from AArch64
     cmp     x17, #0x15
     b.ne    user_fault
-    stp     x19, x20, [sp, #152]
-    stp     x21, x22, [sp, #168]
-    stp     x23, x24, [sp, #184]
-    stp     x25, x26, [sp, #200]
-    stp     x27, x28, [sp, #216]
-    str     x29, [sp, #232]
     mrs     x17, sp_el0
     mrs     x18, elr_el1
+    str     x29, [sp, #232]
     stp     x17, x18, [sp, #{sp}]
-    mov     x19, sp
+    mov     x11, sp
     mrs     x14, tpidr_el1
     ldr     x13, [x14]
     mov     sp, x13
+    str     x11, [sp, #-16]!        // whose system call this is, for the way back
     ands    w13, w16, #0xffff
     b.eq    call_wait
     cmp     w13, #{SIGNAL}
@@ -106,43 +102,43 @@ call_wait:
     mov     x2, x9
     mov     x3, x10
     bl      culm_wait
-    b       culm_resume
+    b       leave_call
 
 call_signal:
     mov     x0, x14
     mov     x1, x8
     mov     x2, x10
     bl      culm_signal
-    b       culm_resume
+    b       leave_call
 
 call_reply_wait:
-    stp     x0, x1, [x19, #0]
-    stp     x2, x3, [x19, #16]
-    stp     x4, x5, [x19, #32]
-    stp     x6, x7, [x19, #48]
+    stp     x0, x1, [x11, #0]
+    stp     x2, x3, [x11, #16]
+    stp     x4, x5, [x11, #32]
+    stp     x6, x7, [x11, #48]
     mov     x0, x14
     mov     x1, x8
     mov     x2, x9
     mov     x3, x10
     bl      culm_reply_wait
-    b       culm_resume
+    b       leave_call
 
 call_call:
-    stp     x0, x1, [x19, #0]
-    stp     x2, x3, [x19, #16]
-    stp     x4, x5, [x19, #32]
-    stp     x6, x7, [x19, #48]
+    stp     x0, x1, [x11, #0]
+    stp     x2, x3, [x11, #16]
+    stp     x4, x5, [x11, #32]
+    stp     x6, x7, [x11, #48]
     mov     x0, x14
     mov     x1, x8
     bl      culm_call
-    b       culm_resume
+    b       leave_call
 
 call_other:
     mov     x2, x0
     mov     x0, x14
     mov     x1, x13
     bl      culm_other_call
-    b       culm_resume
+    b       leave_call
 
 user_interrupt:
     save_all
@@ -156,29 +152,44 @@ user_fault:
     bl      culm_fault
     b       culm_resume
 
-    // x0: the domain that runs next. x19: the domain whose system call this was (its x20-x29, stack pointer, program
-    // counter and address space are still in place), or 0.
+    // After a system call. x0: the domain that runs next. Its caller's x19-x28 are what they were, since Rust functions
+    // keep them; they are saved only now that it turns out whether another domain takes the core.
+leave_call:
+    ldr     x1, [sp]
+    mov     sp, x0
+    ldr     x10, [x0, #{resume}]
+    cmp     x0, x1
+    b.ne    1f
+    cmp     x10, #{message}
+    b.lo    3f
+    b.eq    4f
+1:  stp     x19, x20, [x1, #152]
+    stp     x21, x22, [x1, #168]
+    stp     x23, x24, [x1, #184]
+    stp     x25, x26, [x1, #200]
+    stp     x27, x28, [x1, #216]
+    b       2f
+
+    // x0: the domain that runs next; nothing of what ran before is left to save.
     .globl culm_resume
 culm_resume:
     mov     sp, x0
     ldr     x10, [x0, #{resume}]
-    cmp     x10, #{message}
-    b.hs    2f
-    cmp     x0, x19
-    b.eq    1f
+2:  cmp     x10, #{message}
+    b.hs    5f
     ldr     x11, [x0, #{table}]
     ldp     x12, x13, [x0, #{sp}]
     msr     ttbr0_el1, x11
     msr     sp_el0, x12
     msr     elr_el1, x13
     msr     spsr_el1, xzr
-    ldp     x20, x21, [x0, #160]
-    ldp     x22, x23, [x0, #176]
-    ldp     x24, x25, [x0, #192]
-    ldp     x26, x27, [x0, #208]
-    ldp     x28, x29, [x0, #224]
-1:  ldr     x19, [x0, #152]
-    ldp     x8, x9, [x0, #64]
+    ldp     x19, x20, [x0, #152]
+    ldp     x21, x22, [x0, #168]
+    ldp     x23, x24, [x0, #184]
+    ldp     x25, x26, [x0, #200]
+    ldp     x27, x28, [x0, #216]
+    ldr     x29, [x0, #232]
+3:  ldp     x8, x9, [x0, #64]
     mov     x0, xzr
     mov     x1, xzr
     mov     x2, xzr
@@ -189,7 +200,7 @@ culm_resume:
     mov     x7, xzr
     b       clear_and_leave
 
-2:  ldr     x11, [x0, #{table}]
+5:  ldr     x11, [x0, #{table}]
     ldp     x12, x13, [x0, #{sp}]
     msr     ttbr0_el1, x11
     msr     sp_el0, x12
@@ -200,9 +211,9 @@ culm_resume:
     ldp     x25, x26, [x0, #200]
     ldp     x27, x28, [x0, #216]
     ldr     x29, [x0, #232]
-    b.hi    3f
+    b.hi    6f
     msr     spsr_el1, xzr
-    ldp     x2, x3, [x0, #16]
+4:  ldp     x2, x3, [x0, #16]
     ldp     x4, x5, [x0, #32]
     ldp     x6, x7, [x0, #48]
     ldp     x8, x9, [x0, #64]
@@ -220,7 +231,7 @@ clear_and_leave:
     mov     x30, xzr
     eret
 
-3:  ldr     x11, [x0, #{pstate}]
+6:  ldr     x11, [x0, #{pstate}]
     msr     spsr_el1, x11
     ldp     x2, x3, [x0, #16]
     ldp     x4, x5, [x0, #32]

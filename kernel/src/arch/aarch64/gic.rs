@@ -162,7 +162,7 @@ impl Gic {
             } else {
                 write(self.interface + interface::EOIR, number);
             }
-            self.active[number as usize / 64 & 15] |= 1 << (number % 64);
+            self.active[(number as usize / 64) & 15] |= 1 << (number % 64);
         }
         number
     }
@@ -170,7 +170,7 @@ impl Gic {
     /// Deactivates an interrupt, so that it can come again. Nothing happens where it is not active.
     pub fn deactivate(&mut self, number: u32) {
         let bit = 1 << (number % 64);
-        let word = &mut self.active[number as usize / 64 & 15];
+        let word = &mut self.active[(number as usize / 64) & 15];
         if *word & bit == 0 {
             return;
         }

@@ -44,7 +44,6 @@ pub enum Interrupt {
 pub struct Machine {
     gic: Gic,
     timer: u32,
-    frequency: u64,
     cores: &'static [CoreDescription],
 }
 
@@ -59,7 +58,7 @@ impl Machine {
         let gic = Gic::new(description, &system.cores[index as usize], timer);
         write_register!("cntv_cval_el0", u64::MAX);
         write_register!("cntv_ctl_el0", 1);
-        Self { gic, timer, frequency: read_register!("cntfrq_el0"), cores: system.cores }
+        Self { gic, timer, cores: system.cores }
     }
 
     /// Takes a pending interrupt. A device's stays masked until [`Hardware::enable_interrupt`].
@@ -81,10 +80,6 @@ impl Hardware for Machine {
     #[inline(always)]
     fn now(&self) -> u64 {
         read_register!("cntvct_el0")
-    }
-
-    fn frequency(&self) -> u64 {
-        self.frequency
     }
 
     #[inline]
@@ -112,6 +107,11 @@ pub fn start_core(index: u32, core: &CoreDescription) {
     if let Err(error) = psci::start_core(core.mpidr, boot::secondary_start(), u64::from(index)) {
         panic!("core {index} does not start (PSCI error {error}): has the machine as many cores as the image wants?");
     }
+}
+
+/// Ticks of the system counter per second.
+pub fn counter_frequency() -> u64 {
+    read_register!("cntfrq_el0")
 }
 
 /// Tells the entry code where this core's state is.

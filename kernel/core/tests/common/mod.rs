@@ -1,0 +1,356 @@
+//! A machine made of ordinary memory: systems of several cores, driven entry by entry.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use culm_abi::accounting::{CoreAccount, DomainAccount};
+use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS, NEVER};
+use culm_abi::system::{
+    CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
+};
+use culm_kernel_core::mailbox::Mailbox;
+use culm_kernel_core::system::Shared;
+use culm_kernel_core::timer::{Slot, TimerQueue};
+use culm_kernel_core::word::Word;
+use culm_kernel_core::{Context, Core, Domain, Hardware, Next, System};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What a domain finds in its registers when it goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Seen {
+    #[default]
+    Nothing,
+    Started,
+    Notified(u32, u64),
+    Called(u32, Vec<u64>),
+    Replied(Vec<u64>),
+    CalleeGone,
+    Fault(u64),
+}
+
+#[derive(Debug, Default)]
+pub struct FakeContext {
+    pub seen: Seen,
+    pub words: [u64; MESSAGE_WORDS],
+    calling: bool,
+}
+
+impl Context for FakeContext {
+    fn start(&mut self, _: u64, _: u64, _: [u64; 2]) {
+        *self = Self { seen: Seen::Started, ..Self::default() };
+    }
+    fn notified(&mut self, event: Event, set: u64) {
+        // The three results without words share one form, as in the registers.
+        self.seen = if std::mem::take(&mut self.calling) {
+            Seen::Replied(vec![])
+        } else if event.is_call() {
+            Seen::Called(event.source(), vec![])
+        } else {
+            Seen::Notified(event.source(), set)
+        };
+    }
+    fn called(&mut self, event: Event, words: &[u64; MESSAGE_WORDS]) {
+        assert!(words[event.length()..].iter().all(|word| *word == 0), "a word leaked past the message");
+        self.seen = Seen::Called(event.source(), words[..event.length()].to_vec());
+    }
+    fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]) {
+        assert!(words[length..].iter().all(|word| *word == 0), "a word leaked past the message");
+        self.calling = false;
+        self.seen = if status == CallStatus::Replied {
+            Seen::Replied(words[..length].to_vec())
+        } else {
+            Seen::CalleeGone
+        };
+    }
+    fn message(&self) -> [u64; MESSAGE_WORDS] {
+        self.words
+    }
+    fn place(&self) -> [u64; 4] {
+        [1, 2, 3, 4]
+    }
+    fn fault(&mut self, report: &FaultReport) {
+        self.seen = Seen::Fault(report.kind);
+    }
+    fn done(&mut self) {
+        self.seen = Seen::Nothing;
+    }
+}
+
+/// What all fake cores share.
+#[derive(Debug, Default)]
+pub struct Bench {
+    pub now: Cell<u64>,
+    pub called: RefCell<Vec<u32>>,
+    pub enabled: RefCell<Vec<u32>>,
+}
+
+#[derive(Debug)]
+pub struct FakeHardware {
+    bench: Rc<Bench>,
+    pub alarm: u64,
+}
+
+impl Hardware for FakeHardware {
+    fn now(&self) -> u64 {
+        self.bench.now.get()
+    }
+    fn set_timer(&mut self, time: u64) {
+        self.alarm = time;
+    }
+    fn interrupt_core(&mut self, core: u32) {
+        self.bench.called.borrow_mut().push(core);
+    }
+    fn enable_interrupt(&mut self, number: u32) {
+        self.bench.enabled.borrow_mut().push(number);
+    }
+    fn halt(&mut self, status: u64) -> ! {
+        panic!("halted with status {status}");
+    }
+}
+
+/// Builds the tables that the tool would write. Domains are to be added in the order of their cores.
+#[derive(Default)]
+pub struct Builder {
+    domains: Vec<(DomainDescription, Vec<EndDescription>)>,
+    routes: Vec<(u32, u32, u32)>,
+}
+
+impl Builder {
+    pub fn domain(&mut self, core: u32, priority: u32) -> u32 {
+        let description = DomainDescription {
+            table: 0,
+            entry: 0,
+            stack_top: 0,
+            start_block: 0,
+            budget: 0,
+            period: 0,
+            core,
+            priority,
+            flags: 0,
+            first_end: 0,
+            end_count: 0,
+            first_word: 0,
+            groups: 1,
+            supervisor: NONE,
+            supervisor_word: 0,
+            supervisor_bit: 0,
+            name: [0; 32],
+        };
+        self.domains.push((description, vec![]));
+        self.domains.len() as u32 - 1
+    }
+
+    pub fn budget(&mut self, domain: u32, budget: u64, period: u64) {
+        let description = &mut self.domains[domain as usize].0;
+        (description.budget, description.period) = (budget, period);
+    }
+
+    pub fn passive(&mut self, domain: u32) {
+        self.domains[domain as usize].0.flags |= domain_flags::PASSIVE;
+    }
+
+    fn end(&mut self, owner: u32, kind: u32, rights: u32, target: u32, peer_end: u32) -> u32 {
+        let ends = &mut self.domains[owner as usize].1;
+        ends.push(EndDescription { kind, rights, target, peer_end, word: 0, bit: 0, reserved: [0; 2] });
+        ends.len() as u32 - 1
+    }
+
+    /// A channel; `a` may call `b`. Answers both numbers.
+    pub fn channel(&mut self, a: u32, b: u32) -> (u32, u32) {
+        let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
+        self.end(a, end_kind::PEER, end_rights::NOTIFY | end_rights::CALL, b, at_b);
+        self.end(b, end_kind::PEER, end_rights::NOTIFY, a, at_a);
+        (at_a, at_b)
+    }
+
+    pub fn interrupt(&mut self, owner: u32, number: u32) -> u32 {
+        let end = self.end(owner, end_kind::INTERRUPT, 0, number, 0);
+        self.routes.push((number, owner, end));
+        end
+    }
+
+    pub fn supervise(&mut self, supervisor: u32, child: u32) -> u32 {
+        let end = self.end(supervisor, end_kind::CHILD, 0, child, 0);
+        let description = &mut self.domains[child as usize].0;
+        (description.supervisor, description.supervisor_bit) = (supervisor, end);
+        end
+    }
+
+    /// The tables, leaked.
+    pub fn system(self) -> System<'static> {
+        let mut domains = vec![];
+        let mut ends = vec![];
+        let mut words = 0;
+        for (mut description, own_ends) in self.domains {
+            description.first_end = ends.len() as u32;
+            description.end_count = own_ends.len() as u32;
+            description.first_word = words;
+            description.groups = (own_ends.len() as u32).div_ceil(GROUP).max(1);
+            words += description.groups;
+            ends.extend(own_ends);
+            domains.push(description);
+        }
+        let place = |domain: u32, end: u32| (domains[domain as usize].first_word + end / GROUP, end % GROUP);
+        for end in ends.iter_mut().filter(|end| end.kind == end_kind::PEER) {
+            (end.word, end.bit) = place(end.target, end.peer_end);
+        }
+        let mut routes = vec![InterruptRoute { domain: NONE, flags: 0, word: 0, bit: 0 }; 988];
+        for (number, domain, end) in self.routes {
+            let (word, bit) = place(domain, end);
+            routes[number as usize - 32] = InterruptRoute { domain, flags: 0, word, bit };
+        }
+        let supervised: Vec<_> = domains
+            .iter()
+            .map(|description| {
+                (description.supervisor != NONE).then(|| place(description.supervisor, description.supervisor_bit))
+            })
+            .collect();
+        for (description, place) in domains.iter_mut().zip(supervised) {
+            if let Some((word, bit)) = place {
+                (description.supervisor_word, description.supervisor_bit) = (word, bit);
+            }
+        }
+        let core_count = domains.iter().map(|description| description.core).max().unwrap_or(0) + 1;
+        let (mut cores, mut first, mut mailbox) = (vec![], 0, 0);
+        for core in 0..core_count {
+            let count = domains.iter().filter(|description| description.core == core).count() as u32;
+            let mailbox_words = count.div_ceil(64);
+            cores.push(CoreDescription {
+                mpidr: u64::from(core),
+                stack_top: 0,
+                first_domain: first,
+                domain_count: count,
+                first_mailbox_word: mailbox,
+                mailbox_words,
+            });
+            first += count;
+            mailbox += mailbox_words;
+        }
+        fn table<T: Default>(count: u32) -> &'static [T] {
+            Box::leak((0..count).map(|_| T::default()).collect())
+        }
+        let system = System {
+            shared: table::<Shared>(domains.len() as u32),
+            words: table::<Word>(words),
+            mailboxes: table::<Mailbox>(mailbox),
+            core_accounts: table::<CoreAccount>(core_count),
+            domain_accounts: table::<DomainAccount>(domains.len() as u32),
+            cores: Box::leak(cores.into()),
+            domains: Box::leak(domains.into()),
+            ends: Box::leak(ends.into()),
+            routes: Box::leak(routes.into()),
+        };
+        system.check().expect("the builder makes sound tables");
+        system
+    }
+
+    /// Cores over these tables, each with its first domain chosen.
+    pub fn build(self) -> Fake {
+        let system = self.system();
+        let bench = Rc::new(Bench::default());
+        let cores = (0..system.cores.len() as u32)
+            .map(|index| {
+                let count = system.cores[index as usize].domain_count;
+                let first = system.cores[index as usize].first_domain;
+                let domains =
+                    Box::leak((0..count).map(|local| Domain::new(&system, first + local, 1_000_000_000)).collect());
+                let slots = Box::leak((0..count).map(|_| Slot::default()).collect());
+                let hardware = FakeHardware { bench: bench.clone(), alarm: NEVER };
+                Core::new(index, system, domains, TimerQueue::new(slots), hardware)
+            })
+            .collect();
+        let mut fake = Fake { cores, bench, system };
+        for core in &mut fake.cores {
+            _ = core.what_next();
+        }
+        fake
+    }
+}
+
+pub type FakeCore = Core<'static, FakeContext, FakeHardware>;
+
+pub struct Fake {
+    pub cores: Vec<FakeCore>,
+    pub bench: Rc<Bench>,
+    pub system: System<'static>,
+}
+
+impl Fake {
+    /// Global index of what runs on a core.
+    pub fn runs(&mut self, core: u32) -> Next {
+        self.cores[core as usize].what_next().map(|local| local + self.system.cores[core as usize].first_domain)
+    }
+
+    pub fn core(&mut self, domain: u32) -> (&mut FakeCore, u32) {
+        let core = self.system.domains[domain as usize].core;
+        let local = domain - self.system.cores[core as usize].first_domain;
+        (&mut self.cores[core as usize], local)
+    }
+
+    pub fn seen(&mut self, domain: u32) -> Seen {
+        let (core, local) = self.core(domain);
+        core.domain(local).context.seen.clone()
+    }
+
+    fn running(&mut self, domain: u32) -> &mut FakeCore {
+        let core = self.system.domains[domain as usize].core;
+        assert_eq!(self.runs(core), Some(domain), "domain {domain} is not running");
+        &mut self.cores[core as usize]
+    }
+
+    pub fn wait(&mut self, domain: u32, signals: u64) {
+        _ = self.running(domain).wait(signals, NEVER, 0);
+    }
+
+    pub fn wait_until(&mut self, domain: u32, deadline: u64) {
+        _ = self.running(domain).wait(0, deadline, 0);
+    }
+
+    pub fn signal(&mut self, domain: u32, signals: u64) {
+        _ = self.running(domain).signal(signals, 0);
+    }
+
+    pub fn call(&mut self, domain: u32, channel: u32, words: &[u64]) {
+        self.running(domain);
+        let (core, local) = self.core(domain);
+        let context = &mut core.domain(local).context;
+        context.words = [0xbad; MESSAGE_WORDS];
+        context.words[..words.len()].copy_from_slice(words);
+        context.calling = true;
+        _ = core.call(u64::from(channel) | (words.len() as u64) << 32);
+    }
+
+    pub fn reply_wait(&mut self, domain: u32, words: &[u64]) {
+        self.running(domain);
+        let (core, local) = self.core(domain);
+        let context = &mut core.domain(local).context;
+        context.words = [0xbad; MESSAGE_WORDS];
+        context.words[..words.len()].copy_from_slice(words);
+        _ = core.reply_wait(0, NEVER, words.len() as u64);
+    }
+
+    /// Time passes on all cores; timers go off when they are due.
+    pub fn pass(&mut self, ticks: u64) {
+        let end = self.bench.now.get() + ticks;
+        loop {
+            let next = self.cores.iter_mut().map(|core| core.hardware().alarm).min().unwrap_or(NEVER);
+            if next > end {
+                break;
+            }
+            self.bench.now.set(next.max(self.bench.now.get()));
+            for core in &mut self.cores {
+                if core.hardware().alarm <= self.bench.now.get() {
+                    _ = core.timer();
+                }
+            }
+        }
+        self.bench.now.set(end);
+    }
+
+    /// Delivers the interrupts between cores.
+    pub fn mail(&mut self) {
+        let called = std::mem::take(&mut *self.bench.called.borrow_mut());
+        for core in called {
+            _ = self.cores[core as usize].mail();
+        }
+    }
+}

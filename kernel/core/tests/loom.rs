@@ -1,0 +1,140 @@
+//! The protocol by which cores signal each other, checked for every interleaving that the memory model allows.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p culm-kernel-core --test loom`
+#![cfg(loom)]
+
+use culm_kernel_core::mailbox::Mailbox;
+use culm_kernel_core::system::{Command, Shared};
+use culm_kernel_core::word::Word;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+/// What two cores share for one domain of the second, and the interrupt line between them.
+#[derive(Default)]
+struct Shore {
+    words: [Word; 2],
+    mailbox: Mailbox,
+    line: Mutex<bool>,
+    rises: Condvar,
+    data: [AtomicU64; 2],
+    shared: Shared,
+}
+
+impl Shore {
+    /// What `Core::wake_any` does for a domain of another core.
+    fn post(&self) {
+        if self.mailbox.post(0) {
+            *self.line.lock().unwrap() = true;
+            self.rises.notify_one();
+        }
+    }
+
+    fn signal(&self, word: usize, bit: u32) {
+        if self.words[word].signal(bit) {
+            self.post();
+        }
+    }
+
+    /// What the other core does when its domain sleeps: idle until the line goes up, then look into the mailbox. A lost
+    /// wake-up shows as a deadlock, which loom reports.
+    fn idle(&self) -> u64 {
+        let mut line = self.line.lock().unwrap();
+        while !*line {
+            line = self.rises.wait(line).unwrap();
+        }
+        *line = false;
+        drop(line);
+        self.mailbox.take()
+    }
+
+    /// One wait over the first `groups` words, as `Core::receive` and `Core::collect` do it.
+    fn wait(&self, groups: usize) -> u64 {
+        let words = &self.words[..groups];
+        let mut asleep = true;
+        for word in words {
+            asleep &= word.sleep();
+        }
+        if asleep {
+            self.idle();
+        }
+        let mut got = 0;
+        for (group, word) in words.iter().enumerate() {
+            if got == 0 { got = word.take() << (group * 8) } else { word.awake() }
+        }
+        got
+    }
+}
+
+#[test]
+fn no_signal_of_two_senders_is_lost() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        let senders: Vec<_> = (0..2)
+            .map(|bit| {
+                let shore = shore.clone();
+                thread::spawn(move || {
+                    shore.data[bit].store(1, Ordering::Relaxed);
+                    shore.signal(0, bit as u32);
+                })
+            })
+            .collect();
+        let mut got = 0;
+        while got != 0b11 {
+            let set = shore.wait(1);
+            for bit in 0..2 {
+                if set >> bit & 1 == 1 {
+                    assert_eq!(shore.data[bit].load(Ordering::Relaxed), 1, "what was written before is seen");
+                }
+            }
+            got |= set;
+        }
+        for sender in senders {
+            sender.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn no_signal_is_lost_between_groups() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        let senders: Vec<_> = (0..2)
+            .map(|group| {
+                let shore = shore.clone();
+                thread::spawn(move || shore.signal(group, 0))
+            })
+            .collect();
+        let mut got = 0;
+        while got != 0x101 {
+            got |= shore.wait(2);
+        }
+        for sender in senders {
+            sender.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_last_command_reaches_the_other_core() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        let sender = {
+            let shore = shore.clone();
+            thread::spawn(move || {
+                shore.shared.command(Command::Stop);
+                shore.post();
+                shore.shared.command(Command::Restart);
+                shore.post();
+            })
+        };
+        let mut last = None;
+        while last != Some(Command::Restart) {
+            shore.idle();
+            if let Some(command) = shore.shared.take_command() {
+                last = Some(command);
+            }
+        }
+        sender.join().unwrap();
+    });
+}
