@@ -102,8 +102,12 @@ pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, f
     // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the caller takes each only
     // once. Zero is a value of slots; domains and processor are taken as uninitialised and written before use.
     unsafe {
-        let places =
-            owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>("local_state", &header.local_state, first, count);
+        let places = owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>(
+            "local_state",
+            &header.local_state,
+            first,
+            count,
+        );
         for (place, domain) in places.iter_mut().zip(first..) {
             place.write(Domain::new(system, domain, frequency));
         }

@@ -7,9 +7,12 @@ use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport};
 use culm_abi::system::SystemHeader;
 use culm_kernel_core::system::Command;
 use culm_kernel_core::timer::TimerQueue;
-use culm_kernel_core::{Core, Domain, Next};
+use culm_kernel_core::{Core, Domain, Next, SignalLeft};
 
 use crate::arch::Interrupt;
+
+/// The domain whose registers the entry code loads.
+type Resumed = *mut Domain<'static, Registers>;
 
 /// A core's state. The entry code finds it by `TPIDR_EL1`.
 #[repr(C, align(64))]
@@ -22,7 +25,7 @@ pub struct Processor {
 impl Processor {
     /// Turns what is to run next into the address that the entry code resumes; sleeps while there is nothing.
     #[inline]
-    fn resume(&mut self, next: Next) -> *mut Domain<'static, Registers> {
+    fn resume(&mut self, next: Next) -> Resumed {
         match next {
             Some(local) => self.core.domain(local),
             None => self.idle(),
@@ -30,7 +33,7 @@ impl Processor {
     }
 
     #[inline(never)]
-    fn idle(&mut self) -> *mut Domain<'static, Registers> {
+    fn idle(&mut self) -> Resumed {
         loop {
             self.core.count_sleep();
             wait_for_interrupt();
@@ -55,7 +58,7 @@ impl Processor {
 
 /// Called by the boot code on each core's own stack. Returns the first domain to run.
 #[unsafe(no_mangle)]
-extern "C" fn culm_main(index: u32) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_main(index: u32) -> Resumed {
     let header = crate::arch::system_header();
     if index == 0 {
         image::check_header(header);
@@ -92,43 +95,81 @@ fn set_up(
 }
 
 // ---- what the entry code calls; each returns the domain to resume -----------------------------------------------
+//
+// The straight paths call nothing that returns here, so they need no stack; what is left is another function's.
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_wait(
-    processor: &mut Processor,
-    signals: u64,
-    deadline: u64,
-    options: u64,
-) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
+    match processor.core.fast_wait(signals, deadline, options) {
+        Some(domain) => domain,
+        None => wait(processor, signals, deadline, options),
+    }
+}
+
+#[inline(never)]
+extern "C" fn wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
     let next = processor.core.wait(signals, deadline, options);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_reply_wait(
-    processor: &mut Processor,
-    signals: u64,
-    deadline: u64,
-    options: u64,
-) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_reply_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
+    match processor.core.fast_reply::<false>(signals, deadline, options) {
+        Some(domain) => domain,
+        None => reply_wait(processor, signals, deadline, options),
+    }
+}
+
+#[inline(never)]
+extern "C" fn reply_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
+    if let Some(domain) = processor.core.fast_reply::<true>(signals, deadline, options) {
+        return domain;
+    }
     let next = processor.core.reply_wait(signals, deadline, options);
     processor.resume(next)
 }
 
+/// Returns null where the caller goes on at once without results.
 #[unsafe(no_mangle)]
-extern "C" fn culm_signal(processor: &mut Processor, signals: u64, options: u64) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_signal(processor: &mut Processor, signals: u64, options: u64) -> Resumed {
+    match processor.core.fast_signal(signals, options) {
+        SignalLeft::Nothing => core::ptr::null_mut(),
+        SignalLeft::Wake(target) => signal_wake(processor, target),
+        SignalLeft::All => signal(processor, signals, options),
+    }
+}
+
+#[inline(never)]
+extern "C" fn signal_wake(processor: &mut Processor, target: u32) -> Resumed {
+    let next = processor.core.signal_wake(target);
+    processor.resume(next)
+}
+
+#[inline(never)]
+extern "C" fn signal(processor: &mut Processor, signals: u64, options: u64) -> Resumed {
     let next = processor.core.signal(signals, options);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_call(processor: &mut Processor, target: u64) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_call(processor: &mut Processor, target: u64) -> Resumed {
+    match processor.core.fast_call::<false>(target) {
+        Some(domain) => domain,
+        None => call(processor, target),
+    }
+}
+
+#[inline(never)]
+extern "C" fn call(processor: &mut Processor, target: u64) -> Resumed {
+    if let Some(domain) = processor.core.fast_call::<true>(target) {
+        return domain;
+    }
     let next = processor.core.call(target);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: u64) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: u64) -> Resumed {
     let core = &mut processor.core;
     let next = match number as u16 {
         syscall::FAULT => core.read_fault(argument),
@@ -142,13 +183,13 @@ extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_interrupt(processor: &mut Processor) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_interrupt(processor: &mut Processor) -> Resumed {
     let next = processor.take_interrupts();
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_fault(processor: &mut Processor, syndrome: u64, address: u64) -> *mut Domain<'static, Registers> {
+extern "C" fn culm_fault(processor: &mut Processor, syndrome: u64, address: u64) -> Resumed {
     const BREAKPOINT: u64 = 0x3c;
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };

@@ -81,7 +81,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
         let domain = &mut self.domains[local as usize];
-        domain.context.start(description.entry, description.stack_top, [description.start_block, u64::from(domain.restarts)]);
+        domain.context.start(
+            description.entry,
+            description.stack_top,
+            [description.start_block, u64::from(domain.restarts)],
+        );
         self.publish_state(local, DomainState::Alive);
         self.make_ready(local);
     }
@@ -111,14 +115,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- system calls ------------------------------------------------------------------------------------------
 
-    /// `signal`. The running domain's results are set by this only where it does not go on at once.
-    #[inline(always)]
+    /// `signal`, whatever it names.
     pub fn signal(&mut self, signals: u64, options: u64) -> Next {
-        if self.fast_signal(signals, options) { Some(self.current) } else { self.signal_any(signals, options) }
-    }
-
-    #[inline(never)]
-    fn signal_any(&mut self, signals: u64, options: u64) -> Next {
         self.count_system_call();
         if let Err(reason) = self.send(signals, TurnOptions(options).group()) {
             return self.refuse(reason, u64::from(culm_abi::syscall::SIGNAL));
@@ -127,17 +125,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.go_on()
     }
 
-    /// `wait`.
-    #[inline(always)]
-    pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
-        match self.fast_wait(signals, deadline, options) {
-            Some(next) => next,
-            None => self.wait_any(signals, deadline, options),
-        }
+    /// The end of a `signal` that found domain `target` (of all) asleep.
+    pub fn signal_wake(&mut self, target: u32) -> Next {
+        self.wake_any(target);
+        self.domains[self.current as usize].context.done();
+        self.go_on()
     }
 
-    #[inline(never)]
-    fn wait_any(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+    /// `wait`.
+    pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         if signals != 0
             && let Err(reason) = self.send(signals, TurnOptions(options).group())
@@ -148,16 +144,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `reply_wait`.
-    #[inline(always)]
     pub fn reply_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
-        match self.fast_reply(signals, deadline, options) {
-            Some(next) => next,
-            None => self.reply_wait_any(signals, deadline, options),
-        }
-    }
-
-    #[inline(never)]
-    fn reply_wait_any(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
         let options = TurnOptions(options);
@@ -194,16 +181,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `call`: `target` is the channel, with the length of the message in its upper half.
-    #[inline(always)]
     pub fn call(&mut self, target: u64) -> Next {
-        match self.fast_call(target) {
-            Some(next) => next,
-            None => self.call_any(target),
-        }
-    }
-
-    #[inline(never)]
-    fn call_any(&mut self, target: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::CALL);
         let (number, length) = (target as u32, (target >> 32) as usize);

@@ -112,8 +112,7 @@ impl<'s, C: Context> Domain<'s, C> {
     pub fn new(system: &System<'s>, index: u32, frequency: u64) -> Self {
         let description = &system.domains[index as usize];
         let range = |first: u32, count: u32| first as usize..(first + count) as usize;
-        let ticks =
-            |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000).max(1) as u64;
+        let ticks = |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000).max(1) as u64;
         Self {
             context: C::default(),
             table: description.table,

@@ -1,4 +1,4 @@
-//! The commonest entries, straight through: a signal that wakes nobody here, a turn that ends by waking one domain that
+//! The commonest entries, straight through: a signal of one channel, a turn that ends by waking one domain that
 //! runs next, a call to a domain that waits for it, its reply.
 //!
 //! Each function does what the general path in [`crate::core`] would do, for the case where nothing else is to be
@@ -8,26 +8,37 @@
 //! No budget may be involved (`Core::budgets`), each domain has one notification word, and no deadline is set: then
 //! neither timer nor ready queue change.
 
-use crate::core::{Core, Next, add};
+use crate::core::{Core, add};
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::system::Hardware;
 use culm_abi::syscall::{CallStatus, Event, MESSAGE_WORDS, NEVER, TurnOptions};
 use culm_abi::system::{EndDescription, end_kind, end_rights};
 
+/// What remains of a `signal` after [`Core::fast_signal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalLeft {
+    /// The caller goes on at once, its result registers zero.
+    Nothing,
+    /// The receiver sleeps: [`Core::signal_wake`] it.
+    Wake(u32),
+    /// Nothing was done: [`Core::signal`] does it.
+    All,
+}
+
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
-    /// `signal` of one channel, to a domain that is awake. True: done.
+    /// `signal` of one channel. Answers what is left to do.
     #[inline(always)]
-    pub(crate) fn fast_signal(&self, signals: u64, options: u64) -> bool {
-        let Some(domain) = self.domains.get(self.current as usize) else { return false };
-        let Some(end) = single_peer(domain, signals, options) else { return false };
-        let Some(word) = self.system.words.get(end.word as usize) else { return false };
+    pub fn fast_signal(&self, signals: u64, options: u64) -> SignalLeft {
+        let Some(domain) = self.domains.get(self.current as usize) else { return SignalLeft::All };
+        let Some(end) = single_peer(domain, signals, options) else { return SignalLeft::All };
+        let Some(word) = self.system.words.get(end.word as usize) else { return SignalLeft::All };
         add(&domain.account.system_calls, 1);
-        word.signal_awake(end.bit)
+        if word.signal(end.bit) { SignalLeft::Wake(end.target) } else { SignalLeft::Nothing }
     }
 
     /// `wait` with one signal, to a waiting domain of this core that is next to run.
     #[inline(always)]
-    pub(crate) fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Next> {
+    pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<&mut Domain<'s, C>> {
         let current = self.current;
         let end = single_peer(self.domains.get(current as usize)?, signals, options)?;
         let local = end.target.wrapping_sub(self.first);
@@ -52,17 +63,22 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         hand_over(from, to, now.wrapping_sub(self.since));
         self.since = now;
         self.current = local;
-        Some(Some(local))
+        Some(to)
     }
 
-    /// `call` of a domain that waits.
+    /// `call` of a domain that waits, with `WORDS` or without.
     #[inline(always)]
-    pub(crate) fn fast_call(&mut self, target: u64) -> Option<Next> {
+    pub fn fast_call<const WORDS: bool>(&mut self, target: u64) -> Option<&mut Domain<'s, C>> {
         let current = self.current;
         let (number, length) = (target as u32, (target >> 32) as usize);
         let end = self.domains.get(current as usize)?.ends.get(number as usize)?;
         let local = end.target.wrapping_sub(self.first);
-        if end.kind != end_kind::PEER || end.rights & end_rights::CALL == 0 || length > MESSAGE_WORDS || self.budgets {
+        if end.kind != end_kind::PEER
+            || end.rights & end_rights::CALL == 0
+            || length > MESSAGE_WORDS
+            || self.budgets
+            || WORDS == (length == 0)
+        {
             return None;
         }
         let [from, to] = self.domains.get_disjoint_mut([current as usize, local as usize]).ok()?;
@@ -79,21 +95,26 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             to.charge = from.charge;
         }
         add(&from.account.system_calls, 1);
-        if length == 0 {
-            to.context.notified(event, 0);
-        } else {
+        if WORDS {
             to.context.called(event, &from.context.message_of(length));
+        } else {
+            to.context.notified(event, 0);
         }
         let now = self.hardware.now();
         hand_over(from, to, now.wrapping_sub(self.since));
         self.since = now;
         self.current = local;
-        Some(Some(local))
+        Some(to)
     }
 
-    /// `reply_wait` without signals, to a caller that is next to run.
+    /// `reply_wait` without signals, with `WORDS` or without, to a caller that is next to run.
     #[inline(always)]
-    pub(crate) fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Next> {
+    pub fn fast_reply<const WORDS: bool>(
+        &mut self,
+        signals: u64,
+        deadline: u64,
+        options: u64,
+    ) -> Option<&mut Domain<'s, C>> {
         let current = self.current;
         let length = TurnOptions(options).length();
         let client = self.domains.get(current as usize)?.client;
@@ -103,6 +124,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if signals != 0
             || deadline != NEVER
             || length > MESSAGE_WORDS
+            || WORDS == (length == 0)
             || from.callers.0 != NO_DOMAIN
             || i32::from(to.priority) < highest
             || self.budgets
@@ -114,16 +136,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         from.client = NO_DOMAIN;
         to.state = State::Running;
         add(&from.account.system_calls, 1);
-        if length == 0 {
-            to.context.notified(Event(CallStatus::Replied as u64), 0);
-        } else {
+        if WORDS {
             to.context.replied(CallStatus::Replied, length, &from.context.message_of(length));
+        } else {
+            to.context.notified(Event(CallStatus::Replied as u64), 0);
         }
         let now = self.hardware.now();
         hand_over(from, to, now.wrapping_sub(self.since));
         self.since = now;
         self.current = client;
-        Some(Some(client))
+        Some(to)
     }
 }
 

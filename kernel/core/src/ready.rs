@@ -31,7 +31,11 @@ impl Default for ReadyQueue {
 impl ReadyQueue {
     /// An empty queue.
     pub const fn new() -> Self {
-        Self { highest: -1, occupied: [0; PRIORITIES / 64], lists: [List { head: NO_DOMAIN, tail: NO_DOMAIN }; PRIORITIES] }
+        Self {
+            highest: -1,
+            occupied: [0; PRIORITIES / 64],
+            lists: [List { head: NO_DOMAIN, tail: NO_DOMAIN }; PRIORITIES],
+        }
     }
 
     /// The highest priority that has a domain, or −1 for none.

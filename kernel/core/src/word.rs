@@ -35,16 +35,6 @@ impl Word {
         self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == ASLEEP
     }
 
-    /// Makes `bit` pending, unless that would oblige the caller to wake the domain. False: nothing was done.
-    #[inline(always)]
-    #[must_use]
-    pub fn signal_awake(&self, bit: u32) -> bool {
-        let bit = 1 << (bit & 63);
-        // The store keeps the order of `signal`; a word that other cores keep changing is left to that.
-        let word = self.0.load(Ordering::Relaxed);
-        word != ASLEEP && self.0.compare_exchange(word, word | bit, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
     /// Takes all that is pending, and `bit` as if it had been signalled just before; marks the domain awake.
     #[inline(always)]
     pub fn take_with(&self, bit: u32) -> u64 {

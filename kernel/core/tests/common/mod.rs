@@ -10,7 +10,7 @@ use culm_kernel_core::mailbox::Mailbox;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
 use culm_kernel_core::word::Word;
-use culm_kernel_core::{Context, Core, Domain, Hardware, Next, System};
+use culm_kernel_core::{Context, Core, Domain, Hardware, Next, SignalLeft, System};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -55,11 +55,8 @@ impl Context for FakeContext {
     fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]) {
         assert!(words[length..].iter().all(|word| *word == 0), "a word leaked past the message");
         self.calling = false;
-        self.seen = if status == CallStatus::Replied {
-            Seen::Replied(words[..length].to_vec())
-        } else {
-            Seen::CalleeGone
-        };
+        self.seen =
+            if status == CallStatus::Replied { Seen::Replied(words[..length].to_vec()) } else { Seen::CalleeGone };
     }
     fn message(&self) -> [u64; MESSAGE_WORDS] {
         self.words
@@ -298,7 +295,10 @@ impl Fake {
     }
 
     pub fn wait(&mut self, domain: u32, signals: u64) {
-        _ = self.running(domain).wait(signals, NEVER, 0);
+        let core = self.running(domain);
+        if core.fast_wait(signals, NEVER, 0).is_none() {
+            _ = core.wait(signals, NEVER, 0);
+        }
     }
 
     pub fn wait_until(&mut self, domain: u32, deadline: u64) {
@@ -306,7 +306,12 @@ impl Fake {
     }
 
     pub fn signal(&mut self, domain: u32, signals: u64) {
-        _ = self.running(domain).signal(signals, 0);
+        let core = self.running(domain);
+        _ = match core.fast_signal(signals, 0) {
+            SignalLeft::Nothing => core.what_next(),
+            SignalLeft::Wake(target) => core.signal_wake(target),
+            SignalLeft::All => core.signal(signals, 0),
+        };
     }
 
     pub fn call(&mut self, domain: u32, channel: u32, words: &[u64]) {
@@ -316,7 +321,10 @@ impl Fake {
         context.words = [0xbad; MESSAGE_WORDS];
         context.words[..words.len()].copy_from_slice(words);
         context.calling = true;
-        _ = core.call(u64::from(channel) | (words.len() as u64) << 32);
+        let target = u64::from(channel) | (words.len() as u64) << 32;
+        if core.fast_call::<false>(target).is_none() && core.fast_call::<true>(target).is_none() {
+            _ = core.call(target);
+        }
     }
 
     pub fn reply_wait(&mut self, domain: u32, words: &[u64]) {
@@ -325,7 +333,10 @@ impl Fake {
         let context = &mut core.domain(local).context;
         context.words = [0xbad; MESSAGE_WORDS];
         context.words[..words.len()].copy_from_slice(words);
-        _ = core.reply_wait(0, NEVER, words.len() as u64);
+        let length = words.len() as u64;
+        if core.fast_reply::<false>(0, NEVER, length).is_none() && core.fast_reply::<true>(0, NEVER, length).is_none() {
+            _ = core.reply_wait(0, NEVER, length);
+        }
     }
 
     /// Time passes on all cores; timers go off when they are due.

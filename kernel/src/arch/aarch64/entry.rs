@@ -109,14 +109,20 @@ call_signal:
     mov     x1, x8
     mov     x2, x10
     bl      culm_signal
-    b       leave_call
+    cbnz    x0, leave_call
+    ldr     x0, [sp]                // nothing to switch and no result
+    mov     sp, x0
+    mov     x8, xzr
+    mov     x9, xzr
+    b       clear
 
 call_reply_wait:
+    cbz     w10, 1f                 // a reply of no words
     stp     x0, x1, [x11, #0]
     stp     x2, x3, [x11, #16]
     stp     x4, x5, [x11, #32]
     stp     x6, x7, [x11, #48]
-    mov     x0, x14
+1:  mov     x0, x14
     mov     x1, x8
     mov     x2, x9
     mov     x3, x10
@@ -124,11 +130,13 @@ call_reply_wait:
     b       leave_call
 
 call_call:
+    lsr     x13, x8, #32
+    cbz     x13, 1f                 // a message of no words
     stp     x0, x1, [x11, #0]
     stp     x2, x3, [x11, #16]
     stp     x4, x5, [x11, #32]
     stp     x6, x7, [x11, #48]
-    mov     x0, x14
+1:  mov     x0, x14
     mov     x1, x8
     bl      culm_call
     b       leave_call
@@ -190,6 +198,7 @@ culm_resume:
     ldp     x27, x28, [x0, #216]
     ldr     x29, [x0, #232]
 3:  ldp     x8, x9, [x0, #64]
+clear:
     mov     x0, xzr
     mov     x1, xzr
     mov     x2, xzr
