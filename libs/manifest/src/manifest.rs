@@ -62,11 +62,11 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         return None;
     }
     let mut table = TableReader::new("the manifest", 0..text.len().min(1), document.get_ref());
-    let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+    let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, "component", "-_", problems);
     }
-    let description = table.require("description", problems).and_then(|entry| entry.text(problems));
+    let description = table.require("description").and_then(|entry| entry.text(problems));
     let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| entry.size(problems).map(|size| size.value));
     let heap = table.take("heap").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
     let counters = read_counters(&mut table, problems);
@@ -136,8 +136,8 @@ fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<St
 
 fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let mut table = entry.table("[driver]", problems)?;
-    let class = table.require("class", problems).and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
-    let compatible = table.require("compatible", problems).and_then(|entry| entry.texts(problems));
+    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
     table.finish(problems);
     Some(Driver { class: class?.value, compatible: compatible?.into_iter().map(|text| text.value).collect() })
 }
@@ -156,7 +156,7 @@ fn read_list<'a, T>(
     let mut all = Vec::new();
     for element in entry.list(problems).unwrap_or_default() {
         let Some(mut table) = element.table(format!("[[{key}]]"), problems) else { continue };
-        let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+        let name = table.require("name").and_then(|entry| entry.text(problems));
         if let Some(name) = &name {
             check_field_name(name, key, problems);
         }
@@ -170,7 +170,7 @@ fn read_list<'a, T>(
 }
 
 fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Connection> {
-    let kind = table.require("kind", problems).and_then(|entry| entry.choice(ConnectionKind::NAMES, problems));
+    let kind = table.require("kind").and_then(|entry| entry.choice(ConnectionKind::NAMES, problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let memory = table.take("memory");
     let description = read_description(table, problems);
@@ -183,7 +183,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {
-    let kind = table.require("type", problems).and_then(|entry| entry.choice(ConfigType::NAMES, problems));
+    let kind = table.require("type").and_then(|entry| entry.choice(ConfigType::NAMES, problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let (min, max) = (read_bound(table, "min", problems), read_bound(table, "max", problems));
     let description = read_description(table, problems);

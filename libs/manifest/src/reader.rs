@@ -1,7 +1,7 @@
 //! Reading TOML with places: each accessor reports what it cannot accept and goes on, so that one run
 //! shows every mistake. System files, board files and manifests are all read through here.
 
-use crate::problem::{Located, Problem, suggest};
+use crate::problem::{Located, Problem, nearest, suggest};
 use crate::units;
 use core::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -15,14 +15,29 @@ pub fn parse_table<'a>(text: &'a str, problems: &mut Problems) -> Spanned<DeTabl
     let (table, errors) = DeTable::parse_recoverable(text);
     // One slip often makes the parser stumble again at once: the first error says it best.
     if let Some(error) = errors.into_iter().next() {
-        let end = text.trim_end().len();
-        let mut span = error.span().unwrap_or(end..end);
-        if span.start >= end {
-            span = end.saturating_sub(1)..end;
-        }
-        problems.push(Problem::new(span, format!("this is not TOML: {}", error.message())));
+        problems.push(syntax_problem(text, &error));
     }
     table
+}
+
+/// The parser's words, or better ones for the two slips that are made most.
+fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
+    let end = text.trim_end().len();
+    let mut span = error.span().unwrap_or(end..end);
+    if span.start >= end {
+        span = end.saturating_sub(1)..end;
+    }
+    let found = text.get(span.clone()).unwrap_or("");
+    if error.message() == "duplicate key" {
+        return Problem::new(span, format!("`{found}` is there twice"))
+            .help("a key and a table have one place each: put together what belongs together");
+    }
+    let is_value = text[..span.start].trim_end().ends_with(['=', ',', '[']);
+    if is_value && found.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Problem::new(span, format!("`{found}` is no value"))
+            .help(format!("text stands between quotation marks: \"{found}\""));
+    }
+    Problem::new(span, format!("this is not TOML: {}", error.message()))
 }
 
 /// One table whose keys are known: every key that nobody asked for is reported by [`TableReader::finish`].
@@ -34,6 +49,7 @@ pub struct TableReader<'a> {
     pub span: Range<usize>,
     table: &'a DeTable<'a>,
     asked: Vec<&'a str>,
+    missing: Vec<&'a str>,
 }
 
 /// A value of a table, or of an array, with the key that leads to it.
@@ -47,7 +63,7 @@ pub struct Entry<'a> {
 impl<'a> TableReader<'a> {
     /// A reader for `table`, which is called `what` in messages.
     pub fn new(what: impl Into<String>, span: Range<usize>, table: &'a DeTable<'a>) -> Self {
-        Self { what: what.into(), span, table, asked: Vec::new() }
+        Self { what: what.into(), span, table, asked: Vec::new(), missing: Vec::new() }
     }
 
     /// The value of `key`, if it is there.
@@ -57,29 +73,54 @@ impl<'a> TableReader<'a> {
         Some(Entry { key: Located::new(key.to_string(), found.span()), value })
     }
 
-    /// The value of `key`; reports where it is missing.
-    pub fn require(&mut self, key: &'a str, problems: &mut Problems) -> Option<Entry<'a>> {
+    /// The value of `key`; [`TableReader::finish`] reports where it is missing.
+    pub fn require(&mut self, key: &'a str) -> Option<Entry<'a>> {
         let entry = self.take(key);
         if entry.is_none() {
-            problems.push(
-                Problem::new(self.span.clone(), format!("{} has no `{key}`", self.what))
-                    .help(format!("add `{key} = …`")),
-            );
+            self.missing.push(key);
         }
         entry
     }
 
-    /// All entries that were not asked for so far, in the order of the file; they count as known from now on.
-    pub fn rest(&mut self) -> Vec<Entry<'a>> {
-        let mut rest: Vec<Entry<'a>> = self
+    /// All entries that were not asked for so far, in the order of the file.
+    pub fn unknown(&self) -> Vec<Entry<'a>> {
+        let mut unknown: Vec<Entry<'a>> = self
             .table
             .iter()
             .filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()))
             .map(|(key, value)| Entry { key: Located::new(key.get_ref().to_string(), key.span()), value })
             .collect();
+        unknown.sort_by_key(|entry| entry.key.span.start);
+        unknown
+    }
+
+    /// All entries that were not asked for so far; they count as known from now on.
+    pub fn rest(&mut self, problems: &mut Problems) -> Vec<Entry<'a>> {
+        let rest = self.unknown();
+        self.report_missing(&rest, problems);
         self.asked.extend(self.table.keys().map(|key| key.get_ref().as_ref()));
-        rest.sort_by_key(|entry| entry.key.span.start);
         rest
+    }
+
+    /// Whether `key` is missing, and none of the unknown keys is likely to be meant for it.
+    pub fn lacks(&self, key: &str) -> bool {
+        !self.table.contains_key(key) && !self.is_meant(key, &self.unknown())
+    }
+
+    fn is_meant(&self, key: &str, unknown: &[Entry<'_>]) -> bool {
+        let known = self.asked.iter().copied();
+        unknown.iter().any(|entry| nearest(&entry.key.value, known.clone()) == Some(key))
+    }
+
+    fn report_missing(&mut self, unknown: &[Entry<'_>], problems: &mut Problems) {
+        for key in std::mem::take(&mut self.missing) {
+            if !self.is_meant(key, unknown) {
+                problems.push(
+                    Problem::new(self.span.clone(), format!("{} has no `{key}`", self.what))
+                        .help(format!("add `{key} = …`")),
+                );
+            }
+        }
     }
 
     /// Names of the keys asked for so far.
@@ -87,13 +128,14 @@ impl<'a> TableReader<'a> {
         &self.asked
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that nobody asked for, and every required one that is missing.
     pub fn finish(mut self, problems: &mut Problems) {
-        let known = self.asked.clone();
-        for entry in self.rest() {
+        let unknown = self.unknown();
+        self.report_missing(&unknown, problems);
+        for entry in unknown {
             let problem =
                 Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what));
-            problems.push(match suggest(&entry.key.value, known.iter().copied()) {
+            problems.push(match suggest(&entry.key.value, self.asked.iter().copied()) {
                 Some(help) => problem.help(help),
                 None => problem,
             });

@@ -83,24 +83,24 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         return None;
     }
     let mut table = TableReader::new("the board", 0..text.lines().next().map_or(0, str::len), document.get_ref());
-    let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+    let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, "board", "-_", problems);
     }
     let description = table.take("description").and_then(|entry| entry.text(problems));
-    let cores = table.require("cores", problems).and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
+    let cores = table.require("cores").and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
     let mpidr = table.take("mpidr").map(|entry| read_mpidr(&entry, cores.as_ref(), problems));
-    let memory = table.require("memory", problems).and_then(|entry| read_range(&entry, "base", problems));
-    let coherent_dma = table.require("coherent_dma", problems).and_then(|entry| entry.boolean(problems));
+    let memory = table.require("memory").and_then(|entry| read_range(&entry, "base", problems));
+    let coherent_dma = table.require("coherent_dma").and_then(|entry| entry.boolean(problems));
     let console = table.take("console").and_then(|entry| entry.text(problems));
-    let gic = table.require("gic", problems).and_then(|entry| read_gic(&entry, problems));
+    let gic = table.require("gic").and_then(|entry| read_gic(&entry, problems));
     let qemu = match table.take("qemu") {
         Some(entry) => Some(read_qemu(&entry, problems)?),
         None => None,
     };
     let devices = table.take("device").and_then(|entry| entry.table("[device]", problems));
     let devices: Vec<(Located<String>, BoardDevice)> = devices
-        .map(|mut devices| devices.rest())
+        .map(|devices| devices.unknown())
         .unwrap_or_default()
         .iter()
         .filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?)))
@@ -159,8 +159,8 @@ fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut P
 
 fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Problems) -> Option<PhysicalRange> {
     let mut table = entry.table(format!("`{}`", entry.key.value), problems)?;
-    let address = table.require(address_key, problems).and_then(|entry| entry.unsigned(problems));
-    let size = table.require("size", problems).and_then(|entry| entry.size(problems));
+    let address = table.require(address_key).and_then(|entry| entry.unsigned(problems));
+    let size = table.require("size").and_then(|entry| entry.size(problems));
     let span = table.span.clone();
     table.finish(problems);
     let (address, size) = (address?.value, size?.value);
@@ -176,17 +176,17 @@ fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Proble
 
 fn read_gic(entry: &Entry<'_>, problems: &mut Problems) -> Option<Gic> {
     let mut table = entry.table("[gic]", problems)?;
-    let version = table.require("version", problems).and_then(|entry| entry.integer(2..=3, problems));
-    let distributor = table.require("distributor", problems).and_then(|entry| read_range(&entry, "address", problems));
-    let interface = table.require("interface", problems).and_then(|entry| read_range(&entry, "address", problems));
+    let version = table.require("version").and_then(|entry| entry.integer(2..=3, problems));
+    let distributor = table.require("distributor").and_then(|entry| read_range(&entry, "address", problems));
+    let interface = table.require("interface").and_then(|entry| read_range(&entry, "address", problems));
     table.finish(problems);
     Some(Gic { version: version?.value as u32, distributor: distributor?, interface: interface? })
 }
 
 fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
     let mut table = entry.table("[qemu]", problems)?;
-    let machine = table.require("machine", problems).and_then(|entry| entry.text(problems));
-    let cpu = table.require("cpu", problems).and_then(|entry| entry.text(problems));
+    let machine = table.require("machine").and_then(|entry| entry.text(problems));
+    let cpu = table.require("cpu").and_then(|entry| entry.text(problems));
     let arguments = table.take("arguments").and_then(|entry| entry.texts(problems)).unwrap_or_default();
     table.finish(problems);
     let arguments = arguments.into_iter().map(|argument| argument.value).collect();
@@ -196,9 +196,9 @@ fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
 fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice> {
     check_name(&entry.key, "device", "_", problems);
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
-    let class = table.require("class", problems).and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
-    let compatible = table.require("compatible", problems).and_then(|entry| entry.text(problems));
-    let registers = table.require("registers", problems).and_then(|entry| read_range(&entry, "address", problems));
+    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let compatible = table.require("compatible").and_then(|entry| entry.text(problems));
+    let registers = table.require("registers").and_then(|entry| read_range(&entry, "address", problems));
     let interrupts = table.take("interrupts").and_then(|entry| entry.list(problems)).unwrap_or_default();
     let interrupts: Vec<Interrupt> =
         interrupts.iter().filter_map(|interrupt| read_interrupt(interrupt, problems)).collect();
@@ -219,7 +219,7 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
 fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Interrupt> {
     const TRIGGERS: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
     let mut table = entry.table("an interrupt", problems)?;
-    let number = table.require("number", problems).and_then(|entry| {
+    let number = table.require("number").and_then(|entry| {
         let number = entry.unsigned(problems)?;
         let range = u64::from(FIRST_INTERRUPT)..u64::from(END_INTERRUPT);
         if !range.contains(&number.value) {
@@ -235,7 +235,7 @@ fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Interrup
         }
         Some(number.value as u32)
     });
-    let trigger = table.require("trigger", problems).and_then(|entry| entry.choice(TRIGGERS, problems));
+    let trigger = table.require("trigger").and_then(|entry| entry.choice(TRIGGERS, problems));
     table.finish(problems);
     Some(Interrupt { number: number?, trigger: trigger?.value })
 }

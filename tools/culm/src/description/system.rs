@@ -48,6 +48,10 @@ pub struct SystemFile<'a> {
     pub channels: Vec<ChannelTable>,
     /// Regions.
     pub regions: Vec<RegionTable>,
+    /// Some `[[channel]]` could not be read: what it would have connected is not known.
+    pub channels_unsure: bool,
+    /// Some `[[region]]` could not be read.
+    pub regions_unsure: bool,
     /// Options for the supervisor.
     pub supervisor: DomainOptions,
     /// First line of the file, for what has no better place.
@@ -85,6 +89,8 @@ pub struct DeviceTable<'a> {
     pub span: Range<usize>,
     /// Options of the driver.
     pub options: DomainOptions,
+    /// There is no `priority`, nor anything that is likely to be meant for it.
+    pub lacks_priority: bool,
     /// Options of the virtualisers.
     pub virtualiser: DomainOptions,
     /// `driver`: the component that drives it.
@@ -109,6 +115,8 @@ pub struct DomainTable<'a> {
     pub component: Option<Located<String>>,
     /// Options.
     pub options: DomainOptions,
+    /// There is no `priority`, nor anything that is likely to be meant for it.
+    pub lacks_priority: bool,
     /// `passive`.
     pub passive: Option<Located<bool>>,
     /// `observe`.
@@ -169,8 +177,8 @@ impl<'a> SystemFile<'a> {
         let description = table.take("description").and_then(|entry| entry.text(problems));
         let devices = named_tables(&mut table, "device", problems, read_device);
         let domains = named_tables(&mut table, "pd", problems, read_domain);
-        let channels = listed_tables(&mut table, "channel", problems, read_channel);
-        let regions = listed_tables(&mut table, "region", problems, read_region);
+        let (channels, channels_unsure) = listed_tables(&mut table, "channel", problems, read_channel);
+        let (regions, regions_unsure) = listed_tables(&mut table, "region", problems, read_region);
         let supervisor = table
             .take("supervisor")
             .and_then(|entry| read_options_table(&entry, "[supervisor]", problems))
@@ -184,6 +192,8 @@ impl<'a> SystemFile<'a> {
             domains,
             channels,
             regions,
+            channels_unsure,
+            regions_unsure,
             supervisor,
             first_line,
         })
@@ -198,25 +208,27 @@ fn named_tables<'a, T>(
     read: fn(&Entry<'a>, &mut Problems) -> Option<T>,
 ) -> Vec<T> {
     let tables = table.take(key).and_then(|entry| entry.table(format!("[{key}]"), problems));
-    let entries = tables.map(|mut tables| tables.rest()).unwrap_or_default();
+    let entries = tables.map(|tables| tables.unknown()).unwrap_or_default();
     entries.iter().filter_map(|entry| read(entry, problems)).collect()
 }
 
-/// `[[KEY]]` tables, in the order of the file.
+/// `[[KEY]]` tables, in the order of the file, and whether some could not be read.
 fn listed_tables<'a, T>(
     table: &mut TableReader<'a>,
     key: &'a str,
     problems: &mut Problems,
     read: fn(&mut TableReader<'a>, &mut Problems) -> Option<T>,
-) -> Vec<T> {
+) -> (Vec<T>, bool) {
     let entries = table.take(key).and_then(|entry| entry.list(problems)).unwrap_or_default();
+    let count = entries.len();
     let mut all = Vec::new();
     for entry in entries {
         let Some(mut table) = entry.table(format!("[[{key}]]"), problems) else { continue };
         all.extend(read(&mut table, problems));
         table.finish(problems);
     }
-    all
+    let unsure = all.len() < count;
+    (all, unsure)
 }
 
 fn read_options(table: &mut TableReader<'_>, problems: &mut Problems) -> DomainOptions {
@@ -261,7 +273,8 @@ fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<RestartPol
 
 fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceTable<'a>> {
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
-    let device = DeviceTable {
+    let mut device = DeviceTable {
+        lacks_priority: false,
         name: entry.key.clone(),
         span: table.span.clone(),
         options: read_options(&mut table, problems),
@@ -275,6 +288,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
         mac: table.take("mac").and_then(|entry| entry.mac(problems)),
         config: table.take("config").and_then(|entry| entry.table("`config`", problems)),
     };
+    device.lacks_priority = table.lacks("priority");
     table.finish(problems);
     Some(device)
 }
@@ -309,17 +323,19 @@ fn read_domain<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DomainT
     let passive = flag(&mut table, "passive");
     let observe = flag(&mut table, "observe").is_some_and(|flag| flag.value);
     let may_halt = flag(&mut table, "may_halt").is_some_and(|flag| flag.value);
-    let component = table.require("component", problems).and_then(|entry| entry.text(problems));
+    let component = table.require("component").and_then(|entry| entry.text(problems));
     let options = read_options(&mut table, problems);
     let config = table.take("config").and_then(|entry| entry.table("`config`", problems));
     let known = table.asked().to_vec();
     let span = table.span.clone();
-    let connections = table.rest();
+    let lacks_priority = table.lacks("priority");
+    let connections = table.rest(problems);
     Some(DomainTable {
         name: entry.key.clone(),
         span,
         component,
         options,
+        lacks_priority,
         passive,
         observe,
         may_halt,
@@ -348,7 +364,7 @@ fn read_end(text: Located<String>, problems: &mut Problems) -> Option<Located<(S
 
 fn read_channel(table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ChannelTable> {
     let span = table.span.clone();
-    let ends = table.require("ends", problems);
+    let ends = table.require("ends");
     let call = table.take("call").and_then(|entry| entry.text(problems));
     let notify = table.take("notify").and_then(|entry| entry.texts(problems));
     let entry = ends?;
@@ -365,19 +381,23 @@ fn read_channel(table: &mut TableReader<'_>, problems: &mut Problems) -> Option<
 }
 
 fn read_region(table: &mut TableReader<'_>, problems: &mut Problems) -> Option<RegionTable> {
-    let name = table.require("name", problems).and_then(|entry| entry.text(problems));
+    let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, "region", "-_", problems);
     }
-    let size = table.require("size", problems).and_then(|entry| entry.size(problems));
+    let size = table.require("size").and_then(|entry| entry.size(problems));
     let kind = match table.take("kind") {
         Some(entry) => entry.choice(MemoryKind::NAMES, problems),
         None => Some(Located::new(MemoryKind::Cached, table.span.clone())),
     };
     let at = table.take("at").map(|entry| entry.unsigned(problems));
-    let map = table.require("map", problems).and_then(|entry| entry.table("`map`", problems));
-    let map = map.map(|mut map| map.rest()).unwrap_or_default();
-    let map = map.iter().filter_map(|entry| read_mapping(entry, problems)).collect();
+    let map = table.require("map").and_then(|entry| entry.table("`map`", problems));
+    let map = map.map(|map| map.unknown()).unwrap_or_default();
+    let count = map.len();
+    let map: Vec<_> = map.iter().filter_map(|entry| read_mapping(entry, problems)).collect();
+    if map.len() < count {
+        return None;
+    }
     let at = match at {
         Some(at) => Some(at?),
         None => None,

@@ -28,8 +28,9 @@ pub fn resolve(draft: &mut Draft<'_>) {
 fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: DraftDomain, entry: &Entry<'a>) {
     let manifest = draft.domains[domain].manifest;
     let Some((slot, connection)) = manifest.connection(&entry.key.value) else {
-        let names = manifest.connections.iter().filter(|connection| connection.kind.client_class().is_some());
-        let names = names.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
+        let classes = manifest.connections.iter().filter(|connection| connection.kind.client_class().is_some());
+        draft.unsure.extend(classes.clone().map(|connection| connection.kind));
+        let names = classes.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
         let message = format!("unknown key `{}` in [pd.{}]", entry.key.value, table.name.value);
         let help = suggest(&entry.key.value, names).unwrap_or_default();
         let help = format!("{help}\n`{}` has these connections: {}", manifest.name, list(&manifest.connections));
@@ -79,7 +80,7 @@ fn resolve_client<'a>(
     let mut problems = Problems::new();
     let mut options = if entry.is_text() { None } else { entry.table(format!("`{}`", entry.key.value), &mut problems) };
     let name = match &mut options {
-        Some(options) => options.require("device", &mut problems).and_then(|entry| entry.text(&mut problems)),
+        Some(options) => options.require("device").and_then(|entry| entry.text(&mut problems)),
         None if problems.is_empty() => entry.text(&mut problems),
         None => None,
     };
@@ -167,10 +168,17 @@ fn check_passive(draft: &mut Draft<'_>, table: &DomainTable<'_>, domain: DraftDo
 /// After everything that connects: what has not been connected must be optional.
 pub fn check_complete(draft: &mut Draft<'_>) {
     add_logs(draft);
+    if draft.file.channels_unsure {
+        draft.unsure.insert(ConnectionKind::Channel);
+    }
+    if draft.file.regions_unsure {
+        draft.unsure.insert(ConnectionKind::Region);
+    }
     for index in 0..draft.domains.len() {
         let domain = draft.domains[index].clone();
         for (slot, connection) in domain.manifest.connections.iter().enumerate() {
-            if connection.optional || connection.kind.made_by_expansion() || draft.named.contains(&(index, slot)) {
+            let is_known = draft.named.contains(&(index, slot)) || draft.unsure.contains(&connection.kind);
+            if connection.optional || connection.kind.made_by_expansion() || is_known {
                 continue;
             }
             let what = if connection.description.is_empty() {

@@ -35,7 +35,7 @@ pub fn resolve(draft: &mut Draft<'_>) {
 }
 
 fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
-    if table.options.priority.is_none() {
+    if table.lacks_priority {
         require_priority(draft, &table.name, "device");
     }
     let board = draft.board;

@@ -45,7 +45,7 @@ pub fn resolve(draft: &mut Draft<'_>) {
 }
 
 fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DomainTable<'a>) {
-    if table.options.priority.is_none() {
+    if table.lacks_priority {
         require_priority(draft, &table.name, "pd");
     }
     let Some(component) = &table.component else { return };

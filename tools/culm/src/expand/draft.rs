@@ -32,6 +32,8 @@ pub struct Draft<'a> {
     pub regions: Vec<Region<'a>>,
     /// Connections that something in the description names, rightly or wrongly: those are not missing.
     pub named: BTreeSet<(DraftDomain, usize)>,
+    /// Kinds of connection of which some could not be resolved: nothing of them counts as missing.
+    pub unsure: BTreeSet<ConnectionKind>,
 }
 
 /// A device in use.
@@ -132,6 +134,7 @@ impl<'a> Draft<'a> {
             channels: Vec::new(),
             regions: Vec::new(),
             named: BTreeSet::new(),
+            unsure: BTreeSet::new(),
         }
     }
 
@@ -195,6 +198,18 @@ impl<'a> Draft<'a> {
     /// Resolves `pd.connection` to a domain and one of its manifest's connections. `None` where that is not possible;
     /// reports why, unless the domain itself has been reported.
     pub fn end(
+        &mut self,
+        end: &Located<(String, String)>,
+        kind: ConnectionKind,
+    ) -> Option<(DraftDomain, usize, &'a Connection)> {
+        let found = self.find_end(end, kind);
+        if found.is_none() {
+            self.unsure.insert(kind);
+        }
+        found
+    }
+
+    fn find_end(
         &mut self,
         end: &Located<(String, String)>,
         kind: ConnectionKind,
