@@ -1,1 +1,76 @@
-//! The net class: descriptors, buffers, and the client's side.
+//! The net class: what travels between driver, virtualisers, copiers and clients, and the client's side of it.
+//!
+//! # Buffers
+//!
+//! A packet lies in a buffer of fixed size, at a multiple of that size in its data region: first the
+//! [`PacketHeader`] ([`HEADROOM`] bytes), then the Ethernet frame. The header is the class's metadata and is laid out
+//! like virtio-net's (VIRTIO 1.2 §5.1.6), so a virtio device reads and writes it by itself and its driver maps no payload; a driver
+//! of another device translates.
+//!
+//! # Queues
+//!
+//! ```text
+//!           DmaDescriptor           Descriptor            Descriptor
+//!   driver ── rx_filled ──► net-rx ── filled ──► copier ── filled ──► client
+//!          ◄─ rx_free ─────        ◄─ free ────         ◄─ free ────
+//!          ◄─ tx_filled ─── net-tx ◄────────────────────── filled ───
+//!          ── tx_free ────►        ─────────────────────── free ────►
+//! ```
+//!
+//! Every queue is one of `culm-queue`. The virtualisers own the truth about buffers: they lend them and know at every moment
+//! who holds which one. A driver or client holds what it was given over a queue and gives it back over the other one
+//! of the pair. (With a copier, the client's receive buffers are its own, and it provides them.) What anybody returns without
+//! holding it is refused and counted.
+//!
+//! * [`descriptor`]: the entries. [`session`]: how both sides of a pair of queues start over when one of them was restarted.
+//! * [`slots`]: the geometry of a data region. [`shares`]: how much of a common stock each client may hold.
+//! * [`header`], [`mac`], [`checksum`]: what is in a packet.
+//! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
+//!
+//! # Notifications
+//!
+//! Filled buffers wake the other side whenever it sleeps. Empty ones do only when somebody runs short of them: each side asks
+//! for such a wake-up while it holds few, and finds what was returned at its next turn otherwise.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(feature = "stack")]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod checksum;
+pub mod client;
+
+pub mod descriptor;
+pub mod header;
+pub mod mac;
+pub mod session;
+pub mod shares;
+pub mod slots;
+#[cfg(feature = "stack")]
+pub mod stack;
+
+pub use client::Client;
+pub use descriptor::{Descriptor, DmaDescriptor};
+pub use header::PacketHeader;
+pub use mac::Mac;
+pub use session::{Marker, Session};
+pub use shares::Shares;
+pub use slots::Slots;
+
+/// Bytes of the packet header in front of each frame.
+pub const HEADROOM: usize = 12;
+
+/// Bytes of an Ethernet header: destination, source, type (IEEE 802.3 §3.1.1, without a VLAN tag).
+pub const ETHERNET_HEADER: usize = 14;
+
+/// The shortest packet that is passed on: packet header and Ethernet header.
+pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;
+
+/// Bytes of one buffer, unless the description says otherwise.
+pub const BUFFER_SIZE: u32 = 2048;
+
+/// The largest IP packet on the link.
+pub const MTU: usize = 1500;

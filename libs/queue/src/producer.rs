@@ -170,6 +170,21 @@ impl<T: Entry> Producer<T> {
         core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail)
     }
 
+    /// Whether the consumer sleeps until it gets one of the next `count` entries: for a producer that can put off
+    /// making them. An announcement that the consumer made before an entry which it published to this side's knowledge, over
+    /// another ring for one, is seen.
+    #[inline]
+    pub fn awaited(&self, count: u32) -> bool {
+        let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
+        passed(wanted, self.published, self.published.wrapping_add(count))
+    }
+
+    /// This attachment's generation: another one for every attachment to the ring.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Announces that this side wants a notification as soon as there is space for one entry. False: there is
     /// some already, do not sleep.
     #[inline]

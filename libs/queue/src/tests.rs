@@ -376,3 +376,18 @@ proptest! {
         heals(producer, Consumer::attach(shared));
     }
 }
+
+#[test]
+fn a_producer_can_ask_whether_it_is_waited_for() {
+    let ring = ring::<8>();
+    let mut producer = Producer::attach(ring);
+    let mut consumer = Consumer::attach(ring);
+    assert!(consumer.sleep_until(3));
+    assert!(!producer.awaited(2) && producer.awaited(3) && producer.awaited(8));
+    for entry in 0..3 {
+        producer.push(entry).expect("there is space");
+    }
+    assert!(producer.publish());
+    // It was woken; it does not sleep again by itself.
+    assert!(!producer.awaited(8));
+}

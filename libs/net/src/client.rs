@@ -1,0 +1,68 @@
+//! The client's side: its two pairs of queues and its buffers, used in place.
+//!
+//! A turn takes packets from the [`Receiver`] and sends with the [`Transmitter`] until there is nothing more to do, then calls
+//! [`Client::settle`], which publishes everything at once and announces that the client sleeps.
+//!
+//! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So nothing is kept about buffers
+//! between turns, and nothing can get lost.
+
+mod receiver;
+mod transmitter;
+
+use crate::Mac;
+use culm::connection::NetClient;
+
+pub use receiver::{Packet, Receiver};
+pub use transmitter::Transmitter;
+
+/// A client's connection to a network device.
+#[derive(Debug)]
+pub struct Client {
+    /// The receiving half.
+    pub receiver: Receiver,
+    /// The transmitting half.
+    pub transmitter: Transmitter,
+    mac: Mac,
+}
+
+impl Client {
+    /// The client's side of `connection`.
+    ///
+    /// # Panics
+    ///
+    /// Where `connection` contradicts itself, which those of a start block do not.
+    pub fn new(connection: NetClient) -> Self {
+        let mut client = Self {
+            receiver: Receiver::new(&connection),
+            transmitter: Transmitter::new(&connection),
+            mac: Mac::new(connection.mac),
+        };
+        // Hellos are on their way; whatever is there already gets its turn.
+        client.receiver.publish();
+        client.transmitter.publish();
+        client
+    }
+
+    /// The client's address.
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// At the start of a turn: looks after peers that were restarted.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.transmitter.begin();
+    }
+
+    /// At the end of a turn: publishes what was received, returned and sent, and announces that the client sleeps. False: there
+    /// is more to do already, take another turn at once.
+    #[inline]
+    #[must_use = "there may be more to do"]
+    pub fn settle(&mut self) -> bool {
+        self.transmitter.learn(self.receiver.device());
+        self.receiver.publish();
+        self.transmitter.publish();
+        // Both announce, whatever the first says.
+        self.receiver.sleep() & self.transmitter.sleep()
+    }
+}

@@ -1,0 +1,152 @@
+//! Queue entries: plain values that are copied out once and checked by whoever reads them.
+
+use crate::session::{Marked, Marker};
+use culm_queue::Entry;
+
+/// A packet or an empty buffer, between virtualisers, copiers and clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Offset of the buffer in its data region.
+    pub offset: u32,
+    /// Bytes in it: packet header and frame. 0 for an empty buffer.
+    pub length: u16,
+    /// [`flags`].
+    pub flags: u16,
+}
+
+/// A packet or an empty buffer, between driver and virtualisers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DmaDescriptor {
+    /// Where the device finds the buffer. Means nothing on the way back from the driver.
+    pub address: u64,
+    /// Bytes in the buffer; of an empty one its size.
+    pub length: u16,
+    /// [`flags`].
+    pub flags: u16,
+    /// What the virtualiser calls the buffer. The driver returns it unchanged.
+    pub token: u32,
+}
+
+/// Bits of a descriptor's flags. Those of what the device can do travel with every received packet, so that a client needs
+/// no other way to learn them, and learns anew after the driver was restarted.
+pub mod flags {
+    /// The device completes a checksum of TCP or UDP for which the packet header asks
+    /// ([`NEEDS_CHECKSUM`](crate::header::flags::NEEDS_CHECKSUM)).
+    pub const CHECKSUM_OFFLOAD: u16 = 1 << 0;
+    /// All bits that describe the device.
+    pub const DEVICE: u16 = CHECKSUM_OFFLOAD;
+    /// Not a packet but a [`Marker`](crate::Marker): the one that starts a session.
+    pub const HELLO: u16 = 1 << 14;
+    /// Not a packet but a [`Marker`](crate::Marker): the one that answers.
+    pub const WELCOME: u16 = 1 << 15;
+}
+
+/// The token of markers; none of a buffer's.
+const NO_TOKEN: u32 = u32::MAX;
+
+impl Descriptor {
+    /// An empty buffer.
+    #[inline(always)]
+    pub const fn empty(offset: u32) -> Self {
+        Self { offset, length: 0, flags: 0 }
+    }
+}
+
+impl Entry for Descriptor {
+    type Word = u64;
+
+    #[inline(always)]
+    fn into_word(self) -> u64 {
+        u64::from(self.offset) | u64::from(self.length) << 32 | u64::from(self.flags) << 48
+    }
+
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        Self { offset: word as u32, length: (word >> 32) as u16, flags: (word >> 48) as u16 }
+    }
+}
+
+impl Entry for DmaDescriptor {
+    type Word = [u64; 2];
+
+    #[inline(always)]
+    fn into_word(self) -> [u64; 2] {
+        [self.address, u64::from(self.token) | u64::from(self.length) << 32 | u64::from(self.flags) << 48]
+    }
+
+    #[inline(always)]
+    fn from_word([address, word]: [u64; 2]) -> Self {
+        Self { address, token: word as u32, length: (word >> 32) as u16, flags: (word >> 48) as u16 }
+    }
+}
+
+/// The marker that flags and number stand for.
+#[inline(always)]
+fn marker(flags: u16, number: u32) -> Option<Marker> {
+    match flags & (flags::HELLO | flags::WELCOME) {
+        flags::HELLO => Some(Marker::Hello(number)),
+        flags::WELCOME => Some(Marker::Welcome(number)),
+        _ => None,
+    }
+}
+
+/// The flags and number that stand for a marker.
+fn parts(marker: Marker) -> (u16, u32) {
+    match marker {
+        Marker::Hello(number) => (flags::HELLO, number),
+        Marker::Welcome(number) => (flags::WELCOME, number),
+    }
+}
+
+impl Marked for Descriptor {
+    fn from_marker(marker: Marker) -> Self {
+        let (flags, offset) = parts(marker);
+        Self { offset, length: 0, flags }
+    }
+
+    #[inline(always)]
+    fn as_marker(&self) -> Option<Marker> {
+        marker(self.flags, self.offset)
+    }
+}
+
+impl Marked for DmaDescriptor {
+    fn from_marker(marker: Marker) -> Self {
+        let (flags, number) = parts(marker);
+        Self { address: number.into(), length: 0, flags, token: NO_TOKEN }
+    }
+
+    #[inline(always)]
+    fn as_marker(&self) -> Option<Marker> {
+        marker(self.flags, self.address as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn descriptors_keep_their_fields(offset: u32, length: u16, flags: u16) {
+            let descriptor = Descriptor { offset, length, flags };
+            prop_assert_eq!(Descriptor::from_word(descriptor.into_word()), descriptor);
+        }
+
+        #[test]
+        fn dma_descriptors_keep_their_fields(address: u64, length: u16, flags: u16, token: u32) {
+            let descriptor = DmaDescriptor { address, length, flags, token };
+            prop_assert_eq!(DmaDescriptor::from_word(descriptor.into_word()), descriptor);
+        }
+
+        #[test]
+        fn markers_are_told_from_packets(number: u32) {
+            for marker in [Marker::Hello(number), Marker::Welcome(number)] {
+                prop_assert_eq!(Descriptor::from_marker(marker).as_marker(), Some(marker));
+                prop_assert_eq!(DmaDescriptor::from_marker(marker).as_marker(), Some(marker));
+            }
+            prop_assert_eq!(Descriptor::empty(number).as_marker(), None);
+        }
+    }
+}

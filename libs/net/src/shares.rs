@@ -1,0 +1,101 @@
+//! Dividing a common stock among clients that may hoard.
+//!
+//! Each client is guaranteed a number of pieces; beyond that it draws on a common rest, as long as there is some. So one
+//! that gives nothing back can take the rest, but never another's guarantee, and a part of the stock is nobody's: it keeps
+//! the device going.
+
+/// The division of a stock. Each client's count of held pieces lies with the client and changes only here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    guarantee: u32,
+    rest: u32,
+}
+
+impl Shares {
+    /// Divides `stock` among `clients`. A single client may have everything: there is nobody whom it could harm, and its
+    /// hoarding then stops the device, which costs nothing, instead of filling and emptying buffers for frames to be dropped.
+    pub const fn new(stock: u32, clients: u32) -> Self {
+        if clients <= 1 {
+            return Self { guarantee: stock, rest: 0 };
+        }
+        let divided = stock - stock / 8;
+        let guarantee = divided / (2 * clients);
+        Self { guarantee, rest: divided - guarantee * clients }
+    }
+
+    /// Lets a client that holds `held` pieces have one more. False: it has its share, and the rest is used up.
+    #[inline(always)]
+    pub fn take(&mut self, held: &mut u32) -> bool {
+        if *held >= self.guarantee {
+            if self.rest == 0 {
+                return false;
+            }
+            self.rest -= 1;
+        }
+        *held += 1;
+        true
+    }
+
+    /// Takes one piece back from a client that holds `held`, which is not 0.
+    #[inline(always)]
+    pub fn give_back(&mut self, held: &mut u32) {
+        *held = held.saturating_sub(1);
+        if *held >= self.guarantee {
+            self.rest += 1;
+        }
+    }
+
+    /// Pieces that each client is guaranteed.
+    pub const fn guarantee(&self) -> u32 {
+        self.guarantee
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    proptest! {
+        /// Whatever clients take and return: each can have its guarantee, all together never more than seven eighths.
+        #[test]
+        fn nobody_starves(clients in 2_u32..20, acts in proptest::collection::vec((0_usize..20, any::<bool>()), 0..2000)) {
+            let stock = 512;
+            let mut shares = Shares::new(stock, clients);
+            let start = shares;
+            let mut held = vec![0; clients as usize];
+            for (client, take) in acts {
+                let count = &mut held[client % clients as usize];
+                if take {
+                    let below = *count < shares.guarantee();
+                    prop_assert!(shares.take(count) || !below);
+                } else if *count > 0 {
+                    shares.give_back(count);
+                }
+                prop_assert!(held.iter().sum::<u32>() <= stock - stock / 8);
+            }
+            for count in &mut held {
+                while *count > 0 {
+                    shares.give_back(count);
+                }
+            }
+            prop_assert_eq!(shares, start);
+        }
+    }
+
+    #[test]
+    fn a_single_client_may_have_all() {
+        let mut shares = Shares::new(4, 1);
+        let mut held = 0;
+        assert!((0..4).all(|_| shares.take(&mut held)));
+        assert!(!shares.take(&mut held));
+    }
+
+    #[test]
+    fn more_clients_than_pieces_share_what_there_is() {
+        let mut shares = Shares::new(8, 16);
+        let mut held = 0;
+        assert_eq!((0..16).filter(|_| shares.take(&mut held)).count(), 7);
+    }
+}

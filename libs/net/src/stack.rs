@@ -1,0 +1,294 @@
+//! TCP/IP as a library of the client: smoltcp's protocols, with Culm's own way of finding the socket.
+//!
+//! smoltcp looks at every socket for every packet. A server of many connections cannot afford that, so here each TCP
+//! connection has a socket set of its own. A frame is looked at once ([`classify`](mod@classify)), the connection found by
+//! hash, and smoltcp given that frame and that one socket; timers are in a wheel ([`timer`]). The cost of a packet does not depend on
+//! the number of connections.
+//!
+//! UDP is answered without smoltcp: see [`datagram`].
+//!
+//! # A turn
+//!
+//! ```ignore
+//! loop {
+//!     self.stack.receive(&mut |datagram: Datagram| …);
+//!     while let Some(event) = self.stack.event() {
+//!         … self.stack.stream(slot) …
+//!     }
+//!     if self.stack.settle() {
+//!         break;
+//!     }
+//! }
+//! ```
+//!
+//! # What it does
+//!
+//! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those of stateless
+//! autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP fragments and options of IPv6 are dropped.
+
+mod classify;
+mod connections;
+pub mod datagram;
+mod port;
+mod settings;
+mod tcp;
+mod timer;
+
+use crate::Client;
+use alloc::vec;
+use classify::Kind;
+use culm::time::{self, Instant};
+use datagram::{Addresses, Ports};
+use port::Port;
+use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::socket::dhcpv4;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
+use tcp::Tcp;
+
+pub use connections::{Event, Stream};
+pub use datagram::Datagram;
+pub use settings::{InvalidAddress, Settings};
+
+/// Frames taken from the queue before what they caused is sent: bounds what a turn leaves waiting.
+const BATCH: usize = 64;
+
+/// A TCP/IP stack on a client's connection.
+pub struct Stack {
+    client: Client,
+    interface: Interface,
+    /// What is not a TCP connection: DHCP, and what smoltcp answers by itself.
+    control: SocketSet<'static>,
+    dhcp: Option<SocketHandle>,
+    /// The next time that `control` has something to do.
+    control_at: Instant,
+    ports: Ports,
+    tcp: Tcp,
+    clock: Clock,
+    counts: Counts,
+}
+
+/// What the stack counts, from the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames received.
+    pub received: u64,
+    /// Frames dropped because their TCP or UDP checksum is wrong.
+    pub broken: u64,
+    /// TCP connections established.
+    pub opened: u64,
+    /// Connection attempts for which there was no place.
+    pub refused: u64,
+    /// Connections given up for new ones: half open, or over and only waiting.
+    pub evicted: u64,
+}
+
+impl Stack {
+    /// A stack on `client`.
+    pub fn new(mut client: Client, settings: Settings) -> Self {
+        let clock = Clock::new();
+        let now = time::now();
+        let mac = HardwareAddress::Ethernet(EthernetAddress(client.mac().bytes()));
+        let mut config = smoltcp::iface::Config::new(mac);
+        // There is no source of randomness on the machine; the time since it was switched on has to do.
+        config.random_seed = now.ticks() ^ u64::from_le_bytes(*b"culm net");
+        config.slaac = settings.ipv6;
+        let mut interface = Interface::new(config, &mut Port::new(&mut client.transmitter), clock.stack_time(now));
+        let mut control = SocketSet::new(vec![]);
+        let dhcp = settings.address.is_none().then(|| control.add(dhcpv4::Socket::new()));
+        if settings.ipv6 {
+            add_address(&mut interface, IpCidr::Ipv6(settings::link_local(client.mac())));
+        }
+        if let Some(address) = settings.address {
+            configure(&mut interface, Some((address, settings.gateway)));
+        }
+        let mut stack = Self {
+            client,
+            interface,
+            control,
+            dhcp,
+            control_at: now,
+            ports: Ports::default(),
+            tcp: Tcp::new(&settings, config_secret(now)),
+            clock,
+            counts: Counts::default(),
+        };
+        stack.note_addresses();
+        stack
+    }
+
+    /// Accepts TCP connections on `port`.
+    pub fn listen(&mut self, port: u16) {
+        self.tcp.listen(port);
+    }
+
+    /// Receives datagrams on `port`.
+    pub fn bind(&mut self, port: u16) {
+        self.ports.bind(port);
+    }
+
+    /// Counts from the start.
+    pub fn counts(&self) -> Counts {
+        Counts { opened: self.tcp.opened, refused: self.tcp.refused, evicted: self.tcp.evicted, ..self.counts }
+    }
+
+    /// The stack's IP addresses.
+    pub fn addresses(&self) -> &[IpCidr] {
+        self.interface.ip_addrs()
+    }
+
+    /// Takes what was received, up to a bounded number of frames; datagrams for bound ports go to `datagrams` at once.
+    #[inline]
+    pub fn receive(&mut self, datagrams: &mut impl FnMut(Datagram<'_>)) {
+        self.client.begin();
+        let now = time::now();
+        for _ in 0..BATCH {
+            let Some(packet) = self.client.receiver.receive() else { break };
+            self.counts.received += 1;
+            let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };
+            if !packet.is_intact() {
+                self.counts.broken += 1;
+                continue;
+            }
+            let kind = classify::classify(packet.frame());
+            let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter };
+            let stack_time = self.clock.stack_time(now);
+            match kind {
+                Kind::Tcp(segment) => self.tcp.ingress(&mut self.interface, &mut port, &segment, stack_time, now),
+                Kind::Other => {
+                    self.interface.poll_ingress_single(stack_time, &mut port, &mut self.control);
+                    self.control_at = now;
+                }
+            }
+        }
+    }
+
+    /// What happened to a connection, until there is nothing more.
+    pub fn event(&mut self) -> Option<Event> {
+        self.tcp.event()
+    }
+
+    /// The connection in `slot`, for reading and writing.
+    pub fn stream(&mut self, slot: usize) -> Option<Stream<'_>> {
+        self.tcp.stream(slot)
+    }
+
+    /// The application has nothing more to do with the connection in `slot`. What it wrote is still sent.
+    pub fn release(&mut self, slot: usize) {
+        self.tcp.release(slot);
+    }
+
+    /// Sends what there is to send, publishes it, and asks to be woken for what comes next. False: there is more to do already,
+    /// take another turn at once.
+    #[must_use = "there may be more to do"]
+    pub fn settle(&mut self) -> bool {
+        let now = time::now();
+        if now >= self.control_at {
+            self.poll_control(now);
+        }
+        let stack_time = self.clock.stack_time(now);
+        let mut port = Port::new(&mut self.client.transmitter);
+        self.tcp.egress(&mut self.interface, &mut port, stack_time, now, &self.clock);
+        drop(port);
+        let quiet = self.client.settle() & !self.tcp.has_events();
+        culm::wake_at(self.control_at.min(self.tcp.deadline()));
+        quiet
+    }
+
+    /// Lets smoltcp do what is due besides TCP.
+    #[cold]
+    fn poll_control(&mut self, now: Instant) {
+        let stack_time = self.clock.stack_time(now);
+        self.interface.poll_maintenance(stack_time);
+        let sockets = &mut self.control;
+        let mut port = Port::new(&mut self.client.transmitter);
+        while self.interface.poll_egress(stack_time, &mut port, sockets) == PollResult::SocketStateChanged {}
+        drop(port);
+        if let Some(handle) = self.dhcp {
+            follow_dhcp(&mut self.interface, self.control.get_mut(handle));
+        }
+        self.note_addresses();
+        let next = self.interface.poll_at(stack_time, &self.control);
+        // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon enough.
+        let soon = now + self.clock.tick;
+        self.control_at = next.map_or(Instant::NEVER, |at| self.clock.local_time(at)).max(soon);
+    }
+
+    fn note_addresses(&mut self) {
+        self.ports.addresses = Addresses::new(self.client.mac(), self.interface.ip_addrs());
+    }
+}
+
+/// A number that peers do not know, for the table of connections.
+fn config_secret(now: Instant) -> u64 {
+    now.ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+}
+
+fn add_address(interface: &mut Interface, address: IpCidr) {
+    interface.update_ip_addrs(|addresses| {
+        // There is space for what the settings can ask for.
+        let _ = addresses.push(address);
+    });
+}
+
+/// Replaces the IPv4 address and route.
+fn configure(interface: &mut Interface, address: Option<(Ipv4Cidr, Option<smoltcp::wire::Ipv4Address>)>) {
+    interface.update_ip_addrs(|addresses| {
+        addresses.retain(|address| !matches!(address, IpCidr::Ipv4(_)));
+        if let Some((address, _)) = address {
+            let _ = addresses.insert(0, IpCidr::Ipv4(address));
+        }
+    });
+    interface.routes_mut().remove_default_ipv4_route();
+    if let Some((_, Some(gateway))) = address {
+        let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+    }
+}
+
+/// Takes over what DHCP has found out.
+fn follow_dhcp(interface: &mut Interface, socket: &mut dhcpv4::Socket<'static>) {
+    match socket.poll() {
+        Some(dhcpv4::Event::Configured(lease)) => {
+            // A server that hands out an address which cannot be one is not followed.
+            if lease.address.address().octets()[0].wrapping_sub(1) < 223 {
+                culm::info!("address {} by DHCP", lease.address);
+                configure(interface, Some((lease.address, lease.router)));
+            }
+        }
+        Some(dhcpv4::Event::Deconfigured) => configure(interface, None),
+        None => {}
+    }
+}
+
+/// Converts between the system counter and smoltcp's microseconds without dividing.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// Microseconds per tick, times 2³².
+    to_microseconds: u64,
+    /// Ticks per microsecond, times 2³².
+    to_ticks: u64,
+    /// How finely timers are looked at.
+    tick: time::Duration,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let frequency = u128::from(time::frequency().max(1));
+        Self {
+            to_microseconds: ((1_000_000 << 32) / frequency) as u64,
+            to_ticks: ((frequency << 32) / 1_000_000) as u64,
+            tick: time::Duration::from_millis(1),
+        }
+    }
+
+    #[inline(always)]
+    fn stack_time(&self, at: Instant) -> smoltcp::time::Instant {
+        let microseconds = (u128::from(at.ticks()) * u128::from(self.to_microseconds)) >> 32;
+        smoltcp::time::Instant::from_micros(microseconds as i64)
+    }
+
+    #[inline(always)]
+    fn local_time(&self, at: smoltcp::time::Instant) -> Instant {
+        let ticks = (u128::from(at.total_micros().max(0) as u64) * u128::from(self.to_ticks)) >> 32;
+        Instant::from_ticks(ticks.min(u64::MAX.into()) as u64)
+    }
+}

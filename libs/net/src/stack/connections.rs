@@ -1,0 +1,95 @@
+//! What an application sees of TCP connections.
+
+use smoltcp::socket::tcp::{Socket, State};
+use smoltcp::wire::IpEndpoint;
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A new connection. Its slot is the application's until [`Stack::release`](super::Stack::release).
+    Opened {
+        /// The connection's slot.
+        slot: usize,
+        /// The local port.
+        port: u16,
+    },
+    /// There may be bytes to read, room to write, or the connection's end.
+    Ready {
+        /// The connection's slot.
+        slot: usize,
+    },
+}
+
+/// One TCP connection, borrowed.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    pub(super) socket: &'a mut Socket<'static>,
+}
+
+impl Stream<'_> {
+    /// The first bytes received and not yet consumed, as many as lie side by side.
+    pub fn received(&mut self) -> &[u8] {
+        self.socket.peek(usize::MAX).unwrap_or_default()
+    }
+
+    /// Bytes received and not yet consumed.
+    pub fn received_count(&self) -> usize {
+        self.socket.recv_queue()
+    }
+
+    /// Copies the first received bytes without consuming them; returns how many.
+    pub fn copy_received(&mut self, into: &mut [u8]) -> usize {
+        self.socket.peek_slice(into).unwrap_or(0)
+    }
+
+    /// Drops the first `count` received bytes.
+    pub fn consume(&mut self, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            let dropped = self.socket.recv(|bytes| {
+                let part = bytes.len().min(left);
+                (part, part)
+            });
+            match dropped {
+                Ok(part) if part > 0 => left -= part,
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether the peer has ended its side, or the connection is over: nothing will be received beyond what is there.
+    pub fn ended(&self) -> bool {
+        !matches!(self.socket.state(), State::Established | State::FinWait1 | State::FinWait2 | State::SynReceived)
+    }
+
+    /// Bytes that [`Self::send`] takes now.
+    pub fn room(&self) -> usize {
+        if self.socket.may_send() { self.socket.send_capacity() - self.socket.send_queue() } else { 0 }
+    }
+
+    /// Hands over bytes to send; returns how many were taken, from the front.
+    pub fn send(&mut self, bytes: &[u8]) -> usize {
+        self.socket.send_slice(bytes).unwrap_or(0)
+    }
+
+    /// Ends this side after everything handed over is sent. Receiving goes on.
+    pub fn finish(&mut self) {
+        self.socket.close();
+    }
+
+    /// Gives the connection up at once, with a reset.
+    pub fn abort(&mut self) {
+        self.socket.abort();
+    }
+
+    /// Whether the connection is over: nothing can be sent or received any more.
+    pub fn is_over(&self) -> bool {
+        let over = matches!(self.socket.state(), State::Closed | State::TimeWait | State::Listen);
+        over && self.socket.recv_queue() == 0
+    }
+
+    /// Who is at the other end, while the connection is not over.
+    pub fn remote(&self) -> Option<IpEndpoint> {
+        self.socket.remote_endpoint()
+    }
+}
