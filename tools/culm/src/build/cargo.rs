@@ -61,7 +61,7 @@ impl Cargo {
 
     /// Builds `components`, given as names of their crates.
     pub fn components(&self, components: &BTreeSet<String>) -> Result<Built, Failure> {
-        let script = self.root.join("runtime/component.ld");
+        let script = self.root.join("runtime/link.ld");
         let built = self.build(components, Some(&script))?;
         let missing: Vec<&str> =
             components.iter().map(String::as_str).filter(|&name| !built.contains_key(name)).collect();

@@ -1,9 +1,11 @@
-//! From crates to ELF files: finds a Rust that can build for the target, and runs cargo for the kernel and for all
-//! components of a system.
+//! From crates to an image: finds a Rust that can build for the target, runs cargo for the kernel and for all
+//! components of a system, and has what comes out laid out and written.
 
 mod cargo;
 pub mod elf;
+mod system;
 mod toolchain;
 
 pub use cargo::{Built, Cargo, Profile, TARGET};
-pub use toolchain::{MINIMUM_RUST, TargetSupport, Toolchain, Version};
+pub use system::{BuiltSystem, build_system, output_folder};
+pub use toolchain::{MINIMUM_RUST, TargetSupport, Toolchain, Version, find_program};

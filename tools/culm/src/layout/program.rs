@@ -37,6 +37,8 @@ pub struct ProgramPages {
     pub contents: Vec<Content>,
     /// Each domain's own, sorted by address.
     pub zeroed: Vec<Zeroed>,
+    /// Virtual address of the entry point.
+    pub entry: u64,
 }
 
 /// Rounds up to whole pages.
@@ -53,7 +55,7 @@ pub fn divide(name: &str, program: &Program) -> Result<ProgramPages, Failure> {
     let wrong = |what: String| {
         Failure::new(format!("the program of component `{name}` {what}"))
             .detail(program.path.display().to_string())
-            .help("it must be linked with the linker script of the runtime, runtime/component.ld")
+            .help("it must be linked with the linker script of the runtime, runtime/link.ld")
     };
     let mut shared: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
     let mut own: BTreeMap<u64, u64> = BTreeMap::new();
@@ -73,7 +75,7 @@ pub fn divide(name: &str, program: &Program) -> Result<ProgramPages, Failure> {
             own.insert(first, end - first);
         }
     }
-    let program_pages = ProgramPages { contents: join(shared), zeroed: join_zeroed(own) };
+    let program_pages = ProgramPages { contents: join(shared), zeroed: join_zeroed(own), entry: program.entry };
     if let Some(clash) = program_pages.clash() {
         return Err(wrong(format!("has both constants and variables in the page at {clash:#x}")));
     }

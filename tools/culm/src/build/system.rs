@@ -1,0 +1,77 @@
+//! From a checked plan to an image on disk: programs are built, memory is laid out, the image and its report are written.
+
+use super::cargo::{Cargo, Profile};
+use super::elf::{self, Program};
+use super::toolchain::Toolchain;
+use crate::failure::Failure;
+use crate::image::{self, Contents, Nowhere, report::Report};
+use crate::layout::{self, Layout};
+use crate::plan::Plan;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// An image that was built.
+#[derive(Debug)]
+pub struct BuiltSystem {
+    /// The image file.
+    pub image: PathBuf,
+    /// What is in it; also written as `report.json` beside it.
+    pub report: Report,
+}
+
+/// Folder below `build/` for a system on a board.
+pub fn output_folder(root: &Path, plan: &Plan, profile: Profile) -> PathBuf {
+    let suffix = match profile {
+        Profile::Release => "",
+        Profile::Debug => "-debug",
+    };
+    root.join("build").join(format!("{}-{}{suffix}", plan.name, plan.board.name))
+}
+
+/// Builds the image of `plan`; `picture` is the system's SVG.
+pub fn build_system(root: &Path, plan: &Plan, picture: &[u8], profile: Profile) -> Result<BuiltSystem, Failure> {
+    let contents = Contents::read(plan)?;
+    let cargo = Cargo::new(Toolchain::find()?, root, profile);
+    let names: BTreeSet<String> = plan.components.iter().map(|component| component.manifest.name.clone()).collect();
+    let kernel_path = cargo.kernel()?;
+    let built = cargo.components(&names)?;
+    let kernel = Program::read(&kernel_path)?;
+    let programs = plan
+        .components
+        .iter()
+        .filter_map(|component| built.get(&component.manifest.name))
+        .map(|path| Program::read(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let kernel_layout = elf::kernel_layout(&kernel_path)?;
+    let start_sizes: Vec<u64> = (0..plan.domains.len())
+        .map(|id| image::start_block(plan, &contents, picture.len(), &Nowhere, id).len() as u64)
+        .collect();
+    let layout = Layout::new(&layout::Inputs {
+        plan,
+        kernel: &kernel,
+        kernel_layout: &kernel_layout,
+        programs: &programs,
+        start_sizes: &start_sizes,
+        file_sizes: &contents.sizes(),
+        picture_size: picture.len() as u64,
+    })?;
+    let bytes = image::write(&image::Inputs { plan, layout: &layout, kernel: &kernel, contents: &contents, picture });
+    let folder = output_folder(root, plan, profile);
+    let path = folder.join("image");
+    let report = Report::new(plan, &layout, &kernel, &programs, profile.name(), &path);
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::io(format_args!("make the folder {}", folder.display()), &error))?;
+    write(&path, &bytes)?;
+    let json = serde_json::to_vec_pretty(&report)
+        .map_err(|error| Failure::new(format!("cannot write the report as JSON: {error}")))?;
+    write(&folder.join("report.json"), &json)?;
+    Ok(BuiltSystem { image: path, report })
+}
+
+/// Writes beside the old file and then puts the new one in its place: a machine that boots meanwhile reads one or the other.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes)
+        .and_then(|()| std::fs::rename(&new, path))
+        .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error))
+}

@@ -1,0 +1,144 @@
+//! Start blocks: what each domain is told about itself ([`culm_abi::start`]).
+
+use super::archive::Contents;
+use super::block::Block;
+use super::connections;
+use crate::plan::{ConfigValue, DomainId, Plan, RegionId};
+use culm_abi::memory::STACK_BASE;
+use culm_abi::start::{Connection, MAGIC, Memory, StartHeader, Value};
+use std::path::Path;
+
+/// Something that has an address.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// A region.
+    Region(RegionId),
+    /// A domain's stack.
+    Stack(DomainId),
+    /// A domain's heap.
+    Heap(DomainId),
+    /// A file or a packed folder.
+    File(&'a Path),
+    /// The system's picture.
+    Picture,
+    /// Accounts of the cores.
+    CoreAccounts,
+    /// Accounts of the domains.
+    DomainAccounts,
+}
+
+/// Where things are.
+pub trait Places {
+    /// Where `domain` sees the item, if it does.
+    fn address(&self, domain: DomainId, item: Item<'_>) -> Option<u64>;
+
+    /// Where the item is in physical memory.
+    fn physical(&self, item: Item<'_>) -> u64;
+}
+
+/// No addresses yet: the size of a start block does not depend on them, and the layout needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Nowhere;
+
+impl Places for Nowhere {
+    fn address(&self, _: DomainId, _: Item<'_>) -> Option<u64> {
+        None
+    }
+
+    fn physical(&self, _: Item<'_>) -> u64 {
+        0
+    }
+}
+
+/// What the parts of a start block are written from.
+pub(super) struct Context<'a> {
+    pub plan: &'a Plan,
+    pub contents: &'a Contents,
+    pub picture_size: usize,
+    pub places: &'a dyn Places,
+    /// The domain whose block it is.
+    pub domain: DomainId,
+}
+
+impl Context<'_> {
+    /// Where this domain sees the item, 0 where it does not.
+    pub fn address(&self, item: Item<'_>) -> u64 {
+        self.places.address(self.domain, item).unwrap_or(0)
+    }
+
+    /// Memory of this domain that devices have nothing to do with.
+    pub fn memory(&self, item: Item<'_>, size: u64) -> Memory {
+        Memory { address: self.address(item), size, dma: 0 }
+    }
+}
+
+/// Writes the start block of `domain`.
+pub fn start_block(
+    plan: &Plan,
+    contents: &Contents,
+    picture_size: usize,
+    places: &dyn Places,
+    domain: DomainId,
+) -> Vec<u8> {
+    let context = Context { plan, contents, picture_size, places, domain };
+    let described = &plan.domains[domain];
+    let mut block = Block::with_head(size_of::<StartHeader>());
+    let name = block.text(&described.name);
+    let values: Vec<Value> = described.config.iter().map(|value| config_value(&context, &mut block, value)).collect();
+    let config = block.list(&values);
+    let connections: Vec<Connection> = described
+        .connections
+        .iter()
+        .map(|connection| Connection {
+            kind: connection.data.kind(),
+            slot: connection.slot,
+            peer: block.text(&connection.peer),
+            data: connections::structure(&context, &mut block, &connection.data),
+        })
+        .collect();
+    let connections = block.list(&connections);
+    let heap = match described.heap {
+        0 => Memory::default(),
+        size => context.memory(Item::Heap(domain), size),
+    };
+    let counters = described
+        .counters
+        .map_or(Memory::default(), |region| context.memory(Item::Region(region), plan.regions[region].size));
+    let header = StartHeader {
+        magic: MAGIC,
+        version: culm_abi::VERSION,
+        size: block.size() as u32,
+        name,
+        config,
+        connections,
+        heap,
+        stack: Memory { address: STACK_BASE, size: described.stack, dma: 0 },
+        counters,
+        log_level: described.log as u32,
+        domain: domain as u32,
+    };
+    block.finish(&header)
+}
+
+fn config_value(context: &Context<'_>, block: &mut Block, value: &ConfigValue) -> Value {
+    match value {
+        ConfigValue::Absent => Value { a: u64::MAX, b: u64::MAX },
+        ConfigValue::Bool(value) => Value { a: u64::from(*value), b: 0 },
+        ConfigValue::Unsigned(value) => Value { a: *value, b: 0 },
+        ConfigValue::Signed(value) => Value { a: value.cast_unsigned(), b: 0 },
+        ConfigValue::Text(text) => text_value(block, text),
+        ConfigValue::Mac(mac) => Value { a: u64::from(block.list(mac).offset), b: 0 },
+        ConfigValue::File(path) | ConfigValue::Folder(path) => {
+            Value { a: context.address(Item::File(path)), b: context.contents.get(path).len() as u64 }
+        }
+        ConfigValue::List(list) => {
+            let values: Vec<Value> = list.iter().map(|text| text_value(block, text)).collect();
+            Value { a: u64::from(block.list(&values).offset), b: values.len() as u64 }
+        }
+    }
+}
+
+fn text_value(block: &mut Block, text: &str) -> Value {
+    let span = block.text(text);
+    Value { a: u64::from(span.offset), b: u64::from(span.count) }
+}

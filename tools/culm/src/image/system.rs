@@ -1,0 +1,163 @@
+//! The tables that the kernel reads and never changes ([`culm_abi::system`]).
+
+use crate::layout::Layout;
+use crate::layout::kernel::{TablePlace, domains_per_core, groups, mailbox_words};
+use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
+use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
+use culm_abi::syscall::GROUP;
+use culm_abi::system::{
+    CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, NONE,
+    domain_flags, end_kind, end_rights, interrupt_flags,
+};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Bit at which an address-space identifier stands in `TTBR0` (Arm ARM D19.2.155).
+const ASID_SHIFT: u32 = 48;
+
+/// A side's rights over a channel.
+pub(super) fn rights(notify: bool, call: bool) -> u32 {
+    let notify = if notify { end_rights::NOTIFY } else { 0 };
+    let call = if call { end_rights::CALL } else { 0 };
+    notify | call
+}
+
+/// Where notification words and channel ends of each domain begin in the tables of all domains.
+struct Firsts {
+    words: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Firsts {
+    fn new(plan: &Plan) -> Self {
+        let (mut word, mut end) = (0, 0);
+        let mut firsts = Self { words: Vec::new(), ends: Vec::new() };
+        for domain in &plan.domains {
+            firsts.words.push(word);
+            firsts.ends.push(end);
+            word += groups(domain.ends.len());
+            end += domain.ends.len() as u32;
+        }
+        firsts
+    }
+
+    /// Word and bit in which a signal to this end of `domain` lands.
+    fn landing(&self, domain: DomainId, end: EndNumber) -> (u32, u32) {
+        (self.words[domain] + end / GROUP, end % GROUP)
+    }
+}
+
+/// The memory of [`crate::layout::objects::Objects::system_tables`].
+pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
+    let firsts = Firsts::new(plan);
+    let places = &layout.tables;
+    let mut memory = vec![0; places.read_only_size() as usize];
+    put(&mut memory, &places.cores, &cores(plan, layout));
+    let domains: Vec<_> = (0..plan.domains.len()).map(|id| domain(plan, layout, &firsts, id)).collect();
+    put(&mut memory, &places.domains, &domains);
+    let ends: Vec<_> = plan.domains.iter().flat_map(|domain| &domain.ends).map(|end| end_of(&firsts, end)).collect();
+    put(&mut memory, &places.ends, &ends);
+    put(&mut memory, &places.interrupts, &routes(plan, &firsts));
+    memory
+}
+
+fn put<T: IntoBytes + Immutable>(memory: &mut [u8], place: &TablePlace, elements: &[T]) {
+    debug_assert_eq!((place.count as usize, place.stride as usize), (elements.len(), size_of::<T>()));
+    let bytes = elements.as_bytes();
+    memory[place.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+}
+
+fn cores(plan: &Plan, layout: &Layout) -> Vec<CoreDescription> {
+    let (mut first_domain, mut first_mailbox_word) = (0, 0);
+    let describe = |(core, count): (usize, usize)| {
+        let stack = layout.kernel.space.address(layout.objects.kernel_stacks[core]).unwrap_or(0);
+        let description = CoreDescription {
+            mpidr: plan.board.mpidr[core],
+            stack_top: stack + KERNEL_STACK_SIZE,
+            first_domain,
+            domain_count: count as u32,
+            first_mailbox_word,
+            mailbox_words: mailbox_words(count),
+        };
+        first_domain += description.domain_count;
+        first_mailbox_word += description.mailbox_words;
+        description
+    };
+    domains_per_core(plan).into_iter().enumerate().map(describe).collect()
+}
+
+fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> DomainDescription {
+    let domain = &plan.domains[id];
+    let (supervisor, supervisor_word, supervisor_bit) = match domain.supervisor {
+        Some((supervisor, end)) => {
+            let (word, bit) = firsts.landing(supervisor, end);
+            (supervisor as u32, word, bit)
+        }
+        None => (NONE, 0, 0),
+    };
+    let passive = if domain.passive { domain_flags::PASSIVE } else { 0 };
+    let may_halt = if domain.may_halt { domain_flags::MAY_HALT } else { 0 };
+    DomainDescription {
+        table: layout.roots.domains[id] | (id as u64 + 1) << ASID_SHIFT,
+        entry: layout.programs[domain.component].entry,
+        stack_top: STACK_BASE + domain.stack,
+        start_block: START_BASE,
+        budget: domain.budget.map_or(0, |budget| budget.budget),
+        period: domain.budget.map_or(0, |budget| budget.period),
+        core: domain.core,
+        priority: u32::from(domain.priority),
+        flags: passive | may_halt,
+        first_end: firsts.ends[id],
+        end_count: domain.ends.len() as u32,
+        first_word: firsts.words[id],
+        groups: groups(domain.ends.len()),
+        supervisor,
+        supervisor_word,
+        supervisor_bit,
+        name: padded(&domain.name),
+    }
+}
+
+/// The name cut at a character's end where it is too long.
+fn padded(name: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let length = (0..=name.len().min(bytes.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    bytes
+}
+
+fn end_of(firsts: &Firsts, end: &End) -> EndDescription {
+    let none = EndDescription { kind: 0, rights: 0, target: 0, peer_end: 0, word: 0, bit: 0, reserved: [0; 2] };
+    match end {
+        &End::Peer { domain, end, notify, call, .. } => {
+            let (word, bit) = firsts.landing(domain, end);
+            EndDescription {
+                kind: end_kind::PEER,
+                rights: rights(notify, call),
+                target: domain as u32,
+                peer_end: end,
+                word,
+                bit,
+                ..none
+            }
+        }
+        End::Interrupt { interrupt, .. } => {
+            EndDescription { kind: end_kind::INTERRUPT, target: interrupt.number, ..none }
+        }
+        End::Child { domain } => EndDescription { kind: end_kind::CHILD, target: *domain as u32, ..none },
+    }
+}
+
+fn routes(plan: &Plan, firsts: &Firsts) -> Vec<InterruptRoute> {
+    let nobody = InterruptRoute { domain: NONE, flags: 0, word: 0, bit: 0 };
+    let mut routes = vec![nobody; (END_INTERRUPT - FIRST_INTERRUPT) as usize];
+    for (id, domain) in plan.domains.iter().enumerate() {
+        for (number, end) in domain.ends.iter().enumerate() {
+            let End::Interrupt { interrupt, .. } = end else { continue };
+            let (word, bit) = firsts.landing(id, number as EndNumber);
+            let flags = if interrupt.trigger == Trigger::Edge { interrupt_flags::EDGE } else { 0 };
+            routes[(interrupt.number - FIRST_INTERRUPT) as usize] =
+                InterruptRoute { domain: id as u32, flags, word, bit };
+        }
+    }
+    routes
+}
