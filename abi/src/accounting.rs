@@ -47,10 +47,11 @@ pub struct DomainAccount {
 }
 
 /// What a protection domain is doing, as far as an observer cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DomainState {
     /// Running, ready or waiting.
+    #[default]
     Alive = 0,
     /// Faulted; its supervisor decides.
     Faulted = 1,

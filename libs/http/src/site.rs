@@ -27,6 +27,17 @@ pub struct Document {
     pub media: &'static str,
 }
 
+/// A resource of the program's own, beside the site's files.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedded<'a> {
+    /// Its path, with the leading `/`.
+    pub path: &'static str,
+    /// Its media type.
+    pub media: &'static str,
+    /// Its content.
+    pub content: &'a [u8],
+}
+
 /// What is sent for a path.
 #[derive(Debug)]
 pub struct Resource<'a> {
@@ -115,12 +126,20 @@ pub struct Site<'a> {
 pub const MAX_FILES: usize = 16 * 1024;
 
 impl<'a> Site<'a> {
-    /// A site of files (paths relative to the root, `/` between folders) and of documents. A document hides a file.
-    pub fn new(files: impl Iterator<Item = (&'a str, &'a [u8])>, documents: &[Document]) -> Self {
+    /// A site of files (paths relative to the root, `/` between folders), and of what the program itself brings, which
+    /// hides a file of the same path.
+    pub fn new(
+        files: impl Iterator<Item = (&'a str, &'a [u8])>,
+        embedded: &[Embedded<'a>],
+        documents: &[Document],
+    ) -> Self {
         let mut resources = Vec::new();
         let mut not_found = None;
         for (number, document) in documents.iter().enumerate() {
             resources.push(document_resource(document, number as u16));
+        }
+        for own in embedded {
+            resources.push(file_resource(own.path.into(), own.content, own.media));
         }
         for (path, content) in files.take(MAX_FILES) {
             if path == "404.html" {

@@ -109,7 +109,7 @@ pub fn site() -> Site<'static> {
         ("hello.txt", b"hello, world"),
         ("index.html", b"<p>start"),
     ];
-    Site::new(files.into_iter(), &[Document { path: "/now", media: "text/plain" }])
+    Site::new(files.into_iter(), &[], &[Document { path: "/now", media: "text/plain" }])
 }
 
 pub fn server(capacity: usize) -> Server<'static, Clock> {

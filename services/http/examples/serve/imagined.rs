@@ -1,0 +1,108 @@
+//! A system that is made up: accounts that move as those of a web server under some load do.
+
+use culm_abi::accounting::{CoreAccount, DomainAccount};
+use culm_abi::connection::Counters;
+use culm_queue::{Producer, Storage};
+use http::status::Status;
+use http::status::snapshot::{Component, Queue};
+use http::status::source::{Described, Source, Watched};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Ticks per second: nanoseconds.
+const FREQUENCY: u64 = 1_000_000_000;
+
+/// Name, component, core, priority, share in thousandths, packets and drops.
+const COMPONENTS: [(&str, &str, u32, u32, u64, Option<(u64, u64)>); 9] = [
+    ("nic0_driver", "virtio-net", 0, 240, 62, Some((4100, 0))),
+    ("nic0_rx", "net-rx", 0, 239, 31, Some((2100, 0))),
+    ("nic0_tx", "net-tx", 0, 239, 28, Some((2000, 0))),
+    ("http_copier", "net-copier", 1, 101, 24, Some((2100, 3))),
+    ("http", "http", 1, 100, 187, None),
+    ("uart0_driver", "pl011", 0, 60, 0, None),
+    ("uart0_virt", "serial-mux", 0, 59, 0, None),
+    ("supervisor", "supervisor", 0, 254, 0, None),
+    ("lorem", "misbehave", 1, 20, 4, None),
+];
+
+pub const PICTURE: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 120" width="640" height="120">
+<g fill="none" stroke="#2f7d4f" stroke-width="2"><rect x="10" y="30" width="160" height="60" rx="10"/><rect x="240" y="30" width="160" height="60" rx="10"/><rect x="470" y="30" width="160" height="60" rx="10"/><path d="M170 60h70M400 60h70"/></g>
+<g font-family="sans-serif" font-size="16" text-anchor="middle" fill="#2f7d4f"><text x="90" y="65">nic0_driver</text><text x="320" y="65">nic0_rx</text><text x="550" y="65">http</text></g></svg>"##;
+
+/// The made-up system's status pages. A thread moves its figures for as long as the program runs.
+pub fn status() -> Status {
+    let cores: &'static [CoreAccount] = Box::leak((0..2).map(|_| CoreAccount::default()).collect());
+    let domains: &'static [DomainAccount] = Box::leak(COMPONENTS.iter().map(|_| DomainAccount::default()).collect());
+    let pages: &'static [Counters] = Box::leak(COMPONENTS.iter().map(|_| zeroes()).collect());
+    let described = COMPONENTS.iter().zip(pages).map(|(it, page)| Described {
+        component: Component {
+            name: it.0,
+            component: it.1,
+            core: it.2,
+            priority: it.3,
+            budget: (it.1 == "virtio-net").then_some((4_000_000, 10_000_000)),
+            counters: if it.5.is_some() { vec![("packets", 0), ("dropped", 0)] } else { vec![] },
+            ..Component::default()
+        },
+        counters: Some(page),
+    });
+    let storages: [&'static Storage<u8, 512>; 3] = [(); 3].map(|()| &*Box::leak(Box::new(Storage::new())));
+    let rings = [("rx_filled", 0, 1), ("client_filled", 1, 3), ("rx_filled", 3, 4)].iter().zip(storages).map(
+        |(&(name, producer, consumer), storage)| Watched {
+            queue: Queue {
+                name,
+                producer: COMPONENTS[producer].0,
+                consumer: COMPONENTS[consumer].0,
+                depth: 0,
+                capacity: 512,
+                total: 0,
+            },
+            ring: storage.shared(),
+            seen: 0,
+        },
+    );
+    let source = Source::from_parts(("web", "virt"), cores, domains, described.collect(), rings.collect(), FREQUENCY);
+    std::thread::spawn(move || live(cores, domains, pages, storages));
+    Status::new(source)
+}
+
+fn zeroes() -> Counters {
+    Counters { values: [const { AtomicU64::new(0) }; 512] }
+}
+
+fn live(
+    cores: &[CoreAccount],
+    domains: &[DomainAccount],
+    pages: &[Counters],
+    storages: [&'static Storage<u8, 512>; 3],
+) {
+    const STEP: u64 = 50;
+    let mut producers = storages.map(|storage| Producer::attach(storage.shared()));
+    let mut random = 1u64;
+    for step in 0u64.. {
+        std::thread::sleep(Duration::from_millis(STEP));
+        let wave = 60 + (step / 4 % 80).abs_diff(40);
+        let mut busy = [0; 2];
+        for ((it, account), page) in COMPONENTS.iter().zip(domains).zip(pages) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Thousandths of a step, times two percentages: the load's wave and some noise.
+            let used = it.4 * (STEP * FREQUENCY / 1_000_000) * wave * (70 + (random >> 33) % 60) / 10_000;
+            account.ticks.fetch_add(used, Relaxed);
+            account.system_calls.fetch_add(used / 10_000, Relaxed);
+            busy[it.2 as usize] += used;
+            if let Some((packets, drops)) = it.5 {
+                page.values[0].fetch_add(packets * STEP * wave / 100_000, Relaxed);
+                page.values[1].store(drops, Relaxed);
+            }
+        }
+        for (core, busy) in cores.iter().zip(busy) {
+            core.idle.fetch_add((STEP * FREQUENCY / 1000).saturating_sub(busy), Relaxed);
+            core.interrupts.fetch_add(40 + random % 9, Relaxed);
+        }
+        domains[8].restarts.store(2, Relaxed);
+        for producer in &mut producers {
+            let _ = producer.push(step as u8);
+            let _ = producer.publish();
+        }
+    }
+}

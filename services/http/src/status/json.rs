@@ -1,0 +1,86 @@
+//! A snapshot as JSON (RFC 8259), for the page and for programs.
+
+use super::snapshot::{Component, Core, Queue, Snapshot};
+use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
+use alloc::vec::Vec;
+use core::fmt::{self, Display};
+use culm_abi::accounting::DomainState;
+
+/// Appends the snapshot, as one object.
+pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
+    let text = &mut Text(into);
+    put!(text, "{{\"system\":{},\"board\":{},", Quoted(snapshot.system), Quoted(snapshot.board));
+    put!(text, "\"version\":{},", Quoted(env!("CARGO_PKG_VERSION")));
+    put!(text, "\"uptime_seconds\":{},", Seconds(snapshot.uptime));
+    put!(text, "\"window_seconds\":{},", Seconds(snapshot.window));
+    list(text, "cores", &snapshot.cores, core);
+    put!(text, ",");
+    list(text, "components", &snapshot.components, component);
+    put!(text, ",");
+    list(text, "queues", &snapshot.queues, queue);
+    put!(text, "}}\n");
+}
+
+fn list<T>(text: &mut Text, name: &str, elements: &[T], mut render: impl FnMut(&mut Text, usize, &T)) {
+    put!(text, "\n\"{name}\":[");
+    for (index, element) in elements.iter().enumerate() {
+        put!(text, "{}", if index == 0 { "\n" } else { ",\n" });
+        render(text, index, element);
+    }
+    put!(text, "]");
+}
+
+fn core(text: &mut Text, index: usize, core: &Core) {
+    put!(text, "{{\"core\":{index},\"load\":{},\"idle_seconds\":{},", Ratio(core.load), Seconds(core.idle));
+    put!(text, "\"interrupts\":{},\"signals_sent\":{},", core.interrupts, core.signals_sent);
+    put!(text, "\"timer\":{},\"sleeps\":{}}}", core.timer, core.sleeps);
+}
+
+fn component(text: &mut Text, _: usize, it: &Component) {
+    put!(text, "{{\"name\":{},\"component\":{},", Quoted(it.name), Quoted(it.component));
+    put!(text, "\"core\":{},\"priority\":{},\"passive\":{},", it.core, it.priority, it.passive);
+    let (budget, period) = (it.budget.map(|budget| budget.0), it.budget.map(|budget| budget.1));
+    let seconds = |value: Option<u64>| OrNull(value.map(Nanoseconds));
+    put!(text, "\"budget_seconds\":{},\"period_seconds\":{},", seconds(budget), seconds(period));
+    put!(
+        text,
+        "\"state\":\"{}\",\"cpu_share\":{},\"cpu_seconds\":{},",
+        state(it.state),
+        Ratio(it.share),
+        Seconds(it.used)
+    );
+    put!(text, "\"system_calls\":{},\"switches\":{},", it.system_calls, it.switches);
+    put!(text, "\"preemptions\":{},\"throttles\":{},", it.preemptions, it.throttles);
+    put!(text, "\"faults\":{},\"restarts\":{},", it.faults, it.restarts);
+    put!(text, "\"packets\":{},\"drops\":{},\"counters\":{{", OrNull(it.packets()), OrNull(it.drops()));
+    for (index, (name, value)) in it.counters.iter().enumerate() {
+        put!(text, "{}{}:{value}", if index == 0 { "" } else { "," }, Quoted(name));
+    }
+    put!(text, "}}}}");
+}
+
+fn queue(text: &mut Text, _: usize, queue: &Queue) {
+    put!(text, "{{\"name\":{},\"producer\":{},", Quoted(queue.name), Quoted(queue.producer));
+    put!(text, "\"consumer\":{},\"depth\":{},", Quoted(queue.consumer), queue.depth);
+    put!(text, "\"capacity\":{},\"total\":{}}}", queue.capacity, queue.total);
+}
+
+/// What the state is called, here and on the page.
+pub fn state(state: DomainState) -> &'static str {
+    match state {
+        DomainState::Alive => "alive",
+        DomainState::Faulted => "faulted",
+        DomainState::Stopped => "stopped",
+    }
+}
+
+struct OrNull<T>(Option<T>);
+
+impl<T: Display> Display for OrNull<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(formatter),
+            None => formatter.write_str("null"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A snapshot as OpenMetrics text (version 1.0.0), for a Prometheus server.
+
+use super::json;
+use super::snapshot::{Component, Core, Queue, Snapshot};
+use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
+use alloc::vec::Vec;
+use core::fmt::{self, Display};
+use culm_abi::accounting::DomainState;
+
+/// A metric of each element of a list: name, unit, type, help, and the sample's value.
+struct Metric<T> {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    value: fn(&T) -> Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A sample's value; an absent one is left out.
+enum Value {
+    Absent,
+    Count(u64),
+    Seconds(super::snapshot::Ticks),
+    Nanoseconds(u64),
+    Ratio(super::snapshot::Share),
+}
+
+impl Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => Ok(()),
+            Self::Count(value) => value.fmt(formatter),
+            Self::Seconds(ticks) => Seconds(*ticks).fmt(formatter),
+            Self::Nanoseconds(nanoseconds) => Nanoseconds(*nanoseconds).fmt(formatter),
+            Self::Ratio(share) => Ratio(*share).fmt(formatter),
+        }
+    }
+}
+
+const fn metric<T>(name: &'static str, kind: Kind, help: &'static str, value: fn(&T) -> Value) -> Metric<T> {
+    Metric { name, kind, help, value }
+}
+
+use Kind::{Counter, Gauge};
+
+const CORES: [Metric<Core>; 6] = [
+    metric("core_load_ratio", Gauge, "Share of time in which the core was not idle.", |it| Value::Ratio(it.load)),
+    metric("core_idle_seconds", Counter, "Time without anything to run.", |it| Value::Seconds(it.idle)),
+    metric("core_interrupts", Counter, "Interrupts taken.", |it| Value::Count(it.interrupts)),
+    metric("core_signals_sent", Counter, "Signals sent to other cores.", |it| Value::Count(it.signals_sent)),
+    metric("core_timer", Counter, "Timer expiries.", |it| Value::Count(it.timer)),
+    metric("core_sleeps", Counter, "Times the core went to sleep.", |it| Value::Count(it.sleeps)),
+];
+
+const COMPONENTS: [Metric<Component>; 14] = [
+    metric("component_cpu_ratio", Gauge, "Share of its core that it used.", |it| Value::Ratio(it.share)),
+    metric("component_cpu_seconds", Counter, "Time that it has used.", |it| Value::Seconds(it.used)),
+    metric("component_priority", Gauge, "Its priority.", |it| Value::Count(it.priority.into())),
+    metric("component_budget_seconds", Gauge, "Time that it may use in each period.", |it| {
+        it.budget.map_or(Value::Absent, |(budget, _)| Value::Nanoseconds(budget))
+    }),
+    metric("component_period_seconds", Gauge, "The period of its budget.", |it| {
+        it.budget.map_or(Value::Absent, |(_, period)| Value::Nanoseconds(period))
+    }),
+    metric("component_up", Gauge, "1 unless it is faulted or stopped.", |it| {
+        Value::Count(u64::from(it.state == DomainState::Alive))
+    }),
+    metric("component_system_calls", Counter, "System calls.", |it| Value::Count(it.system_calls)),
+    metric("component_switches", Counter, "Times it was switched to.", |it| Value::Count(it.switches)),
+    metric("component_preemptions", Counter, "Times it was preempted.", |it| Value::Count(it.preemptions)),
+    metric("component_throttles", Counter, "Times its budget ran out.", |it| Value::Count(it.throttles)),
+    metric("component_faults", Counter, "Faults.", |it| Value::Count(it.faults.into())),
+    metric("component_restarts", Counter, "Restarts.", |it| Value::Count(it.restarts.into())),
+    metric("component_packets", Counter, "Packets handled.", |it| it.packets().map_or(Value::Absent, Value::Count)),
+    metric("component_drops", Counter, "Packets dropped.", |it| it.drops().map_or(Value::Absent, Value::Count)),
+];
+
+const QUEUES: [Metric<Queue>; 3] = [
+    metric("queue_depth", Gauge, "Entries queued.", |it| Value::Count(it.depth.into())),
+    metric("queue_capacity", Gauge, "Entries that the queue holds.", |it| Value::Count(it.capacity.into())),
+    metric("queue_entries", Counter, "Entries that ever went in.", |it| Value::Count(it.total)),
+];
+
+/// Appends the snapshot.
+pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
+    let text = &mut Text(into);
+    put!(text, "# TYPE culm info\n# HELP culm What runs.\n");
+    put!(text, "culm_info{{system={},board={}", Quoted(snapshot.system), Quoted(snapshot.board));
+    put!(text, ",version={}}} 1\n", Quoted(env!("CARGO_PKG_VERSION")));
+    put!(text, "# TYPE culm_uptime_seconds gauge\n# UNIT culm_uptime_seconds seconds\n");
+    put!(text, "# HELP culm_uptime_seconds Time since the machine was switched on.\n");
+    put!(text, "culm_uptime_seconds {}\n", Seconds(snapshot.uptime));
+    for metric in &CORES {
+        family(text, metric, &snapshot.cores, |text, index, _| put!(text, "core=\"{index}\""));
+    }
+    component_states(text, &snapshot.components);
+    for metric in &COMPONENTS {
+        family(text, metric, &snapshot.components, |text, _, it| {
+            put!(text, "component={},core=\"{}\"", Quoted(it.name), it.core);
+        });
+    }
+    own_counters(text, &snapshot.components);
+    for metric in &QUEUES {
+        family(text, metric, &snapshot.queues, |text, _, it| {
+            put!(text, "queue={},producer={}", Quoted(it.name), Quoted(it.producer));
+            put!(text, ",consumer={}", Quoted(it.consumer));
+        });
+    }
+    put!(text, "# EOF\n");
+}
+
+/// One metric family: its description and a sample of each element, with the labels that `labels` writes.
+fn family<T>(text: &mut Text, metric: &Metric<T>, elements: &[T], labels: impl Fn(&mut Text, usize, &T)) {
+    let Metric { name, kind, help, value } = metric;
+    let (kind, suffix) = if *kind == Counter { ("counter", "_total") } else { ("gauge", "") };
+    put!(text, "# TYPE culm_{name} {kind}\n");
+    for unit in ["seconds", "ratio"] {
+        if name.ends_with(unit) {
+            put!(text, "# UNIT culm_{name} {unit}\n");
+        }
+    }
+    put!(text, "# HELP culm_{name} {help}\n");
+    for (index, element) in elements.iter().enumerate() {
+        let value = value(element);
+        if !matches!(value, Value::Absent) {
+            put!(text, "culm_{name}{suffix}{{");
+            labels(text, index, element);
+            put!(text, "}} {value}\n");
+        }
+    }
+}
+
+/// What each component is, and what it is doing, as labels.
+fn component_states(text: &mut Text, components: &[Component]) {
+    put!(text, "# TYPE culm_component info\n# HELP culm_component What each protection domain runs, and its state.\n");
+    for it in components {
+        put!(text, "culm_component_info{{component={},program={}", Quoted(it.name), Quoted(it.component));
+        put!(text, ",core=\"{}\",passive=\"{}\",state=\"{}\"}} 1\n", it.core, it.passive, json::state(it.state));
+    }
+}
+
+/// The counters that components name themselves. Some also fall, so their type is not said.
+fn own_counters(text: &mut Text, components: &[Component]) {
+    put!(text, "# TYPE culm_component_counter unknown\n");
+    put!(text, "# HELP culm_component_counter A counter of the component's own.\n");
+    for it in components {
+        for (name, value) in &it.counters {
+            put!(text, "culm_component_counter{{component={},counter={}}} {value}\n", Quoted(it.name), Quoted(name));
+        }
+    }
+}
