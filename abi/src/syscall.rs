@@ -85,7 +85,7 @@ impl Event {
 
     /// Whether this is a call.
     pub const fn is_call(self) -> bool {
-        self.0 & 0xff == 1
+        self.0 & 1 != 0
     }
 
     /// Words in the call's message.
