@@ -19,11 +19,9 @@ struct Piece {
 #[derive(Clone, Debug)]
 pub struct Budget {
     period: u64,
-    /// Sorted by time; the amounts always add up to the budget, but for debt.
+    /// Sorted by time; none is empty, and the amounts add up to the budget.
     pieces: [Piece; PIECES],
     count: u32,
-    /// Ticks used beyond what was there (interrupts are late), taken from pieces that come back.
-    debt: u64,
 }
 
 impl Budget {
@@ -31,7 +29,7 @@ impl Budget {
     pub fn new(budget: u64, period: u64) -> Self {
         let mut pieces = [Piece::default(); PIECES];
         pieces[0] = Piece { from: 0, amount: budget };
-        Self { period, pieces, count: 1, debt: 0 }
+        Self { period, pieces, count: 1 }
     }
 
     /// The earliest time at which there is something to use: not after `now` where there is something already.
@@ -63,25 +61,20 @@ impl Budget {
         }
     }
 
-    /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this.
+    /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this. More than was there (interrupts
+    /// are late) is taken from pieces that are still to come back.
     pub fn consume(&mut self, used: u64) {
-        let mut left = used + self.debt;
-        self.debt = 0;
+        let mut left = used;
         while left > 0 {
             let first = self.pieces[0];
-            if first.amount > left {
-                self.pieces[0] = Piece { from: first.from + left, amount: first.amount - left };
-                self.give_back(Piece { from: first.from + self.period, amount: left });
-                return;
+            let taken = first.amount.min(left);
+            left -= taken;
+            if taken == first.amount {
+                self.remove_first();
+            } else {
+                self.pieces[0] = Piece { from: first.from + taken, amount: first.amount - taken };
             }
-            left -= first.amount;
-            self.remove_first();
-            self.give_back(Piece { from: first.from + self.period, amount: first.amount });
-            if self.pieces[0].from >= first.from + self.period {
-                // All that is left was used in this very window: the rest is owed by the next.
-                self.debt = left;
-                return;
-            }
+            self.give_back(Piece { from: first.from + self.period, amount: taken });
         }
     }
 

@@ -46,7 +46,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let [from, to] = self.domains.get_disjoint_mut([current as usize, local as usize]).ok()?;
         let ([own], [word]) = (from.words, to.words) else { return None };
         if to.state != State::Waiting
-            || i32::from(to.priority) < highest
+            // Equals that are ready go first.
+            || i32::from(to.priority) <= highest
             || from.callers.0 != NO_DOMAIN
             || deadline != NEVER
             || self.budgets

@@ -98,21 +98,24 @@ fn a_call_carries_words_both_ways_and_nothing_more() {
 #[test]
 fn callers_queue_up_while_the_callee_is_busy() {
     let mut builder = Builder::default();
-    let clients: Vec<_> = (0..3).map(|_| builder.domain(0, 10)).collect();
-    let server = builder.domain(0, 20);
+    let server = builder.domain(0, 30);
+    builder.budget(server, 10, 1000);
+    let clients: Vec<_> = [21, 20].iter().map(|priority| builder.domain(0, *priority)).collect();
     let ends: Vec<_> = clients.iter().map(|client| builder.channel(*client, server)).collect();
-    let trigger = builder.domain(0, 30);
-    let triggers: Vec<_> = clients.iter().map(|client| builder.channel(trigger, *client)).collect();
     let mut fake = builder.build();
-    // The server gives up the core in the middle of a call by running out of budget elsewhere; here it simply has
-    // not waited yet when the calls come.
-    _ = triggers;
-    fake.wait(trigger, 0);
     fake.wait(server, 0);
     fake.call(clients[0], ends[0].0, &[1]);
+    // The server runs out of its own budget in the middle of the first call; the second comes meanwhile.
+    fake.pass(10);
+    fake.call(clients[1], ends[1].0, &[2]);
+    assert_eq!(fake.runs(0), None);
+    fake.pass(990);
     assert_eq!(fake.seen(server), Seen::Called(ends[0].1, vec![1]));
     fake.reply_wait(server, &[11]);
+    assert_eq!(fake.seen(server), Seen::Called(ends[1].1, vec![2]));
+    fake.reply_wait(server, &[22]);
     assert_eq!(fake.seen(clients[0]), Seen::Replied(vec![11]));
+    assert_eq!(fake.seen(clients[1]), Seen::Replied(vec![22]));
 }
 
 #[test]

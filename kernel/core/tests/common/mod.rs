@@ -159,6 +159,14 @@ impl Builder {
         (at_a, at_b)
     }
 
+    /// A channel over which each may call the other, whatever the tool would say to that.
+    pub fn both_ways(&mut self, a: u32, b: u32) {
+        let rights = end_rights::NOTIFY | end_rights::CALL;
+        let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
+        self.end(a, end_kind::PEER, rights, b, at_b);
+        self.end(b, end_kind::PEER, rights, a, at_a);
+    }
+
     pub fn interrupt(&mut self, owner: u32, number: u32) -> u32 {
         let end = self.end(owner, end_kind::INTERRUPT, 0, number, 0);
         self.routes.push((number, owner, end));
@@ -255,7 +263,7 @@ impl Builder {
                 Core::new(index, system, domains, TimerQueue::new(slots), hardware)
             })
             .collect();
-        let mut fake = Fake { cores, bench, system };
+        let mut fake = Fake { straight: true, cores, bench, system };
         for core in &mut fake.cores {
             _ = core.what_next();
         }
@@ -266,6 +274,8 @@ impl Builder {
 pub type FakeCore = Core<'static, FakeContext, FakeHardware>;
 
 pub struct Fake {
+    /// Whether entries go by the straight paths where they can, as in the kernel.
+    pub straight: bool,
     pub cores: Vec<FakeCore>,
     pub bench: Rc<Bench>,
     pub system: System<'static>,
@@ -295,8 +305,9 @@ impl Fake {
     }
 
     pub fn wait(&mut self, domain: u32, signals: u64) {
+        let straight = self.straight;
         let core = self.running(domain);
-        if core.fast_wait(signals, NEVER, 0).is_none() {
+        if !straight || core.fast_wait(signals, NEVER, 0).is_none() {
             _ = core.wait(signals, NEVER, 0);
         }
     }
@@ -306,8 +317,10 @@ impl Fake {
     }
 
     pub fn signal(&mut self, domain: u32, signals: u64) {
+        let straight = self.straight;
         let core = self.running(domain);
-        _ = match core.fast_signal(signals, 0) {
+        let left = if straight { core.fast_signal(signals, 0) } else { SignalLeft::All };
+        _ = match left {
             SignalLeft::Nothing => core.what_next(),
             SignalLeft::Wake(target) => core.signal_wake(target),
             SignalLeft::All => core.signal(signals, 0),
@@ -316,26 +329,31 @@ impl Fake {
 
     pub fn call(&mut self, domain: u32, channel: u32, words: &[u64]) {
         self.running(domain);
+        let straight = self.straight;
         let (core, local) = self.core(domain);
         let context = &mut core.domain(local).context;
         context.words = [0xbad; MESSAGE_WORDS];
         context.words[..words.len()].copy_from_slice(words);
         context.calling = true;
         let target = u64::from(channel) | (words.len() as u64) << 32;
-        if core.fast_call::<false>(target).is_none() && core.fast_call::<true>(target).is_none() {
+        if !straight || (core.fast_call::<false>(target).is_none() && core.fast_call::<true>(target).is_none()) {
             _ = core.call(target);
         }
     }
 
     pub fn reply_wait(&mut self, domain: u32, words: &[u64]) {
         self.running(domain);
+        let straight = self.straight;
         let (core, local) = self.core(domain);
         let context = &mut core.domain(local).context;
         context.words = [0xbad; MESSAGE_WORDS];
         context.words[..words.len()].copy_from_slice(words);
-        let length = words.len() as u64;
-        if core.fast_reply::<false>(0, NEVER, length).is_none() && core.fast_reply::<true>(0, NEVER, length).is_none() {
-            _ = core.reply_wait(0, NEVER, length);
+        let options = words.len() as u64;
+        if !straight
+            || (core.fast_reply::<false>(0, NEVER, options).is_none()
+                && core.fast_reply::<true>(0, NEVER, options).is_none())
+        {
+            _ = core.reply_wait(0, NEVER, options);
         }
     }
 
