@@ -104,7 +104,7 @@ impl Lab {
 
     fn linux(&self) -> Result<&Linux> {
         if self.linux.get().is_none() {
-            let peer = linux::build_peer(&self.root)?;
+            let peer = linux::build_peer(&self.root, &self.settings.toolchain)?;
             let linux = linux::prepare(&self.cache, &peer, &self.site()?)?;
             let _ = self.linux.set(linux);
         }
@@ -154,7 +154,7 @@ impl Lab {
     /// Builds and starts a system of Culm without waiting for it.
     pub fn start_culm(&self, system: &str) -> Result<(Machine, Image)> {
         let image = culm::build(self, system)?;
-        let plan = self.plan(image.path.clone(), None, String::new());
+        let plan = self.plan(image.image.path.clone(), None, String::new());
         Ok((Machine::start(&plan, self.network()?)?, image))
     }
 

@@ -5,8 +5,8 @@
 //! guest executes is exact. Throughput and round trips are printed beside it, and only as a comparison within one run.
 //!
 //! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] are
-//! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`targets`] and
-//! [`profile`] say what came out.
+//! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
+//! [`targets`], [`record`], [`plot`] and [`profile`] say what came out.
 
 pub mod counters;
 pub mod culm;
@@ -14,11 +14,14 @@ pub mod lab;
 pub mod linux;
 pub mod machine;
 pub mod network;
+pub mod plot;
 pub mod profile;
+pub mod record;
 pub mod results;
 pub mod rows;
 pub mod site;
 pub mod spawn;
+pub mod table;
 pub mod targets;
 
 use anyhow::{Result, bail};
@@ -81,6 +84,29 @@ pub struct Settings {
     /// The host tool, which builds Culm's systems
     #[arg(skip)]
     pub tool: PathBuf,
+    /// The Rust that builds for the target
+    #[arg(skip)]
+    pub toolchain: Toolchain,
+}
+
+/// The Rust that builds for the target: found by the host tool.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// The cargo to run.
+    pub cargo: PathBuf,
+    /// The rustc that it shall use, where it is not cargo's own choice.
+    pub rustc: Option<PathBuf>,
+    /// The linker to name to rustc, where rustc brings none.
+    pub linker: Option<PathBuf>,
+    /// Whether `core` is compiled from its source.
+    pub builds_core: bool,
+}
+
+/// Debian's: without the target's libraries, with their source.
+impl Default for Toolchain {
+    fn default() -> Self {
+        Self { cargo: "cargo".into(), rustc: None, linker: Some("ld.lld".into()), builds_core: true }
+    }
 }
 
 impl Settings {
@@ -143,7 +169,7 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
             println!("{}", serde_json::to_string(row)?);
         }
     } else {
-        print!("{}", results.table(targets));
+        print!("{}", table::table(results, targets));
         lab.notes().iter().for_each(|note| println!("note: {note}"));
     }
     let missed: Vec<_> = rows.iter().filter(|row| row.ok == Some(false)).collect();
@@ -154,5 +180,18 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
     if !failed.is_empty() {
         eprintln!("bench: results are partial: {} did not run to the end", failed.join(", "));
     }
-    Ok(failed.is_empty() && (missed.is_empty() || !lab.settings.check))
+    let mut fine = failed.is_empty() && (missed.is_empty() || !lab.settings.check);
+    if lab.settings.compare {
+        let (lines, no_worse) = record::compare(&lab.root, &rows)?;
+        lines.iter().for_each(|line| eprintln!("bench: {line}"));
+        fine &= no_worse;
+    }
+    if lab.settings.record {
+        if !failed.is_empty() {
+            bail!("nothing is recorded, since the results are partial");
+        }
+        record::write(&lab.root, &rows, &lab.notes())?;
+        plot::write(&lab.root.join("bench/results"), results)?;
+    }
+    Ok(fine)
 }

@@ -91,11 +91,10 @@ pub struct Entry {
 
 /// Instructions by function, the largest first.
 pub fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
-    let kernel = image.report.kernel.as_deref().and_then(|path| Functions::read(path).ok());
+    let kernel = Functions::read(&image.kernel.elf).ok();
     let mut files: BTreeMap<String, Option<Functions>> = BTreeMap::new();
-    for domain in &image.report.domains {
-        let functions = domain.elf.as_deref().and_then(|path| Functions::read(path).ok());
-        files.insert(domain.name.clone(), functions);
+    for domain in &image.domains {
+        files.insert(domain.name.clone(), Functions::read(&domain.elf).ok());
     }
     let mut sums: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
     for ((space, address, instructions), executions) in &blocks.0 {

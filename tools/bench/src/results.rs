@@ -1,14 +1,23 @@
-//! What was measured, and how it is told: one object a figure for programs, a table for people.
+//! What was measured, and one object a figure for programs; [`crate::table`] tells it to people.
 
 use crate::targets::Targets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 
 /// Parameters of a row: packet size, window and the like.
 pub type Params = BTreeMap<String, Value>;
+
+impl Side {
+    /// The name in tables and plots.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Culm => "Culm",
+            Side::Peer(name) => name,
+        }
+    }
+}
 
 /// Who was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,11 +73,16 @@ pub struct Row {
     pub ok: Option<bool>,
 }
 
-struct Entry {
-    bench: &'static str,
-    row: String,
-    params: Params,
-    samples: Vec<(Side, Sample)>,
+/// One row with what all sides did in it.
+pub struct Entry {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// The row within it.
+    pub row: String,
+    /// Its parameters.
+    pub params: Params,
+    /// Who did what.
+    pub samples: Vec<(Side, Sample)>,
 }
 
 /// All that was measured in this run.
@@ -120,64 +134,14 @@ impl Results {
         entry.samples.iter().find(|(whose, _)| *whose == side).map(|(_, sample)| sample)
     }
 
-    /// Every row's name with all samples, for plots.
-    pub fn samples(&self) -> impl Iterator<Item = (&str, &str, &Params, &[(Side, Sample)])> {
-        self.entries.iter().map(|entry| (entry.bench, entry.row.as_str(), &entry.params, entry.samples.as_slice()))
+    /// Every row with all samples.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// One object per figure and peer; a figure that no peer has stands alone.
     pub fn rows(&self, targets: &Targets) -> Vec<Row> {
         self.entries.iter().flat_map(|entry| entry_rows(entry, targets)).collect()
-    }
-
-    /// The table for people.
-    pub fn table(&self, targets: &Targets) -> String {
-        let mut text = String::new();
-        let mut bench = "";
-        for entry in &self.entries {
-            if entry.bench != bench {
-                bench = entry.bench;
-                let _ = writeln!(
-                    text,
-                    "\n{:<22} {:<24} {:>13} {:>13}  {:<22} {:>8} {:>10}",
-                    bench.to_uppercase(),
-                    "",
-                    "Culm",
-                    "peer",
-                    "",
-                    "ratio",
-                    "target"
-                );
-            }
-            let mut name = entry.row.as_str();
-            for row in entry_rows(entry, targets) {
-                let ratio = row.culm.zip(row.peer).filter(|(_, peer)| *peer != 0.0).map(|(culm, peer)| culm / peer);
-                let mark = row.ok.map_or("", |ok| if ok { " ok" } else { " MISSED" });
-                let _ = writeln!(
-                    text,
-                    "{name:<22} {:<24} {:>13} {:>13}  {:<22} {:>8} {:>10}{mark}",
-                    row.unit,
-                    number(row.culm),
-                    number(row.peer),
-                    row.peer_name.as_deref().unwrap_or(""),
-                    ratio.map_or(String::new(), |ratio| format!("{ratio:.3}")),
-                    number(row.target),
-                );
-                name = "";
-            }
-            for (side, sample) in &entry.samples {
-                let whose = if let Side::Peer(name) = side { name } else { "culm" };
-                if !sample.parts.is_empty() {
-                    let parts: Vec<_> =
-                        sample.parts.iter().map(|(name, value)| format!("{name} {}", number(Some(*value)))).collect();
-                    let _ = writeln!(text, "    {whose}: {}", parts.join(" · "));
-                }
-                for note in &sample.notes {
-                    let _ = writeln!(text, "    {whose}: {note}");
-                }
-            }
-        }
-        text
     }
 }
 
@@ -273,6 +237,6 @@ mod tests {
         let object = serde_json::to_value(&rows[0]).unwrap();
         let keys: Vec<_> = object.as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, ["bench", "culm", "ok", "params", "peer", "peer_name", "row", "target", "unit"]);
-        assert!(results.table(&targets).contains(" ok"));
+        assert!(crate::table::table(&results, &targets).contains(" ok"));
     }
 }

@@ -22,7 +22,7 @@ pub struct Target {
     pub row: String,
     /// What is counted.
     pub unit: String,
-    /// The figure may be no more than this.
+    /// Which figures are good enough.
     #[serde(flatten)]
     pub bound: Bound,
 }
@@ -35,6 +35,16 @@ pub enum Bound {
     Most(f64),
     /// The figure may be no less than this.
     Least(f64),
+}
+
+impl Bound {
+    /// The sign that stands before the limit.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Bound::Most(_) => "≤",
+            Bound::Least(_) => "≥",
+        }
+    }
 }
 
 impl Targets {

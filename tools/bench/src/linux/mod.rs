@@ -6,6 +6,7 @@
 mod cpio;
 mod packages;
 
+use crate::Toolchain;
 use crate::spawn::run;
 use anyhow::{Context, Result};
 use cpio::Archive;
@@ -234,13 +235,21 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Builds the peer's program (`bench/peer`) with the tool chain that builds components.
-pub fn build_peer(root: &Path) -> Result<PathBuf> {
+pub fn build_peer(root: &Path, toolchain: &Toolchain) -> Result<PathBuf> {
     let target = crate::target_folder(root);
-    let mut command = Command::new("cargo");
-    command.current_dir(root).env("RUSTC_BOOTSTRAP", "1");
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", "ld.lld");
-    command.args(["build", "--quiet", "--release", "-p", "culm-bench-peer", "--target", crate::TARGET]);
-    command.args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]);
-    run(command.arg("--target-dir").arg(&target))?;
+    let mut command = Command::new(&toolchain.cargo);
+    command.current_dir(root).args(["build", "--quiet", "--release", "-p", "culm-bench-peer"]);
+    command.args(["--target", crate::TARGET, "--target-dir"]).arg(&target);
+    if let Some(rustc) = &toolchain.rustc {
+        command.env("RUSTC", rustc);
+    }
+    if let Some(linker) = &toolchain.linker {
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
+    }
+    if toolchain.builds_core {
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command.args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]);
+    }
+    run(command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS"))?;
     Ok(target.join(crate::TARGET).join("release/peer"))
 }

@@ -21,7 +21,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         if lab.settings.culm() {
             let (mut machine, image) = lab.start_culm("bench-echo")?;
             let mut sample = until_echo(&mut machine)?;
-            sample.set("image bytes", std::fs::metadata(&image.path)?.len() as f64);
+            sample.set("image bytes", std::fs::metadata(&image.image.path)?.len() as f64);
             results.record(Side::Culm, BENCH, "first-echo", &Params::new(), sample);
         }
         if lab.settings.peer() {
@@ -33,7 +33,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         if lab.settings.culm() {
             let (mut machine, image) = lab.start_culm("bench-web")?;
             let mut sample = until_http(&mut machine)?;
-            sample.set("image bytes", std::fs::metadata(&image.path)?.len() as f64);
+            sample.set("image bytes", std::fs::metadata(&image.image.path)?.len() as f64);
             results.record(Side::Culm, BENCH, "first-http", &Params::new(), sample);
         }
         if lab.settings.peer() {

@@ -1,0 +1,151 @@
+//! Pictures of the results: which plots there are. [`chart`] draws them.
+
+mod chart;
+
+use crate::results::{Entry, Results, Side};
+use anyhow::{Context, Result};
+use chart::{Bar, Lines, Series, Stacked};
+use std::path::Path;
+
+/// Writes every plot that the results have figures for. Returns how many that were.
+pub fn write(folder: &Path, results: &Results) -> Result<usize> {
+    let plots = [
+        ("net-throughput", throughput(results)),
+        ("net-instructions-by-window", by_window(results)),
+        ("net-components", components(results, "net")),
+        ("web-components", components(results, "web")),
+        ("net-round-trips", round_trips(results)),
+        ("net-overload", overload(results)),
+        ("net-processor", processor(results)),
+    ];
+    std::fs::create_dir_all(folder)?;
+    let mut count = 0;
+    for (name, svg) in plots {
+        if let Some(svg) = svg {
+            let path = folder.join(format!("{name}.svg"));
+            std::fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn number(entry: &Entry, name: &str) -> Option<f64> {
+    entry.params.get(name)?.as_f64()
+}
+
+/// One line per side through the entries that `x` gives a place, of the figure called `unit`.
+fn series(results: &Results, unit: &str, x: impl Fn(&Entry) -> Option<f64>) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == "net") {
+        let Some(x) = x(entry) else { continue };
+        for (side, sample) in &entry.samples {
+            let Some(y) = sample.figures.get(unit) else { continue };
+            let name = side.name();
+            match all.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.points.push((x, *y)),
+                None => all.push(Series { name: name.to_owned(), points: vec![(x, *y)] }),
+            }
+        }
+    }
+    all.retain(|series| series.points.len() > 1);
+    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    all
+}
+
+fn throughput(results: &Results) -> Option<String> {
+    let at = |entry: &Entry| number(entry, "size").filter(|_| number(entry, "window") == Some(64.0));
+    let mut series = series(results, "packets/s", at);
+    for line in &mut series {
+        line.points.iter_mut().for_each(|(size, rate)| *rate *= *size * 8.0 / 1e6);
+    }
+    Lines {
+        title: "UDP echo: payload by packet size, window 64",
+        x: "bytes of payload in a packet",
+        y: "Mbit/s each way (one run, one host: compare, do not quote)",
+        series,
+        logarithmic: false,
+    }
+    .draw()
+}
+
+fn by_window(results: &Results) -> Option<String> {
+    let at = |entry: &Entry| number(entry, "window").filter(|_| number(entry, "size") == Some(64.0));
+    Lines {
+        title: "UDP echo, 64 bytes: guest instructions per packet",
+        x: "packets in flight",
+        y: "instructions",
+        series: series(results, "instructions/packet", at),
+        logarithmic: true,
+    }
+    .draw()
+}
+
+fn processor(results: &Results) -> Option<String> {
+    let at = |entry: &Entry| number(entry, "rate");
+    Lines {
+        title: "UDP echo, 64 bytes: processor use by load",
+        x: "packets per second sent",
+        y: "millions of guest instructions per second",
+        series: {
+            let mut lines = series(results, "instructions/packet", at);
+            for line in &mut lines {
+                line.points.iter_mut().for_each(|(rate, cost)| *cost *= *rate / 1e6);
+            }
+            lines
+        },
+        logarithmic: true,
+    }
+    .draw()
+}
+
+fn components(results: &Results, bench: &str) -> Option<String> {
+    let mut bars = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == bench) {
+        let culm = entry.samples.iter().find(|(side, _)| *side == Side::Culm);
+        if let Some((_, sample)) = culm.filter(|(_, sample)| !sample.parts.is_empty()) {
+            bars.push(Bar { name: entry.row.clone(), parts: sample.parts.clone() });
+        }
+    }
+    bars.truncate(16);
+    Stacked { title: "Culm: guest instructions per operation, by component", x: "instructions", bars }.draw()
+}
+
+fn round_trips(results: &Results) -> Option<String> {
+    let entry = results.entries().iter().find(|entry| entry.row == "udp-64-r1000")?;
+    let line = |(side, sample): &(Side, crate::results::Sample)| {
+        let points = sample.distribution.iter().map(|(time, share)| (*time as f64 / 1e3, *share * 100.0));
+        Series { name: side.name().to_owned(), points: points.collect() }
+    };
+    Lines {
+        title: "UDP echo, 64 bytes, 1,000 packets/s: round trips",
+        x: "microseconds",
+        y: "% of packets back within that time",
+        series: entry.samples.iter().map(line).filter(|line| line.points.len() > 1).collect(),
+        logarithmic: true,
+    }
+    .draw()
+}
+
+fn overload(results: &Results) -> Option<String> {
+    let entry = results.entries().iter().find(|entry| entry.row == "udp-64-overload")?;
+    let line = |(side, sample): &(Side, crate::results::Sample)| {
+        let most = sample.figures.iter().filter(|(unit, _)| unit.starts_with("answers/s at")).map(|(_, rate)| *rate);
+        let most = most.fold(1.0, f64::max);
+        let point = |(unit, rate): (&String, &f64)| {
+            let factor = unit.strip_prefix("answers/s at ")?.strip_suffix('x')?.parse().ok()?;
+            Some((factor, rate / most * 100.0))
+        };
+        let mut points: Vec<(f64, f64)> = sample.figures.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Series { name: side.name().to_owned(), points }
+    };
+    Lines {
+        title: "UDP echo under overload",
+        x: "packets sent, as a multiple of what saturates the side",
+        y: "answers per second, % of the side's most",
+        series: entry.samples.iter().map(line).filter(|line| line.points.len() > 1).collect(),
+        logarithmic: false,
+    }
+    .draw()
+}
