@@ -1,7 +1,7 @@
 //! HTTP server with the system's status page.
 //!
-//! The protocol is in `culm-http-protocol`; here are the status pages ([`status`]), and for hosts the same server over
-//! sockets (`host`). The component itself, in `main.rs`, ties them to the network.
+//! The protocol is in `culm-http-protocol`; here are the way from it to the network ([`network`]), the status pages
+//! ([`status`]), and for hosts the same server over sockets (`host`). The component itself is in `main.rs`.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
@@ -10,4 +10,5 @@ extern crate alloc;
 
 #[cfg(not(target_os = "none"))]
 pub mod host;
+pub mod network;
 pub mod status;

@@ -1,2 +1,170 @@
-//! HTTP server with the system's status page.
-fn main() {}
+//! HTTP server with the system's status page: the component.
+//!
+//! A turn takes what was received, gives each connection that has news its turn in the order in which the news came, and
+//! sends what they have to say, all at once. Files go from the image straight into the send buffers.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use culm::time::{self, Instant};
+use culm::{Channels, Component};
+use culm_http_protocol::{Renderer, Server, Site, Timeouts, limits};
+use culm_net::stack::{Event, Settings, Stack};
+use http::network::Network;
+use http::status::{self, Source, Status};
+
+culm::component!(Http);
+
+/// Turns that connections are given before what they sent goes out.
+const TURNS: usize = 64;
+
+/// How long a connection may take to end after its last response.
+const LINGER: time::Duration = time::Duration::from_secs(5);
+
+/// A connection that got on less long ago is not ended in favour of a new one.
+const GRACE: time::Duration = time::Duration::from_millis(100);
+
+/// How long one rendering of the system's state serves.
+const FRESH: time::Duration = time::Duration::from_millis(200);
+
+/// How often connections are looked through for those that took too long.
+const PATROL: time::Duration = time::Duration::from_secs(1);
+
+struct Http {
+    stack: Stack,
+    server: Server<'static, Observer>,
+    /// Connections served at a time; the server has more slots.
+    connections: usize,
+    /// When to look through the connections again.
+    patrol: Instant,
+    patrol_ticks: u64,
+}
+
+impl Component for Http {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(config: Config, connections: Connections) -> Self {
+        let site = site(&config);
+        let observer = Observer(culm::observation().map(|observation| Status::new(Source::new(&observation))));
+        let settings = settings(&config);
+        let slots = settings.connections;
+        let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
+        stack.listen(config.port);
+        culm::info!("serves {} files on port {}", config.site.len(), config.port);
+        let mut http = Self {
+            stack,
+            server: Server::new(site, observer, slots, timeouts(&config)),
+            connections: config.connections as usize,
+            patrol: Instant::default(),
+            patrol_ticks: time::ticks(PATROL),
+        };
+        http.turn();
+        http
+    }
+
+    fn notified(&mut self, _: Channels) {
+        self.turn();
+    }
+}
+
+impl Http {
+    fn turn(&mut self) {
+        loop {
+            self.stack.receive(&mut |_| {});
+            let now = time::now();
+            while let Some(event) = self.stack.event() {
+                match event {
+                    Event::Opened { slot, .. } => self.opened(slot, now),
+                    Event::Ready { slot } => self.server.ready(slot),
+                }
+            }
+            let more = self.server.run(&mut Network(&mut self.stack), now.ticks(), TURNS);
+            if now >= self.patrol {
+                self.server.expire(&mut Network(&mut self.stack), now.ticks());
+                self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
+            }
+            if self.stack.settle() && !more {
+                break;
+            }
+        }
+        if self.server.open() > 0 {
+            culm::wake_at(self.patrol);
+        }
+        self.count();
+    }
+
+    /// Takes in a new connection, and lets another one go where they are too many.
+    fn opened(&mut self, slot: usize, now: Instant) {
+        self.server.opened(slot, now.ticks());
+        if self.server.open() > self.connections {
+            self.server.evict(&mut Network(&mut self.stack), now.ticks());
+        }
+    }
+
+    fn count(&self) {
+        let tally = self.server.tally();
+        let network = self.stack.counts();
+        counters::REQUESTS.set(tally.requests);
+        counters::REFUSED.set(tally.refused);
+        counters::BYTES.set(tally.bytes);
+        counters::CONNECTIONS.set(tally.connections);
+        counters::OPEN.set(self.server.open() as u64);
+        counters::TIMEOUTS.set(tally.timeouts);
+        counters::EVICTED.set(tally.evicted);
+        counters::RECEIVED_PACKETS.set(network.received);
+        counters::DROPPED_PACKETS.set(network.broken);
+        counters::HALF_OPEN_EVICTED.set(network.evicted);
+        counters::HALF_OPEN_REFUSED.set(network.refused);
+    }
+}
+
+/// The files, and the status pages where this component may see the system.
+fn site(config: &Config) -> Site<'static> {
+    let files = config.site.files().map(|file| (file.path, file.content));
+    if culm::observation().is_some() {
+        Site::new(files, &status::files(culm::observe::picture()), &status::DOCUMENTS)
+    } else {
+        Site::new(files, &[], &[])
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let connections = config.connections as usize;
+    let settings = Settings {
+        ipv6: config.ipv6,
+        connections: connections + connections.div_ceil(4),
+        receive_buffer: limits::HEAD,
+        send_buffer: config.send_buffer as usize,
+        ..Settings::default()
+    };
+    let address = if config.address == "dhcp" { "" } else { config.address };
+    settings.with_addresses(address, config.gateway).unwrap_or_else(|error| {
+        culm::error!("address \"{address}\", gateway \"{}\": {error}; DHCP is used instead", config.gateway);
+        settings
+    })
+}
+
+fn timeouts(config: &Config) -> Timeouts {
+    Timeouts {
+        idle: time::ticks(config.idle_timeout),
+        request: time::ticks(config.request_timeout),
+        response: time::ticks(config.response_timeout),
+        linger: time::ticks(LINGER),
+        grace: time::ticks(GRACE),
+        fresh: time::ticks(FRESH),
+    }
+}
+
+/// Renders the status documents; without the right to observe there are none to ask for.
+struct Observer(Option<Status>);
+
+impl Renderer for Observer {
+    fn render(&mut self, document: u16, now: u64, into: &mut alloc::vec::Vec<u8>) {
+        if let Some(status) = &mut self.0 {
+            status.render(document, now, into);
+        }
+    }
+}

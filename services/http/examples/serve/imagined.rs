@@ -12,17 +12,37 @@ use std::time::Duration;
 /// Ticks per second: nanoseconds.
 const FREQUENCY: u64 = 1_000_000_000;
 
-/// Name, component, core, priority, share in thousandths, packets and drops.
-const COMPONENTS: [(&str, &str, u32, u32, u64, Option<(u64, u64)>); 9] = [
-    ("nic0_driver", "virtio-net", 0, 240, 62, Some((4100, 0))),
-    ("nic0_rx", "net-rx", 0, 239, 31, Some((2100, 0))),
-    ("nic0_tx", "net-tx", 0, 239, 28, Some((2000, 0))),
-    ("http_copier", "net-copier", 1, 101, 24, Some((2100, 3))),
-    ("http", "http", 1, 100, 187, None),
-    ("uart0_driver", "pl011", 0, 60, 0, None),
-    ("uart0_virt", "serial-mux", 0, 59, 0, None),
-    ("supervisor", "supervisor", 0, 254, 0, None),
-    ("lorem", "misbehave", 1, 20, 4, None),
+/// A component that is made up.
+struct Imagined {
+    name: &'static str,
+    component: &'static str,
+    core: u32,
+    priority: u32,
+    /// Thousandths of its core that it uses.
+    share: u64,
+    /// Packets per second and drops in all, where it handles packets.
+    packets: Option<(u64, u64)>,
+}
+
+const fn imagined(
+    (name, component): (&'static str, &'static str),
+    (core, priority): (u32, u32),
+    share: u64,
+    packets: Option<(u64, u64)>,
+) -> Imagined {
+    Imagined { name, component, core, priority, share, packets }
+}
+
+const COMPONENTS: [Imagined; 9] = [
+    imagined(("nic0_driver", "virtio-net"), (0, 240), 62, Some((4100, 0))),
+    imagined(("nic0_rx", "net-rx"), (0, 239), 31, Some((2100, 0))),
+    imagined(("nic0_tx", "net-tx"), (0, 239), 28, Some((2000, 0))),
+    imagined(("http_copier", "net-copier"), (1, 101), 24, Some((2100, 3))),
+    imagined(("http", "http"), (1, 100), 187, None),
+    imagined(("uart0_driver", "pl011"), (0, 60), 0, None),
+    imagined(("uart0_virt", "serial-mux"), (0, 59), 0, None),
+    imagined(("supervisor", "supervisor"), (0, 254), 0, None),
+    imagined(("lorem", "misbehave"), (1, 20), 4, None),
 ];
 
 pub const PICTURE: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 120" width="640" height="120">
@@ -36,12 +56,12 @@ pub fn status() -> Status {
     let pages: &'static [Counters] = Box::leak(COMPONENTS.iter().map(|_| zeroes()).collect());
     let described = COMPONENTS.iter().zip(pages).map(|(it, page)| Described {
         component: Component {
-            name: it.0,
-            component: it.1,
-            core: it.2,
-            priority: it.3,
-            budget: (it.1 == "virtio-net").then_some((4_000_000, 10_000_000)),
-            counters: if it.5.is_some() { vec![("packets", 0), ("dropped", 0)] } else { vec![] },
+            name: it.name,
+            component: it.component,
+            core: it.core,
+            priority: it.priority,
+            budget: (it.component == "virtio-net").then_some((4_000_000, 10_000_000)),
+            counters: if it.packets.is_some() { vec![("packets", 0), ("dropped", 0)] } else { vec![] },
             ..Component::default()
         },
         counters: Some(page),
@@ -51,8 +71,8 @@ pub fn status() -> Status {
         |(&(name, producer, consumer), storage)| Watched {
             queue: Queue {
                 name,
-                producer: COMPONENTS[producer].0,
-                consumer: COMPONENTS[consumer].0,
+                producer: COMPONENTS[producer].name,
+                consumer: COMPONENTS[consumer].name,
                 depth: 0,
                 capacity: 512,
                 total: 0,
@@ -86,11 +106,11 @@ fn live(
         for ((it, account), page) in COMPONENTS.iter().zip(domains).zip(pages) {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Thousandths of a step, times two percentages: the load's wave and some noise.
-            let used = it.4 * (STEP * FREQUENCY / 1_000_000) * wave * (70 + (random >> 33) % 60) / 10_000;
+            let used = it.share * (STEP * FREQUENCY / 1_000_000) * wave * (70 + (random >> 33) % 60) / 10_000;
             account.ticks.fetch_add(used, Relaxed);
             account.system_calls.fetch_add(used / 10_000, Relaxed);
-            busy[it.2 as usize] += used;
-            if let Some((packets, drops)) = it.5 {
+            busy[it.core as usize] += used;
+            if let Some((packets, drops)) = it.packets {
                 page.values[0].fetch_add(packets * STEP * wave / 100_000, Relaxed);
                 page.values[1].store(drops, Relaxed);
             }

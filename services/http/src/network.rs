@@ -1,0 +1,75 @@
+//! The net class's TCP connections as the server's transport.
+
+use culm_http_protocol::Transport;
+use culm_net::stack::{self, Stack};
+
+/// All connections of a stack.
+pub struct Network<'a>(pub &'a mut Stack);
+
+/// One connection.
+pub struct Stream<'a>(stack::Stream<'a>);
+
+impl Transport for Network<'_> {
+    type Stream<'transport>
+        = Stream<'transport>
+    where
+        Self: 'transport;
+
+    #[inline]
+    fn stream(&mut self, slot: usize) -> Option<Stream<'_>> {
+        self.0.stream(slot).map(Stream)
+    }
+
+    fn release(&mut self, slot: usize) {
+        self.0.release(slot);
+    }
+}
+
+impl culm_http_protocol::Stream for Stream<'_> {
+    #[inline]
+    fn received(&mut self) -> &[u8] {
+        self.0.received()
+    }
+
+    #[inline]
+    fn received_count(&self) -> usize {
+        self.0.received_count()
+    }
+
+    fn copy_received(&mut self, into: &mut [u8]) -> usize {
+        self.0.copy_received(into)
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        self.0.consume(count);
+    }
+
+    #[inline]
+    fn ended(&self) -> bool {
+        self.0.ended()
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.0.room()
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        self.0.send(bytes)
+    }
+
+    fn finish(&mut self) {
+        self.0.finish();
+    }
+
+    fn abort(&mut self) {
+        self.0.abort();
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
