@@ -3,7 +3,7 @@
 //! Each row runs between two marks (`hint #96` with the row's number in x0 and its rounds in x1, then `hint #97`), at which
 //! the counting plugin records its counters.
 
-use crate::linux::{call, exit, number, write};
+use crate::linux::{call, exit, fork, number, write};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +17,6 @@ const EVENTFD: u64 = 4;
 
 const FUTEX_WAIT: usize = 0;
 const FUTEX_WAKE: usize = 1;
-const SIGCHLD: usize = 17;
 const SIGKILL: usize = 9;
 
 fn begin(row: u64) {
@@ -124,11 +123,6 @@ fn futex() {
     }
     measure(FUTEX, || pass(0, 1));
     end_child(child);
-}
-
-fn fork() -> isize {
-    // SAFETY: without shared memory and on a copy of the stack, as fork does it.
-    unsafe { call(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) }
 }
 
 fn end_child(child: isize) {

@@ -6,20 +6,24 @@ use core::arch::asm;
 pub mod number {
     #![allow(missing_docs, reason = "the names are Linux's own")]
     pub const EVENTFD2: usize = 19;
+    pub const CLOSE: usize = 57;
     pub const PIPE2: usize = 59;
     pub const READ: usize = 63;
     pub const WRITE: usize = 64;
     pub const EXIT_GROUP: usize = 94;
     pub const FUTEX: usize = 98;
     pub const KILL: usize = 129;
+    pub const RT_SIGACTION: usize = 134;
     pub const REBOOT: usize = 142;
     pub const GETPID: usize = 172;
     pub const SOCKET: usize = 198;
     pub const BIND: usize = 200;
+    pub const LISTEN: usize = 201;
     pub const SENDTO: usize = 206;
     pub const RECVFROM: usize = 207;
     pub const CLONE: usize = 220;
     pub const MMAP: usize = 222;
+    pub const ACCEPT4: usize = 242;
     pub const RECVMMSG: usize = 243;
     pub const WAIT4: usize = 260;
     pub const SENDMMSG: usize = 269;
@@ -52,6 +56,13 @@ pub fn exit(status: i32) -> ! {
         // SAFETY: no memory is involved.
         unsafe { call(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// Makes a second process, as fork does; 0 in the child.
+pub fn fork() -> isize {
+    const SIGCHLD: usize = 17;
+    // SAFETY: without shared memory and on a copy of the stack.
+    unsafe { call(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) }
 }
 
 /// Powers the machine off (`reboot(2)`, LINUX_REBOOT_CMD_POWER_OFF).

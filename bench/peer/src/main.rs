@@ -2,10 +2,12 @@
 //! built with the tool chain that builds Culm's own components, and so that the peer's figures hold its kernel's work and no library's.
 //!
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to send;
-//! `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer ipc` runs loops over system calls and between two
+//! `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as much as it can over TCP; `peer ipc` runs loops over system calls and between two
 //! processes, each between marks that the counting plugin records (`tools/plugin`); `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
+#[cfg(target_os = "none")]
+mod bulk;
 #[cfg(target_os = "none")]
 mod echo;
 #[cfg(target_os = "none")]
@@ -15,7 +17,7 @@ mod linux;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{echo, ipc, linux};
+    use super::{bulk, echo, ipc, linux};
     use core::arch::naked_asm;
 
     /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
@@ -32,10 +34,11 @@ mod program {
         let status = match arguments.get(1) {
             Some(b"echo") => echo::single(port(&arguments)),
             Some(b"batch") => echo::batch(port(&arguments)),
+            Some(b"bulk") => bulk::run(),
             Some(b"ipc") => ipc::run(),
             Some(b"off") => linux::power_off(),
             _ => {
-                linux::write(2, b"usage: peer echo PORT | batch PORT | ipc | off\n");
+                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | ipc | off\n");
                 2
             }
         };

@@ -132,6 +132,7 @@ impl Lab {
             plugin: self.plugin.clone(),
             profile: self.settings.profile,
             devices: self.settings.devices,
+            offloads: true,
         }
     }
 
@@ -141,6 +142,18 @@ impl Lab {
         let command_line = format!("{} {more}", variant.command_line());
         let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line.trim().to_owned());
         Machine::start(&plan, self.network()?)
+    }
+
+    /// Boots Linux with a network device that has no offloads, until its servers answer.
+    pub fn boot_linux_without_offloads(&self) -> Result<Subject> {
+        let linux = self.linux()?;
+        eprintln!("bench: booting linux without offloads ({})", linux.version);
+        let command_line = Variant::NoKaslr.command_line().to_owned();
+        let mut plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line);
+        plan.offloads = false;
+        let mut machine = Machine::start(&plan, self.network()?)?;
+        machine.wait_for(linux::READY, BOOT_PATIENCE)?;
+        self.settle(machine, None)
     }
 
     /// Boots Linux until its servers answer.
@@ -170,9 +183,18 @@ impl Lab {
         self.settle(machine, Some(image))
     }
 
+    /// Waits until the machine does no less than a moment ago: until everything has started.
     fn settle(&self, mut machine: Machine, image: Option<Image>) -> Result<Subject> {
-        std::thread::sleep(Duration::from_millis(1000));
-        let idle = machine.idle(Duration::from_millis(1000))?;
+        let moment = Duration::from_millis(700);
+        let mut idle = machine.idle(moment)?;
+        for _ in 0..12 {
+            let next = machine.idle(moment)?;
+            let settled = next.instructions() / next.seconds > 0.8 * idle.instructions() / idle.seconds;
+            idle = next;
+            if settled {
+                break;
+            }
+        }
         Ok(Subject { machine, idle, image, profile: self.settings.profile })
     }
 }

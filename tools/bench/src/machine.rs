@@ -73,7 +73,27 @@ pub struct Plan<'a> {
     pub profile: bool,
     /// Count accesses to device registers (slows the guest down).
     pub devices: bool,
+    /// Let the network device compute checksums and cut segments.
+    pub offloads: bool,
 }
+
+/// Properties of QEMU's network device that are its offloads.
+const OFFLOADS: &[&str] = &[
+    "csum",
+    "gso",
+    "guest_csum",
+    "guest_tso4",
+    "guest_tso6",
+    "guest_ecn",
+    "guest_ufo",
+    "guest_uso4",
+    "guest_uso6",
+    "host_tso4",
+    "host_tso6",
+    "host_ecn",
+    "host_ufo",
+    "host_uso",
+];
 
 /// Megabytes of memory of the machine, for both sides.
 pub const MEMORY: u32 = 512;
@@ -115,7 +135,10 @@ impl Machine {
         let (name, arguments) = plan.board.network_device()?;
         command.args(["-netdev", &network.option(name)]);
         command.args(arguments.iter().map(|argument| argument.replace("{name}", name).replace("{mac}", MAC)));
-        command.args(["-global", "virtio-mmio.force-legacy=false", "-plugin", &plugin_option(plan, &socket)]);
+        for property in OFFLOADS.iter().filter(|_| !plan.offloads) {
+            command.args(["-global", &format!("virtio-net-device.{property}=off")]);
+        }
+        command.args(["-plugin", &plugin_option(plan, &socket)]);
         spawn::tie(&mut command, Ties { processor: plan.processor, inherit: network.inherited() });
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();

@@ -23,16 +23,23 @@ pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if let Some(processor) = ties.processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(processor, &mut set);
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
-            }
+            pin(ties.processor);
             if let Some(file) = ties.inherit {
                 libc::fcntl(file, libc::F_SETFD, 0);
             }
             Ok(())
         })
+    }
+}
+
+/// Keeps the calling thread, and those that it starts later, on one processor; where that is refused, figures are noisier.
+pub fn pin(processor: Option<usize>) {
+    let Some(processor) = processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) else { return };
+    // SAFETY: a zeroed set is an empty one, the processor is within it, and the kernel only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
 }
 

@@ -20,6 +20,10 @@ pub mod port {
     pub const ECHO: u16 = 7;
     /// UDP echo by recvmmsg and sendmmsg.
     pub const ECHO_BATCH: u16 = 8;
+    /// TCP that drops what it is sent, on both sides.
+    pub const DISCARD: u16 = 9;
+    /// TCP that sends as long as somebody listens, on both sides.
+    pub const SOURCE: u16 = 19;
     /// nginx.
     pub const HTTP: u16 = 80;
     /// iperf3.
@@ -185,6 +189,7 @@ $b ip addr add {guest}/24 dev eth0
 $b ip link set eth0 up
 /bin/peer echo {echo} &
 /bin/peer batch {batch} &
+/bin/peer bulk &
 case \"$($b cat /proc/cmdline)\" in
 *culm.ipc*) /bin/peer ipc ;;
 esac

@@ -1,0 +1,180 @@
+//! Bulk TCP: instructions per MiB in, out and both ways, over one connection and over sixteen.
+//!
+//! Both sides run a server that drops what it is sent (port 9) and one that sends without end (port 19); Linux runs iperf3 besides,
+//! to show that the servers are not what is measured.
+
+use crate::lab::{Lab, Subject};
+use crate::linux::{Variant, port};
+use crate::network::Port;
+use crate::results::{Params, Results, Side};
+use crate::spawn::{Ties, run as run_command, tie};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const BENCH: &str = "tcp";
+const CHUNK: usize = 128 * 1024;
+const MIB: f64 = (1 << 20) as f64;
+
+struct Case {
+    row: &'static str,
+    /// Connections that send to the guest.
+    into: usize,
+    /// Connections that the guest sends to.
+    out: usize,
+}
+
+const CASES: &[Case] = &[
+    Case { row: "out-1", into: 0, out: 1 },
+    Case { row: "in-1", into: 1, out: 0 },
+    Case { row: "both-1", into: 1, out: 1 },
+    Case { row: "out-16", into: 0, out: 16 },
+    Case { row: "in-16", into: 16, out: 0 },
+];
+
+/// Runs the benchmark.
+pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
+    if lab.settings.culm() {
+        let mut subject = lab.boot_culm("bench-tcp", false)?;
+        side(lab, results, &mut subject, Side::Culm)?;
+    }
+    if lab.settings.peer() {
+        let mut subject = lab.boot_linux(Variant::NoKaslr)?;
+        side(lab, results, &mut subject, Side::Peer(Variant::NoKaslr.name()))?;
+        iperf_side(lab, results, &mut subject)?;
+        drop(subject);
+        let mut subject = lab.boot_linux_without_offloads()?;
+        side(lab, results, &mut subject, Side::Peer("linux-no-offloads"))?;
+    }
+    Ok(())
+}
+
+fn params(case: &Case) -> Params {
+    [("connections in".to_owned(), json!(case.into)), ("connections out".to_owned(), json!(case.out))].into()
+}
+
+fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> Result<()> {
+    for case in CASES.iter().filter(|case| lab.wants(BENCH, case.row)) {
+        let transfers = Transfers::start(lab, subject, case)?;
+        std::thread::sleep(lab.window / 2);
+        let (window, before) = (subject.begin()?, transfers.bytes());
+        std::thread::sleep(lab.window);
+        let moved = transfers.bytes() - before;
+        let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
+        transfers.stop();
+        results.record(side, BENCH, case.row, &params(case), sample);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok(())
+}
+
+/// Connections on which bytes move. Dropping them ends them.
+struct Transfers {
+    bytes: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Transfers {
+    fn start(lab: &Lab, subject: &Subject, case: &Case) -> Result<Transfers> {
+        let network = &subject.machine.network;
+        let mut transfers = Transfers { bytes: Arc::default(), stop: Arc::default(), threads: Vec::new() };
+        let directions = [(case.into, port::DISCARD, true), (case.out, port::SOURCE, false)];
+        for (count, port, send) in directions {
+            let address = network.address(Port::Tcp(port))?;
+            for _ in 0..count {
+                let (bytes, stop) = (transfers.bytes.clone(), transfers.stop.clone());
+                let stream = network.within(|| connect(address))?;
+                let processor = lab.load_processor;
+                transfers.threads.push(std::thread::spawn(move || {
+                    crate::spawn::pin(processor);
+                    transfer(stream, send, &bytes, &stop);
+                }));
+            }
+        }
+        Ok(transfers)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
+        .with_context(|| format!("no connection to the guest's port {}", address.port()))?;
+    stream.set_read_timeout(Some(Duration::from_millis(100)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(100)))?;
+    Ok(stream)
+}
+
+fn transfer(mut stream: TcpStream, send: bool, bytes: &AtomicU64, stop: &AtomicBool) {
+    let mut chunk = vec![b'c'; CHUNK];
+    while !stop.load(Relaxed) {
+        let moved = if send { stream.write(&chunk) } else { stream.read(&mut chunk) };
+        match moved {
+            Ok(0) => return,
+            Ok(count) => drop(bytes.fetch_add(count as u64, Relaxed)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// The same with the standard tool, for one connection.
+fn iperf_side(lab: &Lab, results: &mut Results, subject: &mut Subject) -> Result<()> {
+    for (case, reverse) in [(&CASES[0], true), (&CASES[1], false)] {
+        if !lab.wants(BENCH, case.row) {
+            continue;
+        }
+        let address = subject.machine.network.address(Port::Tcp(port::IPERF))?;
+        let window = subject.begin()?;
+        let bytes = subject.machine.network.within(|| iperf(lab, address, reverse))?;
+        let sample = subject.end(window, bytes / MIB, "MiB")?;
+        results.record(Side::Peer("linux-iperf3"), BENCH, case.row, &params(case), sample);
+    }
+    Ok(())
+}
+
+fn iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
+    let mut command = Command::new("iperf3");
+    command.args(["--json", "--client", &address.ip().to_string(), "--port", &address.port().to_string()]);
+    command.args(["--time", &lab.window.as_secs().max(1).to_string()]);
+    if reverse {
+        command.arg("--reverse");
+    }
+    tie(&mut command, Ties { processor: lab.load_processor, inherit: None });
+    parse_iperf(&run_command(&mut command)?)
+}
+
+fn parse_iperf(text: &str) -> Result<f64> {
+    let report: Value = serde_json::from_str(text).context("iperf3 printed no report")?;
+    match report["end"]["sum_received"]["bytes"].as_f64() {
+        Some(bytes) if bytes > 0.0 => Ok(bytes),
+        _ => bail!("iperf3 moved nothing: {}", report["error"].as_str().unwrap_or("it does not say why")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_iperf3_are_understood() {
+        assert_eq!(parse_iperf(r#"{"end":{"sum_received":{"bytes":1048576}}}"#).unwrap(), MIB);
+        assert!(parse_iperf(r#"{"error":"unable to connect"}"#).unwrap_err().to_string().contains("unable"));
+        assert!(parse_iperf("").is_err());
+    }
+}
