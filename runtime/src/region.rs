@@ -7,7 +7,7 @@
 use crate::copy;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use culm_abi::memory::{ADDRESS_BITS, REGION_BASE};
 use culm_abi::start::Memory;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -173,6 +173,16 @@ impl Region {
         self.atomic(offset)
     }
 
+    /// `count` half words from `offset` on, a multiple of 2.
+    pub fn atomics_u16(&self, offset: usize, count: usize) -> Result<&'static [AtomicU16], OutOfBounds> {
+        self.atomics(offset, count)
+    }
+
+    /// `count` double words from `offset` on, a multiple of 8.
+    pub fn atomics_u64(&self, offset: usize, count: usize) -> Result<&'static [AtomicU64], OutOfBounds> {
+        self.atomics(offset, count)
+    }
+
     /// The bytes as an ordinary slice.
     ///
     /// # Safety
@@ -210,6 +220,17 @@ impl Region {
     #[inline(always)]
     fn at_writable(&self, offset: usize, length: usize) -> Result<NonNull<u8>, OutOfBounds> {
         if self.writable { self.at(offset, length) } else { Err(OutOfBounds) }
+    }
+
+    /// `T` is one of the atomics above.
+    fn atomics<T>(&self, offset: usize, count: usize) -> Result<&'static [T], OutOfBounds> {
+        let length = count.checked_mul(size_of::<T>()).ok_or(OutOfBounds)?;
+        let address = self.at(offset, length)?.cast::<T>();
+        if !address.is_aligned() {
+            return Err(OutOfBounds);
+        }
+        // SAFETY: as in `atomic`, for each of them.
+        Ok(unsafe { NonNull::slice_from_raw_parts(address, count).as_ref() })
     }
 
     /// `T` is one of the atomics above.
@@ -280,6 +301,10 @@ mod tests {
         }
         assert_eq!(region.read(31, &mut [0; 2]), Err(OutOfBounds));
         assert_eq!(region.store(29, &0_u32), Err(OutOfBounds));
+        assert!(
+            region.atomics_u16(30, 1).is_ok() && region.atomics_u16(30, 2).is_err() && region.atomics_u64(8, 3).is_ok()
+        );
+        assert!(region.atomics_u64(4, 1).is_err() && region.atomics_u64(0, usize::MAX / 4).is_err());
         assert!(region.atomic_u32(2).is_err() && region.atomic_u64(32).is_err() && region.atomic_u64(24).is_ok());
         assert!(region.part(32, 0).is_ok());
     }

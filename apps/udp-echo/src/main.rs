@@ -1,2 +1,74 @@
-//! Echoes UDP datagrams: the benchmark's peer.
-fn main() {}
+//! Answers every UDP datagram with itself (RFC 862): what the benchmarks of the network path talk to.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use culm::{Channels, Component, time};
+use culm_net::Client;
+use culm_net::stack::{Datagram, Settings, Stack};
+
+culm::component!(UdpEcho);
+
+/// Rounds in one turn before others of the same priority get theirs.
+const ROUNDS: u32 = 8;
+
+struct UdpEcho {
+    stack: Stack,
+    port: u16,
+}
+
+impl Component for UdpEcho {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(config: Config, connections: Connections) -> Self {
+        let settings = Settings { ipv6: config.ipv6, ..Settings::default() };
+        let settings = match settings.with_addresses(config.address, config.gateway) {
+            Ok(settings) => settings,
+            Err(error) => panic!("address = {:?}, gateway = {:?}: {error}", config.address, config.gateway),
+        };
+        let mut stack = Stack::new(Client::new(connections.net), settings);
+        stack.bind(config.port);
+        let mut this = Self { stack, port: config.port };
+        this.take_turn();
+        this
+    }
+
+    fn notified(&mut self, _: Channels) {
+        self.take_turn();
+    }
+}
+
+impl UdpEcho {
+    #[inline(always)]
+    fn take_turn(&mut self) {
+        for _ in 0..ROUNDS {
+            if self.round() {
+                return;
+            }
+        }
+        culm::wake_at(time::now());
+    }
+
+    /// Answers what was received. False: there is more already.
+    #[inline(always)]
+    fn round(&mut self) -> bool {
+        let (mut datagrams, mut bytes, mut drops) = (0, 0, 0);
+        let port = self.port;
+        self.stack.receive(&mut |datagram: Datagram<'_>| {
+            let length = datagram.payload().len();
+            // Two echo servers must not answer each other for ever.
+            if datagram.remote().1 != port && datagram.answer(length, |answer, request| answer.copy_from_slice(request))
+            {
+                datagrams += 1;
+                bytes += length as u64;
+            } else {
+                drops += 1;
+            }
+        });
+        counters::DATAGRAMS.add(datagrams);
+        counters::BYTES.add(bytes);
+        counters::DROPS.add(drops);
+        self.stack.settle()
+    }
+}

@@ -1,2 +1,48 @@
-//! Copies received frames into a client's own memory.
-fn main() {}
+//! Copier of the net class.
+//!
+//! The device writes frames of all clients into the same buffers. A copier stands between those and one client: it alone of
+//! the two maps them, and copies each frame, packet header included, into a buffer of the client's own. See [`copier`].
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+mod copier;
+#[cfg(test)]
+mod tests;
+
+use copier::Copier;
+use culm::{Channels, Component, time};
+
+culm::component!(NetCopier);
+
+/// Rounds in one turn before others of the same priority get theirs.
+const ROUNDS: u32 = 8;
+
+struct NetCopier(Copier);
+
+impl Component for NetCopier {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let mut this = Self(Copier::new(&connections.net));
+        this.take_turn();
+        this
+    }
+
+    fn notified(&mut self, _: Channels) {
+        self.take_turn();
+    }
+}
+
+impl NetCopier {
+    #[inline(always)]
+    fn take_turn(&mut self) {
+        for _ in 0..ROUNDS {
+            if self.0.round() {
+                return;
+            }
+        }
+        culm::wake_at(time::now());
+    }
+}

@@ -1,2 +1,56 @@
 //! Receive virtualiser of the net class.
-fn main() {}
+//!
+//! It gives each received frame to the clients whom it is for, in the buffer that the device wrote: nothing is copied, and only the
+//! first bytes are read. It keeps for every buffer who holds it, so nobody can return what it does not hold, and for every
+//! client how many it holds, so nobody can starve the others. See [`receive`].
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "none")]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std as alloc;
+
+mod client;
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use culm::{Channels, Component, start, time};
+use receive::Receive;
+
+culm::component!(NetRx);
+
+/// Rounds in one turn before others of the same priority get theirs.
+const ROUNDS: u32 = 8;
+
+struct NetRx(Receive);
+
+impl Component for NetRx {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let mut this = Self(Receive::new(&connections.net, start::list(connections.net.clients)));
+        this.take_turn();
+        this
+    }
+
+    fn notified(&mut self, channels: Channels) {
+        self.0.note(channels);
+        self.take_turn();
+    }
+}
+
+impl NetRx {
+    #[inline(always)]
+    fn take_turn(&mut self) {
+        for _ in 0..ROUNDS {
+            if self.0.round() {
+                return;
+            }
+        }
+        culm::wake_at(time::now());
+    }
+}

@@ -1,0 +1,184 @@
+//! Setting a device up (VIRTIO 1.2 §3.1.1, §4.2.3, §5.1.5) and talking to its registers.
+
+use crate::registers::*;
+use crate::ring::{Layout, Ring};
+use culm::Region;
+use culm_mmio::{Register, Registers};
+use culm_net::Mac;
+use culm_net::descriptor::flags::CHECKSUM_OFFLOAD;
+
+/// Descriptors in each queue, at most.
+const QUEUE_LIMIT: u32 = 512;
+
+/// Reads of the status register that a reset may take.
+const RESET_LIMIT: u32 = 100_000;
+
+/// What the driver uses of what a device may have.
+const WANTED: u64 = FEATURE_CHECKSUM
+    | FEATURE_GUEST_CHECKSUM
+    | FEATURE_MAC
+    | FEATURE_STATUS
+    | FEATURE_EVENT_INDEX
+    | FEATURE_VERSION_1
+    | FEATURE_ACCESS_PLATFORM
+    | FEATURE_ORDER_PLATFORM;
+
+/// A device that works.
+pub struct Device<R> {
+    registers: R,
+    features: u64,
+}
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// There is none at this address.
+    Absent,
+    /// It has the interface that came before VIRTIO 1.0.
+    Legacy,
+    /// It is of another kind.
+    Kind(u32),
+    /// It does not reset.
+    Stuck,
+    /// It insists on what the driver does not know.
+    Features,
+    /// It lacks a queue, or its DMA memory is too small.
+    Queue,
+}
+
+impl core::fmt::Display for Unusable {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Absent => formatter.write_str("no virtio device there: check the address in the board's file"),
+            Self::Legacy => formatter.write_str("a legacy device: QEMU needs -global virtio-mmio.force-legacy=false"),
+            Self::Kind(kind) => write!(formatter, "a virtio device of kind {kind}, not 1 (network)"),
+            Self::Stuck => formatter.write_str("the device does not reset"),
+            Self::Features => formatter.write_str("the device refuses the features that the driver knows"),
+            Self::Queue => {
+                formatter.write_str("a queue is missing, or the board's file gives the device too little DMA memory")
+            }
+        }
+    }
+}
+
+/// A device's two queues.
+pub struct Rings {
+    pub receive: Ring,
+    pub transmit: Ring,
+}
+
+impl<R: Registers> Device<R> {
+    /// Resets the device and sets it up with empty queues in `memory`.
+    pub fn start(registers: R, memory: &Region) -> Result<(Self, Rings), (R, Unusable)> {
+        let mut device = Self { registers, features: 0 };
+        match device.set_up(memory) {
+            Ok(rings) => Ok((device, rings)),
+            Err(reason) => Err((device.registers, reason)),
+        }
+    }
+
+    /// Resets the device and sets it up again.
+    pub fn restart(&mut self, memory: &Region) -> Result<Rings, Unusable> {
+        self.set_up(memory)
+    }
+
+    fn set_up(&mut self, memory: &Region) -> Result<Rings, Unusable> {
+        let registers = &self.registers;
+        match (registers.read(MAGIC), registers.read(VERSION), registers.read(DEVICE_ID)) {
+            (MAGIC_VALUE, VERSION_MODERN, DEVICE_NET) => {}
+            (MAGIC_VALUE, 1, _) => return Err(Unusable::Legacy),
+            (MAGIC_VALUE, VERSION_MODERN, kind) if kind != 0 => return Err(Unusable::Kind(kind)),
+            _ => return Err(Unusable::Absent),
+        }
+        self.reset()?;
+        // Nothing is at work in it any more.
+        memory.clear(0, memory.len()).map_err(|_| Unusable::Queue)?;
+        self.registers.write(STATUS, STATUS_ACKNOWLEDGE);
+        self.registers.write(STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
+        self.settle_features()?;
+        let receive = self.set_up_queue(QUEUE_RECEIVE, memory, 0, DESCRIPTOR_WRITE)?;
+        let transmit = self.set_up_queue(QUEUE_TRANSMIT, memory, receive.1.end, 0)?;
+        let ready = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
+        self.registers.write(STATUS, ready);
+        Ok(Rings { receive: receive.0, transmit: transmit.0 })
+    }
+
+    fn reset(&self) -> Result<(), Unusable> {
+        self.registers.write(STATUS, 0);
+        // It is done when it reads as 0 (§2.4.2).
+        let done = (0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == 0);
+        if done { Ok(()) } else { Err(Unusable::Stuck) }
+    }
+
+    fn settle_features(&mut self) -> Result<(), Unusable> {
+        let mut offered = 0;
+        for half in 0..2 {
+            self.registers.write(DEVICE_FEATURES_SELECT, half);
+            offered |= u64::from(self.registers.read(DEVICE_FEATURES)) << (32 * half);
+        }
+        self.features = offered & WANTED;
+        if self.features & FEATURE_VERSION_1 == 0 {
+            return Err(Unusable::Legacy);
+        }
+        for half in 0..2 {
+            self.registers.write(DRIVER_FEATURES_SELECT, half);
+            self.registers.write(DRIVER_FEATURES, (self.features >> (32 * half)) as u32);
+        }
+        let settled = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK;
+        self.registers.write(STATUS, settled);
+        if self.registers.read(STATUS) & STATUS_FEATURES_OK == 0 { Err(Unusable::Features) } else { Ok(()) }
+    }
+
+    fn set_up_queue(&self, number: u32, memory: &Region, start: usize, flags: u16) -> Result<(Ring, Layout), Unusable> {
+        self.registers.write(QUEUE_SELECT, number);
+        let largest = self.registers.read(QUEUE_SIZE_MAX).min(QUEUE_LIMIT);
+        // The largest power of two; not all that a device allows are (§2.7).
+        let size = largest.checked_ilog2().map(|exponent| 1 << exponent).ok_or(Unusable::Queue)?;
+        let layout = Layout::new(size, start);
+        let ring = Ring::new(memory, layout, flags, self.has(FEATURE_EVENT_INDEX)).ok_or(Unusable::Queue)?;
+        self.registers.write(QUEUE_SIZE, size.into());
+        for (parts, offset) in
+            [(QUEUE_DESCRIPTORS, layout.descriptors), (QUEUE_DRIVER, layout.available), (QUEUE_DEVICE, layout.used)]
+        {
+            self.write_address(parts, memory.dma() + offset as u64);
+        }
+        self.registers.write(QUEUE_READY, 1);
+        Ok((ring, layout))
+    }
+
+    fn write_address(&self, [low, high]: [Register<u32>; 2], address: u64) {
+        self.registers.write(low, address as u32);
+        self.registers.write(high, (address >> 32) as u32);
+    }
+
+    fn has(&self, feature: u64) -> bool {
+        self.features & feature != 0
+    }
+
+    /// The device's own address, where it has one.
+    pub fn mac(&self) -> Option<Mac> {
+        self.has(FEATURE_MAC).then(|| Mac::new(CONFIG_MAC.map(|register| self.registers.read(register))))
+    }
+
+    /// Whether its link is up; a device that cannot say is taken to have none that could be down.
+    pub fn has_link(&self) -> bool {
+        !self.has(FEATURE_STATUS) || self.registers.read(CONFIG_STATUS) & LINK_UP != 0
+    }
+
+    /// What it does for clients, in the class's terms.
+    pub fn flags(&self) -> u16 {
+        if self.has(FEATURE_CHECKSUM) { CHECKSUM_OFFLOAD } else { 0 }
+    }
+
+    /// Acknowledges whatever it has interrupted for. Its status is not read first: what it says would change nothing.
+    #[inline(always)]
+    pub fn acknowledge(&self) {
+        self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_ALL);
+    }
+
+    /// Rings the doorbell of a queue.
+    #[inline(always)]
+    pub fn ring_doorbell(&self, queue: u32) {
+        self.registers.write(QUEUE_NOTIFY, queue);
+    }
+}

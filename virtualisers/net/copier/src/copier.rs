@@ -1,0 +1,216 @@
+//! Copying frames from the device's buffers to a client's.
+//!
+//! Nothing is kept between turns. A frame is taken from its queue only together with a buffer of the client's to put it
+//! into; while the client provides none, frames stay in their queue and count against the client's share at the virtualiser, and what
+//! comes beyond that is dropped there or by the device. So a client that falls behind costs nothing here.
+
+use crate::counters;
+use culm::connection::NetCopier as Connection;
+use culm::queue::{Consumer, Producer};
+use culm::{Channel, Region, queue};
+use culm_net::session::{Event, Marked};
+use culm_net::{Descriptor, HEADROOM, Marker, Session, Slots};
+
+/// One side of the copier: where packets or buffers come from and where they go.
+struct Side {
+    input: Consumer<Descriptor>,
+    output: Producer<Descriptor>,
+    session: Session,
+    channel: Channel,
+    data: Region,
+    slots: Slots,
+}
+
+/// The copier's state.
+pub(crate) struct Copier {
+    device: Side,
+    client: Side,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    invalid: u64,
+    refused: u64,
+}
+
+impl Side {
+    /// Deals with an entry that is no packet or buffer. False: it says nothing at all.
+    #[cold]
+    fn examine(&mut self, entry: Descriptor) -> bool {
+        let Some(marker) = entry.as_marker() else { return !self.session.is_live() };
+        self.session.receive(marker);
+        if matches!(marker, Marker::Welcome(_)) {
+            self.settle();
+        }
+        true
+    }
+
+    /// Answers markers. Nothing is kept between turns, so there is nothing to forget.
+    #[cold]
+    fn settle(&mut self) {
+        let (Event::None | Event::Renewed) = self.session.settle(&mut self.output);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        if self.session.is_unsettled() {
+            self.settle();
+        }
+        let given = self.output.publish();
+        // In this order: what is read again after a restart must not have been answered in vain.
+        let taken = self.session.may_release() && self.input.release();
+        if given | taken {
+            self.channel.notify();
+        }
+    }
+
+    #[cold]
+    fn sleep_apart(&mut self) -> bool {
+        self.session.sleep(&mut self.output, &mut self.input)
+    }
+}
+
+impl Copier {
+    pub(crate) fn new(connection: &Connection) -> Self {
+        let mut device_output = queue::producer(connection.device_free);
+        let mut client_output = queue::producer(connection.client_filled);
+        let device = Side {
+            input: queue::consumer(connection.device_filled),
+            session: Session::begin(&mut device_output),
+            output: device_output,
+            channel: Channel::new(connection.device_channel),
+            data: Region::read_only(connection.device_data),
+            slots: Slots::new(connection.device_data.size, connection.buffer_size, u32::MAX),
+        };
+        let client = Side {
+            input: queue::consumer(connection.client_free),
+            session: Session::begin(&mut client_output),
+            output: client_output,
+            channel: Channel::new(connection.client_channel),
+            data: Region::new(connection.client_data),
+            slots: Slots::new(connection.client_data.size, connection.buffer_size, u32::MAX),
+        };
+        Self { device, client, tally: Tally::default() }
+    }
+
+    /// Copies what there is to be copied, publishes it and announces sleep. False: there is more already.
+    #[inline]
+    pub(crate) fn round(&mut self) -> bool {
+        self.client.input.refresh();
+        if self.client.input.restarted() | !self.client.session.is_live() {
+            self.start_over_with_client();
+        }
+        if !self.device.session.is_live() {
+            self.start_over_with_device();
+        }
+        let starved = self.copy();
+        self.client.publish();
+        self.device.publish();
+        counters::PACKETS.add(self.tally.packets);
+        counters::BYTES.add(self.tally.bytes);
+        if self.tally.invalid | self.tally.refused != 0 {
+            counters::DROPS_INVALID.add(self.tally.invalid);
+            counters::REFUSED.add(self.tally.refused);
+        }
+        self.tally = Tally::default();
+        self.sleep(starved)
+    }
+
+    /// Copies frames as long as there are both frames and buffers. True: there are frames, but no buffer.
+    #[inline]
+    fn copy(&mut self) -> bool {
+        if !self.device.session.is_live() {
+            return false;
+        }
+        if !self.client.session.is_live() {
+            return self.device.input.refresh() > 0;
+        }
+        loop {
+            if self.device.input.available() == 0 && self.device.input.refresh() == 0 {
+                return false;
+            }
+            let Some(buffer) = self.client.input.pop() else { return true };
+            let fits = self.client.slots.number(buffer.offset).is_some() & (buffer.flags == 0);
+            if !fits {
+                self.tally.refused += u64::from(!self.client.examine(buffer));
+                continue;
+            }
+            if !self.fill(buffer.offset) {
+                return false;
+            }
+        }
+    }
+
+    /// Copies the next frame into the client's buffer at `offset`. False: there was none, and the buffer goes back.
+    #[inline(always)]
+    fn fill(&mut self, offset: u32) -> bool {
+        while let Some(frame) = self.device.input.pop() {
+            let place = self.device.slots.number(frame.offset);
+            if place.is_none() | !self.device.slots.holds(frame.length) {
+                self.device.examine(frame);
+                continue;
+            }
+            let length = usize::from(frame.length);
+            let (from, to) = (&self.device.data, &self.client.data);
+            let copied = from.copy(frame.offset as usize, to, offset as usize, length).is_ok();
+            let output = &mut self.client.output;
+            let passed = copied && output.push(Descriptor { offset, ..frame }).is_ok();
+            // The virtualiser's queue has space for all buffers that it lends.
+            let _ = self.device.output.push(Descriptor::empty(frame.offset));
+            if passed {
+                self.tally.packets += 1;
+                self.tally.bytes += (length - HEADROOM) as u64;
+                return true;
+            }
+            // The client's queue is full, which one that provides only its own buffers never sees.
+            self.tally.invalid += 1;
+            return true;
+        }
+        // Nothing but markers: the client's buffer is unused. It is given back as an empty packet would be, by itself.
+        let _ = self.client.output.push(Descriptor::empty(offset));
+        false
+    }
+
+    /// The client was restarted, or this copier: buffers from before are void.
+    #[cold]
+    fn start_over_with_client(&mut self) {
+        while let Some(entry) = self.client.input.pop() {
+            let is_marker = entry.as_marker().is_some();
+            self.client.examine(entry);
+            if is_marker && self.client.session.is_live() {
+                break;
+            }
+        }
+    }
+
+    /// The virtualiser was restarted, or this copier: frames from before are void.
+    #[cold]
+    fn start_over_with_device(&mut self) {
+        while let Some(entry) = self.device.input.pop() {
+            let is_marker = entry.as_marker().is_some();
+            self.device.examine(entry);
+            if is_marker && self.device.session.is_live() {
+                break;
+            }
+        }
+    }
+
+    #[inline]
+    fn sleep(&mut self, starved: bool) -> bool {
+        let mut asleep = true;
+        if !self.client.session.is_live() {
+            asleep &= self.client.sleep_apart();
+        } else if starved {
+            asleep &= self.client.input.sleep();
+        }
+        if !self.device.session.is_live() {
+            asleep &= self.device.sleep_apart();
+        } else if !starved {
+            asleep &= self.device.input.sleep();
+        }
+        asleep
+    }
+}

@@ -1,0 +1,394 @@
+//! Who gets a frame, and who holds a buffer.
+//!
+//! For each buffer there is a word with a bit for the driver and one for each client that holds it. A frame for one client
+//! sets one bit; a broadcast sets those of all clients who have room for it, and the buffer is free when the last
+//! one has returned it. A return counts only where the client's bit is set. So a client can neither return a buffer that it
+//! does not hold, nor the same one twice, nor free one that others still read; and what it keeps to itself counts
+//! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
+//!
+//! Where a client has its share, or its queue is full, frames for it are dropped here, before anything is spent on them. A
+//! single client's share is everything: then nothing is dropped here but by the device, which costs nothing.
+//!
+//! Returned buffers are looked at when the client is given something anyway, and when the driver runs low; only then do clients
+//! have to notify for a return. The driver's stock shrinks only by frames that pass here, so it cannot run low unnoticed.
+
+use crate::client::Client;
+use crate::counters;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use culm::connection::{NetRxClient, NetRxVirtualiser};
+use culm::queue::{Consumer, Producer};
+use culm::{Channel, Channels, Region, queue};
+use culm_net::descriptor::flags::DEVICE;
+use culm_net::session::{Event, Marked};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Session, Shares, Slots};
+
+/// The bit of a buffer's word that says that the driver holds it.
+const DRIVER: u64 = 1 << 63;
+
+/// Clients that a buffer's word has bits for.
+const MAX_CLIENTS: usize = 63;
+
+/// The driver, as the virtualiser sees it.
+struct Driver {
+    free: Producer<DmaDescriptor>,
+    filled: Consumer<DmaDescriptor>,
+    session: Session,
+    channel: Channel,
+}
+
+/// The buffers.
+struct Stock {
+    data: Region,
+    slots: Slots,
+    /// Who holds each buffer.
+    holders: Box<[u64]>,
+    /// Buffers that nobody holds.
+    idle: Vec<u32>,
+    shares: Shares,
+    /// Buffers lent to clients, a broadcast counted for each.
+    lent: u32,
+}
+
+/// What happened in a round, for the counters.
+#[derive(Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    unknown: u64,
+    share: u64,
+    full: u64,
+    invalid: u64,
+    refused: u64,
+}
+
+/// The virtualiser's state.
+pub(crate) struct Receive {
+    driver: Driver,
+    stock: Stock,
+    clients: Box<[Client]>,
+    /// A bit for each client whose queues are to be looked at in this round whether or not a frame is for it.
+    noted: u64,
+    /// A bit for each client that was given something or looked at in this round.
+    active: u64,
+    /// A bit for each client whose session is not live.
+    apart: u64,
+    /// The client that the last frame was for: often the next one is too.
+    last: usize,
+    tally: Tally,
+}
+
+impl Receive {
+    pub(crate) fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
+        let count = clients.len();
+        assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
+        let slots = Slots::new(connection.data.size, connection.buffer_size, connection.driver_free.capacity);
+        let mut free = queue::producer(connection.driver_free);
+        let session = Session::begin(&mut free);
+        let driver = Driver {
+            free,
+            filled: queue::consumer(connection.driver_filled),
+            session,
+            channel: Channel::new(connection.driver_channel),
+        };
+        let stock = Stock {
+            data: Region::read_only(connection.data),
+            slots,
+            holders: vec![0; slots.count() as usize].into_boxed_slice(),
+            idle: (0..slots.count()).rev().collect(),
+            shares: Shares::new(slots.count(), count as u32),
+            lent: 0,
+        };
+        let all = (1 << count) - 1;
+        let clients = clients.iter().map(Client::new).collect();
+        Self { driver, stock, clients, noted: all, active: 0, apart: all, last: 0, tally: Tally::default() }
+    }
+
+    /// Takes note of who notified.
+    #[inline]
+    pub(crate) fn note(&mut self, channels: Channels) {
+        for channel in channels {
+            if channel != self.driver.channel
+                && let Some(index) = self.clients.iter().position(|client| client.channel == channel)
+            {
+                self.noted |= 1 << index;
+            }
+        }
+    }
+
+    /// Moves everything that is there to be moved, publishes it and announces sleep. False: there is more already.
+    #[inline]
+    pub(crate) fn round(&mut self) -> bool {
+        self.noted |= self.apart;
+        if self.runs_low() {
+            self.noted = self.all();
+        }
+        let mut noted = core::mem::take(&mut self.noted);
+        while noted != 0 {
+            self.activate(noted.trailing_zeros() as usize);
+            noted &= noted - 1;
+        }
+        self.distribute();
+        if self.driver.session.is_unsettled() {
+            self.settle_driver();
+        }
+        self.refill();
+        self.publish();
+        self.sleep()
+    }
+
+    /// A bit for each client.
+    fn all(&self) -> u64 {
+        (1 << self.clients.len()) - 1
+    }
+
+    /// Whether the driver has few buffers left: then every return counts.
+    #[inline(always)]
+    fn runs_low(&self) -> bool {
+        self.stock.slots.count() - self.stock.lent.min(self.stock.slots.count()) < self.stock.slots.count() / 4
+    }
+
+    /// Gives every received frame to whom it is for.
+    #[inline]
+    fn distribute(&mut self) {
+        while let Some(entry) = self.driver.filled.pop() {
+            let number = entry.token as usize;
+            if self.stock.holders.get(number) != Some(&DRIVER) {
+                self.examine(entry);
+                continue;
+            }
+            self.stock.holders[number] = 0;
+            let offset = self.stock.slots.offset(entry.token);
+            let Some(destination) = self.destination(offset, entry.length) else {
+                self.tally.invalid += 1;
+                self.stock.idle.push(entry.token);
+                continue;
+            };
+            let frame = Descriptor { offset, length: entry.length, flags: entry.flags & DEVICE };
+            if destination.is_group() {
+                self.deliver_to_all(number, frame);
+            } else if let Some(index) = self.find(destination) {
+                self.deliver(index, number, frame);
+            } else {
+                self.tally.unknown += 1;
+            }
+            if self.stock.holders[number] == 0 {
+                self.stock.idle.push(entry.token);
+            } else {
+                self.tally.packets += 1;
+                self.tally.bytes += u64::from(entry.length) - HEADROOM as u64;
+            }
+        }
+    }
+
+    /// Whom a frame is for, or `None` where it cannot be one.
+    #[inline(always)]
+    fn destination(&self, offset: u32, length: u16) -> Option<Mac> {
+        if !self.stock.slots.holds(length) {
+            return None;
+        }
+        const { assert!(HEADROOM.is_multiple_of(4) && MIN_PACKET >= HEADROOM + 8) };
+        let at = offset as usize + HEADROOM;
+        let low = self.stock.data.atomic_u32(at).ok()?.load(core::sync::atomic::Ordering::Relaxed);
+        let high = self.stock.data.atomic_u32(at + 4).ok()?.load(core::sync::atomic::Ordering::Relaxed);
+        Some(Mac::from_word(u64::from(low) | u64::from(high) << 32))
+    }
+
+    /// The client with this address.
+    #[inline(always)]
+    fn find(&mut self, mac: Mac) -> Option<usize> {
+        if self.clients.get(self.last).is_some_and(|client| client.mac == mac) {
+            return Some(self.last);
+        }
+        self.last = self.clients.iter().position(|client| client.mac == mac)?;
+        Some(self.last)
+    }
+
+    fn deliver_to_all(&mut self, number: usize, frame: Descriptor) {
+        for index in 0..self.clients.len() {
+            self.deliver(index, number, frame);
+        }
+    }
+
+    /// Gives a frame to a client, if it has room for it.
+    #[inline(always)]
+    fn deliver(&mut self, index: usize, number: usize, frame: Descriptor) {
+        if self.active & 1 << index == 0 {
+            self.activate(index);
+        }
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if !client.session.is_live() {
+            self.tally.full += 1;
+        } else if !self.stock.shares.take(&mut client.held) {
+            self.tally.share += 1;
+        } else if client.filled.push(frame).is_err() {
+            self.stock.shares.give_back(&mut client.held);
+            self.tally.full += 1;
+        } else {
+            self.stock.lent += 1;
+            self.stock.holders[number] |= 1 << index;
+        }
+    }
+
+    /// Looks at what a client returned; from here on it takes part in this round.
+    #[inline]
+    fn activate(&mut self, index: usize) {
+        self.active |= 1 << index;
+        let Some(client) = self.clients.get_mut(index) else { return };
+        while let Some(entry) = client.free.pop() {
+            let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
+            let holders = held.and_then(|number| self.stock.holders.get_mut(number as usize));
+            match (held, holders) {
+                (Some(number), Some(holders)) if *holders & 1 << index != 0 => {
+                    *holders &= !(1 << index);
+                    self.stock.shares.give_back(&mut client.held);
+                    self.stock.lent -= 1;
+                    if *holders == 0 {
+                        self.stock.idle.push(number);
+                    }
+                }
+                _ => match entry.as_marker() {
+                    // What follows a marker counts only after it was answered: in the next round.
+                    Some(marker) => {
+                        client.session.receive(marker);
+                        self.noted |= 1 << index;
+                        break;
+                    }
+                    None if client.session.is_live() => self.tally.refused += 1,
+                    // Of a previous life.
+                    None => {}
+                },
+            }
+        }
+        if client.session.is_unsettled() | !client.session.is_live() {
+            self.settle_client(index);
+        }
+    }
+
+    /// Answers a client's markers; where it starts over, takes back all that it held.
+    #[cold]
+    fn settle_client(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if client.session.settle(&mut client.filled) == Event::Renewed && client.held > 0 {
+            for (number, holders) in self.stock.holders.iter_mut().enumerate() {
+                if *holders & 1 << index != 0 {
+                    *holders &= !(1 << index);
+                    self.stock.shares.give_back(&mut client.held);
+                    self.stock.lent -= 1;
+                    if *holders == 0 {
+                        self.stock.idle.push(number as u32);
+                    }
+                }
+            }
+        }
+        self.apart = self.apart & !(1 << index) | u64::from(!client.session.is_live()) << index;
+    }
+
+    /// Deals with an entry of the driver's that is no buffer which it holds.
+    #[cold]
+    fn examine(&mut self, entry: DmaDescriptor) {
+        match entry.as_marker() {
+            Some(marker) => {
+                self.driver.session.receive(marker);
+                self.settle_driver();
+            }
+            None if self.driver.session.is_live() => self.tally.refused += 1,
+            None => {}
+        }
+    }
+
+    /// Answers the driver's markers; where it starts over, takes back all that it held.
+    #[cold]
+    fn settle_driver(&mut self) {
+        if self.driver.session.settle(&mut self.driver.free) == Event::Renewed {
+            for (number, holders) in self.stock.holders.iter_mut().enumerate() {
+                if *holders == DRIVER {
+                    *holders = 0;
+                    self.stock.idle.push(number as u32);
+                }
+            }
+        }
+    }
+
+    /// Gives idle buffers to the driver.
+    #[inline]
+    fn refill(&mut self) {
+        if !self.driver.session.is_live() {
+            return;
+        }
+        let stock = &mut self.stock;
+        let mut space = self.driver.free.reserve(stock.idle.len() as u32);
+        while space.left() > 0
+            && let Some(number) = stock.idle.pop()
+        {
+            stock.holders[number as usize] = DRIVER;
+            let address = stock.data.dma() + u64::from(stock.slots.offset(number));
+            let length = stock.slots.buffer_size() as u16;
+            // There is space, as just asked.
+            let _ = space.push(DmaDescriptor { address, length, flags: 0, token: number });
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        let mut active = core::mem::take(&mut self.active);
+        while active != 0 {
+            let index = active.trailing_zeros() as usize;
+            active &= active - 1;
+            if let Some(client) = self.clients.get_mut(index) {
+                client.publish();
+            }
+        }
+        let given = self.driver.free.publish();
+        let taken = self.driver.session.may_release() && self.driver.filled.release();
+        if given | taken {
+            self.driver.channel.notify();
+        }
+        let tally = core::mem::take(&mut self.tally);
+        counters::PACKETS.add(tally.packets);
+        counters::BYTES.add(tally.bytes);
+        if tally.unknown | tally.share | tally.full | tally.invalid | tally.refused != 0 {
+            count(&tally);
+        }
+    }
+
+    #[inline]
+    fn sleep(&mut self) -> bool {
+        let Driver { free, filled, session, .. } = &mut self.driver;
+        let mut asleep = if session.is_live() { filled.sleep() } else { session.sleep(free, filled) };
+        if session.is_live() && !self.stock.idle.is_empty() {
+            // The queue to the driver was full: it holds fewer than there are buffers only after restarts.
+            asleep &= free.sleep();
+        }
+        if self.apart != 0 || self.runs_low() {
+            asleep &= self.wait_for_clients();
+        }
+        asleep & (self.noted == 0)
+    }
+
+    /// Asks clients to notify for what they return.
+    #[cold]
+    fn wait_for_clients(&mut self) -> bool {
+        let low = self.runs_low();
+        let mut asleep = true;
+        for client in &mut self.clients {
+            if !client.session.is_live() {
+                asleep &= client.session.sleep(&mut client.filled, &mut client.free);
+            } else if low && client.held > 0 {
+                asleep &= client.free.sleep();
+            }
+        }
+        asleep
+    }
+}
+
+/// Counts what should not happen often.
+#[cold]
+fn count(tally: &Tally) {
+    counters::DROPS_UNKNOWN.add(tally.unknown);
+    counters::DROPS_SHARE.add(tally.share);
+    counters::DROPS_FULL.add(tally.full);
+    counters::DROPS_INVALID.add(tally.invalid);
+    counters::REFUSED.add(tally.refused);
+}
