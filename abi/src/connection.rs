@@ -279,8 +279,9 @@ pub struct SerialVirtualiserClient {
     pub rx: Ring,
     /// Channel to the client.
     pub channel: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// [`crate::system::end_rights`] of the virtualiser over that channel: it may not notify who only logs, which
+    /// waits for nothing.
+    pub rights: u32,
     /// The client's name.
     pub name: Span,
 }

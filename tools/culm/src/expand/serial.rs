@@ -6,6 +6,7 @@ use super::draft::{ClientKind, Draft, DraftDevice};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::system::read_queue;
 use crate::plan::{ConnectionData, SerialVirtualiserClient};
+use culm_abi::system::end_rights;
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Problems, TableReader};
 
@@ -73,7 +74,8 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         let (tx, rx) = (rings[0], rings.get(1).copied());
         let data = ConnectionData::SerialClient { tx, rx, channel: client_end };
         wiring.connect_slot(*domain, client.slot, &client.connection, name, data);
-        SerialVirtualiserClient { tx, rx, channel: end, name: owner }
+        let rights = if is_log { 0 } else { end_rights::NOTIFY };
+        SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner }
     });
     let data = ConnectionData::SerialVirtualiser {
         driver_tx: rings[0],

@@ -54,7 +54,7 @@ pub(super) fn structure(context: &Context<'_>, block: &mut Block, data: &Connect
                     tx: context.ring(client.tx),
                     rx: context.maybe_ring(client.rx),
                     channel: client.channel,
-                    reserved: 0,
+                    rights: client.rights,
                     name: block.text(&client.name),
                 })
                 .collect();

@@ -158,6 +158,7 @@ pub struct SerialVirtualiserClient {
     pub tx: RingId,
     pub rx: Option<RingId>,
     pub channel: EndNumber,
+    pub rights: u32,
     pub name: String,
 }
 

@@ -26,6 +26,8 @@ const NEXT_CLIENT: u8 = 0x0f;
 pub struct Client {
     name: &'static [u8],
     channel: Channel,
+    /// Whether the client is told of space and of input. Who only logs is not: it waits for nothing.
+    may_notify: bool,
     tx: Consumer<u8>,
     rx: Option<Producer<u8>>,
     line: Line,
@@ -37,8 +39,14 @@ pub struct Client {
 
 impl Client {
     /// The client at the other end of `channel`; `rx` where it can take input.
-    pub fn new(name: &'static [u8], channel: Channel, tx: Consumer<u8>, rx: Option<Producer<u8>>) -> Self {
-        Self { name, channel, tx, rx, line: Line::EMPTY, overdue: None, active: true }
+    pub fn new(
+        name: &'static [u8],
+        channel: Channel,
+        may_notify: bool,
+        tx: Consumer<u8>,
+        rx: Option<Producer<u8>>,
+    ) -> Self {
+        Self { name, channel, may_notify, tx, rx, line: Line::EMPTY, overdue: None, active: true }
     }
 
     /// Collects bytes until the line is whole. They stay in the client's queue (popped, not released) until their line is
@@ -70,15 +78,19 @@ impl Client {
     fn printed(&mut self) {
         self.line.clear();
         self.overdue = None;
-        if self.tx.release() {
-            self.channel.notify();
-        }
+        let waits = self.tx.release();
+        self.notify_if(waits);
     }
 
     /// Lets the client know of this life of the virtualiser.
     fn greet(&mut self) {
         let input = self.rx.as_mut().is_some_and(Producer::publish);
-        if self.tx.release() || input {
+        let waits = self.tx.release();
+        self.notify_if(waits || input);
+    }
+
+    fn notify_if(&self, wanted: bool) {
+        if wanted && self.may_notify {
             self.channel.notify();
         }
     }
@@ -247,9 +259,8 @@ impl Mux {
             self.driver.notify();
         }
         for client in &mut self.clients {
-            if client.rx.as_mut().is_some_and(Producer::publish) {
-                client.channel.notify();
-            }
+            let waits = client.rx.as_mut().is_some_and(Producer::publish);
+            client.notify_if(waits);
         }
         if moved {
             self.tell_focus();

@@ -29,7 +29,8 @@ fn bench<const DRIVER_QUEUE: usize>(input: &[bool]) -> Bench {
     for (index, input) in input.iter().enumerate() {
         let ((tx_in, tx_out), (rx_in, rx_out)) = (ring::<1024>(), ring::<16>());
         let name = &b"abcdefgh"[index..index + 1];
-        inner.push(Client::new(name, Channel::new(index as u32 + 1), tx_out, input.then_some(rx_in)));
+        let rx = input.then_some(rx_in);
+        inner.push(Client::new(name, Channel::new(index as u32 + 1), *input, tx_out, rx));
         outer.push((tx_in, input.then_some(rx_out)));
     }
     let mux = Mux::new(Channel::new(DRIVER), driver_in, driver_out, inner);
@@ -157,6 +158,16 @@ fn input_goes_to_the_client_that_has_it() {
 }
 
 #[test]
+fn who_only_logs_is_not_notified() {
+    let mut bench = bench::<1024>(&[false, true]);
+    bench.write(0, b"line\n");
+    bench.write(1, b"line\n");
+    bench.type_in(b"x");
+    bench.mux.serve(bench.now);
+    assert_eq!(testing::signalled(), [DRIVER, 2]);
+}
+
+#[test]
 fn input_without_space_or_taker_is_dropped_and_counted() {
     let mut bench = bench::<1024>(&[true]);
     bench.type_in(&[b'x'; 20]);
@@ -173,7 +184,7 @@ fn a_restarted_virtualiser_loses_nothing() {
     bench.write(0, b"first\nsec");
     bench.turn();
     let (shared, driver) = (bench.clients[0].0.shared(), bench.driver_tx.shared());
-    let client = Client::new(b"a", Channel::new(1), Consumer::attach(shared), None);
+    let client = Client::new(b"a", Channel::new(1), false, Consumer::attach(shared), None);
     bench.mux = Mux::new(Channel::new(DRIVER), Producer::attach(driver), ring::<64>().1, vec![client]);
     bench.write(0, b"ond\n");
     assert_eq!(bench.turn(), "a: second\r\n");
