@@ -15,3 +15,4 @@ pub mod image;
 pub mod layout;
 pub mod plan;
 pub mod show;
+pub mod test;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use culm_tool::commands;
+use culm_tool::{commands, test};
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -24,6 +24,8 @@ enum Command {
     Boards,
     /// List the systems
     Systems,
+    /// Run every test there is
+    Test(test::Options),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Expand(system) => commands::expand(&system),
         Command::Boards => commands::boards(),
         Command::Systems => commands::systems(),
+        Command::Test(options) => test::test(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

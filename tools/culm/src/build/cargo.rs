@@ -82,7 +82,8 @@ impl Cargo {
     /// Builds `packages` as far as they build.
     fn build(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
         let mut child = self
-            .command(packages, script)
+            .command("build", packages, script)
+            .args(["--keep-going", "--message-format=json-render-diagnostics"])
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| Failure::io(format_args!("run {}", self.toolchain.cargo.display()), &error))?;
@@ -106,11 +107,18 @@ impl Cargo {
         Ok(built)
     }
 
-    fn command(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
+    /// The command that has clippy look at `packages`, warnings denied.
+    pub fn clippy(&self, packages: &BTreeSet<String>) -> Command {
+        let mut command = self.command("clippy", packages, None);
+        command.args(["--", "-D", "warnings"]);
+        command
+    }
+
+    fn command(&self, verb: &str, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command
             .current_dir(&self.root)
-            .args(["build", "--keep-going", "--message-format=json-render-diagnostics", "--target", TARGET])
+            .args([verb, "--target", TARGET])
             .env("RUSTC", &self.toolchain.rustc)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");

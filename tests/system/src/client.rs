@@ -1,0 +1,94 @@
+//! Clients: small ones of our own for odd behaviour, and standard programs for everything else.
+
+use crate::require;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// Sends `request`, reads until the peer is silent or done. None where the connection fails.
+pub fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    stream.write_all(request).ok()?;
+    let mut answer = vec![];
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return Some(answer),
+            Ok(length) => answer.extend_from_slice(&buffer[..length]),
+        }
+    }
+}
+
+/// Runs a program to its end, at most `seconds`; its output must say that it ended well.
+///
+/// # Panics
+/// Where it does not.
+pub fn run(seconds: u32, program: &str, arguments: &[&str]) -> String {
+    let output = try_run(seconds, program, arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "`{program} {}` failed ({}):\n{text}{}",
+        arguments.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// As [`run`], whatever its end.
+pub fn try_run(seconds: u32, program: &str, arguments: &[&str]) -> Output {
+    require(program);
+    Command::new("timeout")
+        .arg(seconds.to_string())
+        .arg(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("`{program}` cannot be started: {error}"))
+}
+
+/// An answer, as curl sees it.
+#[derive(Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Header lines, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Content.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first header of this name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Content as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Asks with curl, with more options before the URL.
+pub fn curl(url: &str, options: &[&str]) -> Answer {
+    let mut arguments = vec!["--silent", "--show-error", "--include", "--max-time", "60", "--path-as-is"];
+    arguments.extend(options);
+    arguments.push(url);
+    let output = try_run(90, "curl", &arguments);
+    assert!(output.status.success(), "curl {url}: {}", String::from_utf8_lossy(&output.stderr));
+    let split = output.stdout.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
+    let head = String::from_utf8_lossy(&output.stdout[..split]).into_owned();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
+    Answer {
+        status: status.expect("an answer has a status"),
+        headers: lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_string()))
+            .collect(),
+        body: output.stdout[split + 4..].to_vec(),
+    }
+}

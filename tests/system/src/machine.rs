@@ -1,0 +1,227 @@
+//! Starting, watching and ending a machine.
+
+use crate::{PATIENCE, artefacts, root};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a machine is to be started.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    system: String,
+    arguments: Vec<String>,
+}
+
+impl Boot {
+    /// A system by its name in `systems/`, or by the path of its file.
+    pub fn system(system: impl Into<String>) -> Self {
+        Self { system: system.into(), arguments: vec![] }
+    }
+
+    /// On another board than the system names.
+    #[must_use]
+    pub fn board(self, board: &str) -> Self {
+        self.option(&["--board", board])
+    }
+
+    /// With any options of `./culm run`.
+    #[must_use]
+    pub fn option(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Starts it, with host ports of its own forwarded to these TCP ports of the guest.
+    pub fn start(self, ports: &[u16]) -> Machine {
+        let forwards: Vec<_> = ports.iter().map(|port| (*port, free_port())).collect();
+        let tool = std::env::var("CULM").map_or_else(|_| root().join("culm"), PathBuf::from);
+        let mut command = Command::new(tool);
+        command.arg("run").arg(&self.system).args(&self.arguments);
+        for (guest, host) in &forwards {
+            command.arg("--forward").arg(format!("{host}:{guest}"));
+        }
+        let mut child = command
+            .current_dir(root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("`./culm` starts");
+        let (sender, lines) = channel();
+        for pipe in [
+            child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn std::io::Read + Send>),
+            child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn std::io::Read + Send>),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                    let line = String::from_utf8_lossy(&line).trim_end().to_string();
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let stem = PathBuf::from(&self.system).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let log = File::create(artefacts().join(format!("{stem}-{}.log", child.id()))).expect("artefacts are writable");
+        Machine { input: child.stdin.take(), child, lines, console: vec![], read: 0, log, forwards }
+    }
+}
+
+/// A port that nobody uses at the moment.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// A running machine. Dropping it ends it.
+#[derive(Debug)]
+pub struct Machine {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    console: Vec<String>,
+    /// Lines that [`Self::expect`] has passed.
+    read: usize,
+    log: File,
+    forwards: Vec<(u16, u16)>,
+}
+
+impl Machine {
+    /// The host's port that is forwarded to this port of the guest.
+    pub fn port(&self, guest: u16) -> u16 {
+        self.forwards.iter().find(|(port, _)| *port == guest).expect("the port is forwarded").1
+    }
+
+    /// The URL of a path on the guest's port 80.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port(80))
+    }
+
+    fn next_line(&mut self, until: Instant) -> Option<String> {
+        match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                writeln!(self.log, "{line}").expect("artefacts are writable");
+                self.console.push(line.clone());
+                Some(line)
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Waits for a line with this text, from where the last such wait ended.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect(&mut self, text: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            while self.read < self.console.len() {
+                self.read += 1;
+                if self.console[self.read - 1].contains(text) {
+                    return self.console[self.read - 1].clone();
+                }
+            }
+            if self.next_line(until).is_none() {
+                panic!("no line with {text:?} on the console; its last lines:\n{}", self.tail());
+            }
+        }
+    }
+
+    /// Whether a line with this text has come so far, in all of the console.
+    pub fn saw(&mut self, text: &str) -> bool {
+        while self.next_line(Instant::now()).is_some() {}
+        self.console.iter().any(|line| line.contains(text))
+    }
+
+    /// The console's last lines.
+    pub fn tail(&self) -> String {
+        self.console[self.console.len().saturating_sub(40)..].join("\n")
+    }
+
+    /// Types on the serial console.
+    pub fn type_text(&mut self, text: &str) {
+        let input = self.input.as_mut().expect("the console's input is open");
+        input.write_all(text.as_bytes()).and_then(|()| input.flush()).expect("the console takes input");
+    }
+
+    /// Waits until the web server answers.
+    pub fn wait_for_web(&mut self) {
+        self.wait_for_tcp(80, b"HEAD / HTTP/1.0\r\n\r\n");
+    }
+
+    /// Waits until a TCP port of the guest answers `hello` with anything.
+    pub fn wait_for_tcp(&mut self, guest: u16, hello: &[u8]) {
+        let until = Instant::now() + PATIENCE;
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port(guest)));
+        while Instant::now() < until {
+            while self.next_line(Instant::now()).is_some() {}
+            if let Ok(status) = self.child.try_wait()
+                && let Some(status) = status
+            {
+                panic!("the machine ended ({status}) before it served; its last lines:\n{}", self.tail());
+            }
+            if crate::client::exchange(address, hello).is_some_and(|answer| !answer.is_empty()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        panic!("nothing answers on port {guest}; the console's last lines:\n{}", self.tail());
+    }
+
+    /// Waits until the machine ends by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            while self.next_line(Instant::now() + Duration::from_millis(100)).is_some() {}
+            if let Some(status) = self.child.try_wait().expect("the child can be waited for") {
+                return status;
+            }
+        }
+        panic!("the machine does not end; its last lines:\n{}", self.tail());
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn interrupt(mut self) -> ExitStatus {
+        self.signal(Signal::SIGINT);
+        self.child.wait().expect("the child can be waited for")
+    }
+
+    /// The process of `./culm run`.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = i32::try_from(self.child.id()).expect("a process number fits");
+        // It may have ended already: then there is nobody to tell.
+        _ = kill(Pid::from_raw(process), signal);
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        self.signal(Signal::SIGINT);
+        for _ in 0..50 {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}

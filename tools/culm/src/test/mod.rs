@@ -1,0 +1,67 @@
+//! `culm test`: every test there is, in the order in which they are quick to fail.
+//!
+//! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is being done, and the
+//! end of the file where it fails. All stages run, whatever the earlier ones found. The last line has the plain counts.
+
+mod stage;
+mod tally;
+
+use crate::build::Toolchain;
+use crate::commands;
+use crate::failure::Failure;
+use anyhow::Result;
+use stage::{Stage, Workshop};
+use tally::Tally;
+
+/// Arguments of `culm test`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Only what takes less than five minutes: lints, host tests, and one system of each kind
+    #[arg(long)]
+    quick: bool,
+    /// Only these stages; `culm test --list` names them
+    stages: Vec<String>,
+    /// List the stages
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the stages.
+///
+/// # Errors
+/// Where a test fails, or something that it needs is missing.
+pub fn test(options: &Options) -> Result<()> {
+    let root = commands::root()?;
+    let components: Vec<String> = commands::catalogue()?.components.into_keys().collect();
+    let workshop = Workshop::new(&root, Toolchain::find()?, components)?;
+    let stages: Vec<Stage> = Stage::all(&workshop, options.quick);
+    if options.list {
+        for stage in &stages {
+            println!("{:<10} {}", stage.name, stage.about);
+        }
+        return Ok(());
+    }
+    if let Some(unknown) = options.stages.iter().find(|name| !stages.iter().any(|stage| stage.name == **name)) {
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
+        return Err(Failure::new(format!("there is no stage `{unknown}`"))
+            .help(format!("the stages are {}", names.join(", ")))
+            .into());
+    }
+    let mut total = Tally::default();
+    let mut failed = vec![];
+    for stage in stages.iter().filter(|stage| options.stages.is_empty() || options.stages.contains(&stage.name.into())) {
+        let tally = workshop.run(stage)?;
+        if tally.failed > 0 {
+            failed.push(stage.name);
+        }
+        total += tally;
+    }
+    println!();
+    println!("{total}");
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("failed: {}", failed.join(", ")))
+        .help(format!("what they printed is in {}", workshop.logs.display()))
+        .into())
+}

@@ -1,0 +1,283 @@
+//! The stages, and how one is run.
+
+use super::tally::Tally;
+use crate::build::{Cargo, Profile, Toolchain};
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often a line says that a long stage is still at work, where there is no terminal.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+
+/// Lines of a failed program's output that are shown.
+const SHOWN_LINES: usize = 60;
+
+/// Programs to run one after the other.
+pub struct Stage {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, for `--list`.
+    pub about: &'static str,
+    programs: Vec<Program>,
+}
+
+/// A program to run. It counts as one test, unless its output has counts.
+struct Program {
+    name: String,
+    command: Command,
+}
+
+/// Where and with what the stages run.
+pub struct Workshop {
+    root: PathBuf,
+    toolchain: Toolchain,
+    components: Vec<String>,
+    tool: PathBuf,
+    /// Where the programs' output goes.
+    pub logs: PathBuf,
+}
+
+impl Stage {
+    /// All stages; with `quick`, only as much as a few minutes allow.
+    pub fn all(workshop: &Workshop, quick: bool) -> Vec<Self> {
+        let mut stages = vec![workshop.format(), workshop.lint(), workshop.host()];
+        if !quick {
+            stages.push(workshop.models());
+            stages.push(workshop.fuzz());
+        }
+        stages.push(workshop.systems(quick));
+        stages
+    }
+}
+
+impl Workshop {
+    /// A workshop for the checkout at `root`.
+    ///
+    /// # Errors
+    /// Where the logs cannot be written.
+    pub fn new(root: &Path, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
+        let logs = root.join("build/test-logs");
+        std::fs::create_dir_all(&logs)
+            .map_err(|error| Failure::io(format_args!("make the folder {}", logs.display()), &error))?;
+        let tool = std::env::current_exe().map_err(|error| Failure::io("find the running tool", &error))?;
+        Ok(Self { root: root.into(), toolchain, components, tool, logs })
+    }
+
+    /// A command for which the chosen Rust is the first on the search path: cargo finds its clippy and rustdoc there, and
+    /// they must be of the same Rust.
+    fn with_rust(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("RUSTC", &self.toolchain.rustc);
+        if let Some(folder) = self.toolchain.rustc.parent() {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let path = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path));
+            if let Ok(path) = std::env::join_paths(path) {
+                command.env("PATH", path);
+            }
+        }
+        command
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = self.with_rust(&self.toolchain.cargo);
+        command.args(arguments);
+        command
+    }
+
+    fn format(&self) -> Stage {
+        let mut command = Command::new("sh");
+        // Debian's Rust has no rustfmt; where there is none, there is nothing to compare with.
+        command.args([
+            "-c",
+            "if command -v rustfmt >/dev/null; then git ls-files '*.rs' | xargs rustfmt --edition 2024 --check; \
+             else echo 'no rustfmt on this machine: formatting is not checked'; fi",
+        ]);
+        Stage { name: "format", about: "the code is formatted", programs: vec![program("rustfmt", command)] }
+    }
+
+    fn lint(&self) -> Stage {
+        let host = self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets", "--", "-D", "warnings"]);
+        let cargo = Cargo::new(self.toolchain.clone(), &self.root, Profile::Release);
+        let mut packages = self.components.clone();
+        packages.push("culm-kernel".into());
+        let target = cargo.clippy(&packages.into_iter().collect());
+        Stage {
+            name: "lint",
+            about: "clippy finds nothing, on the host and for the target",
+            programs: vec![program("clippy on the host", host), program("clippy for the target", target)],
+        }
+    }
+
+    fn host(&self) -> Stage {
+        let command = self.cargo(&[
+            "test",
+            "--workspace",
+            "--exclude",
+            "culm-kernel",
+            "--exclude",
+            "culm-system-tests",
+            "--no-fail-fast",
+        ]);
+        Stage {
+            name: "host",
+            about: "unit, property and golden tests on the host",
+            programs: vec![program("host tests", command)],
+        }
+    }
+
+    fn models(&self) -> Stage {
+        let model = |package: &str, arguments: &[&str]| {
+            let mut command = self.cargo(&["test", "-p", package]);
+            command.args(arguments).env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", self.root.join("target/loom"));
+            // Optimised code explores the interleavings in a fraction of the time.
+            command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+            program(&format!("models of {package}"), command)
+        };
+        Stage {
+            name: "models",
+            about: "lock-free code, for every interleaving that the memory model allows (loom)",
+            programs: vec![model("culm-kernel-core", &["--test", "loom"]), model("culm-queue", &["models"])],
+        }
+    }
+
+    fn fuzz(&self) -> Stage {
+        let targets = std::fs::read_dir(self.root.join("fuzz/targets")).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            targets.filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned())).collect();
+        names.sort();
+        let programs = names.into_iter().map(|name| {
+            let mut command = self.with_rust(&self.root.join("fuzz/run"));
+            command.args(["--runs", "200000", "--seconds", "30", &name]);
+            command.env("RUSTC_BOOTSTRAP", "1");
+            program(&format!("fuzz {name}"), command)
+        });
+        Stage { name: "fuzz", about: "parsers and queues, fuzzed for a bounded time", programs: programs.collect() }
+    }
+
+    fn systems(&self, quick: bool) -> Stage {
+        let mut command = self.cargo(&["test", "-p", "culm-system-tests", "--no-fail-fast"]);
+        if quick {
+            command.args(["--test", "smoke"]);
+        }
+        command.args(["--", "--test-threads=2"]).env("CULM", &self.tool);
+        Stage {
+            name: "systems",
+            about: "whole systems in QEMU, with real clients",
+            programs: vec![program("systems in QEMU", command)],
+        }
+    }
+
+    /// Runs a stage.
+    ///
+    /// # Errors
+    /// Where a program cannot be started or its output not be kept.
+    pub fn run(&self, stage: &Stage) -> Result<Tally, Failure> {
+        let mut total = Tally::default();
+        for (index, program) in stage.programs.iter().enumerate() {
+            let log = self.logs.join(format!("{}-{index}.log", stage.name));
+            total += self.run_program(stage.name, program, &log)?;
+        }
+        Ok(total)
+    }
+
+    fn run_program(&self, stage: &str, program: &Program, log: &Path) -> Result<Tally, Failure> {
+        let start = Instant::now();
+        let writing = |error| Failure::io(format_args!("write {}", log.display()), &error);
+        let mut file = File::create(log).map_err(writing)?;
+        let (reader, writer) = std::io::pipe().map_err(|error| Failure::io("make a pipe", &error))?;
+        let mut command = copy(&program.command);
+        command.current_dir(&self.root).stdin(Stdio::null());
+        let twin = writer.try_clone().map_err(|error| Failure::io("copy a pipe", &error))?;
+        let mut child = command
+            .stdout(writer)
+            .stderr(twin)
+            .spawn()
+            .map_err(|error| Failure::io(format_args!("run {:?}", program.command.get_program()), &error))?;
+        // The parent's ends of the pipe must go, or reading never ends.
+        drop(command);
+        let mut show = Show::new(stage, &program.name);
+        let mut tally = Tally::default();
+        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            writeln!(file, "{line}").map_err(writing)?;
+            show.line(&line);
+            if let Some(counts) = Tally::of_line(&line) {
+                tally += counts;
+            }
+        }
+        let status = child.wait().map_err(|error| Failure::io("wait for a program", &error))?;
+        if status.success() && tally == Tally::default() {
+            tally.passed = 1;
+        }
+        if !status.success() && tally.failed == 0 {
+            tally.failed = 1;
+        }
+        show.end(tally, start.elapsed());
+        if !status.success() {
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"));
+        }
+        Ok(tally)
+    }
+}
+
+fn program(name: &str, command: Command) -> Program {
+    Program { name: name.into(), command }
+}
+
+/// A command is used up when it is run; a stage can be run more than once.
+fn copy(command: &Command) -> Command {
+    let mut twin = Command::new(command.get_program());
+    twin.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => twin.env(name, value),
+            None => twin.env_remove(name),
+        };
+    }
+    twin
+}
+
+/// What a person sees while a program runs.
+struct Show {
+    title: String,
+    terminal: bool,
+    start: Instant,
+    last: Instant,
+}
+
+impl Show {
+    fn new(stage: &str, name: &str) -> Self {
+        let title = format!("{stage}: {name}");
+        let terminal = std::io::stdout().is_terminal();
+        if !terminal {
+            println!("{title} …");
+        }
+        let now = Instant::now();
+        Self { title, terminal, start: now, last: now }
+    }
+
+    fn line(&mut self, line: &str) {
+        let line: String = line.trim().chars().filter(|c| !c.is_control()).take(90).collect();
+        if line.is_empty() {
+            return;
+        }
+        if self.terminal {
+            print!("\r\x1b[2K{} … {line}", self.title);
+            // Progress that cannot be shown is no reason to stop.
+            _ = std::io::stdout().flush();
+        } else if self.last.elapsed() > SIGN_OF_LIFE {
+            self.last = Instant::now();
+            println!("    {:>4} s  {line}", self.start.elapsed().as_secs());
+        }
+    }
+
+    fn end(&self, tally: Tally, time: Duration) {
+        let clear = if self.terminal { "\r\x1b[2K" } else { "" };
+        println!("{clear}{}: {tally} ({} s)", self.title, time.as_secs());
+    }
+}

@@ -1,0 +1,65 @@
+//! Counts of tests, added up over everything that runs.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Tests that passed, failed and were skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Tests that passed.
+    pub passed: u32,
+    /// Tests that failed.
+    pub failed: u32,
+    /// Tests that were left out.
+    pub skipped: u32,
+}
+
+impl Tally {
+    /// What a line of a program's output counts, if it is the last line of a test program of Rust's.
+    pub fn of_line(line: &str) -> Option<Self> {
+        let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
+        let mut tally = Self::default();
+        for part in counts.split("; ") {
+            let (count, what) = part.split_once(' ')?;
+            let Ok(count) = count.parse() else { continue };
+            match what {
+                "passed" => tally.passed = count,
+                "failed" => tally.failed = count,
+                "ignored" => tally.skipped = count,
+                _ => {}
+            }
+        }
+        Some(tally)
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(formatter, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_come_from_the_last_line_of_a_test_program() {
+        let line = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 5 filtered out; finished in 1.89s";
+        assert_eq!(Tally::of_line(line), Some(Tally { passed: 3, failed: 1, skipped: 2 }));
+        assert_eq!(Tally::of_line("test a_test_result: ok"), None);
+        assert_eq!(Tally::of_line("running 3 tests"), None);
+    }
+}
