@@ -37,7 +37,7 @@
 
 #[cfg(feature = "stack")]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(not(target_os = "none"))]
 extern crate std;
 
 pub mod checksum;
@@ -51,6 +51,8 @@ pub mod shares;
 pub mod slots;
 #[cfg(feature = "stack")]
 pub mod stack;
+#[cfg(not(target_os = "none"))]
+pub mod testing;
 
 pub use client::Client;
 pub use descriptor::{Descriptor, DmaDescriptor};

@@ -1,1 +1,175 @@
+//! The copier between a virtualiser and a client, honest and hostile.
 
+use crate::copier::Copier;
+use culm::Region;
+use culm::connection::NetCopier;
+use culm_net::testing::{Peer, frame, memory, read_frame, ring, write_packet};
+use culm_net::{Descriptor, Mac};
+use proptest::prelude::*;
+
+const BUFFERS: u32 = 8;
+const SIZE: u32 = 2048;
+const ANYBODY: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
+
+struct World {
+    connection: NetCopier,
+    copier: Copier,
+    virtualiser: Peer<Descriptor>,
+    client: Peer<Descriptor>,
+    device_data: Region,
+    client_data: Region,
+}
+
+impl World {
+    fn new() -> Self {
+        let connection = NetCopier {
+            device_filled: ring::<Descriptor>(16),
+            device_free: ring::<Descriptor>(16),
+            device_data: memory((BUFFERS * SIZE) as usize, 0),
+            client_filled: ring::<Descriptor>(16),
+            client_free: ring::<Descriptor>(16),
+            client_data: memory((BUFFERS * SIZE) as usize, 0),
+            buffer_size: SIZE,
+            device_channel: 0,
+            client_channel: 1,
+            reserved: 0,
+        };
+        let mut world = Self {
+            copier: Copier::new(&connection),
+            virtualiser: Peer::new(connection.device_free, connection.device_filled),
+            client: Peer::new(connection.client_filled, connection.client_free),
+            device_data: Region::new(connection.device_data),
+            client_data: Region::new(connection.client_data),
+            connection,
+        };
+        world.settle();
+        world
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            self.turn();
+            let _ = self.virtualiser.take();
+            let _ = self.client.take();
+        }
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..4 {
+            if self.copier.round() {
+                return;
+            }
+        }
+    }
+
+    /// The virtualiser passes a frame in buffer `number`.
+    fn pass(&mut self, number: u32, content: &[u8]) {
+        let offset = number * SIZE;
+        let length = write_packet(&self.device_data, offset, &frame(ANYBODY, ANYBODY, content));
+        self.virtualiser.send(&[Descriptor { offset, length, flags: 1 }]);
+    }
+
+    fn provide(&mut self, offsets: &[u32]) {
+        let entries: Vec<_> = offsets.iter().map(|offset| Descriptor::empty(*offset)).collect();
+        self.client.send(&entries);
+    }
+}
+
+#[test]
+fn frames_are_copied_and_their_buffers_returned() {
+    let mut world = World::new();
+    world.provide(&[3 * SIZE, 0]);
+    for (number, content) in [(5, &b"first"[..]), (6, &[0x5a; 1486][..])] {
+        world.pass(number, content);
+        world.turn();
+        let packets = world.client.take();
+        assert_eq!(packets.len(), 1);
+        assert_eq!(read_frame(&world.client_data, packets[0])[14..], *content);
+        assert_eq!(packets[0].flags, 1, "what the device can do is passed on");
+        assert_eq!(world.virtualiser.take(), [Descriptor::empty(number * SIZE)]);
+    }
+}
+
+#[test]
+fn without_a_buffer_frames_wait_and_nothing_is_lost() {
+    let mut world = World::new();
+    for number in 0..BUFFERS {
+        world.pass(number, &[number as u8; 40]);
+    }
+    world.turn();
+    assert!(world.virtualiser.take().is_empty(), "they count against the client's share");
+    let _ = culm::testing::signalled();
+    for number in 0..BUFFERS {
+        world.provide(&[number * SIZE]);
+        world.turn();
+        let packets = world.client.take();
+        assert_eq!(read_frame(&world.client_data, packets[0])[14], number as u8);
+    }
+    assert_eq!(world.virtualiser.take().len() as u32, BUFFERS);
+}
+
+#[test]
+fn only_the_frame_is_copied() {
+    let mut world = World::new();
+    world.device_data.write(100, &[0xee; 1000]).expect("inside");
+    world.provide(&[0]);
+    world.pass(0, b"short");
+    world.turn();
+    assert_eq!(world.client.take().len(), 1);
+    let mut rest = [1; 1000];
+    world.client_data.read(100, &mut rest).expect("inside");
+    assert!(rest.iter().all(|byte| *byte == 0), "what an older frame left in the device's buffer stays there");
+}
+
+#[test]
+fn a_client_that_lies_about_its_buffers_harms_only_itself() {
+    let mut world = World::new();
+    world.provide(&[1, SIZE - 1, BUFFERS * SIZE, u32::MAX, 2 * SIZE]);
+    world.pass(0, b"content");
+    world.turn();
+    let packets = world.client.take();
+    assert_eq!(packets.len(), 1);
+    assert_eq!(packets[0].offset, 2 * SIZE);
+}
+
+#[test]
+fn restarts_on_either_side_are_survived() {
+    let mut world = World::new();
+    world.provide(&[0, SIZE]);
+    world.client = Peer::new(world.connection.client_filled, world.connection.client_free);
+    world.settle();
+    world.pass(0, b"content");
+    world.turn();
+    assert!(world.client.take().is_empty(), "buffers of its previous life are not written any more");
+    world.provide(&[2 * SIZE]);
+    world.turn();
+    assert_eq!(world.client.take()[0].offset, 2 * SIZE);
+    let _ = world.virtualiser.take();
+
+    world.virtualiser = Peer::new(world.connection.device_free, world.connection.device_filled);
+    world.settle();
+    world.copier = Copier::new(&world.connection);
+    world.settle();
+    world.provide(&[3 * SIZE]);
+    world.pass(1, b"content");
+    world.turn();
+    assert_eq!(world.client.take()[0].offset, 3 * SIZE);
+}
+
+proptest! {
+    /// Whatever the client and the virtualiser put into their queues: nothing is written outside of the buffers that the client named.
+    #[test]
+    fn any_entries_are_survived(
+        mine in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>()), 0..40),
+        theirs in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>()), 0..40),
+    ) {
+        let mut world = World::new();
+        let entry = |(offset, length, flags): &(u32, u16, u16)| Descriptor { offset: *offset, length: *length, flags: *flags };
+        for (mine, theirs) in mine.chunks(4).zip(theirs.chunks(4)) {
+            world.client.send(&mine.iter().map(entry).collect::<Vec<_>>());
+            world.virtualiser.send(&theirs.iter().map(entry).collect::<Vec<_>>());
+            world.turn();
+            let _ = (world.client.take(), world.virtualiser.take());
+        }
+    }
+}

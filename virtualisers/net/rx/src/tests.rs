@@ -1,1 +1,343 @@
+//! The virtualiser between a driver and clients, honest and hostile ones.
 
+use crate::receive::Receive;
+use culm::Region;
+use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
+use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::{Descriptor, DmaDescriptor, Mac};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const BUFFERS: u32 = 32;
+const SIZE: u32 = 2048;
+const DMA: u64 = 0x8000_0000;
+const STRANGER: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
+
+/// The virtualiser with a driver and clients around it.
+struct World {
+    connection: NetRxVirtualiser,
+    client_connections: Vec<NetRxClient>,
+    virtualiser: Receive,
+    driver: Peer<DmaDescriptor>,
+    clients: Vec<Peer<Descriptor>>,
+    data: Region,
+    /// Buffers that the driver has, oldest first.
+    empty: Vec<DmaDescriptor>,
+}
+
+fn mac(client: usize) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, client as u8])
+}
+
+fn peer(filled: Ring, free: Ring) -> Peer<Descriptor> {
+    Peer::new(filled, free)
+}
+
+impl World {
+    fn new(clients: usize) -> Self {
+        let rings = || ring::<DmaDescriptor>(64);
+        let data = memory((BUFFERS * SIZE) as usize, DMA);
+        let connection = NetRxVirtualiser {
+            driver_free: rings(),
+            driver_filled: rings(),
+            data,
+            buffer_size: SIZE,
+            driver_channel: 0,
+            clients: Default::default(),
+        };
+        let client_connections: Vec<NetRxClient> = (0..clients)
+            .map(|client| NetRxClient {
+                filled: ring::<Descriptor>(64),
+                free: ring::<Descriptor>(64),
+                channel: 1 + client as u32,
+                mac: mac(client).bytes(),
+                reserved: [0; 6],
+            })
+            .collect();
+        let mut world = Self {
+            virtualiser: Receive::new(&connection, &client_connections),
+            driver: Peer::new(connection.driver_free, connection.driver_filled),
+            clients: client_connections.iter().map(|client| peer(client.filled, client.free)).collect(),
+            data: Region::new(data),
+            connection,
+            client_connections,
+            empty: Vec::new(),
+        };
+        world.settle();
+        world
+    }
+
+    /// Everybody takes turns until all know each other.
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            self.turn();
+            for index in 0..self.clients.len() {
+                let entries = self.clients[index].take();
+                assert!(entries.is_empty());
+            }
+            self.driver_turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..4 {
+            if self.virtualiser.round() {
+                return;
+            }
+        }
+    }
+
+    fn driver_turn(&mut self) {
+        let renewals = self.driver.renewals;
+        let entries = self.driver.take();
+        if self.driver.renewals != renewals {
+            self.empty.clear();
+        }
+        self.empty.extend(entries);
+    }
+
+    /// The device receives a frame.
+    fn receive(&mut self, frame: &[u8]) -> u32 {
+        let entry = self.empty.remove(0);
+        let offset = (entry.address - DMA) as u32;
+        let length = write_packet(&self.data, offset, frame);
+        self.driver.send(&[DmaDescriptor { address: 0, length, flags: 0, token: entry.token }]);
+        entry.token
+    }
+
+    /// Receives a frame for `to`, and lets everybody have it.
+    fn pass(&mut self, to: Mac) {
+        self.receive(&frame(to, STRANGER, b"content"));
+        self.turn();
+        self.driver_turn();
+    }
+}
+
+#[test]
+fn the_driver_is_given_every_buffer_once() {
+    let world = World::new(2);
+    let offsets: BTreeSet<u64> = world.empty.iter().map(|entry| entry.address).collect();
+    assert_eq!(offsets, (0..BUFFERS).map(|number| DMA + u64::from(number * SIZE)).collect());
+    assert!(world.empty.iter().all(|entry| u32::from(entry.length) == SIZE));
+}
+
+#[test]
+fn frames_go_by_their_address() {
+    let mut world = World::new(3);
+    for client in [2, 0, 1, 1] {
+        world.pass(mac(client));
+        for (index, peer) in world.clients.iter_mut().enumerate() {
+            let entries = peer.take();
+            assert_eq!(entries.len(), usize::from(index == client));
+            peer.send(&entries);
+        }
+    }
+    world.pass(STRANGER);
+    assert!(world.clients.iter_mut().all(|client| client.take().is_empty()), "nobody is given a stranger's frame");
+    // What was returned is found when the same client is given something: so one of the four is back.
+    assert_eq!(world.empty.len() as u32, BUFFERS - 3, "a frame for nobody costs no buffer");
+}
+
+#[test]
+fn a_broadcast_is_free_when_the_last_reader_returned_it() {
+    let mut world = World::new(3);
+    world.pass(Mac::BROADCAST);
+    let entries: Vec<_> = world.clients.iter_mut().map(|client| client.take()).collect();
+    assert!(entries.iter().all(|own| own.len() == 1 && own[0].offset == entries[0][0].offset));
+    for (index, entries) in entries.iter().enumerate() {
+        assert_eq!(world.empty.len() as u32, BUFFERS - 1);
+        world.clients[index].send(entries);
+        world.virtualiser.note(culm::testing::channels(&[1 + index as u32]));
+        world.turn();
+        world.driver_turn();
+    }
+    assert_eq!(world.empty.len() as u32, BUFFERS);
+}
+
+#[test]
+fn a_client_cannot_return_what_it_does_not_hold() {
+    let mut world = World::new(2);
+    world.pass(mac(0));
+    let lent = world.clients[0].take();
+    let before = world.empty.len();
+    // Another's, twice; one of the driver's; one that is not aligned; one that does not exist.
+    let driver = (world.empty[0].address - DMA) as u32;
+    let lies = [lent[0].offset, lent[0].offset, driver, lent[0].offset + 1, BUFFERS * SIZE, u32::MAX];
+    world.clients[1].send(&lies.map(Descriptor::empty));
+    world.virtualiser.note(culm::testing::channels(&[2]));
+    world.turn();
+    world.driver_turn();
+    assert_eq!(world.empty.len(), before);
+    // The honest one, twice: the second time it does not hold it any more.
+    world.clients[0].send(&[lent[0], lent[0]]);
+    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.turn();
+    world.driver_turn();
+    assert_eq!(world.empty.len(), before + 1);
+}
+
+#[test]
+fn a_client_that_returns_nothing_starves_nobody() {
+    let mut world = World::new(2);
+    let mut kept = 0;
+    for _ in 0..4 * BUFFERS {
+        world.pass(mac(0));
+        kept += world.clients[0].take().len();
+    }
+    assert!(kept as u32 <= BUFFERS - BUFFERS / 8 - 7, "{kept} buffers are more than its share and the common rest");
+    // The other one still has its share, at once and for ever.
+    for _ in 0..4 * BUFFERS {
+        world.pass(mac(1));
+        let entries = world.clients[1].take();
+        assert_eq!(entries.len(), 1);
+        world.clients[1].send(&entries);
+    }
+    assert!(!world.empty.is_empty(), "the device goes on");
+}
+
+#[test]
+fn lengths_that_cannot_be_are_dropped() {
+    let mut world = World::new(1);
+    for length in [0, 25, SIZE as u16 + 1, u16::MAX] {
+        let entry = world.empty.remove(0);
+        world.driver.send(&[DmaDescriptor { address: 0, length, flags: 0, token: entry.token }]);
+    }
+    world.turn();
+    world.driver_turn();
+    assert!(world.clients[0].take().is_empty());
+    assert_eq!(world.empty.len() as u32, BUFFERS);
+}
+
+#[test]
+fn the_driver_is_woken_only_when_it_runs_low() {
+    let mut world = World::new(1);
+    let _ = culm::testing::signalled();
+    assert!(world.clients[0].sleep());
+    world.pass(mac(0));
+    assert_eq!(culm::testing::signalled(), [1], "the client sleeps, the driver has plenty");
+}
+
+#[test]
+fn a_restarted_client_gets_a_fresh_start() {
+    let mut world = World::new(2);
+    for _ in 0..5 {
+        world.pass(mac(0));
+        world.pass(Mac::BROADCAST);
+    }
+    let _ = world.clients[0].take();
+    let connection = world.client_connections[0];
+    world.clients[0] = peer(connection.filled, connection.free);
+    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.turn();
+    assert!(world.clients[0].take().is_empty());
+    world.driver_turn();
+    assert_eq!(world.empty.len() as u32, BUFFERS - 5, "only the other's broadcasts are still lent");
+    world.pass(mac(0));
+    assert_eq!(world.clients[0].take().len(), 1);
+}
+
+#[test]
+fn a_restarted_driver_gets_its_buffers_again() {
+    let mut world = World::new(1);
+    world.pass(mac(0));
+    let lent = world.clients[0].take();
+    world.driver = Peer::new(world.connection.driver_free, world.connection.driver_filled);
+    world.empty.clear();
+    world.settle();
+    assert_eq!(world.empty.len() as u32, BUFFERS - 1, "the client's buffer stays the client's");
+    assert!(world.empty.iter().all(|entry| entry.address - DMA != u64::from(lent[0].offset)));
+}
+
+#[test]
+fn a_restarted_virtualiser_takes_everything_back() {
+    let mut world = World::new(2);
+    world.pass(mac(0));
+    world.pass(mac(1));
+    world.virtualiser = Receive::new(&world.connection, &world.client_connections);
+    world.settle();
+    assert_eq!(world.empty.len() as u32, BUFFERS);
+    world.pass(mac(1));
+    assert_eq!(world.clients[1].take().len(), 1);
+}
+
+/// What a hostile client does.
+#[derive(Clone, Debug)]
+enum Act {
+    /// A frame arrives for a client (or, from 3 on, for all).
+    Frame(usize),
+    /// The honest client returns some of what it holds.
+    Return(usize),
+    /// The hostile one returns what it likes.
+    Lie(Vec<(u32, u16, u16)>),
+    /// The hostile one is restarted.
+    Restart,
+    Turn,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let offset = prop_oneof![any::<u32>(), (0..BUFFERS).prop_map(|number| number * SIZE)];
+    let flags = prop_oneof![4 => Just(0_u16), 1 => any::<u16>()];
+    prop_oneof![
+        4 => (0..4_usize).prop_map(Act::Frame),
+        3 => (0..8_usize).prop_map(Act::Return),
+        3 => proptest::collection::vec((offset, any::<u16>(), flags), 0..16).prop_map(Act::Lie),
+        1 => Just(Act::Restart),
+        4 => Just(Act::Turn),
+    ]
+}
+
+proptest! {
+    /// Client 0 is honest, client 1 hostile. Whatever the latter does, buffers are with one side only, and the honest one gets its
+    /// frames and nobody else's.
+    #[test]
+    fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..120)) {
+        let mut world = World::new(2);
+        let mut held: Vec<Descriptor> = Vec::new();
+        let (mut expected, mut received) = (0, 0);
+        for act in acts {
+            match act {
+                Act::Frame(client) if !world.empty.is_empty() => {
+                    let to = match client { 0 | 1 => mac(client), 2 => STRANGER, _ => Mac::BROADCAST };
+                    world.receive(&frame(to, STRANGER, &[7]));
+                    // Its share is below its guarantee as long as it returns in time.
+                    expected += u32::from((client == 0 || client > 2) && held.len() < 4);
+                }
+                Act::Frame(_) => {}
+                Act::Return(count) => {
+                    let count = count.min(held.len());
+                    let returned: Vec<_> = held.drain(..count).collect();
+                    world.clients[0].send(&returned);
+                }
+                Act::Lie(entries) => {
+                    let entries: Vec<_> =
+                        entries.iter().map(|(offset, length, flags)| Descriptor { offset: *offset, length: *length, flags: *flags }).collect();
+                    world.clients[1].send(&entries);
+                    world.virtualiser.note(culm::testing::channels(&[2]));
+                }
+                Act::Restart => {
+                    let connection = world.client_connections[1];
+                    world.clients[1] = peer(connection.filled, connection.free);
+                }
+                Act::Turn => {}
+            }
+            world.turn();
+            world.driver_turn();
+            for packet in world.clients[0].take() {
+                prop_assert!(!held.iter().any(|other| other.offset == packet.offset), "lent twice");
+                let to = culm_net::testing::read_frame(&world.data, packet)[5];
+                prop_assert!(to == 0 || to == 0xff, "a frame for {to}");
+                held.push(packet);
+                received += 1;
+            }
+            // With hostile returns among them, no buffer is with the driver and a client, nor twice with the driver.
+            let mut with_driver = BTreeSet::new();
+            for entry in &world.empty {
+                prop_assert!(with_driver.insert(entry.address - DMA), "given to the driver twice");
+            }
+            for packet in &held {
+                prop_assert!(!with_driver.contains(&u64::from(packet.offset)), "with the driver and with the client");
+            }
+        }
+        prop_assert!(received >= expected, "{received} frames of {expected}");
+    }
+}

@@ -1,1 +1,374 @@
+//! The virtualiser between clients, honest and hostile ones, and a driver.
 
+use crate::transmit::Transmit;
+use culm::Region;
+use culm::connection::{NetTxClient, NetTxVirtualiser};
+use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::{Descriptor, DmaDescriptor, Mac};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const BUFFERS: u32 = 16;
+const SIZE: u32 = 2048;
+const BOUNCE: u64 = 0x9000_0000;
+const SOMEBODY: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
+
+/// The virtualiser with clients and a driver around it.
+struct World {
+    connection: NetTxVirtualiser,
+    client_connections: Vec<NetTxClient>,
+    virtualiser: Transmit,
+    driver: Peer<DmaDescriptor>,
+    clients: Vec<Peer<Descriptor>>,
+    /// Buffers that each client has.
+    free: Vec<Vec<Descriptor>>,
+}
+
+fn mac(client: usize) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, client as u8])
+}
+
+fn dma(client: usize) -> u64 {
+    0x8000_0000 + (client as u64) * 0x10_0000
+}
+
+impl World {
+    fn new(clients: usize, anti_spoof: bool) -> Self {
+        let connection = NetTxVirtualiser {
+            driver_filled: ring::<DmaDescriptor>(32),
+            driver_free: ring::<DmaDescriptor>(32),
+            driver_channel: 0,
+            buffer_size: SIZE,
+            bounce: memory((BUFFERS * SIZE) as usize, BOUNCE),
+            clients: Default::default(),
+        };
+        let client_connections: Vec<NetTxClient> = (0..clients)
+            .map(|client| NetTxClient {
+                filled: ring::<Descriptor>(32),
+                free: ring::<Descriptor>(32),
+                data: memory((BUFFERS * SIZE) as usize, dma(client)),
+                channel: 1 + client as u32,
+                anti_spoof: anti_spoof.into(),
+                mac: mac(client).bytes(),
+                reserved: [0; 2],
+            })
+            .collect();
+        let mut world = Self {
+            virtualiser: Transmit::new(&connection, &client_connections),
+            driver: Peer::new(connection.driver_filled, connection.driver_free),
+            clients: client_connections.iter().map(|client| Peer::new(client.free, client.filled)).collect(),
+            free: vec![Vec::new(); clients],
+            connection,
+            client_connections,
+        };
+        world.settle();
+        world
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            self.turn();
+            self.collect();
+            assert!(self.driver.take().is_empty());
+        }
+    }
+
+    fn turn(&mut self) {
+        let channels: Vec<u32> = (0..=self.clients.len() as u32).collect();
+        self.virtualiser.note(culm::testing::channels(&channels));
+        for _ in 0..8 {
+            if self.virtualiser.round() {
+                return;
+            }
+        }
+    }
+
+    /// Clients take what they are given.
+    fn collect(&mut self) {
+        for (client, free) in self.clients.iter_mut().zip(&mut self.free) {
+            let renewals = client.renewals;
+            let entries = client.take();
+            if client.renewals != renewals {
+                free.clear();
+            }
+            free.extend(entries);
+        }
+    }
+
+    /// A client sends a frame from an address.
+    fn send(&mut self, client: usize, from: Mac) -> Option<u32> {
+        let buffer = self.free[client].pop()?;
+        let data = Region::new(self.client_connections[client].data);
+        let length = write_packet(&data, buffer.offset, &frame(SOMEBODY, from, b"content"));
+        self.clients[client].send(&[Descriptor { length, ..buffer }]);
+        Some(buffer.offset)
+    }
+
+    /// The driver returns what it has sent.
+    fn complete(&mut self, entries: &[DmaDescriptor]) {
+        self.driver.send(entries);
+        self.turn();
+        self.collect();
+    }
+}
+
+#[test]
+fn clients_are_given_every_buffer_once() {
+    let world = World::new(2, false);
+    for free in &world.free {
+        let offsets: BTreeSet<u32> = free.iter().map(|entry| entry.offset).collect();
+        assert_eq!(offsets, (0..BUFFERS).map(|number| number * SIZE).collect());
+        assert_eq!(free.len() as u32, BUFFERS);
+    }
+}
+
+#[test]
+fn the_device_is_told_where_a_frame_is() {
+    let mut world = World::new(2, false);
+    for client in [1, 0] {
+        let offset = world.send(client, mac(client)).expect("a buffer");
+        world.turn();
+        let sent = world.driver.take();
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0].address, dma(client) + u64::from(offset));
+        assert_eq!(usize::from(sent[0].length), 12 + 14 + 7);
+        world.complete(&sent);
+        assert_eq!(world.free[client].len() as u32, BUFFERS);
+    }
+}
+
+#[test]
+fn a_client_cannot_send_what_it_does_not_hold() {
+    let mut world = World::new(2, false);
+    let offset = world.send(0, mac(0)).expect("a buffer");
+    world.turn();
+    let sent = world.driver.take();
+    // While it is being sent; not aligned; beyond the end; into the next client's memory.
+    let lies = [offset, 5, BUFFERS * SIZE, 0x10_0000, u32::MAX];
+    world.clients[0].send(&lies.map(|offset| Descriptor { offset, length: 60, flags: 0 }));
+    world.turn();
+    assert!(world.driver.take().is_empty());
+    world.complete(&sent);
+    assert_eq!(world.free[0].len() as u32, BUFFERS, "each buffer is back, once");
+    // Lengths that cannot be; the buffers come back.
+    let mine: Vec<_> = world.free[0].drain(..).collect();
+    for (entry, length) in mine.iter().zip([0, 25, SIZE as u16 + 1, u16::MAX]) {
+        world.clients[0].send(&[Descriptor { length, ..*entry }]);
+    }
+    world.turn();
+    world.collect();
+    assert!(world.driver.take().is_empty());
+    assert_eq!(world.free[0].len(), 4);
+}
+
+#[test]
+fn a_client_cannot_send_under_anothers_address() {
+    let mut world = World::new(2, true);
+    world.send(0, mac(1));
+    world.send(0, Mac::BROADCAST);
+    world.send(0, mac(0));
+    world.turn();
+    let sent = world.driver.take();
+    assert_eq!(sent.len(), 1, "only the one from its own address");
+    world.collect();
+    assert_eq!(world.free[0].len() as u32, BUFFERS, "copied frames need their buffers no more");
+    world.complete(&sent);
+    // Nor can it ask the device for more than its frame.
+    let buffer = world.free[0].pop().expect("a buffer");
+    let data = Region::new(world.client_connections[0].data);
+    let length = write_packet(&data, buffer.offset, &frame(SOMEBODY, mac(0), b"content"));
+    data.write(buffer.offset as usize, &[1, 0, 0, 0, 0, 0, 0xff, 0xff]).expect("inside");
+    world.clients[0].send(&[Descriptor { length, ..buffer }]);
+    world.turn();
+    assert!(world.driver.take().is_empty());
+}
+
+#[test]
+fn a_client_cannot_change_a_frame_after_the_check() {
+    let mut world = World::new(1, true);
+    let offset = world.send(0, mac(0)).expect("a buffer");
+    world.turn();
+    let sent = world.driver.take();
+    let data = Region::new(world.client_connections[0].data);
+    data.write(offset as usize + 12 + 6, &mac(1).bytes()).expect("inside");
+    let bounce = Region::new(world.connection.bounce);
+    let mut source = [0; 6];
+    bounce.read((sent[0].address - BOUNCE) as usize + 12 + 6, &mut source).expect("what is sent is the copy");
+    assert_eq!(source, mac(0).bytes());
+}
+
+#[test]
+fn a_client_that_sends_without_end_delays_others_little() {
+    let mut world = World::new(2, false);
+    while world.send(0, mac(0)).is_some() {}
+    world.turn();
+    world.send(1, mac(1));
+    world.turn();
+    let sent = world.driver.take();
+    let place = sent.iter().position(|entry| entry.address >= dma(1)).expect("the other's frame is among those sent");
+    assert!(place as u32 <= BUFFERS, "{place} frames before it");
+}
+
+#[test]
+fn the_driver_is_asked_for_buffers_only_when_they_run_short() {
+    let mut world = World::new(1, false);
+    for count in 1..=BUFFERS {
+        world.send(0, mac(0));
+        world.turn();
+        let short = count > BUFFERS / 2;
+        assert_eq!(world.driver.output.awaited(count), short, "{count} of {BUFFERS}");
+    }
+}
+
+#[test]
+fn the_driver_cannot_return_what_it_does_not_have() {
+    let mut world = World::new(2, false);
+    world.send(0, mac(0));
+    world.turn();
+    let sent = world.driver.take();
+    let lie = |token| DmaDescriptor { token, ..DmaDescriptor::default() };
+    world.complete(&[lie(1 << 16), lie(7 << 16), lie(u32::MAX - 1), lie(0xffff_0000), lie(BUFFERS), sent[0], sent[0]]);
+    assert_eq!(world.free[0].len() as u32, BUFFERS);
+    assert_eq!(world.free[1].len() as u32, BUFFERS);
+}
+
+#[test]
+fn a_restarted_driver_gives_everything_back() {
+    for anti_spoof in [false, true] {
+        let mut world = World::new(2, anti_spoof);
+        for _ in 0..5 {
+            world.send(0, mac(0));
+            world.send(1, mac(1));
+        }
+        world.turn();
+        let _ = world.driver.take();
+        world.driver = Peer::new(world.connection.driver_filled, world.connection.driver_free);
+        world.settle();
+        assert!(world.free.iter().all(|free| free.len() as u32 == BUFFERS));
+        world.send(0, mac(0));
+        world.turn();
+        assert_eq!(world.driver.take().len(), 1);
+    }
+}
+
+#[test]
+fn a_restarted_client_is_not_given_what_is_being_sent() {
+    let mut world = World::new(1, false);
+    world.send(0, mac(0));
+    world.turn();
+    let sent = world.driver.take();
+    let connection = world.client_connections[0];
+    world.clients[0] = Peer::new(connection.free, connection.filled);
+    world.free[0].clear();
+    for _ in 0..3 {
+        world.turn();
+        world.collect();
+    }
+    assert_eq!(world.free[0].len() as u32, BUFFERS - 1);
+    world.complete(&sent);
+    assert_eq!(world.free[0].len() as u32, BUFFERS);
+}
+
+#[test]
+fn a_restarted_virtualiser_starts_afresh() {
+    let mut world = World::new(2, false);
+    world.send(0, mac(0));
+    world.turn();
+    world.virtualiser = Transmit::new(&world.connection, &world.client_connections);
+    for _ in 0..4 {
+        world.turn();
+        world.collect();
+        let _ = world.driver.take();
+    }
+    assert!(world.free.iter().all(|free| free.len() as u32 == BUFFERS));
+}
+
+/// What clients and driver do.
+#[derive(Clone, Debug)]
+enum Act {
+    /// The honest client sends.
+    Send,
+    /// The hostile one sends what it likes.
+    Lie(Vec<(u32, u16, u16)>),
+    /// The driver completes some.
+    Complete(usize),
+    /// The hostile client is restarted.
+    Restart,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let offset = prop_oneof![any::<u32>(), (0..BUFFERS).prop_map(|number| number * SIZE)];
+    let length = prop_oneof![any::<u16>(), 26..2048_u16];
+    let flags = prop_oneof![6 => Just(0_u16), 1 => any::<u16>()];
+    prop_oneof![
+        4 => Just(Act::Send),
+        4 => proptest::collection::vec((offset, length, flags), 0..16).prop_map(Act::Lie),
+        4 => (0..16_usize).prop_map(Act::Complete),
+        1 => Just(Act::Restart),
+    ]
+}
+
+proptest! {
+    /// Client 0 is honest, client 1 hostile. Whatever the latter does, only memory of the sender reaches the device, nothing twice at
+    /// a time, and every frame of the honest one is sent.
+    #[test]
+    fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..100), anti_spoof: bool) {
+        let mut world = World::new(2, anti_spoof);
+        let (mut handed, mut sent) = (0, 0);
+        let mut with_driver: Vec<DmaDescriptor> = Vec::new();
+        for act in acts {
+            match act {
+                Act::Send => handed += u32::from(world.send(0, mac(0)).is_some()),
+                Act::Lie(entries) => {
+                    let entries: Vec<_> =
+                        entries.iter().map(|(offset, length, flags)| Descriptor { offset: *offset, length: *length, flags: *flags }).collect();
+                    world.clients[1].send(&entries);
+                }
+                Act::Complete(count) => {
+                    let count = count.min(with_driver.len());
+                    let done: Vec<_> = with_driver.drain(..count).collect();
+                    world.driver.send(&done);
+                }
+                Act::Restart => {
+                    let connection = world.client_connections[1];
+                    world.clients[1] = Peer::new(connection.free, connection.filled);
+                }
+            }
+            world.turn();
+            world.collect();
+            for entry in world.driver.take() {
+                let end = entry.address + u64::from(entry.length);
+                let inside = |start: u64| entry.address >= start && end <= start + u64::from(BUFFERS * SIZE);
+                prop_assert!(inside(BOUNCE) == anti_spoof && (anti_spoof || inside(dma(0)) || inside(dma(1))));
+                prop_assert!(with_driver.iter().all(|other| other.address != entry.address), "sent twice at a time");
+                let honest = if anti_spoof {
+                    let mut source = [0; 6];
+                    Region::new(world.connection.bounce).read((entry.address - BOUNCE) as usize + 18, &mut source).expect("inside");
+                    source == mac(0).bytes()
+                } else {
+                    inside(dma(0))
+                };
+                sent += u32::from(honest);
+                with_driver.push(entry);
+            }
+        }
+        // What waits for its turn is sent when the driver gets on.
+        for _ in 0..8 {
+            let done: Vec<_> = with_driver.drain(..).collect();
+            world.driver.send(&done);
+            world.turn();
+            for entry in world.driver.take() {
+                let honest = if anti_spoof {
+                    let mut source = [0; 6];
+                    Region::new(world.connection.bounce).read((entry.address - BOUNCE) as usize + 18, &mut source).expect("inside");
+                    source == mac(0).bytes()
+                } else {
+                    entry.address < dma(1)
+                };
+                sent += u32::from(honest);
+                with_driver.push(entry);
+            }
+        }
+        prop_assert_eq!(handed, sent);
+    }
+}
