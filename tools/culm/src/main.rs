@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use culm_tool::build::command as build;
 use culm_tool::{commands, test};
 use std::process::ExitCode;
 
@@ -16,6 +17,8 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Build the image of a system
+    Build(build::Options),
     /// Check a system: everything that is wrong, with file and line
     Check(commands::System),
     /// Show what a system expands to
@@ -31,6 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let result = match command_line.command {
+        Command::Build(options) => build::build(&options),
         Command::Check(system) => commands::check(&system),
         Command::Expand(system) => commands::expand(&system),
         Command::Boards => commands::boards(),

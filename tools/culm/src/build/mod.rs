@@ -2,6 +2,7 @@
 //! components of a system, and has what comes out laid out and written.
 
 mod cargo;
+pub mod command;
 pub mod elf;
 mod system;
 mod toolchain;
