@@ -114,8 +114,8 @@ impl Http {
         counters::OPEN.set(self.server.open() as u64);
         counters::TIMEOUTS.set(tally.timeouts);
         counters::EVICTED.set(tally.evicted);
-        counters::RECEIVED_PACKETS.set(network.received);
-        counters::DROPPED_PACKETS.set(network.broken);
+        counters::PACKETS.set(network.received);
+        counters::DROPS.set(network.broken);
         counters::HALF_OPEN_EVICTED.set(network.evicted);
         counters::HALF_OPEN_REFUSED.set(network.refused);
     }

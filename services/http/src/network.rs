@@ -68,8 +68,9 @@ impl culm_http_protocol::Stream for Stream<'_> {
         self.0.abort();
     }
 
+    /// After a reset there may be bytes left to read, but nobody to answer.
     #[inline]
     fn is_over(&self) -> bool {
-        self.0.is_over()
+        self.0.is_over() || self.0.remote().is_none()
     }
 }

@@ -228,8 +228,8 @@ impl<R: Registers> Net<R> {
         }
         self.receive.publish(self.rings.receive.in_flight());
         self.transmit.publish(self.rings.transmit.in_flight());
-        counters::RECEIVED.add(received);
-        counters::SENT.add(sent);
+        counters::RECEIVED_PACKETS.add(received);
+        counters::SENT_PACKETS.add(sent);
         counters::DOORBELLS.add(doorbells);
         if received > 0 {
             self.resets = 0;
