@@ -77,6 +77,37 @@ pub fn expand(system: &System) -> Result<()> {
     Ok(())
 }
 
+/// What to draw, and where to.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Graph {
+    /// Which system.
+    #[command(flatten)]
+    pub system: System,
+    /// The file to write; without it the picture goes to standard output, or to build/NAME.svg on a terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `culm graph`: draws the plan.
+pub fn graph(graph: &Graph) -> Result<()> {
+    let plan = graph.system.plan()?;
+    let picture = crate::graph::svg(&plan);
+    let file = match &graph.output {
+        Some(file) => file.clone(),
+        None if std::io::stdout().is_terminal() => root()?.join("build").join(format!("{}.svg", plan.name)),
+        None => {
+            print!("{picture}");
+            return Ok(());
+        }
+    };
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    std::fs::write(&file, picture).with_context(|| format!("cannot write {}", file.display()))?;
+    println!("drawn: {}", file.display());
+    Ok(())
+}
+
 /// `culm boards`: one line for each.
 pub fn boards() -> Result<()> {
     let catalogue = catalogue()?;

@@ -11,6 +11,7 @@ pub mod description;
 pub mod diagnostics;
 pub mod expand;
 pub mod failure;
+pub mod graph;
 pub mod image;
 pub mod layout;
 pub mod plan;

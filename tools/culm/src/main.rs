@@ -23,6 +23,8 @@ enum Command {
     Check(commands::System),
     /// Show what a system expands to
     Expand(commands::System),
+    /// Draw a system as an SVG picture
+    Graph(commands::Graph),
     /// List the boards
     Boards,
     /// List the systems
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Build(options) => build::build(&options),
         Command::Check(system) => commands::check(&system),
         Command::Expand(system) => commands::expand(&system),
+        Command::Graph(graph) => commands::graph(&graph),
         Command::Boards => commands::boards(),
         Command::Systems => commands::systems(),
         Command::Test(options) => test::test(&options),
