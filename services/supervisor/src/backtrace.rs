@@ -13,6 +13,9 @@ use culm_abi::memory::{PROGRAM_BASE, STACK_BASE};
 /// Calls that are shown.
 pub const DEPTH: usize = 16;
 
+/// A link register that is no further from the program counter than this is taken to be of the same function.
+const NEAR: u64 = 0x200;
+
 /// Where code can be: between where programs are linked and where stacks begin.
 const CODE: Range<u64> = PROGRAM_BASE..STACK_BASE;
 
@@ -30,8 +33,9 @@ impl Backtrace {
         backtrace.add(report.pc);
         let first = record(stack, base, report.fp);
         // A function that has not made its record yet, or never does, and a jump into nothing: the caller is in the link
-        // register. Elsewhere that holds a caller that the chain has too, or an old one.
-        if first.is_none_or(|(_, caller)| caller != report.lr) {
+        // register. Elsewhere that holds what the chain has too, or where an earlier call came back to: close by.
+        let is_old = report.lr.abs_diff(report.pc) < NEAR;
+        if !is_old && first.is_none_or(|(_, caller)| caller != report.lr) {
             backtrace.add(report.lr);
         }
         let (mut frame, mut link) = (report.fp, first);
@@ -114,6 +118,15 @@ mod tests {
         let stack = stack(&[0, 0x20_0200]);
         let backtrace = Backtrace::new(&report(0, BASE, 0x20_0100), &stack, BASE);
         assert_eq!(backtrace.addresses(), [0x20_0100, 0x20_0200]);
+    }
+
+    #[test]
+    fn an_old_link_register_is_left_out() {
+        let stack = stack(&[0, 0x20_1000]);
+        let backtrace = Backtrace::new(&report(0x20_0010, BASE, 0x20_0008), &stack, BASE);
+        assert_eq!(backtrace.addresses(), [0x20_0010, 0x20_1000]);
+        let backtrace = Backtrace::new(&report(0x20_0010, BASE, 0x20_4000), &stack, BASE);
+        assert_eq!(backtrace.addresses(), [0x20_0010, 0x20_4000, 0x20_1000]);
     }
 
     #[test]

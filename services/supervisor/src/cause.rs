@@ -5,6 +5,7 @@
 
 use core::fmt;
 use culm::supervision::{BadCall, FaultKind, FaultReport};
+use culm_abi::memory::ADDRESS_BITS;
 use culm_abi::syscall;
 
 /// Addresses below this are what a null pointer with an offset gives; nothing is mapped there.
@@ -54,6 +55,9 @@ impl<'a> Cause<'a> {
         match status {
             0b00_0000..=0b00_0011 => formatter.write_str(", an address beyond all tables"),
             0b00_0100..=0b00_0111 => self.unmapped(formatter),
+            0b00_1000..=0b00_1111 if self.report.address >> ADDRESS_BITS != 0 => {
+                formatter.write_str(", which is the kernel's")
+            }
             0b00_1100..=0b00_1111 if access == "write" => formatter.write_str(", which is read-only"),
             0b00_1000..=0b00_1111 => formatter.write_str(", which it may not access"),
             0b01_0000 => formatter.write_str(", which the bus refused: no device answers there"),
@@ -148,7 +152,11 @@ impl fmt::Display for Cause<'_> {
         match self.report.kind {
             kind if kind == FaultKind::Exception as u64 => self.exception(formatter),
             kind if kind == FaultKind::SystemCall as u64 => self.system_call(formatter),
-            kind if kind == FaultKind::Panic as u64 => formatter.write_str("panic"),
+            // The runtime's panic, and the compiler's abort.
+            kind if kind == FaultKind::Panic as u64 && self.report.syndrome & 0xffff == 1 => {
+                formatter.write_str("panic, its own log says why")
+            }
+            kind if kind == FaultKind::Panic as u64 => self.exception(formatter),
             kind => write!(formatter, "fault of kind {kind}"),
         }
     }
@@ -179,7 +187,7 @@ mod tests {
                 "write at 0xffffff8, where nothing is mapped, just below the stack: it is too small",
             ),
             (1 << 6 | 0b1111, 0x20_0000, "write at 0x200000, which is read-only"),
-            (0b1111, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which it may not access"),
+            (0b1111, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
             (0b10_0001, 0x4000_0001, "read at 0x40000001, which is not aligned as this memory needs it"),
             (
                 1 << 10 | 0b01_0000,
@@ -200,6 +208,17 @@ mod tests {
         assert_eq!(exception(0x22, 0, 0, 0x20_1235), "jump to 0x201235, which is not aligned to 4");
         assert_eq!(exception(0x3c, 7, 0, 0x20_1234), "breakpoint instruction, brk #7");
         assert_eq!(exception(0x3f, 0, 0, 0), "exception of class 0x3f (syndrome 0xfe000000)");
+    }
+
+    #[test]
+    fn a_panic_is_told_from_other_breakpoints() {
+        let report = |number: u64| FaultReport {
+            kind: FaultKind::Panic as u64,
+            syndrome: 0x3c << 26 | 1 << 25 | number,
+            ..FaultReport::default()
+        };
+        assert_eq!(Cause::new(&report(1), STACK).to_string(), "panic, its own log says why");
+        assert_eq!(Cause::new(&report(9), STACK).to_string(), "breakpoint instruction, brk #9");
     }
 
     #[test]
