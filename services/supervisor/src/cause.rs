@@ -154,7 +154,7 @@ impl fmt::Display for Cause<'_> {
             kind if kind == FaultKind::SystemCall as u64 => self.system_call(formatter),
             // The runtime's panic, and the compiler's abort.
             kind if kind == FaultKind::Panic as u64 && self.report.syndrome & 0xffff == 1 => {
-                formatter.write_str("panic, its own log says why")
+                formatter.write_str("panic: its log says why, where it has one")
             }
             kind if kind == FaultKind::Panic as u64 => self.exception(formatter),
             kind => write!(formatter, "fault of kind {kind}"),
@@ -217,7 +217,7 @@ mod tests {
             syndrome: 0x3c << 26 | 1 << 25 | number,
             ..FaultReport::default()
         };
-        assert_eq!(Cause::new(&report(1), STACK).to_string(), "panic, its own log says why");
+        assert_eq!(Cause::new(&report(1), STACK).to_string(), "panic: its log says why, where it has one");
         assert_eq!(Cause::new(&report(9), STACK).to_string(), "breakpoint instruction, brk #9");
     }
 

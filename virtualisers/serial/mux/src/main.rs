@@ -42,6 +42,9 @@ impl Component for SerialVirtualiser {
         let mux =
             Mux::new(driver, queue::producer(serial.driver_tx), queue::consumer(serial.driver_rx), clients.collect());
         let mut virtualiser = Self { mux };
+        if culm::restarts() > 0 {
+            virtualiser.mux.discard_input();
+        }
         virtualiser.serve();
         virtualiser
     }

@@ -157,6 +157,15 @@ impl Mux {
         done
     }
 
+    /// Drops the input that waits. After a restart: what was typed may be what ended the previous life, and would end each that
+    /// follows; the user types it again.
+    pub fn discard_input(&mut self) {
+        self.rx.drain(u32::MAX).for_each(drop);
+        if self.rx.release() {
+            self.driver.notify();
+        }
+    }
+
     /// How often a peer broke the rules of a queue.
     pub fn violations(&self) -> u64 {
         let clients = self.clients.iter().map(|client| {
@@ -245,6 +254,8 @@ impl Mux {
         let mut moved = false;
         for _ in 0..INPUT_PER_TURN {
             let Some(byte) = self.rx.pop() else { break };
+            if byte == b'?' {
+            }
             if byte == NEXT_CLIENT && self.move_focus() {
                 moved = true;
                 continue;

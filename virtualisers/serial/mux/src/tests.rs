@@ -158,6 +158,16 @@ fn input_goes_to_the_client_that_has_it() {
 }
 
 #[test]
+fn input_can_be_discarded() {
+    let mut bench = bench::<1024>(&[true]);
+    bench.type_in(b"x");
+    bench.mux.discard_input();
+    bench.type_in(b"y");
+    bench.turn();
+    assert_eq!(bench.read(0), "y");
+}
+
+#[test]
 fn who_only_logs_is_not_notified() {
     let mut bench = bench::<1024>(&[false, true]);
     bench.write(0, b"line\n");
