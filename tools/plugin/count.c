@@ -9,7 +9,8 @@
  * begins at a vector is executed once for each exception.
  *
  * A program in the guest may mark a moment: `hint #96` to `hint #127`, which architecture and QEMU treat as no operation
- * (Arm ARM C6.2.130), records all counters with the values of x0 and x1.
+ * (Arm ARM C6.2.130), records all counters with the values of x0 and x1, and with profile=on writes the executions of each
+ * block to SOCKET.mark.POSITION.
  *
  * Arguments: socket=PATH (see control.c), profile=on (count executions of each block), devices=on (count accesses to device
  * registers; a callback for each memory access, so it slows the guest down but does not change what it executes).
@@ -170,6 +171,9 @@ void sum_counters(struct counters *sum, uint64_t *switches)
     }
 }
 
+/* Where executions of blocks are written at each mark: this, a dot and the mark's position. */
+static char mark_profiles[4096];
+
 static void on_mark(unsigned vcpu, void *number)
 {
     if (vcpu >= MAX_PROCESSORS) {
@@ -183,6 +187,11 @@ static void on_mark(unsigned vcpu, void *number)
         mark->x1 = read_general(&processors[vcpu], 1);
         mark->time = now_nanoseconds();
         sum_counters(&mark->sum, &mark->switches);
+        if (count_blocks) {
+            char path[sizeof mark_profiles + 16];
+            snprintf(path, sizeof path, "%s.%u", mark_profiles, mark_count);
+            profile_write(path);
+        }
         __atomic_store_n(&mark_count, mark_count + 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
@@ -326,6 +335,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
     scoreboard = qemu_plugin_scoreboard_new(sizeof(struct counters));
     if (count_blocks) {
         profile_start();
+        snprintf(mark_profiles, sizeof mark_profiles, "%s.mark", socket_path);
     }
     if (control_start(socket_path) != 0) {
         return -1;

@@ -1,6 +1,6 @@
 //! Culm's side: systems built by the tool's own command, and the report that it writes beside each image.
 
-use crate::lab::Lab;
+use crate::lab::{BOARD, Lab};
 use crate::spawn::run;
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ pub fn build(lab: &Lab, system: &str) -> Result<Image> {
     let mut command = Command::new(&lab.settings.tool);
     command.current_dir(&lab.root).args(["build", "--release"]).arg(&description);
     run(&mut command).with_context(|| format!("cannot build the system '{system}'"))?;
-    open(&lab.root.join("build").join(system).join("report.json"))
+    open(&lab.root.join("build").join(format!("{system}-{BOARD}")).join("report.json"))
 }
 
 fn open(report: &Path) -> Result<Image> {

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+/// The board of all measurements.
+pub const BOARD: &str = "virt";
+
 const BOOT_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Everything that rows share.
@@ -70,7 +73,7 @@ impl Lab {
             window: Duration::from_secs_f64(settings.seconds.clamp(0.2, 600.0)),
             guest_processor: (processors.len() > 1).then(|| processors[0]),
             load_processor: (processors.len() > 1).then(|| processors[1]),
-            board: Board::read(root, "virt")?,
+            board: Board::read(root, BOARD)?,
             plugin,
             cache,
             linux: OnceLock::new(),
@@ -263,10 +266,7 @@ impl Subject {
         }
         sample.parts = self.parts(&delta, operations);
         if let (Some(before), Some(after), Some(image)) = (&window.blocks, self.blocks()?, &self.image) {
-            let blocks = after.since(before);
-            let entries = profile::by_function(&blocks, image);
-            let hottest = profile::hottest(&blocks, image, operations, 60);
-            sample.profile = Some(profile::table(&entries, operations, what) + &hottest);
+            sample.profile = Some(profile::text(&after.since(before), image, operations, what));
         }
         // Where the guest never waits and QEMU never idles, the guest's processor is what limits.
         if !(wfi_rate < 100.0 && busy > 0.95) {

@@ -2,6 +2,7 @@
 
 use crate::counters::{Control, Delta, Snapshot};
 use crate::network::{MAC, Network};
+use crate::profile::Blocks;
 use crate::spawn::{self, Ties};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -206,6 +207,11 @@ impl Machine {
     /// Processor seconds that QEMU has used.
     pub fn processor_seconds(&self) -> Result<f64> {
         spawn::processor_seconds(self.child.id())
+    }
+
+    /// Executions of blocks until the mark at `position`, where they are counted.
+    pub fn mark_profile(&self, position: usize) -> Option<Blocks> {
+        Blocks::read(&self.folder.path().join(format!("count.mark.{position}"))).ok()
     }
 
     /// A folder that vanishes with the machine.

@@ -78,19 +78,17 @@ fn demangle(name: &str) -> String {
 
 /// One function's share.
 #[derive(Clone, Debug)]
-pub struct Entry {
+struct Entry {
     /// Kernel or protection domain.
-    pub part: String,
-    /// The function.
-    pub function: String,
-    /// Instructions.
-    pub instructions: f64,
+    part: String,
+    function: String,
+    instructions: f64,
     /// Executions of its first block.
-    pub entries: f64,
+    entries: f64,
 }
 
 /// Instructions by function, the largest first.
-pub fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
+fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
     let kernel = Functions::read(&image.kernel.elf).ok();
     let mut files: BTreeMap<String, Option<Functions>> = BTreeMap::new();
     for domain in &image.domains {
@@ -116,8 +114,12 @@ pub fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
     entries
 }
 
-/// A table of a profile, per operation.
-pub fn table(entries: &[Entry], operations: f64, what: &str) -> String {
+/// A profile for people: by part, by function, and the most expensive blocks.
+pub fn text(blocks: &Blocks, image: &Image, operations: f64, what: &str) -> String {
+    table(&by_function(blocks, image), operations, what) + &hottest(blocks, image, operations, 80)
+}
+
+fn table(entries: &[Entry], operations: f64, what: &str) -> String {
     let total: f64 = entries.iter().map(|entry| entry.instructions).sum();
     let mut text = format!("{:.1} instructions per {what}, {operations} {what}s\n\n", total / operations);
     let mut parts: BTreeMap<&str, f64> = BTreeMap::new();
@@ -139,7 +141,7 @@ pub fn table(entries: &[Entry], operations: f64, what: &str) -> String {
 }
 
 /// Addresses of the most expensive blocks, for a look at the disassembly.
-pub fn hottest(blocks: &Blocks, image: &Image, operations: f64, count: usize) -> String {
+fn hottest(blocks: &Blocks, image: &Image, operations: f64, count: usize) -> String {
     let mut sorted: Vec<_> = blocks.0.iter().collect();
     sorted.sort_by_key(|((_, _, instructions), executions)| std::cmp::Reverse(instructions * **executions));
     let mut text = String::from("\nper operation  executions  instructions  address\n");

@@ -3,8 +3,9 @@
 //! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and `hint #97` after it.
 
 use crate::counters::Mark;
-use crate::lab::Lab;
+use crate::lab::{Lab, Subject};
 use crate::linux::{READY, Variant};
+use crate::profile;
 use crate::results::{Params, Results, Sample, Side};
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -32,7 +33,8 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         let mut subject = lab.boot_culm("bench-ipc", false)?;
         let marks = wait_for_marks(&mut subject.machine, CULM.len())?;
         for (number, row) in CULM {
-            if let Some((sample, params)) = between_marks(&marks, *number) {
+            if let Some((mut sample, params)) = between_marks(&marks, *number) {
+                sample.profile = profile(&subject, &marks, *number);
                 results.record(Side::Culm, BENCH, row, &params, sample);
             }
         }
@@ -65,6 +67,14 @@ fn wait_for_marks(machine: &mut crate::machine::Machine, rows: usize) -> Result<
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Where a row's instructions went.
+fn profile(subject: &Subject, marks: &[Mark], row: u64) -> Option<String> {
+    let position = |number| marks.iter().position(|mark| mark.number == number && mark.x0 == row);
+    let (begin, end) = (position(BEGIN)?, position(END)?);
+    let blocks = subject.machine.mark_profile(end)?.since(&subject.machine.mark_profile(begin)?);
+    Some(profile::text(&blocks, subject.image.as_ref()?, marks[begin].x1.max(1) as f64, "round"))
 }
 
 /// What a row's loop cost per round.

@@ -141,11 +141,22 @@ fn iperf_side(lab: &Lab, results: &mut Results, subject: &mut Subject) -> Result
         }
         let address = subject.machine.network.address(Port::Tcp(port::IPERF))?;
         let window = subject.begin()?;
-        let bytes = subject.machine.network.within(|| iperf(lab, address, reverse))?;
+        let bytes = subject.machine.network.within(|| patient_iperf(lab, address, reverse))?;
         let sample = subject.end(window, bytes / MIB, "MiB")?;
         results.record(Side::Peer("linux-iperf3"), BENCH, case.row, &params(case), sample);
     }
     Ok(())
+}
+
+/// The server needs a moment after each client before it listens again.
+fn patient_iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
+    for _ in 0..20 {
+        match iperf(lab, address, reverse) {
+            Err(error) if format!("{error:#}").contains("refused") => std::thread::sleep(Duration::from_millis(250)),
+            result => return result,
+        }
+    }
+    iperf(lab, address, reverse)
 }
 
 fn iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
