@@ -6,7 +6,8 @@
 //!
 //! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered.
 //! `x19`–`x28` go to memory only where another domain takes the core. An interrupt or fault saves all. On the way back
-//! every register that carries no result is cleared.
+//! every register that carries no result is cleared. So is `TPIDR_EL0` at each switch: a domain can write it without the
+//! kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
 
 use super::registers::{Registers, resume};
 use core::mem::offset_of;
@@ -188,6 +189,7 @@ culm_resume:
     ldr     x11, [x0, #{table}]
     ldp     x12, x13, [x0, #{sp}]
     msr     ttbr0_el1, x11
+    msr     tpidr_el0, xzr
     msr     sp_el0, x12
     msr     elr_el1, x13
     msr     spsr_el1, xzr
@@ -212,6 +214,7 @@ clear:
 5:  ldr     x11, [x0, #{table}]
     ldp     x12, x13, [x0, #{sp}]
     msr     ttbr0_el1, x11
+    msr     tpidr_el0, xzr
     msr     sp_el0, x12
     msr     elr_el1, x13
     ldp     x19, x20, [x0, #152]
