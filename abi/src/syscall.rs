@@ -2,9 +2,9 @@
 //!
 //! A system call is `svc #number`. To the compiler it clobbers what a function call clobbers; the kernel
 //! keeps `x19`–`x29`, the stack pointer and the program counter, and nothing else. Registers that carry no
-//! result are zero afterwards; `TPIDR_EL0` is zero whenever another domain ran meanwhile. A system call that breaks a rule (a number that does not exist, a channel that
-//! was not declared, a right that was not given) is a fault of its caller, reported to its supervisor:
-//! there are no error codes to ignore.
+//! result are zero afterwards; `TPIDR_EL0` is zero whenever another domain ran meanwhile. A system call that
+//! breaks a rule (a number that does not exist, a channel that was not declared, a right that was not given) is
+//! a fault of its caller, reported to its supervisor: there are no error codes to ignore.
 
 /// `wait`: send signals, then wait for an event.
 ///

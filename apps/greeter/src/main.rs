@@ -1,6 +1,6 @@
 //! Greets over TCP: the tutorial's component. It asks for a name and greets by it.
 //!
-//! `docs/book/tutorial.md` builds it step by step; the code there is the code here, and a test sees to that.
+//! `docs/src/tutorial.md` builds it step by step; the code there is the code here, and a test sees to that.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -26,11 +26,11 @@ fn blocks(page: &str) -> Vec<Block> {
 #[test]
 fn the_tutorial_shows_the_code_that_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/book/tutorial.md")).expect("the page");
+    let page = fs::read_to_string(root.join("docs/src/tutorial.md")).expect("the page");
     let blocks = blocks(&page);
     assert!(blocks.len() >= 8, "the page shows its code: {} blocks found", blocks.len());
     for Block { file, code } in blocks {
         let content = fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert!(content.contains(&code), "docs/book/tutorial.md shows code that is not in {file}:\n\n{code}");
+        assert!(content.contains(&code), "docs/src/tutorial.md shows code that is not in {file}:\n\n{code}");
     }
 }
