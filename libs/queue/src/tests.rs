@@ -321,6 +321,47 @@ fn heals(mut producer: Producer<u64>, mut consumer: Consumer<u64>) {
     }
 }
 
+/// Numbers that look random (Marsaglia's xorshift).
+fn scramble(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn a_peer_that_writes_at_the_same_time_changes_nothing_about_that() {
+    let shared = ring::<8>();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut state = 1;
+            while !stop.load(Ordering::Relaxed) {
+                let value = scramble(&mut state);
+                let near = (value >> 60 << 32) | (value % 32);
+                match value % 5 {
+                    0 => apply(shared, &Tamper::ProducerWord(near)),
+                    1 => apply(shared, &Tamper::ConsumerWord(near)),
+                    2 => apply(shared, &Tamper::ProducerWanted(value as u32)),
+                    3 => apply(shared, &Tamper::ConsumerWanted(value as u32)),
+                    _ => apply(shared, &Tamper::Slot(value as u32, value)),
+                }
+            }
+        });
+        let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
+        for round in 0..100_000 {
+            assert!(producer.push_slice(&[round; 12]) <= 8);
+            let _ = (producer.publish(), producer.sleep());
+            assert!(consumer.drain(u32::MAX).count() <= 8);
+            let _ = (consumer.release(), consumer.sleep());
+            assert!(producer.free() <= 8 && consumer.available() <= 8);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(shared.depth().queued <= 8);
+    heals(Producer::attach(shared), Consumer::attach(shared));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
