@@ -78,7 +78,6 @@ pub fn break_rule(rule: &str, connections: &Connections) {
         "execute-data" => execute_data(),
         "stack-overflow" => _ = black_box(overflow(black_box(0))),
         "unaligned-exclusive" => unaligned_exclusive(),
-        "unaligned-device-access" => unaligned_device_access(connections),
         "panic" => panic!("asked to"),
         "endless-loop" => loop {
             core::hint::spin_loop();
@@ -143,11 +142,4 @@ fn unaligned_exclusive() {
     unsafe {
         asm!("ldaxr {value}, [{address}]", "clrex", value = out(reg) _, address = in(reg) address, options(nostack))
     };
-}
-
-fn unaligned_device_access(connections: &Connections) {
-    match connections.device {
-        Some(device) => read(device.registers().address + 1),
-        None => culm::error!("this rule needs a device"),
-    }
 }
