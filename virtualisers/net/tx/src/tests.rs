@@ -354,7 +354,7 @@ proptest! {
         }
         // What waits for its turn is sent when the driver gets on.
         for _ in 0..8 {
-            let done: Vec<_> = with_driver.drain(..).collect();
+            let done = std::mem::take(&mut with_driver);
             world.driver.send(&done);
             world.turn();
             for entry in world.driver.take() {
