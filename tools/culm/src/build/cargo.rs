@@ -6,7 +6,7 @@
 use super::toolchain::{TargetSupport, Toolchain};
 use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -83,14 +83,14 @@ impl Cargo {
     fn build(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
         let mut child = self
             .command("build", packages, script)
-            .args(["--keep-going", "--message-format=json-render-diagnostics"])
+            .args(["--keep-going", message_format()])
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| Failure::io(format_args!("run {}", self.toolchain.cargo.display()), &error))?;
         let mut built = Built::new();
         if let Some(output) = child.stdout.take() {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                built.extend(artifact(&line));
+                built.extend(understand(&line));
             }
         }
         let status = child.wait().map_err(|error| Failure::io("wait for cargo", &error))?;
@@ -134,8 +134,12 @@ impl Cargo {
             command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
         }
         if let Some(script) = script {
+            // Unaligned accesses to normal memory work while translation is on, which it always is for components. Without the
+            // permission the compiler reads what is not aligned (headers of packets, for one) byte by byte.
+            let unaligned = "target-feature=-strict-align";
             // Separated by the unit separator, so that a path may hold spaces.
-            let flags = ["-C", &format!("link-arg=-T{}", script.display()), "-C", "force-frame-pointers=yes"];
+            let script = format!("link-arg=-T{}", script.display());
+            let flags = ["-C", &script, "-C", "force-frame-pointers=yes", "-C", unaligned];
             command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         }
         for package in packages {
@@ -145,12 +149,31 @@ impl Cargo {
     }
 }
 
-/// The crate's name and the program, where a line of cargo's output tells of one.
-fn artifact(line: &str) -> Option<(String, PathBuf)> {
-    let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    if message["reason"] != "compiler-artifact" {
-        return None;
+/// What cargo is to print for programs: with the compiler's messages as it would show them on this terminal.
+fn message_format() -> &'static str {
+    if std::io::stderr().is_terminal() {
+        "--message-format=json-diagnostic-rendered-ansi"
+    } else {
+        "--message-format=json"
     }
-    let executable = message["executable"].as_str()?;
-    Some((message["target"]["name"].as_str()?.to_string(), executable.into()))
+}
+
+/// Passes a message of the compiler on; the crate's name and the program, where a line of cargo's output tells of one.
+fn understand(line: &str) -> Option<(String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    match message["reason"].as_str()? {
+        "compiler-message" => {
+            let message = &message["message"];
+            // The one flag of ours that the compiler hands to LLVM without knowing it.
+            if !message["message"].as_str()?.contains("`strict-align`") {
+                eprint!("{}", message["rendered"].as_str()?);
+            }
+            None
+        }
+        "compiler-artifact" => {
+            let executable = message["executable"].as_str()?;
+            Some((message["target"]["name"].as_str()?.to_string(), executable.into()))
+        }
+        _ => None,
+    }
 }
