@@ -181,6 +181,12 @@ impl Datagram<'_> {
         &self.frame[self.place.start + UDP_HEADER..self.place.start + self.place.length]
     }
 
+    /// The sender's port.
+    #[inline(always)]
+    pub fn remote_port(&self) -> u16 {
+        self.port(0)
+    }
+
     /// The sender's address and port.
     pub fn remote(&self) -> (IpAddress, u16) {
         (self.address(0), self.port(0))
@@ -191,9 +197,9 @@ impl Datagram<'_> {
         (self.address(1), self.port(1))
     }
 
+    #[inline(always)]
     fn port(&self, index: usize) -> u16 {
-        let at = self.place.start + 2 * index;
-        u16::from_be_bytes([self.frame[at], self.frame[at + 1]])
+        u16::from_be(half(self.frame, self.place.start + 2 * index))
     }
 
     fn address(&self, index: usize) -> IpAddress {
