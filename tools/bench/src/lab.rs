@@ -20,6 +20,9 @@ pub const BOARD: &str = "virt";
 
 const BOOT_PATIENCE: Duration = Duration::from_secs(90);
 
+/// The unit of what QEMU uses of its processor.
+pub const SHARE: &str = "QEMU's share of a core";
+
 /// Everything that rows share.
 pub struct Lab {
     /// The repository.
@@ -259,7 +262,7 @@ impl Subject {
         sample.set(&format!("switches/{what}"), delta.switches / operations);
         sample.set(&format!("{what}s/s"), operations / seconds);
         sample.set("wfi/s", wfi_rate);
-        sample.set("QEMU's share of a core", busy);
+        sample.set(SHARE, busy);
         if !delta.devices.is_empty() {
             let accesses: f64 = delta.devices.values().map(|(reads, writes)| reads + writes).sum();
             sample.set(&format!("device accesses/{what}"), accesses / operations);

@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[
     ("p50 µs", |unit| unit == "p50 us"),
     ("p99 µs", |unit| unit == "p99 us"),
     ("wfi/s", |unit| unit == "wfi/s"),
-    ("core", |unit| unit == "QEMU's share of a core"),
+    ("core", |unit| unit == crate::lab::SHARE),
 ];
 
 /// The table.

@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 use culm_tool::build::command as build;
-use culm_tool::{commands, test};
+use culm_tool::{bench, commands, test};
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -17,6 +17,8 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure Culm and Linux in the same emulated machine
+    Bench(bench::Options),
     /// Build the image of a system
     Build(build::Options),
     /// Check a system: everything that is wrong, with file and line
@@ -36,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let result = match command_line.command {
+        Command::Bench(options) => bench::bench(&options),
         Command::Build(options) => build::build(&options),
         Command::Check(system) => commands::check(&system),
         Command::Expand(system) => commands::expand(&system),

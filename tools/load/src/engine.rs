@@ -45,8 +45,10 @@ pub struct Counts {
     pub answered: u64,
     /// Packets without an answer within the patience.
     pub lost: u64,
-    /// Answers to packets that were answered or given up before.
+    /// Further answers to packets that were answered before.
     pub duplicates: u64,
+    /// Answers to packets that were given up before.
+    pub late: u64,
     /// Answers that are not what was sent.
     pub corrupt: u64,
 }
@@ -60,6 +62,7 @@ impl std::ops::Sub for Counts {
             answered: self.answered - earlier.answered,
             lost: self.lost - earlier.lost,
             duplicates: self.duplicates - earlier.duplicates,
+            late: self.late - earlier.late,
             corrupt: self.corrupt - earlier.corrupt,
         }
     }
@@ -85,6 +88,7 @@ struct Shared {
     answered: AtomicU64,
     lost: AtomicU64,
     duplicates: AtomicU64,
+    late: AtomicU64,
     corrupt: AtomicU64,
     record: AtomicBool,
     stop: AtomicBool,
@@ -97,6 +101,7 @@ impl Shared {
             answered: self.answered.load(Relaxed),
             lost: self.lost.load(Relaxed),
             duplicates: self.duplicates.load(Relaxed),
+            late: self.late.load(Relaxed),
             corrupt: self.corrupt.load(Relaxed),
         }
     }
@@ -165,6 +170,9 @@ impl Drop for Load {
     }
 }
 
+/// Packets of which it is remembered that they were answered.
+const HISTORY: usize = 1 << 16;
+
 /// One packet in flight.
 #[derive(Clone, Copy, Default)]
 struct Slot {
@@ -183,6 +191,10 @@ struct Engine {
     /// Slots that are free to send, in a closed loop.
     free: Vec<usize>,
     next: u64,
+    /// All packets before this one are answered or given up, in an open loop.
+    oldest: u64,
+    /// Numbers of answered packets plus one, each at its number modulo [`HISTORY`].
+    answered: Vec<u64>,
     outgoing: Batch,
     incoming: Batch,
     histogram: Histogram,
@@ -207,6 +219,8 @@ impl Engine {
             slots: vec![Slot::default(); slots],
             free,
             next: 0,
+            oldest: 0,
+            answered: vec![0; HISTORY],
             outgoing: Batch::default(),
             incoming: Batch::default(),
             histogram: Histogram::default(),
@@ -283,19 +297,25 @@ impl Engine {
         }
         let now = self.start.elapsed().as_nanos() as u64;
         let closed = matches!(self.plan.mode, Mode::Window(_));
-        let (mut answered, mut duplicates, mut corrupt) = (0, 0, 0);
+        let (mut answered, mut duplicates, mut late, mut corrupt) = (0, 0, 0, 0);
         for packet in self.incoming.iter() {
             let Some((sequence, due)) = self.pattern.read(packet, self.plan.size) else {
                 corrupt += 1;
                 continue;
             };
-            let index = (sequence % self.slots.len() as u64) as usize;
+            let slots = self.slots.len() as u64;
+            let index = (sequence % slots) as usize;
+            let number = if closed { sequence / slots } else { sequence };
+            let history = &mut self.answered[(number % HISTORY as u64) as usize];
             let slot = &mut self.slots[index];
             if !slot.waiting || slot.sequence != sequence || slot.sent != due {
-                duplicates += 1;
+                let known = *history == number + 1;
+                duplicates += u64::from(known);
+                late += u64::from(!known);
                 continue;
             }
             slot.waiting = false;
+            *history = number + 1;
             answered += 1;
             self.histogram.record(now.saturating_sub(due));
             if closed {
@@ -304,22 +324,41 @@ impl Engine {
         }
         self.shared.answered.fetch_add(answered, Relaxed);
         self.shared.duplicates.fetch_add(duplicates, Relaxed);
+        self.shared.late.fetch_add(late, Relaxed);
         self.shared.corrupt.fetch_add(corrupt, Relaxed);
         Ok(true)
     }
 
     /// Counts packets that waited too long as lost; in a closed loop their place is given to the next packet.
     fn give_up(&mut self, now: u64) {
-        let closed = matches!(self.plan.mode, Mode::Window(_));
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if slot.waiting && slot.sent + self.patience < now {
-                slot.waiting = false;
-                self.shared.lost.fetch_add(1, Relaxed);
-                if closed {
+        if matches!(self.plan.mode, Mode::Window(_)) {
+            for index in 0..self.slots.len() {
+                if self.give_up_slot(index, now) {
                     self.free.push(index);
                 }
             }
+            return;
         }
+        // In an open loop packets are in the order of their numbers, so only the oldest need a look.
+        while self.oldest < self.next {
+            let index = (self.oldest % self.slots.len() as u64) as usize;
+            let slot = self.slots[index];
+            if slot.sequence == self.oldest && slot.waiting && !self.give_up_slot(index, now) {
+                return;
+            }
+            self.oldest += 1;
+        }
+    }
+
+    /// Gives a packet up where it has waited too long.
+    fn give_up_slot(&mut self, index: usize, now: u64) -> bool {
+        let slot = &mut self.slots[index];
+        let expired = slot.waiting && slot.sent + self.patience < now;
+        if expired {
+            slot.waiting = false;
+            self.shared.lost.fetch_add(1, Relaxed);
+        }
+        expired
     }
 }
 
