@@ -144,6 +144,12 @@ impl Machine {
         self.console.iter().any(|line| line.contains(text))
     }
 
+    /// All of the console so far.
+    pub fn console(&mut self) -> String {
+        while self.next_line(Instant::now()).is_some() {}
+        self.console.join("\n")
+    }
+
     /// The console's last lines.
     pub fn tail(&self) -> String {
         self.console[self.console.len().saturating_sub(40)..].join("\n")
