@@ -35,6 +35,9 @@ const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a connection that the application released may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(20);
 
+/// How long a connection that is over waits, so that stray segments find nobody else.
+const WAITING: Duration = Duration::from_secs(10);
+
 /// Segments that one connection sends in a row before others get their turn.
 const BURST: usize = 64;
 
@@ -257,7 +260,7 @@ impl Tcp {
                 self.tell(index);
             }
             (Phase::Open, _) => self.tell(index),
-            (Phase::Closing, State::TimeWait) => self.change(index, Phase::Waiting),
+            (Phase::Closing, State::TimeWait) => self.wait(index),
             (Phase::Closing, _) => {}
         }
     }
@@ -349,6 +352,12 @@ impl Tcp {
         self.touched.drain(..done);
     }
 
+    /// Lets a connection wait that is over.
+    fn wait(&mut self, index: usize) {
+        self.slots[index].limit = culm::time::now() + WAITING;
+        self.change(index, Phase::Waiting);
+    }
+
     /// After a connection has sent what it could: its state, and when to look at it again.
     #[inline]
     fn sent(&mut self, index: usize, next: Option<Instant>, now: Instant) {
@@ -356,11 +365,14 @@ impl Tcp {
         let state = slot.socket().state();
         match (slot.phase, state) {
             (Phase::Closing | Phase::Waiting, State::Closed) => return self.free(index),
-            (Phase::Closing, State::TimeWait) => self.change(index, Phase::Waiting),
+            (Phase::Closing, State::TimeWait) => self.wait(index),
             _ => {}
         }
         let limit = match self.slots[index].phase {
             Phase::HalfOpen | Phase::Closing => self.slots[index].limit,
+            // It has nothing to send. smoltcp would have it looked at in every step while no router answers, since it
+            // takes the next solicitation for the socket's own time.
+            Phase::Waiting => return self.wheel.set(index, self.slots[index].limit),
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
@@ -374,7 +386,7 @@ impl Tcp {
     fn expire(&mut self, index: usize, now: Instant) {
         let slot = &mut self.slots[index];
         match slot.phase {
-            Phase::HalfOpen if now >= slot.limit => self.free(index),
+            Phase::HalfOpen | Phase::Waiting if now >= slot.limit => self.free(index),
             Phase::Closing if now >= slot.limit => slot.socket().abort(),
             _ => {}
         }
