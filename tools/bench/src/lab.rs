@@ -105,7 +105,7 @@ impl Lab {
 
     /// Files that both web servers serve.
     pub fn site(&self) -> Result<PathBuf> {
-        site::write(&self.cache.join("site"))
+        site::write(&self.root.join("build/bench-site"))
     }
 
     fn linux(&self) -> Result<&Linux> {
@@ -172,9 +172,21 @@ impl Lab {
 
     /// Builds and starts a system of Culm without waiting for it.
     pub fn start_culm(&self, system: &str) -> Result<(Machine, Image)> {
+        self.site()?;
         let image = culm::build(self, system)?;
         let plan = self.plan(image.image.path.clone(), None, String::new());
         Ok((Machine::start(&plan, self.network()?)?, image))
+    }
+
+    /// Boots a system of Culm on so many cores, for a moment.
+    pub fn boot_culm_on(&self, system: &str, cores: u32) -> Result<Subject> {
+        eprintln!("bench: booting culm ({system}, {cores} cores)");
+        let image = culm::build(self, system)?;
+        let mut plan = self.plan(image.image.path.clone(), None, String::new());
+        plan.cores = cores;
+        let machine = Machine::start(&plan, self.network()?)?;
+        std::thread::sleep(Duration::from_millis(500));
+        self.settle(machine, Some(image))
     }
 
     /// Boots a system of Culm until its echo server answers (`echo`), or for a moment.

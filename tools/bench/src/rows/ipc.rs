@@ -27,17 +27,14 @@ const PEER: &[(u64, &str, &[&str])] = &[
 const CULM: &[(u64, &str)] =
     &[(1, "notify-no-switch"), (2, "call"), (3, "call-8-words"), (4, "notify-ping-pong"), (5, "deadline")];
 
+/// The same between two cores (`bench/systems/bench-ipc-cores.toml`); its deadlines are those of one core.
+const CULM_CORES: &[(u64, &str)] = &[(101, "notify-no-wait-cores"), (104, "notify-ping-pong-cores"), (105, "")];
+
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     if lab.settings.culm() {
-        let mut subject = lab.boot_culm("bench-ipc", false)?;
-        let marks = wait_for_marks(&mut subject.machine, CULM.len())?;
-        for (number, row) in CULM {
-            if let Some((mut sample, params)) = between_marks(&marks, *number) {
-                sample.profile = profile(&subject, &marks, *number);
-                results.record(Side::Culm, BENCH, row, &params, sample);
-            }
-        }
+        culm_side(lab.boot_culm("bench-ipc", false)?, results, CULM)?;
+        culm_side(lab.boot_culm_on("bench-ipc-cores", 2)?, results, CULM_CORES)?;
     }
     if lab.settings.peer() {
         let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc")?;
@@ -50,6 +47,17 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
             for row in *rows {
                 results.record(Side::Peer(peer), BENCH, row, &params, sample.clone());
             }
+        }
+    }
+    Ok(())
+}
+
+fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) -> Result<()> {
+    let marks = wait_for_marks(&mut subject.machine, rows.len())?;
+    for (number, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
+        if let Some((mut sample, params)) = between_marks(&marks, *number) {
+            sample.profile = profile(&subject, &marks, *number);
+            results.record(Side::Culm, BENCH, row, &params, sample);
         }
     }
     Ok(())

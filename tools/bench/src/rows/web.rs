@@ -28,11 +28,13 @@ const CASES: &[Case] = &[
     Case { row: "354-keep-alive", path: "/index.html", connections: 16, requests_per_connection: 0 },
     Case { row: "404-keep-alive", path: "/none", connections: 16, requests_per_connection: 0 },
     Case { row: "10240-keep-alive", path: "/10K.html", connections: 16, requests_per_connection: 0 },
-    Case { row: "354-close", path: "/index.html", connections: 16, requests_per_connection: 1 },
-    Case { row: "354-3", path: "/index.html", connections: 1, requests_per_connection: 3 },
     Case { row: "354-keep-alive-c1", path: "/index.html", connections: 1, requests_per_connection: 0 },
     Case { row: "354-keep-alive-c64", path: "/index.html", connections: 64, requests_per_connection: 0 },
     Case { row: "354-keep-alive-c256", path: "/index.html", connections: 256, requests_per_connection: 0 },
+    Case { row: "354-close", path: "/index.html", connections: 16, requests_per_connection: 1 },
+    Case { row: "354-3", path: "/index.html", connections: 1, requests_per_connection: 3 },
+    // Connections that have ended must not burden those that live.
+    Case { row: "354-keep-alive-after", path: "/index.html", connections: 16, requests_per_connection: 0 },
 ];
 
 /// Runs the benchmark.
