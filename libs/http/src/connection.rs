@@ -53,6 +53,51 @@ impl Default for Scratch {
     }
 }
 
+/// The last request that came over a slot, and what is answered to it.
+///
+/// Clients repeat themselves: what they say about themselves is the same in each request, and who asks again for the same
+/// thing sends the same bytes. The answer depends on those bytes alone, so comparing them takes the place of parsing.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    head: [u8; limits::REMEMBERED],
+    /// Bytes of `head`; 0 for none.
+    length: usize,
+    plan: Plan,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let none = Refusal::new(Status::BadRequest, "");
+        let plan = Plan {
+            answer: Answer::Refused(none),
+            persistence: Persistence::Close,
+            after: After::Close,
+            length: 0,
+            with_body: false,
+        };
+        Self { head: [0; limits::REMEMBERED], length: 0, plan }
+    }
+}
+
+impl Memory {
+    /// What is answered to the request that `bytes` begin with, where that is the one remembered. A head ends at its first
+    /// empty line after a line, so bytes that begin with this one hold no other.
+    #[inline]
+    fn recall(&self, bytes: &[u8]) -> Option<Plan> {
+        let head = self.head.get(..self.length)?;
+        (self.length > 0 && bytes.starts_with(head)).then_some(self.plan)
+    }
+
+    #[inline]
+    fn remember(&mut self, head: &[u8], plan: Plan) {
+        if let Some(place) = self.head.get_mut(..head.len()) {
+            place.copy_from_slice(head);
+            self.length = head.len();
+            self.plan = plan;
+        }
+    }
+}
+
 /// What a connection needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -128,15 +173,20 @@ impl Connection {
         Self { phase: Phase::Reading, parser: Parser::default(), since: now, room: 0 }
     }
 
-    /// Does what can be done now, but answers no more than one request.
+    /// Does what can be done now, but answers no more than one request. `memory` is the slot's.
     #[inline]
-    pub fn advance<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    pub fn advance<S: Stream, R: Renderer>(
+        &mut self,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+        memory: &mut Memory,
+    ) -> Step {
         if stream.is_over() {
             self.forget(shared);
             return Step::Over;
         }
         match self.phase {
-            Phase::Reading => self.read(stream, shared),
+            Phase::Reading => self.read(stream, shared, memory),
             Phase::Sending(body) => self.send(body, stream, shared),
             Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
             Phase::Dropping(left) => self.drop_body(left, stream, shared),
@@ -152,7 +202,17 @@ impl Connection {
         self.phase = Phase::Draining(0);
     }
 
-    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    #[inline]
+    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Step {
+        if self.parser.is_untouched()
+            && let Some(plan) = memory.recall(stream.received())
+        {
+            return self.answer(plan, stream, shared);
+        }
+        self.parse(stream, shared, memory)
+    }
+
+    fn parse<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Step {
         let fresh = self.parser.is_fresh();
         let bytes = stream.received();
         let together = bytes.len();
@@ -163,7 +223,10 @@ impl Connection {
             progress = self.parser.advance(&shared.scratch.head[..count]);
         }
         match progress {
-            Ok(Progress::Complete) => self.answer(stream, shared),
+            Ok(Progress::Complete) => {
+                let plan = self.plan(stream, shared, memory);
+                self.answer(plan, stream, shared)
+            }
             Ok(Progress::Incomplete) => {
                 if fresh && !self.parser.is_fresh() {
                     self.since = shared.now;
@@ -185,8 +248,8 @@ impl Connection {
         self.refuse(CUT, stream, shared)
     }
 
-    /// Answers the request that the parser has read.
-    fn answer<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    /// Decides what to answer to the request that the parser has read.
+    fn plan<S: Stream, R: Renderer>(&self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Plan {
         let request = self.parser.request();
         let length = usize::from(request.length);
         let scratch = &mut *shared.scratch;
@@ -194,27 +257,26 @@ impl Connection {
             stream.copy_received(&mut scratch.head[..length]);
         }
         let received = stream.received();
-        let head = if received.len() >= length { received } else { &scratch.head[..length] };
+        let head = if received.len() >= length { &received[..length] } else { &scratch.head[..length] };
         let plan = plan(request, head, &mut scratch.path, &shared.site);
-        let with_body = request.method != Method::Head;
-        match self.begin(plan, with_body, stream, shared) {
+        memory.remember(head, plan);
+        plan
+    }
+
+    #[inline]
+    fn answer<S: Stream, R: Renderer>(&mut self, plan: Plan, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        match self.begin(plan, stream, shared) {
             Some(step) => {
                 shared.tally.requests += 1;
                 step
             }
-            // The parser stays complete: the next turn comes here again.
+            // Nothing was consumed: the next turn comes here again.
             None => Step::Wait,
         }
     }
 
     /// Begins a response, unless its head finds no room.
-    fn begin<S: Stream, R: Renderer>(
-        &mut self,
-        plan: Plan,
-        with_body: bool,
-        stream: &mut S,
-        shared: &mut Shared<R>,
-    ) -> Option<Step> {
+    fn begin<S: Stream, R: Renderer>(&mut self, plan: Plan, stream: &mut S, shared: &mut Shared<R>) -> Option<Step> {
         let persistence = plan.persistence;
         let body = match plan.answer {
             Answer::Whole(id) => {
@@ -234,20 +296,20 @@ impl Connection {
                 (Source::Resource(id), start, end)
             }
             Answer::Document(id, number) => {
-                return self.begin_document(id, number, plan, with_body, stream, shared);
+                return self.begin_document(id, number, plan, stream, shared);
             }
             Answer::Unsatisfiable(id) => {
                 let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), persistence);
                 return self.begin_fixed(&head, plan, stream, shared);
             }
             Answer::Refused(refusal) => {
-                let head = response::refusal(refusal, persistence, with_body);
+                let head = response::refusal(refusal, persistence, plan.with_body);
                 return self.begin_fixed(&head, plan, stream, shared);
             }
         };
         let (source, at, end) = body;
-        let end = if with_body { end } else { at };
-        Some(self.begin_body(Body { source, at, end, after: plan.after }, stream, shared))
+        let end = if plan.with_body { end } else { at };
+        Some(self.begin_body(plan, Body { source, at, end, after: plan.after }, stream, shared))
     }
 
     /// Begins and ends a response that is all in `whole`.
@@ -260,7 +322,7 @@ impl Connection {
     ) -> Option<Step> {
         put(whole.as_bytes(), b"", stream, &mut shared.tally)?;
         shared.tally.refused += 1;
-        self.consume_head(stream);
+        self.consume_head(plan, stream);
         Some(self.end_response(plan.after, stream, shared))
     }
 
@@ -269,12 +331,11 @@ impl Connection {
         id: ResourceId,
         number: u16,
         plan: Plan,
-        with_body: bool,
         stream: &mut S,
         shared: &mut Shared<R>,
     ) -> Option<Step> {
         let Some(rendering) = shared.documents.acquire(number, shared.now) else {
-            let head = response::refusal(BUSY, plan.persistence, with_body);
+            let head = response::refusal(BUSY, plan.persistence, plan.with_body);
             return self.begin_fixed(&head, plan, stream, shared);
         };
         let length = shared.documents.bytes(rendering).len();
@@ -283,24 +344,30 @@ impl Connection {
             shared.documents.release(rendering);
             return None;
         }
-        let end = if with_body { length } else { 0 };
-        Some(self.begin_body(
-            Body { source: Source::Rendering(rendering), at: 0, end, after: plan.after },
-            stream,
-            shared,
-        ))
+        let end = if plan.with_body { length } else { 0 };
+        let body = Body { source: Source::Rendering(rendering), at: 0, end, after: plan.after };
+        Some(self.begin_body(plan, body, stream, shared))
     }
 
-    fn begin_body<S: Stream, R: Renderer>(&mut self, body: Body, stream: &mut S, shared: &mut Shared<R>) -> Step {
-        self.consume_head(stream);
+    #[inline]
+    fn begin_body<S: Stream, R: Renderer>(
+        &mut self,
+        plan: Plan,
+        body: Body,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+    ) -> Step {
+        self.consume_head(plan, stream);
         self.since = shared.now;
         self.send(body, stream, shared)
     }
 
     /// Drops the request's head, which nothing refers to any more.
-    fn consume_head<S: Stream>(&mut self, stream: &mut S) {
-        stream.consume(usize::from(self.parser.request().length));
-        self.parser = Parser::default();
+    fn consume_head<S: Stream>(&mut self, plan: Plan, stream: &mut S) {
+        stream.consume(usize::from(plan.length));
+        if !self.parser.is_untouched() {
+            self.parser = Parser::default();
+        }
     }
 
     fn send<S: Stream, R: Renderer>(&mut self, mut body: Body, stream: &mut S, shared: &mut Shared<R>) -> Step {
@@ -463,6 +530,9 @@ struct Plan {
     answer: Answer,
     persistence: Persistence,
     after: After,
+    /// Bytes of the request's head.
+    length: u16,
+    with_body: bool,
 }
 
 /// Decides what to answer. `head` are the request's bytes.
@@ -483,7 +553,7 @@ fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Plan {
             Err(refusal) => Answer::Refused(refusal),
         },
     };
-    Plan { answer, persistence, after }
+    Plan { answer, persistence, after, length: request.length, with_body: request.method != Method::Head }
 }
 
 const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");

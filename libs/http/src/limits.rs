@@ -18,3 +18,6 @@ pub const BODY: u64 = 64 * 1024;
 
 /// Bytes that are read and dropped after the last response, so that it is not lost to a reset (RFC 9112 §9.6).
 pub const LINGER: u64 = 256 * 1024;
+
+/// Bytes of a head that is remembered for the case that it comes again: what browsers send fits.
+pub const REMEMBERED: usize = 512;

@@ -155,6 +155,12 @@ impl Parser {
         self.stage == Stage::RequestLine && self.line == self.scanned
     }
 
+    /// Whether nothing was taken note of yet, not even empty lines.
+    #[inline]
+    pub fn is_untouched(&self) -> bool {
+        self.scanned == 0
+    }
+
     /// The request, once [`Self::advance`] has said that it is complete.
     pub fn request(&self) -> &Request {
         &self.request

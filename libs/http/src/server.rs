@@ -1,6 +1,6 @@
 //! A server's connections: whose turn it is, which one took too long, which one goes when a new one comes.
 
-use crate::connection::{Connection, Merit, Scratch, Shared, Step, Tally};
+use crate::connection::{Connection, Memory, Merit, Scratch, Shared, Step, Tally};
 use crate::documents::{Documents, Renderer};
 use crate::site::Site;
 use crate::transport::Transport;
@@ -26,6 +26,8 @@ pub struct Timeouts {
 
 struct Slot {
     connection: Option<Connection>,
+    /// Outlives the connection: the next one in the slot is often by the same client.
+    memory: Memory,
     queued: bool,
 }
 
@@ -43,7 +45,8 @@ impl<'a, R: Renderer> Server<'a, R> {
     pub fn new(site: Site<'a>, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
         let documents = Documents::new(renderer, timeouts.fresh);
         let shared = Shared { site, documents, scratch: Box::<Scratch>::default(), tally: Tally::default(), now: 0 };
-        let slots = (0..capacity).map(|_| Slot { connection: None, queued: false }).collect();
+        let slots =
+            (0..capacity).map(|_| Slot { connection: None, memory: Memory::default(), queued: false }).collect();
         Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
     }
 
@@ -95,10 +98,11 @@ impl<'a, R: Renderer> Server<'a, R> {
         for _ in 0..turns {
             let Some(slot) = self.queue.pop() else { return false };
             let slot = usize::from(slot);
-            self.slots[slot].queued = false;
-            let Some(connection) = &mut self.slots[slot].connection else { continue };
+            let Slot { connection, memory, queued } = &mut self.slots[slot];
+            *queued = false;
+            let Some(connection) = connection else { continue };
             let step = match transport.stream(slot) {
-                Some(mut stream) => connection.advance(&mut stream, &mut self.shared),
+                Some(mut stream) => connection.advance(&mut stream, &mut self.shared, memory),
                 None => Step::Over,
             };
             self.follow(step, slot, transport);
