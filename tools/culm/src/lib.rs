@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod build;
 pub mod commands;
+pub mod create;
 pub mod description;
 pub mod diagnostics;
 pub mod expand;

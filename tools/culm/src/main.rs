@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 use culm_tool::build::command as build;
-use culm_tool::{bench, commands, test};
+use culm_tool::{bench, commands, create, test};
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -27,6 +27,9 @@ enum Command {
     Expand(commands::System),
     /// Draw a system as an SVG picture
     Graph(commands::Graph),
+    /// Make something new from a template
+    #[command(subcommand)]
+    New(create::New),
     /// List the boards
     Boards,
     /// List the systems
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Check(system) => commands::check(&system),
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
+        Command::New(what) => create::new(&what),
         Command::Boards => commands::boards(),
         Command::Systems => commands::systems(),
         Command::Test(options) => test::test(&options),
