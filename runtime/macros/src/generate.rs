@@ -162,3 +162,65 @@ fn connection_doc(connection: &Connection) -> String {
 fn described(description: &str, name: &str) -> String {
     if description.is_empty() { format!("`{name}`.") } else { description.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = r#"
+        name = "http"
+        description = "HTTP server"
+        counters = ["requests", "bytes"]
+        [[connection]]
+        name = "net"
+        kind = "net-client"
+        description = "The network."
+        [[connection]]
+        name = "peer"
+        kind = "channel"
+        optional = true
+        [[config]]
+        name = "port"
+        type = "u16"
+        default = 80
+        min = 1
+        description = "The port."
+        [[config]]
+        name = "site"
+        type = "folder"
+        optional = true
+    "#;
+
+    /// What the macro makes, without spaces, so that the test does not depend on where `quote` puts them.
+    fn generated() -> String {
+        let manifest = Manifest::parse(MANIFEST).expect("a manifest");
+        let path = syn::parse_str("Http").expect("a path");
+        component(&path, &manifest).to_string().split_whitespace().collect()
+    }
+
+    #[test]
+    fn fields_have_the_manifests_types_and_order() {
+        let code = generated();
+        for expected in [
+            "pubstructConfig{",
+            "pubport:u16,",
+            "pubsite:::core::option::Option<::culm::archive::Archive<'static>>}",
+            "Self{port:block.config(0usize),site:block.config(1usize)}",
+            "pubnet:::culm::connection::NetClient,",
+            "pubpeer:::core::option::Option<::culm::Channel>}",
+            "Self{net:block.connection(0usize),peer:block.connections(1usize).next()}",
+            "pubconstBYTES:::culm::Counter=::culm::Counter::new(1usize);",
+            "::culm::entry::run::<Http>(restarts)",
+        ] {
+            assert!(code.contains(expected), "{expected} is not in {code}");
+        }
+    }
+
+    #[test]
+    fn documentation_says_what_the_manifest_says() {
+        let code = generated();
+        assert!(code.contains(r"Theport.\n\nType`u16`,atleast1."));
+        assert!(code.contains(r"`site`.\n\nType`folder`;maybeabsent."));
+        assert!(code.contains(r"`peer`.\n\nKind`channel`;maybeabsent."));
+    }
+}
