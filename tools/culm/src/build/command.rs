@@ -43,7 +43,8 @@ pub fn build(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds the image of `plan`.
+/// Builds the image of `plan`, with its picture for those who observe.
 pub fn build_plan(plan: &Plan, profile: Profile) -> Result<BuiltSystem> {
-    Ok(build_system(&commands::root()?, plan, &[], profile)?)
+    let picture = crate::graph::svg(plan);
+    Ok(build_system(&commands::root()?, plan, picture.as_bytes(), profile)?)
 }
