@@ -4,7 +4,7 @@ use crate::counters::{Delta, Snapshot};
 use crate::culm::Image;
 use crate::linux::{self, Linux, Variant, port};
 use crate::machine::{Board, Machine, Plan};
-use crate::network::{Network, Port};
+use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
@@ -120,6 +120,7 @@ impl Lab {
     fn network(&self) -> Result<Network> {
         let ports = [Port::Udp(port::ECHO), Port::Udp(port::ECHO_BATCH), Port::Tcp(port::HTTP), Port::Tcp(port::IPERF)];
         if self.settings.user_networking {
+            self.note(USER_NETWORKING_COST);
             return Network::user(&ports);
         }
         let (network, why) = Network::open(&ports)?;
@@ -230,6 +231,7 @@ pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot>
     let load = machine.network.within(|| Load::start(&plan))?;
     let end = Instant::now() + patience;
     while load.counts().answered == 0 {
+        spawn::go_on()?;
         if Instant::now() > end {
             bail!("no answer from the guest's echo server. Its console's last lines:\n{}", machine.last_lines());
         }
@@ -311,8 +313,11 @@ impl Lab {
         names.is_empty() || names.iter().any(|name| name.split('/').next() == Some(bench))
     }
 
-    /// Whether the caller wants a row.
+    /// Whether the caller wants a row, and nobody has interrupted the run.
     pub fn wants(&self, bench: &str, row: &str) -> bool {
+        if spawn::interrupted() {
+            return false;
+        }
         let names = &self.settings.names;
         let wanted = |name: &String| name == bench || name.split_once('/') == Some((bench, row));
         names.is_empty() || names.iter().any(wanted)

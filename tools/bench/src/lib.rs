@@ -144,13 +144,20 @@ pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
     if settings.check && settings.names.is_empty() {
         settings.names = targets.iter().map(|target| format!("{}/{}", target.bench, target.row)).collect();
     }
+    spawn::catch_interrupts();
     let lab = Lab::new(root, settings)?;
     let mut results = Results::default();
     let mut failed = Vec::new();
     for (name, _, run) in rows::ALL.iter().filter(|(name, _, _)| lab.wants_bench(name)) {
+        if spawn::interrupted() {
+            failed.push(*name);
+            continue;
+        }
         // One benchmark that fails does not take the results of the others with it.
         if let Err(error) = run(&lab, &mut results) {
             eprintln!("bench: {name} failed: {error:#}");
+            failed.push(*name);
+        } else if spawn::interrupted() {
             failed.push(*name);
         }
     }
@@ -178,7 +185,8 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
         eprintln!("bench: missed: {} {} {}: {culm}, target {target}", row.bench, row.row, row.unit);
     }
     if !failed.is_empty() {
-        eprintln!("bench: results are partial: {} did not run to the end", failed.join(", "));
+        let why = if spawn::interrupted() { "interrupted; " } else { "" };
+        eprintln!("bench: {why}results are partial: {} did not run to the end", failed.join(", "));
     }
     let mut fine = failed.is_empty() && (missed.is_empty() || !lab.settings.check);
     if lab.settings.compare {

@@ -120,7 +120,7 @@ struct Console {
 impl Machine {
     /// Starts QEMU.
     pub fn start(plan: &Plan, network: Network) -> Result<Machine> {
-        let folder = tempfile::Builder::new().prefix("culm-bench-").tempdir()?;
+        let folder = spawn::folder()?;
         let socket = folder.path().join("count");
         let mut command = Command::new("qemu-system-aarch64");
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
@@ -164,6 +164,7 @@ impl Machine {
         let end = Instant::now() + patience;
         let mut console = self.console.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         while !console.0.contains(text) {
+            spawn::go_on()?;
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || console.1 {
                 drop(console);

@@ -20,7 +20,7 @@ pub const MAC: &str = "52:54:00:12:34:56";
 const DEVICE: &str = "culm-bench";
 
 /// What costs what, when there is no TAP device.
-pub const USER_NETWORKING_COST: &str = "no TAP device: QEMU's user networking stands in. It answers in QEMU's own thread, so throughput and \
+pub const USER_NETWORKING_COST: &str = "QEMU's user networking stands in for a TAP device. It answers in QEMU's own thread, so throughput and \
      round trips include its TCP/IP stack, and bulk TCP is limited by it; instructions per operation stay comparable";
 
 /// Ports of the guest that a load goes to.

@@ -6,7 +6,9 @@
 use anyhow::{Context, Result, bail};
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a child is given besides its command line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +43,50 @@ pub fn pin(processor: Option<usize>) {
         libc::CPU_SET(processor, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From here on an interrupt ends the run in good order: rows that are done are reported, nothing is left behind. A second
+/// one ends the process at once.
+pub fn catch_interrupts() {
+    extern "C" fn note(_: libc::c_int) {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            // SAFETY: safe in a signal handler (signal-safety(7)).
+            unsafe { libc::_exit(130) };
+        }
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler touches an atomic only. Programs that are started get the default handler back.
+        unsafe { libc::signal(signal, note as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    }
+}
+
+/// Whether the run was interrupted.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Fails where the run was interrupted.
+pub fn go_on() -> Result<()> {
+    if interrupted() {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// A folder that vanishes with its owner. Folders of earlier runs that were killed vanish now.
+pub fn folder() -> Result<tempfile::TempDir> {
+    const PREFIX: &str = "culm-bench-";
+    for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    Ok(tempfile::Builder::new().prefix(&prefix).tempdir()?)
 }
 
 /// Runs a command to its end and returns what it printed; an error says what it said.

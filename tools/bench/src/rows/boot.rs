@@ -61,6 +61,7 @@ fn until_http(machine: &mut Machine) -> Result<Sample> {
     let address = machine.network.address(Port::Tcp(port::HTTP))?;
     let end = Instant::now() + PATIENCE;
     loop {
+        crate::spawn::go_on()?;
         if machine.network.within(|| Ok(first_byte(address).is_ok()))? {
             let snapshot = machine.snapshot()?;
             return Ok(sample(machine, &snapshot));

@@ -66,6 +66,7 @@ fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) 
 fn wait_for_marks(machine: &mut crate::machine::Machine, rows: usize) -> Result<Vec<Mark>> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
+        crate::spawn::go_on()?;
         let marks = machine.control().marks()?;
         if marks.iter().filter(|mark| mark.number == END).count() >= rows {
             return Ok(marks);

@@ -93,7 +93,7 @@ fn side(
     cases: &[Case],
     overload: bool,
 ) -> Result<()> {
-    for case in cases {
+    for case in cases.iter().filter(|case| lab.wants(BENCH, &case.row)) {
         let sample = measure(lab, subject, port, case)?;
         results.record(side, BENCH, &case.row, &case.params, sample);
     }
@@ -169,7 +169,7 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
 
 /// What the load generator could measure at most, in the same run.
 fn ceiling(lab: &Lab, results: &mut Results, cases: &[Case]) -> Result<()> {
-    for case in cases {
+    for case in cases.iter().filter(|case| lab.wants(BENCH, &case.row)) {
         let time = lab.window / 2;
         let report = culm_load::ceiling(case.size, case.mode, lab.load_processor, lab.guest_processor, time)?;
         let mut sample = Sample::default();
