@@ -74,5 +74,19 @@ pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;
 /// Bytes of one buffer, unless the description says otherwise.
 pub const BUFFER_SIZE: u32 = 2048;
 
+/// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a buffer that
+/// comes back, although the other side puts off releasing what it has read ([`put_off`]), and for markers.
+#[inline(always)]
+pub const fn lendable(capacity: u32) -> u32 {
+    capacity - capacity / 8
+}
+
+/// For how many entries releasing a queue of this capacity, or returning buffers over it, may be put off: it costs as much for one
+/// as for many.
+#[inline(always)]
+pub const fn put_off(capacity: u32) -> u32 {
+    capacity / 16
+}
+
 /// The largest IP packet on the link.
 pub const MTU: usize = 1500;

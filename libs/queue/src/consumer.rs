@@ -152,6 +152,14 @@ impl<T: Entry> Consumer<T> {
         core::mem::take(&mut self.fresh) | passed(wanted, old, self.head)
     }
 
+    /// As [`Self::release`], but puts it off until there are `count` slots to give back at once. For queues whose producer has
+    /// fewer entries to push than there are slots, by `count` at least; it never waits for those.
+    #[inline(always)]
+    #[must_use = "a producer that waits for space waits for a notification"]
+    pub fn release_many(&mut self, count: u32) -> bool {
+        (self.head.wrapping_sub(self.released) >= count || self.fresh) && self.release()
+    }
+
     /// Announces that this side wants a notification as soon as there is an entry to pop. False: there is one
     /// already, do not sleep.
     #[inline]

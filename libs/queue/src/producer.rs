@@ -170,6 +170,14 @@ impl<T: Entry> Producer<T> {
         core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail)
     }
 
+    /// As [`Self::publish`], but puts it off until there are `count` entries to show at once. For entries that nobody waits for: a
+    /// consumer that does must be able to do without the last `count` of them.
+    #[inline(always)]
+    #[must_use = "a consumer that sleeps waits for a notification"]
+    pub fn publish_many(&mut self, count: u32) -> bool {
+        (self.tail.wrapping_sub(self.published) >= count || self.fresh) && self.publish()
+    }
+
     /// Whether the consumer sleeps until it gets one of the next `count` entries: for a producer that can put off
     /// making them. An announcement that the consumer made before an entry which it published to this side's knowledge, over
     /// another ring for one, is seen.

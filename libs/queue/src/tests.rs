@@ -432,3 +432,23 @@ fn a_producer_can_ask_whether_it_is_waited_for() {
     // It was woken; it does not sleep again by itself.
     assert!(!producer.awaited(8));
 }
+
+#[test]
+fn small_change_can_be_put_off() {
+    let ring = ring::<8>();
+    let (mut producer, mut consumer) = (Producer::attach(ring), Consumer::attach(ring));
+    let _ = (producer.refresh(), consumer.refresh());
+    assert!(producer.publish_many(4) && consumer.release_many(4), "the first always ask for a notification");
+    assert!(consumer.sleep());
+    for entry in 0..3 {
+        producer.push(entry).expect("there is space");
+        assert!(!producer.publish_many(4));
+    }
+    assert_eq!(consumer.refresh(), 0);
+    producer.push(3).expect("there is space");
+    assert!(producer.publish_many(4));
+    assert_eq!(consumer.drain(8).count(), 4);
+    assert!(producer.sleep_until(8));
+    assert!(!consumer.release_many(5) && producer.refresh() == 4);
+    assert!(consumer.release_many(4) && producer.refresh() == 8);
+}

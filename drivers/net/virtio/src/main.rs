@@ -56,6 +56,7 @@ impl Component for VirtioNet {
         if interrupted {
             self.net.interrupted();
         }
+        self.net.note(channels);
         self.take_turn();
         if interrupted {
             self.interrupt.enable();

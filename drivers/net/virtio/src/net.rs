@@ -1,6 +1,6 @@
 //! Moving packets between the device's queues and the virtualisers'.
 //!
-//! A round does everything there is to do, then publishes each queue once and rings each doorbell at most once. The device's
+//! A round does everything there is to do in the directions that are due, then publishes each queue once and rings each doorbell at most once. The device's
 //! interrupt is asked for at the next received packet. For sent ones it is not asked for: their buffers are taken back when
 //! half of the queue is full of them, or as soon as the transmit virtualiser says that it waits; only then, or when there is more to
 //! send than the queue holds, does the device interrupt for them.
@@ -8,12 +8,13 @@
 use crate::counters;
 use crate::device::{Device, Rings, Unusable};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
+use crate::ring::Ring;
 use culm::connection::NetDriver;
 use culm::queue::{Consumer, Producer};
-use culm::{Channel, Region, queue};
+use culm::{Channel, Channels, Region, queue};
 use culm_mmio::Registers;
 use culm_net::session::{Event, Marked, Marker};
-use culm_net::{DmaDescriptor, Mac, Session};
+use culm_net::{DmaDescriptor, Mac, Session, put_off};
 
 /// Resets in a row, without a packet in between, after which a device is given up.
 const RESET_LIMIT: u32 = 8;
@@ -24,6 +25,8 @@ struct Pair {
     output: Producer<DmaDescriptor>,
     session: Session,
     channel: Channel,
+    /// There may be something to move.
+    due: bool,
     /// The virtualiser has started over while the device had buffers of its previous life.
     stale: bool,
 }
@@ -38,6 +41,8 @@ pub struct Net<R> {
     /// What the device does for clients.
     flags: u16,
     link: bool,
+    /// An interrupt was asked for when buffers are sent.
+    waits_for_sent: bool,
     resets: u32,
     usable: bool,
 }
@@ -45,7 +50,7 @@ pub struct Net<R> {
 impl Pair {
     fn new(input: Consumer<DmaDescriptor>, mut output: Producer<DmaDescriptor>, channel: u32) -> Self {
         let session = Session::begin(&mut output);
-        Self { input, output, session, channel: Channel::new(channel), stale: false }
+        Self { input, output, session, channel: Channel::new(channel), due: true, stale: false }
     }
 
     /// Deals with an entry that is no buffer.
@@ -74,7 +79,7 @@ impl Pair {
         }
         let given = self.output.publish();
         // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.input.release();
+        let taken = self.session.may_release() && self.input.release_many(put_off(self.input.capacity()));
         if given | taken {
             self.channel.notify();
         }
@@ -107,19 +112,29 @@ impl<R: Registers> Net<R> {
             transmit: Pair::new(tx.0, tx.1, connection.tx_channel),
             flags,
             link,
+            waits_for_sent: false,
             resets: 0,
             usable: true,
         })
     }
 
-    /// The device has interrupted.
+    /// The device has interrupted: for the received packet that was asked for, or for sent ones if those were.
     #[inline(always)]
     pub fn interrupted(&mut self) {
         self.device.acknowledge();
         counters::INTERRUPTS.add(1);
-        if self.rings.receive.refresh() == 0 && self.rings.transmit.refresh() == 0 {
+        self.receive.due = true;
+        self.transmit.due |= self.waits_for_sent;
+        if !self.waits_for_sent && self.rings.receive.refresh() == 0 {
             self.check_link();
         }
+    }
+
+    /// These channels were notified; none: a deadline passed.
+    #[inline(always)]
+    pub fn note(&mut self, channels: Channels) {
+        self.receive.due |= channels.contains(self.receive.channel) | channels.is_empty();
+        self.transmit.due |= channels.contains(self.transmit.channel) | channels.is_empty();
     }
 
     /// The configuration may have changed.
@@ -132,118 +147,46 @@ impl<R: Registers> Net<R> {
         }
     }
 
-    /// Moves everything that is there to be moved, publishes it and announces sleep. False: there is more already.
+    /// Moves everything that is there to be moved in the directions that are due, publishes it and announces sleep. False: there
+    /// is more already.
     #[inline]
     pub fn round(&mut self) -> bool {
         if !self.usable {
             return true;
         }
-        let received = self.take_received();
-        self.refill();
-        let sent = self.send();
-        self.publish(received, sent);
+        if self.receive.due {
+            self.serve_receive();
+        }
+        if self.transmit.due {
+            self.serve_transmit();
+        }
         if self.receive.stale | self.transmit.stale | self.rings.receive.is_broken() | self.rings.transmit.is_broken() {
             self.start_over();
-            return false;
         }
-        self.sleep()
+        !(self.receive.due | self.transmit.due)
     }
 
-    /// Passes received packets on.
+    /// Passes received packets on, gives the device empty buffers.
     #[inline]
-    fn take_received(&mut self) -> u64 {
-        let Pair { output, .. } = &mut self.receive;
-        let ring = &mut self.rings.receive;
-        let count = u32::from(ring.refresh());
-        if count == 0 {
-            return 0;
+    fn serve_receive(&mut self) {
+        let Self { device, rings, receive: pair, flags, .. } = self;
+        let ring = &mut rings.receive;
+        let received = take_received(ring, pair, *flags);
+        // By the number: the device has enough of the others.
+        if ring.space() >= usize::from(ring.size() / 16) || !pair.session.is_live() {
+            refill(ring, pair);
         }
-        let mut space = output.reserve(count);
-        let mut received = 0;
-        while space.left() > 0
-            && let Some(used) = ring.take()
-        {
-            let entry = DmaDescriptor { address: 0, length: used.length, flags: self.flags, token: used.token };
-            // There is space, as just asked.
-            let _ = space.push(entry);
-            received += 1;
+        if ring.publish() {
+            device.ring_doorbell(QUEUE_RECEIVE);
+            counters::DOORBELLS.add(1);
         }
-        received
-    }
-
-    /// Gives empty buffers to the device.
-    #[inline]
-    fn refill(&mut self) {
-        let pair = &mut self.receive;
-        let ring = &mut self.rings.receive;
-        while ring.space() > 0
-            && let Some(entry) = pair.input.pop()
-        {
-            if entry.flags == 0 && pair.session.is_live() {
-                ring.add(entry.address, entry.length, entry.token);
-            } else {
-                pair.examine(entry, ring.in_flight());
-            }
-        }
-    }
-
-    /// Gives packets to the device.
-    #[inline]
-    fn send(&mut self) -> u64 {
-        let ring = &mut self.rings.transmit;
-        let pair = &mut self.transmit;
-        let in_flight = ring.in_flight();
-        if in_flight >= ring.size() / 2 || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
-            take_sent(ring, pair);
-        }
-        let mut sent = 0;
-        loop {
-            if ring.space() == 0 {
-                take_sent(ring, pair);
-                if ring.space() == 0 {
-                    break;
-                }
-            }
-            let Some(entry) = pair.input.pop() else { break };
-            if entry.flags == 0 && pair.session.is_live() {
-                ring.add(entry.address, entry.length, entry.token);
-                sent += 1;
-            } else {
-                pair.examine(entry, ring.in_flight());
-            }
-        }
-        sent
-    }
-
-    #[inline]
-    fn publish(&mut self, received: u64, sent: u64) {
-        let mut doorbells = 0;
-        if self.rings.receive.publish() {
-            self.device.ring_doorbell(QUEUE_RECEIVE);
-            doorbells += 1;
-        }
-        if self.rings.transmit.publish() {
-            self.device.ring_doorbell(QUEUE_TRANSMIT);
-            doorbells += 1;
-        }
-        self.receive.publish(self.rings.receive.in_flight());
-        self.transmit.publish(self.rings.transmit.in_flight());
+        pair.publish(ring.in_flight());
         counters::RECEIVED_PACKETS.add(received);
-        counters::SENT_PACKETS.add(sent);
-        counters::DOORBELLS.add(doorbells);
         if received > 0 {
             self.resets = 0;
         }
-        let errors = self.rings.receive.errors() + self.rings.transmit.errors();
-        if errors > 0 {
-            counters::DEVICE_ERRORS.add(errors.into());
-        }
-    }
+        count_errors(ring);
 
-    #[inline]
-    fn sleep(&mut self) -> bool {
-        let pair = &mut self.receive;
-        let ring = &mut self.rings.receive;
         let mut asleep = true;
         if !pair.session.is_live() {
             asleep &= pair.sleep_apart();
@@ -252,9 +195,28 @@ impl<R: Registers> Net<R> {
             asleep &= pair.input.sleep();
         }
         asleep &= if pair.output.free() > 0 { ring.wait_for(1) } else { pair.output.sleep() };
+        pair.due = !asleep;
+    }
 
-        let ring = &mut self.rings.transmit;
-        let pair = &mut self.transmit;
+    /// Gives the device packets to send, returns sent ones where somebody waits for them.
+    #[inline]
+    fn serve_transmit(&mut self) {
+        let Self { device, rings, transmit: pair, .. } = self;
+        let ring = &mut rings.transmit;
+        let in_flight = ring.in_flight();
+        if in_flight >= ring.size() / 2 || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
+            take_sent(ring, pair);
+        }
+        let sent = send(ring, pair);
+        if ring.publish() {
+            device.ring_doorbell(QUEUE_TRANSMIT);
+            counters::DOORBELLS.add(1);
+        }
+        pair.publish(ring.in_flight());
+        counters::SENT_PACKETS.add(sent);
+        count_errors(ring);
+
+        let mut asleep = true;
         let in_flight = ring.in_flight();
         let full = ring.space() == 0;
         if !pair.session.is_live() {
@@ -262,12 +224,13 @@ impl<R: Registers> Net<R> {
         } else if !full {
             asleep &= pair.input.sleep();
         }
-        if full || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
+        self.waits_for_sent = full || (in_flight > 0 && pair.output.awaited(in_flight.into()));
+        if self.waits_for_sent {
             // Most of them, so that one interrupt is enough for many.
             let most = in_flight - in_flight / 4;
             asleep &= if pair.output.free() > 0 { ring.wait_for(most) } else { pair.output.sleep() };
         }
-        asleep
+        pair.due = !asleep;
     }
 
     /// Resets the device. Everything that it had is lost, and the virtualisers take it back.
@@ -285,14 +248,65 @@ impl<R: Registers> Net<R> {
         }
         for pair in [&mut self.receive, &mut self.transmit] {
             pair.session.restart(&mut pair.output);
-            pair.stale = false;
+            (pair.due, pair.stale) = (true, false);
+        }
+    }
+}
+
+/// Passes received packets on; returns how many.
+#[inline(always)]
+fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
+    let count = u32::from(ring.refresh());
+    let mut space = pair.output.reserve(count);
+    let mut received = 0;
+    while space.left() > 0
+        && let Some(used) = ring.take()
+    {
+        // There is space, as just asked.
+        let _ = space.push(DmaDescriptor { address: 0, length: used.length, flags, token: used.token });
+        received += 1;
+    }
+    received
+}
+
+/// Gives empty buffers to the device.
+#[inline(always)]
+fn refill(ring: &mut Ring, pair: &mut Pair) {
+    while ring.space() > 0
+        && let Some(entry) = pair.input.pop()
+    {
+        if entry.flags == 0 && pair.session.is_live() {
+            ring.add(entry.address, entry.length, entry.token);
+        } else {
+            pair.examine(entry, ring.in_flight());
+        }
+    }
+}
+
+/// Gives packets to the device; returns how many.
+#[inline(always)]
+fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
+    let mut sent = 0;
+    loop {
+        if ring.space() == 0 {
+            take_sent(ring, pair);
+            if ring.space() == 0 {
+                return sent;
+            }
+        }
+        let Some(entry) = pair.input.pop() else { return sent };
+        if entry.flags == 0 && pair.session.is_live() {
+            ring.add(entry.address, entry.length, entry.token);
+            sent += 1;
+        } else {
+            pair.examine(entry, ring.in_flight());
         }
     }
 }
 
 /// Returns sent buffers to the virtualiser.
 #[inline]
-fn take_sent(ring: &mut crate::ring::Ring, pair: &mut Pair) {
+fn take_sent(ring: &mut Ring, pair: &mut Pair) {
     let mut space = pair.output.reserve(u32::from(ring.refresh()));
     while space.left() > 0
         && let Some(used) = ring.take()
@@ -301,4 +315,13 @@ fn take_sent(ring: &mut crate::ring::Ring, pair: &mut Pair) {
         let _ = space.push(DmaDescriptor { address: 0, length: 0, flags: 0, token: used.token });
     }
     ring.suppress();
+}
+
+/// Counts what the device wrote that makes no sense.
+#[inline(always)]
+fn count_errors(ring: &mut Ring) {
+    let errors = ring.errors();
+    if errors > 0 {
+        counters::DEVICE_ERRORS.add(errors.into());
+    }
 }

@@ -5,7 +5,7 @@
 use crate::descriptor::flags::DEVICE;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use crate::session::{Event, Marked, Marker};
-use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum};
+use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum, lendable, put_off};
 use culm::connection::NetClient;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
@@ -69,7 +69,7 @@ impl Receiver {
     pub(super) fn new(connection: &NetClient) -> Self {
         let filled = queue::consumer(connection.rx_filled);
         let mut free = queue::producer(connection.rx_free);
-        let limit = connection.rx_free.capacity.min(connection.rx_filled.capacity);
+        let limit = lendable(connection.rx_free.capacity.min(connection.rx_filled.capacity));
         let limit = if connection.owns_rx != 0 { limit } else { u32::MAX };
         let session = Session::begin(&mut free);
         Self {
@@ -145,8 +145,10 @@ impl Receiver {
         if self.session.is_unsettled() {
             self.renew();
         }
-        let returned = self.free.publish();
-        let taken = self.session.may_release() && self.filled.release();
+        // A copier has enough of the other buffers; of a device's, all clients together must not keep too many.
+        let returned =
+            if self.owner { self.free.publish_many(put_off(self.slots.count())) } else { self.free.publish() };
+        let taken = self.session.may_release() && self.filled.release_many(put_off(self.filled.capacity()));
         if returned | taken {
             self.channel.notify();
         }

@@ -5,7 +5,7 @@
 use crate::descriptor::flags::CHECKSUM_OFFLOAD;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::session::{Event, Marked};
-use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum};
+use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum, put_off};
 use culm::connection::NetClient;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
@@ -159,7 +159,7 @@ impl Transmitter {
             self.renew();
         }
         let sent = self.filled.publish();
-        let taken = self.session.may_release() && self.free.release();
+        let taken = self.session.may_release() && self.free.release_many(put_off(self.free.capacity()));
         if sent | taken {
             self.channel.notify();
         }

@@ -31,6 +31,8 @@ pub(super) struct Wheel {
     entries: Box<[Entry]>,
     spokes: [u16; SPOKES as usize],
     occupied: [u64; SPOKES as usize / 64],
+    /// Connections on the wheel.
+    listed: usize,
     /// The next step to look at.
     step: u64,
     /// A step lasts 2^`shift` ticks.
@@ -45,6 +47,7 @@ impl Wheel {
             entries: vec![Entry { next: NONE, previous: NONE, step: IDLE }; count].into_boxed_slice(),
             spokes: [NONE; SPOKES as usize],
             occupied: [0; SPOKES as usize / 64],
+            listed: 0,
             step: now.ticks() >> shift,
             shift,
         }
@@ -83,6 +86,7 @@ impl Wheel {
             self.entries[usize::from(next)].previous = previous;
         }
         self.entries[slot].step = IDLE;
+        self.listed -= 1;
     }
 
     fn list(&mut self, slot: usize, step: u64) {
@@ -94,6 +98,7 @@ impl Wheel {
         }
         self.spokes[spoke] = slot as u16;
         self.occupied[spoke / 64] |= 1 << (spoke % 64);
+        self.listed += 1;
     }
 
     /// A connection that is due, taken off the wheel. Call it until there is none.
@@ -121,6 +126,9 @@ impl Wheel {
     /// The first step from `self.step` on with a connection listed.
     #[inline]
     fn first(&self) -> Option<u64> {
+        if self.listed == 0 {
+            return None;
+        }
         let start = (self.step % SPOKES) as usize;
         let words = self.occupied.len();
         // The word that holds the start is looked at first for the bits from there on, and last for those before.

@@ -9,7 +9,7 @@ use culm::connection::NetCopier as Connection;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
 use culm_net::session::{Event, Marked};
-use culm_net::{Descriptor, HEADROOM, Marker, Session, Slots};
+use culm_net::{Descriptor, HEADROOM, Marker, Session, Slots, put_off};
 
 /// One side of the copier: where packets or buffers come from and where they go.
 struct Side {
@@ -61,7 +61,7 @@ impl Side {
         }
         let given = self.output.publish();
         // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.input.release();
+        let taken = self.session.may_release() && self.input.release_many(put_off(self.input.capacity()));
         if given | taken {
             self.channel.notify();
         }
@@ -109,13 +109,13 @@ impl Copier {
         let starved = self.copy();
         self.client.publish();
         self.device.publish();
-        counters::PACKETS.add(self.tally.packets);
-        counters::BYTES.add(self.tally.bytes);
-        if self.tally.invalid | self.tally.refused != 0 {
-            counters::DROPS_INVALID.add(self.tally.invalid);
-            counters::REFUSED.add(self.tally.refused);
+        let tally = core::mem::take(&mut self.tally);
+        counters::PACKETS.add(tally.packets);
+        counters::BYTES.add(tally.bytes);
+        if tally.invalid | tally.refused != 0 {
+            counters::DROPS_INVALID.add(tally.invalid);
+            counters::REFUSED.add(tally.refused);
         }
-        self.tally = Tally::default();
         self.sleep(starved)
     }
 

@@ -2,7 +2,7 @@
 
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, connection::NetRxClient, queue};
-use culm_net::{Descriptor, Mac, Session};
+use culm_net::{Descriptor, Mac, Session, put_off};
 
 /// A client: a copier, or one that reads the device's buffers itself.
 pub(crate) struct Client {
@@ -36,7 +36,7 @@ impl Client {
     pub(crate) fn publish(&mut self) {
         let given = self.filled.publish();
         // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.free.release();
+        let taken = self.session.may_release() && self.free.release_many(put_off(self.free.capacity()));
         if given | taken {
             self.channel.notify();
         }

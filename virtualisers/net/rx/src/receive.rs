@@ -9,8 +9,9 @@
 //! Where a client has its share, or its queue is full, frames for it are dropped here, before anything is spent on them. A
 //! single client's share is everything: then nothing is dropped here but by the device, which costs nothing.
 //!
-//! Returned buffers are looked at when the client is given something anyway, and when the driver runs low; only then do clients
-//! have to notify for a return. The driver's stock shrinks only by frames that pass here, so it cannot run low unnoticed.
+//! Returned buffers are looked at when the client holds a number of them and is given another one, and when the driver runs low; only
+//! then do clients have to notify for a return. They are given to the driver by the number too. The driver's stock shrinks
+//! only by frames that pass here, so it cannot run low unnoticed.
 
 use crate::client::Client;
 use crate::counters;
@@ -22,7 +23,7 @@ use culm::queue::{Consumer, Producer};
 use culm::{Channel, Channels, Region, queue};
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::session::{Event, Marked};
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Session, Shares, Slots};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Session, Shares, Slots, lendable, put_off};
 
 /// The bit of a buffer's word that says that the driver holds it.
 const DRIVER: u64 = 1 << 63;
@@ -49,6 +50,8 @@ struct Stock {
     shares: Shares,
     /// Buffers lent to clients, a broadcast counted for each.
     lent: u32,
+    /// How many are taken back, or given to the driver, at a time.
+    batch: u32,
 }
 
 /// What happened in a round, for the counters.
@@ -61,6 +64,13 @@ struct Tally {
     full: u64,
     invalid: u64,
     refused: u64,
+}
+
+/// How many buffers every queue has space for.
+fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
+    let rings = [connection.driver_free, connection.driver_filled];
+    let of_clients = clients.iter().flat_map(|client| [client.filled, client.free]);
+    lendable(rings.into_iter().chain(of_clients).map(|ring| ring.capacity).min().unwrap_or(0))
 }
 
 /// The virtualiser's state.
@@ -83,7 +93,7 @@ impl Receive {
     pub(crate) fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
-        let slots = Slots::new(connection.data.size, connection.buffer_size, connection.driver_free.capacity);
+        let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
         let mut free = queue::producer(connection.driver_free);
         let session = Session::begin(&mut free);
         let driver = Driver {
@@ -92,13 +102,15 @@ impl Receive {
             session,
             channel: Channel::new(connection.driver_channel),
         };
+        let shares = Shares::new(slots.count(), count as u32);
         let stock = Stock {
             data: Region::read_only(connection.data),
             slots,
             holders: vec![0; slots.count() as usize].into_boxed_slice(),
             idle: (0..slots.count()).rev().collect(),
-            shares: Shares::new(slots.count(), count as u32),
+            shares,
             lent: 0,
+            batch: put_off(slots.count()).min(shares.guarantee() / 2).max(1),
         };
         let all = (1 << count) - 1;
         let clients = clients.iter().map(Client::new).collect();
@@ -125,8 +137,9 @@ impl Receive {
             self.noted = self.all();
         }
         let mut noted = core::mem::take(&mut self.noted);
+        self.active |= noted;
         while noted != 0 {
-            self.activate(noted.trailing_zeros() as usize);
+            self.take_returned(noted.trailing_zeros() as usize);
             noted &= noted - 1;
         }
         self.distribute();
@@ -214,27 +227,42 @@ impl Receive {
     /// Gives a frame to a client, if it has room for it.
     #[inline(always)]
     fn deliver(&mut self, index: usize, number: usize, frame: Descriptor) {
-        if self.active & 1 << index == 0 {
-            self.activate(index);
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let bit = 1 << index;
+        let first = self.active & bit == 0;
+        self.active |= bit;
+        if first && client.held >= self.stock.batch {
+            self.take_returned(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return };
         if !client.session.is_live() {
             self.tally.full += 1;
-        } else if !self.stock.shares.take(&mut client.held) {
+            return;
+        }
+        if !self.stock.shares.take(&mut client.held) && !self.take_after_returns(index) {
             self.tally.share += 1;
-        } else if client.filled.push(frame).is_err() {
+            return;
+        }
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if client.filled.push(frame).is_err() {
             self.stock.shares.give_back(&mut client.held);
             self.tally.full += 1;
-        } else {
-            self.stock.lent += 1;
-            self.stock.holders[number] |= 1 << index;
+            return;
         }
+        self.stock.lent += 1;
+        self.stock.holders[number] |= bit;
     }
 
-    /// Looks at what a client returned; from here on it takes part in this round.
+    /// As [`Shares::take`], for a client that may have returned something since it was last looked at.
+    #[cold]
+    fn take_after_returns(&mut self, index: usize) -> bool {
+        self.take_returned(index);
+        self.clients.get_mut(index).is_some_and(|client| self.stock.shares.take(&mut client.held))
+    }
+
+    /// Takes back what a client returned.
     #[inline]
-    fn activate(&mut self, index: usize) {
-        self.active |= 1 << index;
+    fn take_returned(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
         while let Some(entry) = client.free.pop() {
             let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
@@ -314,7 +342,8 @@ impl Receive {
     /// Gives idle buffers to the driver.
     #[inline]
     fn refill(&mut self) {
-        if !self.driver.session.is_live() {
+        let few = (self.stock.idle.len() as u32) < self.stock.batch && !self.runs_low();
+        if few || !self.driver.session.is_live() {
             return;
         }
         let stock = &mut self.stock;
@@ -341,15 +370,18 @@ impl Receive {
             }
         }
         let given = self.driver.free.publish();
-        let taken = self.driver.session.may_release() && self.driver.filled.release();
+        let Driver { filled, session, .. } = &mut self.driver;
+        let taken = session.may_release() && filled.release_many(put_off(filled.capacity()));
         if given | taken {
             self.driver.channel.notify();
         }
-        let tally = core::mem::take(&mut self.tally);
-        counters::PACKETS.add(tally.packets);
-        counters::BYTES.add(tally.bytes);
+        let tally = &mut self.tally;
+        if tally.packets > 0 {
+            counters::PACKETS.add(core::mem::take(&mut tally.packets));
+            counters::BYTES.add(core::mem::take(&mut tally.bytes));
+        }
         if tally.unknown | tally.share | tally.full | tally.invalid | tally.refused != 0 {
-            count(&tally);
+            count(tally);
         }
     }
 
@@ -357,8 +389,8 @@ impl Receive {
     fn sleep(&mut self) -> bool {
         let Driver { free, filled, session, .. } = &mut self.driver;
         let mut asleep = if session.is_live() { filled.sleep() } else { session.sleep(free, filled) };
-        if session.is_live() && !self.stock.idle.is_empty() {
-            // The queue to the driver was full: it holds fewer than there are buffers only after restarts.
+        if session.is_live() && free.free() == 0 {
+            // Full of entries for its previous lives.
             asleep &= free.sleep();
         }
         if self.apart != 0 || self.runs_low() {
@@ -385,7 +417,8 @@ impl Receive {
 
 /// Counts what should not happen often.
 #[cold]
-fn count(tally: &Tally) {
+fn count(tally: &mut Tally) {
+    let tally = core::mem::take(tally);
     counters::DROPS_UNKNOWN.add(tally.unknown);
     counters::DROPS_SHARE.add(tally.share);
     counters::DROPS_FULL.add(tally.full);

@@ -6,7 +6,7 @@ use culm::connection::NetTxClient;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
 use culm_net::session::{Event, Marked, Marker};
-use culm_net::{Descriptor, Mac, Session, Slots};
+use culm_net::{Descriptor, Mac, Session, Slots, lendable, put_off};
 
 /// Where a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Client {
     pub(crate) fn new(connection: &NetTxClient, buffer_size: u32) -> Self {
         let mut free = queue::producer(connection.free);
         let session = Session::begin(&mut free);
-        let slots = Slots::new(connection.data.size, buffer_size, connection.free.capacity.min(1 << 16));
+        let slots = Slots::new(connection.data.size, buffer_size, lendable(connection.free.capacity.min(1 << 16)));
         Self {
             filled: queue::consumer(connection.filled),
             free,
@@ -187,7 +187,7 @@ impl Client {
     pub(crate) fn publish(&mut self) {
         let given = self.free.publish();
         // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.filled.release();
+        let taken = self.session.may_release() && self.filled.release_many(put_off(self.filled.capacity()));
         if given | taken {
             self.channel.notify();
         }

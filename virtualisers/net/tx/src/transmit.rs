@@ -15,7 +15,7 @@ use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Channels, queue};
 use culm_net::session::{Event, Marked, Marker};
-use culm_net::{DmaDescriptor, HEADROOM, Session, Shares};
+use culm_net::{DmaDescriptor, HEADROOM, Session, Shares, lendable, put_off};
 
 /// Frames that a client may send before others get their turn.
 const BATCH: u32 = 32;
@@ -67,10 +67,16 @@ pub(crate) struct Transmit {
     shares: Shares,
     /// A bit for each client that may have something to send.
     noted: u64,
+    /// A bit for each client that could not send all that it had.
+    limited: u64,
     /// A bit for each client whose queues changed in this round.
     active: u64,
     /// A bit for each client that waits for buffers, or may soon.
     short: u64,
+    /// The driver has notified.
+    woken: bool,
+    /// How many buffers are taken back at a time while nobody waits for them.
+    batch: u32,
     /// The client that has the first turn.
     first: usize,
     tally: Tally,
@@ -93,10 +99,13 @@ impl Transmit {
             driver,
             clients: clients.iter().map(|client| Client::new(client, connection.buffer_size)).collect(),
             bounce: Bounce::new(connection),
-            shares: Shares::new(connection.driver_filled.capacity, count as u32),
+            shares: Shares::new(lendable(connection.driver_filled.capacity), count as u32),
             noted: (1 << count) - 1,
+            limited: 0,
             active: 0,
             short: 0,
+            woken: true,
+            batch: put_off(connection.driver_free.capacity),
             first: 0,
             tally: Tally::default(),
         }
@@ -106,10 +115,10 @@ impl Transmit {
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
-            if channel != self.driver.channel
-                && let Some(index) = self.clients.iter().position(|client| client.channel() == channel)
-            {
+            if let Some(index) = self.clients.iter().position(|client| client.channel() == channel) {
                 self.noted |= 1 << index;
+            } else {
+                self.woken = true;
             }
         }
     }
@@ -117,19 +126,27 @@ impl Transmit {
     /// Moves everything that is there to be moved, publishes it and announces sleep. False: there is more already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
-        self.take_back();
+        // Nobody waits for the others; they are found when there are more of them.
+        if self.driver.in_flight >= self.batch || (self.short | self.limited) != 0 || self.woken {
+            self.take_back();
+        }
         self.active |= self.noted;
         let driver_full = self.submit();
-        self.settle();
+        self.limited = self.noted;
+        if self.driver.session.is_unsettled() {
+            self.settle_driver();
+        }
+        let clients_asleep = self.publish_to_clients();
         // Before the frames become visible; see above.
-        let returned = !self.wait_for_buffers();
-        self.publish();
-        self.sleep(driver_full) & !returned
+        let none_returned = self.wait_for_buffers();
+        self.publish_to_driver();
+        self.sleep(driver_full) & clients_asleep & none_returned
     }
 
     /// Takes back what the driver returns.
     #[inline]
     fn take_back(&mut self) {
+        self.woken = false;
         while let Some(entry) = self.driver.free.pop() {
             if !self.sent(entry.token) {
                 self.examine(entry);
@@ -272,79 +289,69 @@ impl Transmit {
         turn
     }
 
-    /// Answers markers.
+    /// Publishes to the clients of this round, and announces sleep to them. False: there is more already.
     #[inline]
-    fn settle(&mut self) {
-        if self.driver.session.is_unsettled() {
-            self.settle_driver();
-        }
-        let mut active = self.active;
+    fn publish_to_clients(&mut self) -> bool {
+        let mut asleep = true;
+        let mut active = core::mem::take(&mut self.active);
         while active != 0 {
             let index = active.trailing_zeros() as usize;
-            active &= active - 1;
-            let Some(client) = self.clients.get_mut(index) else { return };
+            let bit = active & active.wrapping_neg();
+            active ^= bit;
+            let Some(client) = self.clients.get_mut(index) else { break };
             if client.is_unsettled() {
                 client.settle();
             }
-            self.short = self.short & !(1 << index) | u64::from(client.is_short()) << index;
+            client.publish();
+            self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
+            // Those who wait for their share, or for the driver, have something to send already.
+            if self.noted & bit == 0 && !(client.sleep() & client.wait_for_space()) {
+                self.noted |= bit;
+                asleep = false;
+            }
         }
+        asleep
     }
 
     /// Where a client waits for buffers, or may soon, asks the driver to return some. False: there are some.
     #[inline]
     fn wait_for_buffers(&mut self) -> bool {
         let live = self.driver.session.is_live();
-        if !live || (self.short | self.noted) == 0 || self.driver.in_flight == 0 {
+        if !live || (self.short | self.limited) == 0 || self.driver.in_flight == 0 {
             return true;
         }
         self.driver.free.sleep_until(self.driver.in_flight / 2)
     }
 
     #[inline]
-    fn publish(&mut self) {
-        let mut active = self.active;
-        while active != 0 {
-            let index = active.trailing_zeros() as usize;
-            active &= active - 1;
-            if let Some(client) = self.clients.get_mut(index) {
-                client.publish();
-            }
-        }
-        let given = self.driver.filled.publish();
-        let taken = self.driver.session.may_release() && self.driver.free.release();
+    fn publish_to_driver(&mut self) {
+        let Driver { filled, free, session, channel, .. } = &mut self.driver;
+        let given = filled.publish();
+        let taken = session.may_release() && free.release_many(put_off(free.capacity()));
         if given | taken {
-            self.driver.channel.notify();
+            channel.notify();
         }
-        let tally = core::mem::take(&mut self.tally);
-        counters::PACKETS.add(tally.packets);
-        counters::BYTES.add(tally.bytes);
+        let tally = &mut self.tally;
+        if tally.packets > 0 {
+            counters::PACKETS.add(core::mem::take(&mut tally.packets));
+            counters::BYTES.add(core::mem::take(&mut tally.bytes));
+        }
         if tally.invalid | tally.not_held | tally.spoofed | tally.refused != 0 {
-            count(&tally);
+            count(tally);
         }
     }
 
-    /// Announces sleep to the clients of this round, and to the driver what is waited for.
+    /// Announces to the driver what is waited for. False: it is there already.
     #[inline]
     fn sleep(&mut self, driver_full: bool) -> bool {
-        let mut asleep = true;
-        // Those who wait for their share, or for the driver, have something to send already.
-        let mut active = core::mem::take(&mut self.active) & !self.noted;
-        while active != 0 {
-            let index = active.trailing_zeros() as usize;
-            active &= active - 1;
-            let Some(client) = self.clients.get_mut(index) else { break };
-            if !(client.sleep() & client.wait_for_space()) {
-                self.noted |= 1 << index;
-                asleep = false;
-            }
-        }
         let Driver { filled, free, session, .. } = &mut self.driver;
         if !session.is_live() {
-            asleep &= session.sleep(filled, free);
+            session.sleep(filled, free)
         } else if driver_full {
-            asleep &= filled.sleep_until(BATCH.min(filled.capacity()));
+            filled.sleep_until(BATCH.min(filled.capacity() / 2))
+        } else {
+            true
         }
-        asleep
     }
 }
 
@@ -363,7 +370,8 @@ fn drop_entry(client: &mut Client, entry: &Entry, tally: &mut Tally) {
 
 /// Counts what should not happen often.
 #[cold]
-fn count(tally: &Tally) {
+fn count(tally: &mut Tally) {
+    let tally = core::mem::take(tally);
     counters::DROPS_INVALID.add(tally.invalid);
     counters::DROPS_NOT_HELD.add(tally.not_held);
     counters::DROPS_SPOOFED.add(tally.spoofed);
