@@ -44,6 +44,8 @@ pub enum Event {
 /// One side's view of a pair of queues.
 #[derive(Debug)]
 pub struct Session {
+    /// Welcomed, nothing waits, nothing is to be renewed: all that the fast path has to know.
+    settled: bool,
     number: u32,
     welcomed: bool,
     /// A hello waits for space in the queue.
@@ -58,7 +60,7 @@ impl Session {
     /// Starts a session: says hello to whoever reads `out`.
     pub fn begin<T: Marked>(out: &mut Producer<T>) -> Self {
         let number = out.generation();
-        let mut session = Self { number, welcomed: false, hello: true, welcome: None, renewed: false };
+        let mut session = Self { settled: false, number, welcomed: false, hello: true, welcome: None, renewed: false };
         session.send(out);
         session
     }
@@ -67,21 +69,21 @@ impl Session {
     pub fn restart<T: Marked>(&mut self, out: &mut Producer<T>) {
         // Far from the numbers of attachments, which count up from 1.
         self.number = self.number.wrapping_add(1 << 20);
-        (self.welcomed, self.hello, self.welcome, self.renewed) = (false, true, None, false);
+        (self.settled, self.welcomed, self.hello, self.welcome, self.renewed) = (false, false, true, None, false);
         self.send(out);
     }
 
-    /// Whether what the peer sends counts, and what is sent to it will be read.
+    /// Whether what the peer sends counts, and what is sent to it will be read. If not, [`Self::settle`] has something to do.
     #[inline(always)]
     pub fn is_live(&self) -> bool {
-        self.welcomed & !self.hello & self.welcome.is_none()
+        self.settled
     }
 
     /// Whether what was read may be released. Not while a hello was read that could not be answered yet: if this life ends now,
     /// the next one must find it.
     #[inline(always)]
     pub fn may_release(&self) -> bool {
-        self.welcome.is_none()
+        self.settled || self.welcome.is_none()
     }
 
     /// Takes note of a marker that was read; [`Self::settle`] answers it. Until then the session is not live. So however often
@@ -97,21 +99,17 @@ impl Session {
                 self.welcomed = true;
                 self.renewed = true;
             }
-            Marker::Welcome(_) => {}
+            Marker::Welcome(_) => return,
         }
-    }
-
-    /// Whether [`Self::settle`] has something to do.
-    #[inline(always)]
-    pub fn is_unsettled(&self) -> bool {
-        self.renewed | self.hello | self.welcome.is_some()
+        self.settled = false;
     }
 
     /// Sends the markers that wait, as far as there is space in `out`. Call it after a marker was read, before the next entry counts,
     /// and at the end of each turn that leaves the session unsettled.
     pub fn settle<T: Marked>(&mut self, out: &mut Producer<T>) -> Event {
         self.send(out);
-        if self.is_live() && core::mem::take(&mut self.renewed) { Event::Renewed } else { Event::None }
+        self.settled = self.welcomed && !self.hello && self.welcome.is_none();
+        if self.settled && core::mem::take(&mut self.renewed) { Event::Renewed } else { Event::None }
     }
 
     fn send<T: Marked>(&mut self, out: &mut Producer<T>) {

@@ -162,10 +162,13 @@ impl<T: Entry> Consumer<T> {
 
     /// Announces that this side wants a notification as soon as there is an entry to pop. False: there is one
     /// already, do not sleep.
-    #[inline]
+    #[inline(always)]
     #[must_use = "there may be entries already"]
     pub fn sleep(&mut self) -> bool {
-        self.sleep_until(1)
+        self.announce(1);
+        let peer = self.shared.header().producer.word.load(Ordering::Acquire);
+        // Nothing new, nothing to pop: the usual case.
+        (peer == word(self.peer_generation, self.tail) && self.head == self.tail) || self.sleep_until(1)
     }
 
     /// Announces that this side wants a notification as soon as there are `count` entries to pop (at least 1, at

@@ -74,7 +74,7 @@ impl Pair {
 
     #[inline(always)]
     fn publish(&mut self, in_flight: u16) {
-        if self.session.is_unsettled() {
+        if !self.session.is_live() {
             self.settle(in_flight);
         }
         let given = self.output.publish();

@@ -51,7 +51,7 @@ impl Packet<'_> {
 
     /// Whether its TCP or UDP checksum is right: by the device's word where it gives that, else by computing it. (A packet
     /// whose checksum the sender left out was never on a wire.) True for other packets.
-    #[inline]
+    #[inline(always)]
     pub fn is_intact(&self) -> bool {
         self.bytes[0] & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0 || checksum::is_right(self.frame())
     }
@@ -60,7 +60,7 @@ impl Packet<'_> {
 impl Drop for Packet<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // There is space: the queue has room for all buffers.
+        // There is space: the queue has room for all buffers that are lent.
         let _ = self.free.push(Descriptor::empty(self.offset));
     }
 }
@@ -142,7 +142,7 @@ impl Receiver {
 
     #[inline]
     pub(super) fn publish(&mut self) {
-        if self.session.is_unsettled() {
+        if !self.session.is_live() {
             self.renew();
         }
         // A copier has enough of the other buffers; of a device's, all clients together must not keep too many.

@@ -155,7 +155,7 @@ impl Transmitter {
 
     #[inline]
     pub(super) fn publish(&mut self) {
-        if self.session.is_unsettled() {
+        if !self.session.is_live() {
             self.renew();
         }
         let sent = self.filled.publish();

@@ -13,7 +13,7 @@
 use crate::checksum::Sum;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::NEEDS_CHECKSUM;
-use crate::{ETHERNET_HEADER, Mac, PacketHeader};
+use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
 use smoltcp::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 
 /// Ports that can be bound.
@@ -28,6 +28,9 @@ const IPV4_HEADER: usize = 20;
 /// Bytes of an IPv6 header without extensions (RFC 8200 §3).
 const IPV6_HEADER: usize = 40;
 
+/// Bytes before the payload over IPv6.
+const HEADERS_6: usize = ETHERNET_HEADER + IPV6_HEADER + UDP_HEADER;
+
 /// Bytes before the payload over IPv4.
 const HEADERS_4: usize = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 
@@ -41,6 +44,8 @@ const HOPS: u8 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Addresses {
     mac: [u8; 6],
+    /// The first eight bytes of a frame for this station, without the last two.
+    to: u64,
     /// As it lies in a packet; 0 for none.
     ipv4: u32,
     /// All zero for none.
@@ -49,7 +54,10 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(mac: Mac, addresses: &[IpCidr]) -> Self {
-        let mut all = Self { mac: mac.bytes(), ..Self::default() };
+        let mac = mac.bytes();
+        let [a, b, c, d, e, f] = mac;
+        let to = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]) & WITHOUT_LAST_TWO;
+        let mut all = Self { mac, to, ..Self::default() };
         let mut places = all.ipv6.iter_mut();
         for address in addresses {
             match address.address() {
@@ -123,35 +131,43 @@ impl Ports {
     #[inline(always)]
     fn recognise(&self, frame: &[u8]) -> Option<Place> {
         let head = frame.first_chunk::<HEADERS_4>()?;
-        if word_48(head, 0) != word_48_of(&self.addresses.mac) {
+        if double(head, 0) & WITHOUT_LAST_TWO != self.addresses.to {
             return None;
         }
-        let place = match half(head, 12) {
-            IPV4 => self.recognise_4(head)?,
-            IPV6 => self.recognise_6(frame)?,
-            _ => return None,
-        };
-        let header = frame.get(place.start..)?.first_chunk::<UDP_HEADER>()?;
-        let length = usize::from(u16::from_be(half(header, 4)));
+        match half(head, 12) {
+            IPV4 => self.recognise_4(head, frame.len()),
+            IPV6 => self.recognise_6(frame),
+            _ => None,
+        }
+    }
+
+    /// Whether a port of the UDP header is bound, and its length what the IP header allows and the frame has. Returns that length.
+    #[inline(always)]
+    fn recognise_udp(&self, header: &[u8], length: usize, frame_rest: usize) -> Option<usize> {
         let port = half(header, 2);
-        // What the UDP header says must fit into what the IP header says, and that into the frame.
-        let fits = length >= UDP_HEADER && length <= place.length && place.start + place.length <= frame.len();
-        (fits && port != 0 && half(header, 0) != 0 && self.ports.contains(&port)).then_some(Place { length, ..place })
+        let of_udp = usize::from(u16::from_be(half(header, 4)));
+        let fits = of_udp >= UDP_HEADER && of_udp <= length && length <= frame_rest;
+        (fits && port != 0 && half(header, 0) != 0 && self.ports.contains(&port)).then_some(of_udp)
     }
 
     #[inline(always)]
-    fn recognise_4(&self, head: &[u8; HEADERS_4]) -> Option<Place> {
-        let total = usize::from(u16::from_be(half(head, 16)));
-        // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0); UDP.
-        let plain = head[14] == 0x45 && half(head, 20) & 0x3fff_u16.to_be() == 0 && head[23] == UDP;
+    fn recognise_4(&self, head: &[u8; HEADERS_4], frame: usize) -> Option<Place> {
+        // Version and length of header, service, total length, identification, fragmentation; time to live, protocol, checksum.
+        let (first, second) = (double(head, 14), full(head, 22));
         let (source, destination) = (full(head, 26), full(head, 30));
-        let addresses = Sum::ZERO.add_word(u64::from(source) | u64::from(destination) << 32);
-        let sum = addresses.add_word(double(head, 14)).add_word(full(head, 22).into());
-        let for_us = destination == self.addresses.ipv4 && destination != 0;
-        if !plain || !for_us || sum.fold() != 0xffff || total < IPV4_HEADER + UDP_HEADER || !answerable(source) {
+        // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0); UDP.
+        let plain = first & PLAIN_FIRST.0 == PLAIN_FIRST.1 && second & PLAIN_SECOND.0 == PLAIN_SECOND.1;
+        if !plain || destination != self.addresses.ipv4 || destination == 0 || !answerable(source) {
             return None;
         }
-        Some(Place { start: ETHERNET_HEADER + IPV4_HEADER, length: total - IPV4_HEADER, addresses })
+        let addresses = Sum::ZERO.add_word(u64::from(source) | u64::from(destination) << 32);
+        if addresses.add_word(first).add_word(second.into()).fold() != 0xffff {
+            return None;
+        }
+        let total = usize::from(u16::from_be(half(head, 16)));
+        let start = ETHERNET_HEADER + IPV4_HEADER;
+        let length = self.recognise_udp(&head[start..], total.checked_sub(IPV4_HEADER)?, frame - start)?;
+        Some(Place { start, length, addresses })
     }
 
     #[inline]
@@ -159,6 +175,7 @@ impl Ports {
         let head = frame.get(ETHERNET_HEADER..)?.first_chunk::<IPV6_HEADER>()?;
         let length = usize::from(u16::from_be(half(head, 4)));
         let destination: &[u8; 16] = head.last_chunk()?;
+        let udp = frame.get(ETHERNET_HEADER + IPV6_HEADER..).filter(|udp| udp.len() >= UDP_HEADER)?;
         // Not from a multicast address, nor from none.
         let answerable = head[8] != 0xff && double(head, 8) | double(head, 16) != 0;
         if head[0] >> 4 != 6 || head[6] != UDP || !answerable || !self.addresses.ipv6.contains(destination) {
@@ -170,6 +187,7 @@ impl Ports {
             .add_word(double(head, 24))
             .add_word(double(head, 32));
         (double(head, 24) | double(head, 32) != 0).then_some(())?;
+        let length = self.recognise_udp(udp, length, udp.len())?;
         Some(Place { start: ETHERNET_HEADER + IPV6_HEADER, length, addresses })
     }
 }
@@ -224,97 +242,113 @@ impl Datagram<'_> {
     /// datagram's. Returns whether it was sent: not where no buffer is free, or where it is longer than a packet can be.
     #[inline(always)]
     pub fn answer(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
-        let headers = self.place.start + UDP_HEADER;
-        if length > crate::MTU + ETHERNET_HEADER - headers {
+        if self.is_ipv6() { self.answer_6(length, write) } else { self.answer_4(length, write) }
+    }
+
+    #[inline(always)]
+    fn answer_4(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
+        if length > MTU - IPV4_HEADER - UDP_HEADER {
             return false;
         }
-        let (frame, place, mac) = (self.frame, self.place, self.mac);
-        let payload = &frame[headers..place.start + place.length];
-        let (ipv6, offload) = (self.is_ipv6(), self.transmitter.offloads_checksum());
-        let sent = self.transmitter.send(headers + length, |answer| {
-            let (head, body) = answer.split_at_mut(headers);
+        let Self { frame, place, transmitter, mac } = self;
+        let payload = &frame[HEADERS_4..][..place.length - UDP_HEADER];
+        let Some(request) = frame.first_chunk::<HEADERS_4>() else { return false };
+        let offload = transmitter.offloads_checksum();
+        let sent = transmitter.send(HEADERS_4 + length, |answer| {
+            let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_4>() else { return Default::default() };
             write(body, payload);
             let length = (UDP_HEADER + length) as u16;
-            let udp = if ipv6 {
-                write_6(head, frame, &mac, length)
-            } else {
-                write_4(head, frame, &mac, length, place.addresses)
-            };
-            udp.map_or((PacketHeader::default(), ()), |udp| {
-                let pseudo = place.addresses.add_number(UDP.into()).add_number(length);
-                (write_udp(udp, frame, place.start, length, pseudo, body, offload), ())
-            })
+            write_4(head, request, &mac, length, place.addresses);
+            let ports = full(request, 34);
+            let udp = &mut head[34..];
+            (write_udp(udp, 34, ports, pseudo(place.addresses, length), length, body, offload), ())
+        });
+        sent.is_some()
+    }
+
+    #[inline(never)]
+    fn answer_6(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
+        if length > MTU - IPV6_HEADER - UDP_HEADER {
+            return false;
+        }
+        let Self { frame, place, transmitter, mac } = self;
+        let payload = &frame[HEADERS_6..][..place.length - UDP_HEADER];
+        let Some(request) = frame.first_chunk::<HEADERS_6>() else { return false };
+        let offload = transmitter.offloads_checksum();
+        let sent = transmitter.send(HEADERS_6 + length, |answer| {
+            let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
+            write(body, payload);
+            let length = (UDP_HEADER + length) as u16;
+            write_6(head, request, &mac, length);
+            let ports = full(request, 54);
+            let udp = &mut head[54..];
+            (write_udp(udp, 54, ports, pseudo(place.addresses, length), length, body, offload), ())
         });
         sent.is_some()
     }
 }
 
-/// Writes an answer's Ethernet and IPv4 headers; returns its UDP header.
+/// The sum of the pseudo-header (RFC 768, RFC 8200 §8.1).
 #[inline(always)]
-fn write_4<'a>(
-    head: &'a mut [u8],
-    frame: &[u8],
-    mac: &[u8; 6],
-    length: u16,
-    addresses: Sum,
-) -> Option<&'a mut [u8; 8]> {
-    let (head, udp) = head.split_first_chunk_mut::<{ ETHERNET_HEADER + IPV4_HEADER }>()?;
-    write_ethernet(head, frame, mac);
-    // Version and length, service, total length; identification 0, do not fragment (RFC 6864 §4.1: then it means nothing).
-    let first = 0x4500_0000 | (IPV4_HEADER as u32 + u32::from(length));
-    let second = 0x0000_4000;
-    let third = u32::from(HOPS) << 24 | u32::from(UDP) << 16;
-    let sum = addresses
-        .add_word(u64::from(first.to_be()) | u64::from(u32::to_be(second)) << 32)
-        .add_word(third.to_be().into());
-    let third = third.to_be() | u32::from(!sum.fold()) << 16;
-    head[14..18].copy_from_slice(&first.to_be_bytes());
-    head[18..22].copy_from_slice(&second.to_be_bytes());
-    head[22..26].copy_from_slice(&third.to_ne_bytes());
-    head[26..30].copy_from_slice(&full(frame, 30).to_ne_bytes());
-    head[30..34].copy_from_slice(&full(frame, 26).to_ne_bytes());
-    udp.first_chunk_mut()
+fn pseudo(addresses: Sum, length: u16) -> Sum {
+    addresses.add_number(UDP.into()).add_number(length)
 }
 
-/// Writes an answer's Ethernet and IPv6 headers; returns its UDP header.
-#[inline]
-fn write_6<'a>(head: &'a mut [u8], frame: &[u8], mac: &[u8; 6], length: u16) -> Option<&'a mut [u8; 8]> {
-    let (head, udp) = head.split_first_chunk_mut::<{ ETHERNET_HEADER + IPV6_HEADER }>()?;
-    write_ethernet(head, frame, mac);
+/// Writes an answer's Ethernet and IPv4 headers.
+#[inline(always)]
+fn write_4(head: &mut [u8; HEADERS_4], request: &[u8; HEADERS_4], mac: &[u8; 6], length: u16, addresses: Sum) {
+    write_ethernet(head, request, mac);
+    // Version and length, service, total length; identification 0, do not fragment (RFC 6864 §4.1: then it means nothing).
+    let first = 0x4500_0000 | (IPV4_HEADER as u32 + u32::from(length));
+    let first = u64::from_ne_bytes(((u64::from(first) << 32) | 0x0000_4000).to_be_bytes());
+    let second = u32::from_ne_bytes([HOPS, UDP, 0, 0]);
+    let [low, high] = (!addresses.add_word(first).add_word(second.into()).fold()).to_ne_bytes();
+    head[14..22].copy_from_slice(&first.to_ne_bytes());
+    head[22..26].copy_from_slice(&[HOPS, UDP, low, high]);
+    head[26..30].copy_from_slice(&request[30..34]);
+    head[30..34].copy_from_slice(&request[26..30]);
+}
+
+/// Writes an answer's Ethernet and IPv6 headers.
+fn write_6(head: &mut [u8; HEADERS_6], request: &[u8; HEADERS_6], mac: &[u8; 6], length: u16) {
+    write_ethernet(head, request, mac);
     head[14..18].copy_from_slice(&[0x60, 0, 0, 0]);
     head[18..20].copy_from_slice(&length.to_be_bytes());
     head[20..22].copy_from_slice(&[UDP, HOPS]);
-    head[22..38].copy_from_slice(&frame[38..54]);
-    head[38..54].copy_from_slice(&frame[22..38]);
-    udp.first_chunk_mut()
+    head[22..38].copy_from_slice(&request[38..54]);
+    head[38..54].copy_from_slice(&request[22..38]);
 }
 
 /// Writes an answer's Ethernet header: back to where the frame came from.
 #[inline(always)]
-fn write_ethernet(head: &mut [u8], frame: &[u8], mac: &[u8; 6]) {
-    head[..6].copy_from_slice(&frame[6..12]);
+fn write_ethernet(head: &mut [u8], request: &[u8], mac: &[u8; 6]) {
+    head[..6].copy_from_slice(&request[6..12]);
     head[6..12].copy_from_slice(mac);
-    head[12..14].copy_from_slice(&frame[12..14]);
+    head[12..14].copy_from_slice(&request[12..14]);
 }
 
-/// Writes an answer's UDP header; returns what the device is to do about its checksum.
+/// Writes an answer's UDP header, which begins at `start` in the frame; returns what the device is to do about its checksum.
 #[inline(always)]
 fn write_udp(
-    udp: &mut [u8; 8],
-    frame: &[u8],
-    start: usize,
-    length: u16,
+    udp: &mut [u8],
+    start: u16,
+    ports: u32,
     pseudo: Sum,
+    length: u16,
     body: &[u8],
     offload: bool,
 ) -> PacketHeader {
-    let ports = full(frame, start).rotate_left(16);
+    let ports = ports.rotate_left(16);
     let checksum;
     let header;
     if offload {
         checksum = pseudo.fold();
-        let checksum_start = start as u16;
-        header = PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset: 6, ..PacketHeader::default() };
+        header = PacketHeader {
+            flags: NEEDS_CHECKSUM,
+            checksum_start: start,
+            checksum_offset: 6,
+            ..PacketHeader::default()
+        };
     } else {
         let sum = pseudo.add_word(ports.into()).add_number(length).add_bytes(body).fold();
         // A checksum that comes out as 0 is sent as its other zero (RFC 768).
@@ -323,9 +357,19 @@ fn write_udp(
     }
     udp[..4].copy_from_slice(&ports.to_ne_bytes());
     udp[4..6].copy_from_slice(&length.to_be_bytes());
-    udp[6..].copy_from_slice(&checksum.to_ne_bytes());
+    udp[6..8].copy_from_slice(&checksum.to_ne_bytes());
     header
 }
+
+/// All but the last two of eight bytes.
+const WITHOUT_LAST_TWO: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
+
+/// Which bits of the first eight bytes of an IPv4 header must have which values.
+const PLAIN_FIRST: (u64, u64) =
+    (u64::from_ne_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]), u64::from_ne_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]));
+
+/// The same of the four bytes after those.
+const PLAIN_SECOND: (u32, u32) = (u32::from_ne_bytes([0, 0xff, 0, 0]), u32::from_ne_bytes([0, UDP, 0, 0]));
 
 const IPV4: u16 = 0x0800_u16.to_be();
 const IPV6: u16 = 0x86dd_u16.to_be();
@@ -350,15 +394,10 @@ fn full(bytes: &[u8], at: usize) -> u32 {
 
 #[inline(always)]
 fn double(bytes: &[u8], at: usize) -> u64 {
-    u64::from(full(bytes, at)) | u64::from(full(bytes, at + 4)) << 32
-}
-
-#[inline(always)]
-fn word_48(bytes: &[u8], at: usize) -> u64 {
-    u64::from(full(bytes, at)) | u64::from(half(bytes, at + 4)) << 32
-}
-
-#[inline(always)]
-fn word_48_of(bytes: &[u8; 6]) -> u64 {
-    word_48(bytes, 0)
+    let (low, high) = (full(bytes, at), full(bytes, at + 4));
+    if cfg!(target_endian = "little") {
+        u64::from(low) | u64::from(high) << 32
+    } else {
+        u64::from(high) | u64::from(low) << 32
+    }
 }

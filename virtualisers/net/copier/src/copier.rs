@@ -56,7 +56,7 @@ impl Side {
 
     #[inline(always)]
     fn publish(&mut self) {
-        if self.session.is_unsettled() {
+        if !self.session.is_live() {
             self.settle();
         }
         let given = self.output.publish();

@@ -143,7 +143,7 @@ impl Receive {
             noted &= noted - 1;
         }
         self.distribute();
-        if self.driver.session.is_unsettled() {
+        if !self.driver.session.is_live() {
             self.settle_driver();
         }
         self.refill();
@@ -289,7 +289,7 @@ impl Receive {
                 },
             }
         }
-        if client.session.is_unsettled() | !client.session.is_live() {
+        if !client.session.is_live() {
             self.settle_client(index);
         }
     }

@@ -186,7 +186,10 @@ fn a_client_that_returns_nothing_starves_nobody() {
         kept += world.clients[0].take().len();
     }
     let others = Shares::new(BUFFERS, 2).guarantee();
-    assert!(kept as u32 <= BUFFERS - BUFFERS / 8 - others, "{kept} buffers are more than its share and the common rest");
+    assert!(
+        kept as u32 <= BUFFERS - BUFFERS / 8 - others,
+        "{kept} buffers are more than its share and the common rest"
+    );
     // The other one still has its share, at once and for ever.
     for _ in 0..4 * BUFFERS {
         world.pass(mac(1));

@@ -113,7 +113,7 @@ impl Client {
     /// Whether the session or buffers that are owed need [`Self::settle`].
     #[inline(always)]
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.owed | self.session.is_unsettled() | !self.session.is_live()
+        self.owed | !self.session.is_live()
     }
 
     /// Answers markers, and gives the client every buffer that is here. Where the client starts over, those that it had are

@@ -105,7 +105,7 @@ impl Transmit {
             active: 0,
             short: 0,
             woken: true,
-            batch: put_off(connection.driver_free.capacity),
+            batch: connection.driver_free.capacity / 4,
             first: 0,
             tally: Tally::default(),
         }
@@ -133,7 +133,7 @@ impl Transmit {
         self.active |= self.noted;
         let driver_full = self.submit();
         self.limited = self.noted;
-        if self.driver.session.is_unsettled() {
+        if !self.driver.session.is_live() {
             self.settle_driver();
         }
         let clients_asleep = self.publish_to_clients();
