@@ -1,8 +1,8 @@
 //! Folders of a system description, packed into the image by the build tool.
 //!
-//! All numbers are little-endian `u32`s: the count of files, then per file the offset and length of its path and the offset
-//! and length of its content, counted from the start of the archive; then the bytes. Paths are sorted bytewise, use `/`,
-//! and begin with none.
+//! All numbers are little-endian `u32`s: the count of files, then per file the offset and length of its path and the
+//! offset and length of its content, counted from the start of the archive; then the bytes. Paths are sorted
+//! bytewise, use `/`, and begin with none.
 
 use core::fmt;
 

@@ -6,7 +6,8 @@ use culm_abi::syscall::GROUP;
 
 /// This component's end of a channel.
 ///
-/// Numbers are dense and chosen by the build tool; a component gets its channels from its connections and seldom sees one.
+/// Numbers are dense and chosen by the build tool; a component gets its channels from its connections and seldom sees
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Channel(u32);
 
@@ -29,7 +30,8 @@ impl Channel {
         turn::signal(self);
     }
 
-    /// Notifies the peer at once, by a system call of its own: for work that should overlap with the rest of a long turn.
+    /// Notifies the peer at once, by a system call of its own: for work that should overlap with the rest of a long
+    /// turn.
     #[inline]
     pub fn notify_now(self) {
         let (group, bit) = self.position();

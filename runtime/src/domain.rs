@@ -1,7 +1,7 @@
 //! State of this protection domain's own: statics that may be changed, without locks.
 //!
-//! A protection domain has exactly one thread, and nothing interrupts it that runs code in its address space. On the host,
-//! where tests run in threads, each thread has its own copy.
+//! A protection domain has exactly one thread, and nothing interrupts it that runs code in its address space. On the
+//! host, where tests run in threads, each thread has its own copy.
 
 /// A static of the domain's own.
 pub(crate) struct Own<T: 'static> {

@@ -1,8 +1,8 @@
 //! The heap of components whose manifest declares one.
 //!
-//! Only a component that uses `alloc` links this. The allocator takes the declared memory from the start block at the first
-//! allocation; there is never more. An allocation that does not fit ends in a panic, thus a fault of this component alone:
-//! declare enough, and bound what peers can make a component hold.
+//! Only a component that uses `alloc` links this. The allocator takes the declared memory from the start block at the
+//! first allocation; there is never more. An allocation that does not fit ends in a panic, thus a fault of this
+//! component alone: declare enough, and bound what peers can make a component hold.
 
 use crate::start;
 use core::alloc::Layout;

@@ -23,25 +23,28 @@
 //! }
 //! ```
 //!
-//! [`component!`] reads the manifest and makes `Config` (the configuration as typed fields), `Connections` (what the component
-//! is connected to), `counters` and the entry point. Everything else happens in turns: the component is given the channels that
-//! were notified, or a call; what it says meanwhile ([`Channel::notify`], [`Interrupt::enable`], [`wake_at`], the reply) is
-//! collected and leaves by one system call when it returns.
+//! [`component!`] reads the manifest and makes `Config` (the configuration as typed fields), `Connections` (what the
+//! component is connected to), `counters` and the entry point. Everything else happens in turns: the component is
+//! given the channels that were notified, or a call; what it says meanwhile ([`Channel::notify`],
+//! [`Interrupt::enable`], [`wake_at`], the reply) is collected and leaves by one system call when it returns.
 //!
 //! On the host the same crate compiles for tests, with [`testing`] in the kernel's place.
 //!
 //! # Linking
 //!
-//! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only part; [`entry`]'s code makes
-//! the writable part from it at every start. The build tool passes
-//! `RUSTFLAGS="-Clink-arg=-T<path of link.ld> -Cforce-frame-pointers=yes"`; frame pointers are what the supervisor's
-//! backtraces follow.
+//! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only part; [`entry`]'s
+//! code makes the writable part from it at every start. The build tool passes these flags to the compiler:
+//!
+//! * `-Clink-arg=-T<path of link.ld>`;
+//! * `-Cforce-frame-pointers=yes`, since the supervisor's backtraces follow them;
+//! * `-Ctarget-feature=-strict-align`: components run with translation on, where normal memory may be read unaligned.
 //!
 //! # Unsafe code
 //!
-//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `observe`, `time` and `domain`, and nowhere else; components
-//! forbid it. The argument in short: what the start block describes as shared lies above everything that the compiler knows
-//! of, so no access to it can break what Rust assumes; and it is only accessed through atomics or copied by assembly.
+//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `observe`, `time` and
+//! `domain`, and nowhere else; components forbid it. The argument in short: what the start block describes as shared
+//! lies above everything that the compiler knows of, so no access to it can break what Rust assumes; and it is only
+//! accessed through atomics or copied by assembly.
 
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -89,13 +92,13 @@ pub trait Component: Sized {
     /// Its connections; `culm::component!` makes the type `Connections`.
     type Connections: start::FromStart;
 
-    /// Makes the component, at the system's start and after each restart. Peers may have been at work already, and after a
-    /// restart notifications may have been lost with the previous life: look into each queue once before returning,
-    /// or ask for a turn at once by `wake_at(Instant::default())`.
+    /// Makes the component, at the system's start and after each restart. Peers may have been at work already, and
+    /// after a restart notifications may have been lost with the previous life: look into each queue once before
+    /// returning, or ask for a turn at once by `wake_at(Instant::default())`.
     fn init(config: Self::Config, connections: Self::Connections) -> Self;
 
-    /// A turn: these channels were notified; none means that the deadline given to [`wake_at`] passed. (A deadline may also
-    /// pass just before a notification comes: look at the time, not only at the set.)
+    /// A turn: these channels were notified; none means that the deadline given to [`wake_at`] passed. (A deadline
+    /// may also pass just before a notification comes: look at the time, not only at the set.)
     fn notified(&mut self, channels: Channels);
 
     /// A turn: the peer of `channel` calls and waits for the reply. Only channels that the description lets be called

@@ -4,8 +4,8 @@
 //! [   12.345678] info  http: listening on port 80
 //! ```
 //!
-//! Logging never blocks: a line that finds no space in the queue is dropped and counted, and the count is logged when there
-//! is space again. A line is cut after 240 bytes. Control characters become spaces, so that what a peer sent
+//! Logging never blocks: a line that finds no space in the queue is dropped and counted, and the count is logged when
+//! there is space again. A line is cut after 240 bytes. Control characters become spaces, so that what a peer sent
 //! cannot forge a line or move the terminal's cursor.
 
 use crate::channel::Channel;
@@ -79,7 +79,8 @@ pub fn enabled(level: Level) -> bool {
     level as u32 <= LEVEL.with(Cell::get)
 }
 
-/// Logs a line, whatever the level. The macros ([`info!`](crate::info) and its like) call this where the level is enabled.
+/// Logs a line, whatever the level. The macros ([`info!`](crate::info) and its like) call this where the level is
+/// enabled.
 #[cold]
 pub fn write(level: Level, arguments: fmt::Arguments<'_>) {
     // A second borrow could only come out of a `Display` that logs; its line is lost rather than the component.

@@ -5,7 +5,8 @@ use culm_abi::syscall::MESSAGE_WORDS;
 
 /// Up to eight words, the content of a call or of a reply.
 ///
-/// Words beyond the length are zero, and stay so on their way: a message never carries what a register happened to hold.
+/// Words beyond the length are zero, and stay so on their way: a message never carries what a register happened to
+/// hold.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Message {
     words: [u64; MESSAGE_WORDS],

@@ -1,8 +1,8 @@
 //! What a component with `observe = true` may see of the others, from the addresses in its
 //! [`Observation`](culm_abi::connection::Observation).
 //!
-//! Everything here is mapped read-only, and written by the kernel or by another component at any time: hence atomics, and no
-//! copies that could be half old.
+//! Everything here is mapped read-only, and written by the kernel or by another component at any time: hence atomics,
+//! and no copies that could be half old.
 
 use crate::region::shared_address;
 use crate::start;

@@ -1,7 +1,7 @@
 //! Shared memory of known bounds, which a peer may read and write at any time.
 //!
-//! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. What was copied out once
-//! cannot change between a check and its use. Where a peer's offset is wrong, the access does not happen and the
+//! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. What was copied out
+//! once cannot change between a check and its use. Where a peer's offset is wrong, the access does not happen and the
 //! caller learns of it.
 
 use crate::copy;
@@ -21,8 +21,8 @@ pub struct Region {
     writable: bool,
 }
 
-/// An offset and length that lie outside a region, or that are not aligned where they must be; or a write to a region that
-/// is mapped read-only.
+/// An offset and length that lie outside a region, or that are not aligned where they must be; or a write to a region
+/// that is mapped read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds;
 
@@ -257,9 +257,9 @@ impl fmt::Debug for Region {
 ///
 /// # Panics
 ///
-/// Where it is none. What makes [`Region::new`] and the rings safe: from [`REGION_BASE`] upwards there is nothing that the
-/// compiler knows of (program, stack, heap and start block lie below), so volatile or atomic accesses to it touch shared
-/// memory, or fault.
+/// Where it is none. What makes [`Region::new`] and the rings safe: from [`REGION_BASE`] upwards there is nothing
+/// that the compiler knows of (program, stack, heap and start block lie below), so volatile or atomic accesses to it
+/// touch shared memory, or fault.
 #[inline]
 pub(crate) fn shared_address(memory: Memory) -> usize {
     let end = memory.address.checked_add(memory.size);

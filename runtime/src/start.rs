@@ -1,9 +1,9 @@
 //! The start block: this component's name, configuration and connections, as the build tool wrote them.
 //!
-//! The block is written by the tool and mapped read-only, so it is trusted; its head is checked once, so that an image of
-//! mixed versions fails at once and says so. `culm::component!` generates the code that reads a component's
-//! [`Component::Config`](crate::Component::Config) and [`Component::Connections`](crate::Component::Connections)
-//! from it; few components use this module themselves.
+//! The block is written by the tool and mapped read-only, so it is trusted; its head is checked once, so that an
+//! image of mixed versions fails at once and says so. `culm::component!` generates the code that reads a component's
+//! [`Component::Config`](crate::Component::Config) and [`Component::Connections`](crate::Component::Connections) from
+//! it; few components use this module themselves.
 
 use crate::channel::Channel;
 use crate::config::ConfigValue;
@@ -110,7 +110,8 @@ impl StartBlock {
 #[cfg(target_os = "none")]
 pub fn current() -> StartBlock {
     let base = culm_abi::memory::START_BASE as *const u8;
-    // SAFETY: the build tool maps the start block here, read-only for everybody, page aligned and never smaller than a page.
+    // SAFETY: the build tool maps the start block here, read-only for everybody, page aligned and never smaller than
+    // a page.
     let size = unsafe { (*base.cast::<StartHeader>()).size };
     // SAFETY: as above; the whole block is mapped, and its head says how long it is.
     StartBlock::new(unsafe { core::slice::from_raw_parts(base, size as usize) })

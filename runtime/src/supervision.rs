@@ -1,6 +1,7 @@
 //! Supervision: what a component may do with the protection domains that it supervises.
 //!
-//! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is notified when that one faults.
+//! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is notified when that
+//! one faults.
 
 use crate::channel::Channel;
 use crate::syscall;

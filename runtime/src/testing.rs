@@ -1,7 +1,7 @@
 //! What stands in for the kernel when a component runs in a host test. Each test thread has a world of its own.
 //!
-//! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling `notified` and `called`,
-//! and looks at what would have reached the kernel: [`signalled`], [`deadline`], [`take_log`].
+//! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling `notified` and
+//! `called`, and looks at what would have reached the kernel: [`signalled`], [`deadline`], [`take_log`].
 //!
 //! ```
 //! use culm::{testing, time::Duration};

@@ -1,7 +1,7 @@
 //! A component's turns: what one has to say is collected, and leaves by the one system call that ends it.
 //!
-//! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and replies to a fourth costs
-//! one system call.
+//! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and replies to a fourth
+//! costs one system call.
 
 use crate::channel::{Channel, Channels};
 use crate::domain::own;
@@ -97,8 +97,8 @@ pub(crate) fn signal(channel: Channel) {
 }
 
 /// Asks for a turn at `deadline`, should nothing else happen before: [`Component::notified`] then finds no channel in
-/// its set. The earliest deadline of a turn counts; it is forgotten when the next turn begins, so a component says at the end of each
-/// turn when it wants to be woken. A deadline in the past gives the component its next turn at once.
+/// its set. The earliest deadline of a turn counts; it is forgotten when the next turn begins, so a component says at
+/// the end of each turn when it wants to be woken. A deadline in the past gives the component its next turn at once.
 #[inline(always)]
 pub fn wake_at(deadline: Instant) {
     TURN.with(|turn| turn.wake_at(deadline.ticks()));

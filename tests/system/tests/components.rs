@@ -1,5 +1,5 @@
-//! Small components in systems of their own: the runtime's self-test, the look for leaks through registers, and what the book
-//! shows.
+//! Small components in systems of their own: the runtime's self-test, the look for leaks through registers, and what
+//! the book shows.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

@@ -1,5 +1,5 @@
-//! Components that break a rule each, beside a web server from which a download goes on meanwhile: every breach ends as it must,
-//! and nobody else notices.
+//! Components that break a rule each, beside a web server from which a download goes on meanwhile: every breach ends
+//! as it must, and nobody else notices.
 //!
 //! One machine runs all of them, half a second apart, each in a protection domain of its own; there is a test per
 //! rule, which looks at what the supervisor said of it.
