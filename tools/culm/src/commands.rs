@@ -108,6 +108,12 @@ pub fn graph(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
+/// `culm reference`: prints the reference of system files.
+pub fn reference() -> Result<()> {
+    print!("{}", crate::reference::page());
+    Ok(())
+}
+
 /// `culm boards`: one line for each.
 pub fn boards() -> Result<()> {
     let catalogue = catalogue()?;

@@ -43,8 +43,14 @@ pub fn new(what: &New) -> Result<()> {
     Ok(())
 }
 
+/// Names that Rust or the workspace has taken: a crate of that name would not build.
+const TAKEN: &[&str] = &["alloc", "core", "culm", "kernel", "proc_macro", "std", "test"];
+
 /// Whether `name` can name a component.
 fn check(name: &str) -> Result<(), Failure> {
+    if TAKEN.contains(&name) || name.starts_with("culm-") {
+        return Err(Failure::new(format!("`{name}` means something else already")).help("choose another name"));
+    }
     let mut problems = Vec::<Problem>::new();
     check_name(&Located::new(name.to_owned(), 0..name.len()), "component", "-_", &mut problems);
     match problems.pop() {
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn names_are_checked() {
         assert!(check("rate-limiter_2").is_ok());
-        for name in ["", "2fast", "Loud", "a b", "../up", "ünicode"] {
+        for name in ["", "2fast", "Loud", "a b", "../up", "ünicode", "test", "culm-x"] {
             assert!(check(name).is_err(), "{name}");
         }
     }

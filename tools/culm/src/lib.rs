@@ -17,5 +17,6 @@ pub mod graph;
 pub mod image;
 pub mod layout;
 pub mod plan;
+pub mod reference;
 pub mod show;
 pub mod test;

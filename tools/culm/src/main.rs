@@ -30,6 +30,9 @@ enum Command {
     /// Make something new from a template
     #[command(subcommand)]
     New(create::New),
+    /// Print the reference of system files
+    #[command(hide = true)]
+    Reference,
     /// List the boards
     Boards,
     /// List the systems
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
         Command::New(what) => create::new(&what),
+        Command::Reference => commands::reference(),
         Command::Boards => commands::boards(),
         Command::Systems => commands::systems(),
         Command::Test(options) => test::test(&options),

@@ -254,10 +254,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Whether a `[pd]` can be of this component: it is no driver, and nothing that expansion makes by itself.
+/// Whether a `[pd]` can be of this component: it needs nothing that only expansion can give.
 pub fn is_application(component: &CatalogueComponent) -> bool {
-    component
-        .manifest
-        .as_ref()
-        .map_or(true, |manifest| !manifest.connections.iter().any(|connection| connection.kind.made_by_expansion()))
+    component.manifest.as_ref().map_or(true, |manifest| {
+        manifest.connections.iter().all(|connection| connection.optional || !connection.kind.made_by_expansion())
+    })
 }

@@ -32,6 +32,13 @@ use draft::Draft;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What the reference says about expansion, from where it is decided.
+pub mod facts {
+    pub use super::domains::{MAX_HEAP, MAX_STACK};
+    pub use super::net::DEFAULT_BUFFERS as NET_BUFFERS;
+    pub use super::serial::DEFAULT_QUEUE as SERIAL_QUEUE;
+}
+
 /// Reads, checks and expands the system file at `path`. `board` takes the place of the board that the file names.
 pub fn expand(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result<Plan, Diagnostics> {
     let source = Source::read(path)?;

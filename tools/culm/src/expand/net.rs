@@ -38,7 +38,7 @@ static COPIER_OPTIONS: DomainOptions = DomainOptions {
 };
 
 /// Payload buffers of a device or a client where the description says nothing.
-const DEFAULT_BUFFERS: u32 = 512;
+pub const DEFAULT_BUFFERS: u32 = 512;
 
 /// Bytes of one payload buffer: header and frame.
 const BUFFER_SIZE: u32 = 2048;

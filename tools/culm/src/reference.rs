@@ -1,0 +1,348 @@
+//! The reference of system files, from the code: names, defaults and limits come from where they are decided, and a
+//! test holds the list of keys against those that the reader asks for.
+
+use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
+use crate::expand::facts;
+use crate::plan::{FaultAction, LogLevel};
+use culm_manifest::MemoryKind;
+use culm_manifest::units::{format_duration, format_size};
+use std::fmt::Write as _;
+
+/// A key of a table.
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is.
+    pub value: String,
+    /// What it means where it is left out; "required" where it cannot be.
+    pub default: String,
+    /// What it says.
+    pub meaning: String,
+}
+
+/// A table of the file.
+pub struct Table {
+    /// How it is written.
+    pub heading: &'static str,
+    /// What it is for.
+    pub intro: &'static str,
+    /// Its keys.
+    pub keys: Vec<Key>,
+}
+
+fn key(name: &'static str, value: impl Into<String>, default: impl Into<String>, meaning: impl Into<String>) -> Key {
+    Key { name, value: value.into(), default: default.into(), meaning: meaning.into() }
+}
+
+/// `"a"`, `"b"` or `"c"`.
+fn choices<T>(names: &[(&str, T)]) -> String {
+    let quoted: Vec<String> = names.iter().map(|(name, _)| format!("`\"{name}\"`")).collect();
+    match &quoted[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => quoted.join(""),
+    }
+}
+
+/// Every table and key of a system file.
+pub fn tables() -> Vec<Table> {
+    vec![
+        top(),
+        domain(),
+        device(),
+        net_client(),
+        serial_client(),
+        channel(),
+        region(),
+        Table {
+            heading: "[supervisor]",
+            intro: "Options of the supervisor, which is always there; the table may be left out.",
+            keys: vec![key("…", "", "priority 254, core 0", "`priority` to `restart` as for `[pd.NAME]`")],
+        },
+    ]
+}
+
+fn top() -> Table {
+    Table {
+        heading: "Top level",
+        intro: "",
+        keys: vec![
+            key("name", "text", "the file's name", "the system's name"),
+            key("description", "text", "nothing", "what the system is, one sentence"),
+            key(
+                "board",
+                "text",
+                format!("`\"{DEFAULT_BOARD}\"`"),
+                "the board: a file in `boards/`, or a path ending in `.toml`",
+            ),
+            key("pd", "tables", "", "protection domains, `[pd.NAME]`"),
+            key("device", "tables", "", "devices in use, `[device.NAME]`"),
+            key("channel", "tables", "", "channels, `[[channel]]`"),
+            key("region", "tables", "", "shared memory, `[[region]]`"),
+            key("supervisor", "table", "", "options of the supervisor, `[supervisor]`"),
+        ],
+    }
+}
+
+fn domain() -> Table {
+    let restart = format!(
+        "`{{ limit = {}, window = \"{}\", backoff = \"{}\" }}`",
+        DEFAULT_RESTART.limit,
+        format_duration(DEFAULT_RESTART.window),
+        format_duration(DEFAULT_RESTART.backoff)
+    );
+    let up_to = |max: u64| format!("the component's; at most {}, rounded up to whole pages", format_size(max));
+    Table {
+        heading: "[pd.NAME]",
+        intro: "A protection domain: an instance of a component with an address space of its own. Every other key is a \
+                connection of the component's manifest; see below.",
+        keys: vec![
+            key("component", "text", "required", "the component, by the name in its manifest"),
+            key(
+                "priority",
+                "0 to 255",
+                "required",
+                "of the domains that can run, the one of the highest priority does",
+            ),
+            key("core", "number", "0", "the core that it runs on, always"),
+            key(
+                "passive",
+                "true or false",
+                "false",
+                "it runs only while another domain calls it, on the caller's budget",
+            ),
+            key("budget", "duration", "no limit", "how long it may run in each `period`"),
+            key("period", "duration", "no limit", "how soon time that it used comes back; goes with `budget`"),
+            key("stack", "size", up_to(facts::MAX_STACK), "its stack"),
+            key("heap", "size", up_to(facts::MAX_HEAP), "its heap"),
+            key("log", choices(LogLevel::NAMES), "`\"info\"`", "what it logs, to the first serial device in use"),
+            key("on_fault", choices(FaultAction::NAMES), "`\"restart\"`", "what the supervisor does when it faults"),
+            key(
+                "restart",
+                "table",
+                restart,
+                "at most `limit` restarts within `window`; `backoff` before the first, doubled with each further one",
+            ),
+            key("observe", "true or false", "false", "it may see the whole system: use of cores, queues, counters"),
+            key("may_halt", "true or false", "false", "it may end the system"),
+            key(
+                "config",
+                "table",
+                "the manifest's defaults",
+                "its configuration, as its component's manifest asks for it",
+            ),
+        ],
+    }
+}
+
+fn device() -> Table {
+    let buffers = facts::NET_BUFFERS;
+    Table {
+        heading: "[device.NAME]",
+        intro: "A device of the board that the system uses, by its name in the board file. It brings its driver, the \
+                domain `NAME_driver`, and its class's virtualisers: `NAME_rx` and `NAME_tx` for net, `NAME_virt` for serial. \
+                `priority` to `restart` are the driver's, as for `[pd.NAME]`.",
+        keys: vec![
+            key("priority", "0 to 255", "required", "the driver's"),
+            key("driver", "text", "the one whose manifest lists the device's `compatible`", "the driver's component"),
+            key("virtualiser", "table", "one priority below the driver, on its core", "options of the virtualisers"),
+            key(
+                "buffers",
+                "number",
+                format!("`queue`, else {buffers}"),
+                "net: payload buffers for frames received, of 2 KiB each",
+            ),
+            key(
+                "queue",
+                "power of two",
+                format!("net: room for all buffers; serial: {}", facts::SERIAL_QUEUE),
+                "entries of each queue between driver and virtualisers",
+            ),
+            key("mac", "text", "`52:54:00:43:…`", "net: the device's hardware address"),
+            key("config", "table", "the manifest's defaults", "the driver's configuration"),
+        ],
+    }
+}
+
+fn net_client() -> Table {
+    Table {
+        heading: "Connections of the kind net-client",
+        intro: "`net = \"nic0\"`, or a table, for a connection called `net` in the manifest. A copier is added, the domain \
+                `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless `copier = false`.",
+        keys: vec![
+            key("device", "text", "required", "the device"),
+            key(
+                "mac",
+                "text",
+                "the device's for its first client, then `52:54:00:43:…`",
+                "the client's hardware address",
+            ),
+            key("anti_spoof", "true or false", "false", "it cannot send frames from another address; costs a copy"),
+            key(
+                "copier",
+                "true or false",
+                "true",
+                "frames are copied into buffers that only the client sees; without, it reads the device's own buffers, \
+                 and with them the frames of others",
+            ),
+            key("copier_priority", "0 to 255", "one above the client", "the copier's priority"),
+            key("buffers", "number", format!("`queue`, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
+            key("queue", "power of two", "room for all buffers", "entries of its queues"),
+        ],
+    }
+}
+
+fn serial_client() -> Table {
+    Table {
+        heading: "Connections of the kind serial-client",
+        intro: "`console = \"uart0\"`, or a table. A log needs no connection: every domain has one.",
+        keys: vec![
+            key("device", "text", "required", "the device"),
+            key("input", "true or false", "false", "it is given what is typed"),
+            key("queue", "power of two", "the device's", "bytes of its output queue"),
+        ],
+    }
+}
+
+fn channel() -> Table {
+    Table {
+        heading: "[[channel]]",
+        intro: "A channel between connections of the kind `channel`.",
+        keys: vec![
+            key("ends", "two texts", "required", "`[\"pd.connection\", \"pd.connection\"]`"),
+            key("call", "text", "nobody", "the end that may call the other: on the same core, of lower priority"),
+            key("notify", "texts", "both, but never a passive one", "the ends that may notify the other"),
+        ],
+    }
+}
+
+fn region() -> Table {
+    Table {
+        heading: "[[region]]",
+        intro: "Memory shared by connections of the kind `region`.",
+        keys: vec![
+            key("name", "text", "required", "its name"),
+            key("size", "size", "required", "rounded up to whole pages"),
+            key(
+                "kind",
+                choices(MemoryKind::NAMES),
+                "`\"cached\"`",
+                "`\"dma\"` is memory that devices reach too: cached where the board's devices see the caches",
+            ),
+            key("at", "number", "anywhere", "a physical address, the start of a page in the board's memory"),
+            key("map", "table", "required", "who sees it: `{ \"pd.connection\" = \"rw\" }`, or `\"r\"`"),
+        ],
+    }
+}
+
+/// The reference as a page of the book.
+pub fn page() -> String {
+    let mut out = String::from(
+        "<!-- Written by `culm-tool reference`: change tools/culm/src/reference.rs, then run the test with \
+         CULM_BLESS=1. -->\n\n# System files\n\n\
+         A system is a TOML file, `systems/NAME.toml`. Every name in it is checked before anything is built, and a \
+         key that is not in these tables is a mistake.\n\n\
+         - A **size** is a count of bytes, or text with a unit: `\"64KiB\"`, `\"4MiB\"`, `\"1GiB\"`.\n\
+         - A **duration** is text with a unit: `\"1s\"`, `\"10ms\"`, `\"50us\"`, `\"200ns\"`.\n\
+         - A **name** is a letter followed by letters, digits, `_` and `-`, all lower case.\n\
+         - A **path** is relative to the system file.\n",
+    );
+    for table in tables() {
+        let heading = match table.heading.starts_with('[') {
+            true => format!("`{}`", table.heading),
+            false => table.heading.to_string(),
+        };
+        let _ = writeln!(out, "\n## {heading}\n");
+        if !table.intro.is_empty() {
+            let _ = writeln!(out, "{}\n", table.intro);
+        }
+        out.push_str("| Key | Value | Left out | Meaning |\n| --- | --- | --- | --- |\n");
+        for key in table.keys {
+            let name = if key.name == "…" { key.name.to_string() } else { format!("`{}`", key.name) };
+            let _ = writeln!(out, "| {name} | {} | {} | {} |", key.value, key.default, key.meaning);
+        }
+    }
+    out.push_str(RULES);
+    out
+}
+
+/// What no single key says.
+const RULES: &str = "
+## What is added
+
+`./culm expand NAME` shows the result. In short:
+
+- for each device: its driver, its virtualisers, its registers, interrupts and DMA memory;
+- for each client of a device: queues, buffers, channels, and a copier (net);
+- for each domain: a log queue to the first serial device in use, unless `log = \"off\"`; a page of counters, where its
+  manifest names some;
+- one `supervisor`, which is told of every other domain's faults.
+
+## What is refused
+
+Each rule has an example in `tests/bad/`, with the message.
+
+- A device or an interrupt has one owner, and devices with different drivers do not share a page of registers.
+- A call goes to a higher priority on the same core; calls make no cycle.
+- A passive domain is called by somebody, notified by nobody, and has no budget.
+- A budget is no longer than its period; a core exists on the board; a priority is 0 to 255.
+- A queue's capacity is a power of two and holds all buffers that travel in it.
+- A region at a fixed address lies in the board's memory and overlaps no other.
+- A connection is made once, between ends of its kind; one that is not optional is made.
+- Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
+- Everything fits the board's memory.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The keys that code asks a table for.
+    fn asked(source: &str) -> BTreeSet<String> {
+        let calls = [
+            "take(\"",
+            "require(\"",
+            "table, \"",
+            "flag(&mut table, \"",
+            "options, \"",
+            "options), \"",
+            "flag(options.as_deref_mut(), \"",
+        ];
+        let mut found = BTreeSet::new();
+        for call in calls {
+            for (at, _) in source.match_indices(call) {
+                let rest = &source[at + call.len()..];
+                found.extend(rest.split('"').next().map(str::to_string));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_key_that_the_reader_asks_for_is_described() {
+        let sources = [
+            include_str!("description/system.rs"),
+            include_str!("expand/connections.rs"),
+            include_str!("expand/net.rs"),
+            include_str!("expand/serial.rs"),
+        ];
+        let asked: BTreeSet<String> = sources.iter().flat_map(|source| asked(source)).collect();
+        let inner = ["limit", "window", "backoff"].map(str::to_string);
+        let described: BTreeSet<String> =
+            tables().iter().flat_map(|table| &table.keys).map(|key| key.name.to_string()).collect();
+        let missing: Vec<&String> =
+            asked.iter().filter(|key| !described.contains(*key) && !inner.contains(key)).collect();
+        assert!(missing.is_empty(), "not in the reference: {missing:?}");
+        let made_up: Vec<&String> = described.iter().filter(|key| *key != "…" && !asked.contains(*key)).collect();
+        assert!(made_up.is_empty(), "nobody asks for {made_up:?}");
+    }
+
+    #[test]
+    fn the_page_in_the_book_is_this_one() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/system-file.md");
+        if std::env::var_os("CULM_BLESS").is_some() {
+            std::fs::write(&file, page()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), page(), "run this test with CULM_BLESS=1");
+    }
+}
