@@ -99,7 +99,7 @@ pub fn deadline() -> Option<Instant> {
     WORLD.with(|world| world.deadline.take()).map(Instant::from_ticks)
 }
 
-/// The notification of these channels, for [`Component::notified`](crate::Component::notified).
+/// The notification of these channels, for [`Component::notified`].
 pub fn channels(numbers: &[u32]) -> Channels {
     let group = numbers.first().map_or(0, |number| number / GROUP);
     assert!(numbers.iter().all(|number| number / GROUP == group), "one turn has channels of one group");
