@@ -138,6 +138,18 @@ impl Machine {
         }
     }
 
+    /// Waits for a line with this text, wherever in the console it comes or came: for lines whose order is open.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect_anywhere(&mut self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.saw(text) {
+            assert!(Instant::now() < until, "no line with {text:?} on the console; its last lines:\n{}", self.tail());
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Whether a line with this text has come so far, in all of the console.
     pub fn saw(&mut self, text: &str) -> bool {
         while self.next_line(Instant::now()).is_some() {}

@@ -16,9 +16,8 @@ fn the_runtime_holds_on_the_target() {
 #[test]
 fn no_register_leaks_from_one_domain_to_another() {
     let mut machine = Boot::system("tests/systems/registers.toml").start(&[]);
-    // They look about equally often, so these come in this order.
-    machine.expect("low: nothing leaked in 20000 looks");
-    machine.expect("high: nothing leaked in 40000 looks");
+    machine.expect_anywhere("low: nothing leaked in 20000 looks");
+    machine.expect_anywhere("high: nothing leaked in 20000 looks");
     assert!(!machine.saw("leak:"), "{}", machine.tail());
 }
 

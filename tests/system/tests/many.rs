@@ -31,7 +31,8 @@ fn two_hundred_domains_boot_and_each_fault_is_told() {
     let file = folder.path().join("many.toml");
     std::fs::write(&file, description()).expect("the folder is writable");
     let mut machine = Boot::system(file.to_str().expect("temporary paths are text")).start(&[]);
+    // In any order: on a slow machine many are due at once.
     for index in 0..DOMAINS {
-        machine.expect(&format!("pd{index} faulted: panic"));
+        machine.expect_anywhere(&format!("pd{index} faulted: panic"));
     }
 }
