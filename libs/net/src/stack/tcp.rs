@@ -89,6 +89,15 @@ impl Slot {
     fn socket(&mut self) -> &mut Socket<'static> {
         self.sockets.get_mut(self.handle)
     }
+
+    /// Puts the socket into the set anew: smoltcp remembers there that it waits for its peer's address, which may never come
+    /// where the peer made up its own, and lets nothing out for up to a second, though the next peer be well known.
+    #[cold]
+    fn forget_neighbour(&mut self) {
+        // No other kind of socket is in the set.
+        let smoltcp::socket::Socket::Tcp(socket) = self.sockets.remove(self.handle) else { return };
+        self.handle = self.sockets.add(socket);
+    }
 }
 
 /// All TCP connections of a stack.
@@ -228,6 +237,9 @@ impl Tcp {
         }
         let slot = &mut self.slots[index];
         slot.chained = NONE;
+        if slot.phase == Phase::HalfOpen {
+            slot.forget_neighbour();
+        }
         // An aborted socket says goodbye by a reset; one that listens has nobody to say it to.
         slot.socket().abort();
         let _ = slot.socket().listen(1);
