@@ -185,10 +185,11 @@ impl Stack {
         if now >= self.control_at {
             self.poll_control(now);
         }
-        let stack_time = self.clock.stack_time(now);
-        let mut port = Port::new(&mut self.client.transmitter);
-        self.tcp.egress(&mut self.interface, &mut port, stack_time, now, &self.clock);
-        drop(port);
+        if self.tcp.is_due() {
+            let stack_time = self.clock.stack_time(now);
+            let mut port = Port::new(&mut self.client.transmitter);
+            self.tcp.egress(&mut self.interface, &mut port, stack_time, now, &self.clock);
+        }
         let quiet = self.client.settle() & !self.tcp.has_events();
         culm::wake_at(self.control_at.min(self.tcp.deadline()));
         quiet
@@ -292,3 +293,8 @@ impl Clock {
         Instant::from_ticks(ticks.min(u64::MAX.into()) as u64)
     }
 }
+
+#[cfg(test)]
+mod lan;
+#[cfg(test)]
+mod tests;

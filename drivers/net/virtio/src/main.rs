@@ -12,6 +12,8 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod device;
+#[cfg(test)]
+mod fake;
 mod net;
 mod registers;
 mod ring;

@@ -133,8 +133,11 @@ impl<R: Registers> Net<R> {
     /// These channels were notified; none: a deadline passed.
     #[inline(always)]
     pub fn note(&mut self, channels: Channels) {
-        self.receive.due |= channels.contains(self.receive.channel) | channels.is_empty();
-        self.transmit.due |= channels.contains(self.transmit.channel) | channels.is_empty();
+        if channels.is_empty() {
+            (self.receive.due, self.transmit.due) = (true, true);
+        }
+        self.receive.due |= channels.contains(self.receive.channel);
+        self.transmit.due |= channels.contains(self.transmit.channel);
     }
 
     /// The configuration may have changed.

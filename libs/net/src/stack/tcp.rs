@@ -328,8 +328,14 @@ impl Tcp {
         self.wheel.set(index, limit);
     }
 
+    /// Whether [`Self::egress`] has something to do.
+    #[inline(always)]
+    pub(super) fn is_due(&mut self) -> bool {
+        !self.touched.is_empty() || !self.wheel.is_empty()
+    }
+
     /// Sends what connections have to send, and looks after their timers.
-    #[inline]
+    #[inline(never)]
     pub(super) fn egress(
         &mut self,
         interface: &mut Interface,
@@ -402,6 +408,11 @@ impl Tcp {
             Phase::Closing if now >= slot.limit => slot.socket().abort(),
             _ => {}
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn free_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.phase == Phase::Free).count()
     }
 
     /// When the next timer is due.

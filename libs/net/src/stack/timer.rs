@@ -53,6 +53,12 @@ impl Wheel {
         }
     }
 
+    /// Whether no timer is set.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.listed == 0
+    }
+
     /// Looks after `slot` at `at` or a step later, or earlier where that is already arranged.
     #[inline]
     pub(super) fn set(&mut self, slot: usize, at: Instant) {
@@ -120,15 +126,15 @@ impl Wheel {
     /// When something is due next.
     #[inline]
     pub(super) fn deadline(&self) -> Instant {
+        if self.is_empty() {
+            return Instant::NEVER;
+        }
         self.first().map_or(Instant::NEVER, |step| Instant::from_ticks(step << self.shift))
     }
 
     /// The first step from `self.step` on with a connection listed.
     #[inline]
     fn first(&self) -> Option<u64> {
-        if self.listed == 0 {
-            return None;
-        }
         let start = (self.step % SPOKES) as usize;
         let words = self.occupied.len();
         // The word that holds the start is looked at first for the bits from there on, and last for those before.

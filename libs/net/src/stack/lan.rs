@@ -1,0 +1,267 @@
+//! A wire between the stack and another host, for tests: the host is plain smoltcp, which checks and makes every checksum.
+
+use crate::client::Client;
+use crate::descriptor::flags::CHECKSUM_OFFLOAD;
+use crate::header::flags::NEEDS_CHECKSUM;
+use crate::stack::{Datagram, Event, Settings, Stack};
+use crate::testing::{Peer, memory, read_frame, ring, write_packet};
+use crate::{BUFFER_SIZE, Descriptor, HEADROOM, PacketHeader, checksum};
+use culm::Region;
+use culm::connection::NetClient;
+use culm::time::{self, Duration};
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::socket::{AnySocket, tcp};
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
+use std::collections::{BTreeSet, VecDeque};
+use std::vec::Vec;
+
+pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(super) const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const ADDRESS: IpAddress = IpAddress::v4(10, 0, 0, 1);
+pub(super) const HOST: IpAddress = IpAddress::v4(10, 0, 0, 2);
+/// The stack's link-local address.
+pub(super) const ADDRESS_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
+pub(super) const HOST_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
+
+/// Buffers of the stack, each way.
+const BUFFERS: u32 = 56;
+
+/// Frames on their way.
+#[derive(Default)]
+pub(super) struct Wire {
+    pub(super) to_host: VecDeque<Vec<u8>>,
+    pub(super) to_stack: VecDeque<Vec<u8>>,
+}
+
+/// What the application on the stack does with its connections.
+pub(super) type Server = fn(&mut Stack, Event);
+
+/// The stack, the host, and the wire between them.
+pub(super) struct Lan {
+    pub(super) stack: Stack,
+    pub(super) wire: Wire,
+    pub(super) host: Interface,
+    pub(super) sockets: SocketSet<'static>,
+    /// The copier's and the transmit virtualiser's places.
+    rx: Peer<Descriptor>,
+    tx: Peer<Descriptor>,
+    rx_data: Region,
+    tx_data: Region,
+    /// Receive buffers that the client has provided.
+    empty: Vec<Descriptor>,
+    /// What the device says that it can do.
+    pub(super) flags: u16,
+    /// Whether sent buffers are given back.
+    pub(super) gives_back: bool,
+    kept: Vec<Descriptor>,
+    pub(super) server: Server,
+    /// Slots of open connections.
+    pub(super) open: BTreeSet<usize>,
+    /// Every frame that the stack has sent.
+    pub(super) seen: Vec<Vec<u8>>,
+}
+
+/// Answers every request with itself and ends where the peer does.
+pub(super) fn echo(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    let Some(mut stream) = stack.stream(slot) else { return };
+    let mut bytes = [0; 512];
+    let count = stream.copy_received(&mut bytes);
+    let sent = stream.send(&bytes[..count]);
+    stream.consume(sent);
+    let ended = stream.ended() && stream.received_count() == 0;
+    if ended || stream.is_over() {
+        stack.release(slot);
+    }
+}
+
+impl Lan {
+    pub(super) fn new(settings: Settings) -> Self {
+        let connection = NetClient {
+            rx_filled: ring::<Descriptor>(64),
+            rx_free: ring::<Descriptor>(64),
+            tx_filled: ring::<Descriptor>(64),
+            tx_free: ring::<Descriptor>(64),
+            rx_data: memory((BUFFERS * BUFFER_SIZE) as usize, 0),
+            tx_data: memory((BUFFERS * BUFFER_SIZE) as usize, 0),
+            rx_channel: 0,
+            tx_channel: 1,
+            buffer_size: BUFFER_SIZE,
+            owns_rx: 1,
+            mac: MAC,
+            reserved: [0; 2],
+        };
+        let mut wire = Wire::default();
+        let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(HOST_MAC)));
+        config.random_seed = 7;
+        let mut host = Interface::new(config, &mut wire, Instant::ZERO);
+        host.update_ip_addrs(|addresses| {
+            addresses.push(IpCidr::new(HOST, 24)).expect("space");
+            addresses.push(IpCidr::new(HOST_6, 64)).expect("space");
+        });
+        let mut lan = Self {
+            stack: Stack::new(Client::new(connection), settings),
+            wire,
+            host,
+            sockets: SocketSet::new(Vec::new()),
+            rx: Peer::new(connection.rx_free, connection.rx_filled),
+            tx: Peer::new(connection.tx_filled, connection.tx_free),
+            rx_data: Region::new(connection.rx_data),
+            tx_data: Region::new(connection.tx_data),
+            empty: Vec::new(),
+            flags: 0,
+            gives_back: true,
+            kept: (0..BUFFERS).map(|number| Descriptor::empty(number * BUFFER_SIZE)).collect(),
+            server: echo,
+            open: BTreeSet::new(),
+            seen: Vec::new(),
+        };
+        for _ in 0..4 {
+            lan.step();
+        }
+        lan
+    }
+
+    /// A stack with a fixed address.
+    pub(super) fn fixed(connections: usize) -> Self {
+        let settings = Settings { connections, ..Settings::default() };
+        Self::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"))
+    }
+
+    /// Moves time and everything that moves with it, a millisecond at a time.
+    pub(super) fn pass(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            culm::testing::set_time(time::now() + Duration::from_millis(1));
+            self.step();
+        }
+    }
+
+    /// Everybody takes a turn.
+    pub(super) fn step(&mut self) {
+        let now = Instant::from_micros(time::now().microseconds() as i64);
+        self.host.poll(now, &mut self.wire, &mut self.sockets);
+        self.deliver();
+        self.turn();
+        self.collect();
+    }
+
+    /// The stack's component takes a turn: echoes datagrams, serves connections.
+    fn turn(&mut self) {
+        for _ in 0..4 {
+            self.stack.receive(&mut |datagram: Datagram<'_>| {
+                let length = datagram.payload().len();
+                datagram.answer(length, |answer, request| answer.copy_from_slice(request));
+            });
+            while let Some(event) = self.stack.event() {
+                if let Event::Opened { slot, .. } = event {
+                    self.open.insert(slot);
+                }
+                (self.server)(&mut self.stack, event);
+            }
+            self.open.retain(|slot| self.stack.stream(*slot).is_some());
+            if self.stack.settle() {
+                return;
+            }
+        }
+    }
+
+    /// Frames for the stack get into its buffers.
+    fn deliver(&mut self) {
+        let renewals = self.rx.renewals;
+        let entries = self.rx.take();
+        if self.rx.renewals != renewals {
+            self.empty.clear();
+        }
+        self.empty.extend(entries);
+        while !self.wire.to_stack.is_empty()
+            && let Some(buffer) = self.empty.pop()
+            && let Some(frame) = self.wire.to_stack.pop_front()
+        {
+            let length = write_packet(&self.rx_data, buffer.offset, &frame);
+            self.rx.send(&[Descriptor { length, flags: self.flags, ..buffer }]);
+        }
+    }
+
+    /// Frames of the stack get onto the wire; what the device is asked to do, it does.
+    fn collect(&mut self) {
+        for packet in self.tx.take() {
+            let mut frame = read_frame(&self.tx_data, packet);
+            let mut header = [0; HEADROOM];
+            self.tx_data.read(packet.offset as usize, &mut header).expect("inside");
+            let header = PacketHeader::read(&header);
+            assert!(header.is_sane(frame.len()));
+            if header.flags & NEEDS_CHECKSUM != 0 {
+                assert!(self.flags & CHECKSUM_OFFLOAD != 0, "nobody said that the device does that");
+                let start = usize::from(header.checksum_start);
+                let sum = !checksum::Sum::ZERO.add_bytes(&frame[start..]).fold();
+                let place = start + usize::from(header.checksum_offset);
+                frame[place..place + 2].copy_from_slice(&sum.to_le_bytes());
+            }
+            self.seen.push(frame.clone());
+            self.wire.to_host.push_back(frame);
+            self.kept.push(Descriptor::empty(packet.offset));
+        }
+        if self.gives_back && self.tx.session.is_live() {
+            let kept = core::mem::take(&mut self.kept);
+            self.tx.send(&kept);
+        }
+    }
+
+    pub(super) fn add(&mut self, socket: impl AnySocket<'static>) -> SocketHandle {
+        self.sockets.add(socket)
+    }
+
+    /// A TCP connection of the host's, being opened.
+    pub(super) fn connect(&mut self, to: IpAddress, local_port: u16) -> SocketHandle {
+        let buffer = || tcp::SocketBuffer::new(std::vec![0; 4096]);
+        let mut socket = tcp::Socket::new(buffer(), buffer());
+        socket.connect(self.host.context(), (to, 80), local_port).expect("a free port");
+        self.sockets.add(socket)
+    }
+
+    pub(super) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+}
+
+impl phy::Device for Wire {
+    type RxToken<'a> = Frame;
+    type TxToken<'a> = Sending<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Frame, Sending<'_>)> {
+        let frame = self.to_host.pop_front()?;
+        Some((Frame(frame), Sending(&mut self.to_stack)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
+        Some(Sending(&mut self.to_stack))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = 1514;
+        capabilities
+    }
+}
+
+pub(super) struct Frame(Vec<u8>);
+
+impl phy::RxToken for Frame {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(&self.0)
+    }
+}
+
+pub(super) struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl phy::TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        let mut frame = std::vec![0; length];
+        let result = write(&mut frame);
+        self.0.push_back(frame);
+        result
+    }
+}

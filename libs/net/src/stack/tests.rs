@@ -1,0 +1,311 @@
+//! The stack against another host, friendly or not.
+
+use super::lan::{ADDRESS, ADDRESS_6, HOST_MAC, Lan, MAC};
+use crate::checksum;
+use crate::descriptor::flags::CHECKSUM_OFFLOAD;
+use proptest::prelude::*;
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::socket::{icmp, tcp, udp};
+use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, IpAddress, IpEndpoint};
+use std::vec;
+use std::vec::Vec;
+
+fn udp_socket(port: u16) -> udp::Socket<'static> {
+    let buffer = || udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; 8], vec![0; 8192]);
+    let mut socket = udp::Socket::new(buffer(), buffer());
+    socket.bind(port).expect("a free port");
+    socket
+}
+
+#[test]
+fn datagrams_are_answered() {
+    for flags in [0, CHECKSUM_OFFLOAD] {
+        let mut lan = Lan::fixed(0);
+        lan.flags = flags;
+        lan.stack.bind(7);
+        let handle = lan.add(udp_socket(999));
+        for to in [ADDRESS, ADDRESS_6] {
+            for length in [0, 1, 2, 7, 64, 1450] {
+                let content: Vec<u8> = (0..length).map(|index| index as u8).collect();
+                let socket = lan.sockets.get_mut::<udp::Socket<'_>>(handle);
+                socket.send_slice(&content, IpEndpoint::new(to, 7)).expect("space");
+                // The host asks for one neighbour a second.
+                lan.pass(if length == 0 { 1200 } else { 8 });
+                let socket = lan.sockets.get_mut::<udp::Socket<'_>>(handle);
+                let (answer, from) = socket.recv().unwrap_or_else(|_| panic!("{length} bytes from {to}"));
+                assert_eq!((answer, from.endpoint), (&content[..], IpEndpoint::new(to, 7)));
+            }
+        }
+        assert_eq!(lan.stack.counts().broken, 0);
+    }
+}
+
+#[test]
+fn a_port_that_is_not_bound_is_not_answered_by_the_application() {
+    let mut lan = Lan::fixed(0);
+    lan.stack.bind(7);
+    let handle = lan.add(udp_socket(999));
+    lan.sockets.get_mut::<udp::Socket<'_>>(handle).send_slice(b"hello", (ADDRESS, 8)).expect("space");
+    lan.pass(8);
+    assert!(lan.sockets.get_mut::<udp::Socket<'_>>(handle).recv().is_err());
+}
+
+#[test]
+fn pings_are_answered() {
+    let mut lan = Lan::fixed(0);
+    let buffer = || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; 4], vec![0; 1024]);
+    let mut socket = icmp::Socket::new(buffer(), buffer());
+    socket.bind(icmp::Endpoint::Ident(5)).expect("not bound yet");
+    let request = Icmpv4Repr::EchoRequest { ident: 5, seq_no: 1, data: b"ping" };
+    let bytes = socket.send(request.buffer_len(), ADDRESS).expect("space");
+    request.emit(&mut Icmpv4Packet::new_unchecked(bytes), &ChecksumCapabilities::default());
+    let handle = lan.add(socket);
+    lan.pass(8);
+    let (answer, from) = lan.sockets.get_mut::<icmp::Socket<'_>>(handle).recv().expect("an answer");
+    assert_eq!(from, ADDRESS);
+    assert_eq!(&answer[8..], b"ping");
+}
+
+/// Sends on an open connection and expects the same back.
+fn exchange(lan: &mut Lan, handle: smoltcp::iface::SocketHandle, content: &[u8]) {
+    assert_eq!(lan.socket(handle).send_slice(content), Ok(content.len()), "{:?}", lan.socket(handle).state());
+    lan.pass(30);
+    let mut answer = vec![0; content.len()];
+    assert_eq!(lan.socket(handle).recv_slice(&mut answer), Ok(content.len()));
+    assert_eq!(answer, content);
+}
+
+#[test]
+fn connections_are_served_over_both_protocols() {
+    for (to, port) in [(ADDRESS, 50_000), (ADDRESS_6, 50_001)] {
+        let mut lan = Lan::fixed(4);
+        lan.stack.listen(80);
+        let handle = lan.connect(to, port);
+        lan.pass(20);
+        assert_eq!(lan.socket(handle).state(), tcp::State::Established);
+        exchange(&mut lan, handle, b"hello");
+        exchange(&mut lan, handle, &[7; 300]);
+        lan.socket(handle).close();
+        lan.pass(50);
+        assert_eq!(lan.socket(handle).state(), tcp::State::TimeWait);
+        assert!(lan.open.is_empty());
+    }
+}
+
+#[test]
+fn a_port_that_nobody_listens_on_refuses() {
+    let mut lan = Lan::fixed(4);
+    let handle = lan.connect(ADDRESS, 50_000);
+    lan.pass(20);
+    assert_eq!(lan.socket(handle).state(), tcp::State::Closed);
+}
+
+#[test]
+fn slots_are_used_again() {
+    let mut lan = Lan::fixed(2);
+    lan.stack.listen(80);
+    for round in 0..20 {
+        let handle = lan.connect(if round % 2 == 0 { ADDRESS } else { ADDRESS_6 }, 50_000 + round);
+        // The host asks for one neighbour a second.
+        lan.pass(if round < 2 { 1200 } else { 20 });
+        exchange(&mut lan, handle, b"once");
+        if round % 3 == 0 {
+            lan.socket(handle).abort();
+        } else {
+            lan.socket(handle).close();
+        }
+        lan.pass(20);
+        let _ = lan.sockets.remove(handle);
+    }
+    assert_eq!(lan.stack.counts().opened, 20);
+}
+
+#[test]
+fn many_connections_at_once() {
+    let mut lan = Lan::fixed(256);
+    lan.stack.listen(80);
+    let handles: Vec<_> = (0..256).map(|index| lan.connect(ADDRESS, 40_000 + index)).collect();
+    lan.pass(2000);
+    let open =
+        handles.iter().filter(|handle| lan.sockets.get::<tcp::Socket<'_>>(**handle).state() == tcp::State::Established);
+    assert_eq!(open.count(), 256);
+    assert_eq!(lan.open.len(), 256);
+    for handle in [handles[0], handles[100], handles[255]] {
+        exchange(&mut lan, handle, b"still here");
+    }
+    // One more hears nothing, and gets in as soon as somebody leaves.
+    let late = lan.connect(ADDRESS, 30_000);
+    lan.pass(100);
+    assert_eq!(lan.socket(late).state(), tcp::State::SynSent);
+    assert!(lan.stack.counts().refused > 0);
+    lan.socket(handles[3]).close();
+    lan.pass(5000);
+    assert_eq!(lan.socket(late).state(), tcp::State::Established);
+}
+
+/// A segment that asks for a connection, from an address that nobody has.
+fn syn(number: u32) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.extend(MAC);
+    frame.extend(HOST_MAC);
+    let [_, _, c, d] = number.to_be_bytes();
+    frame.extend([0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 77, 10, 0, 0, 1]);
+    frame.extend([c, d, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x20, 0, 0, 0, 0, 0]);
+    let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
+    frame[24..26].copy_from_slice(&sum.to_le_bytes());
+    checksum::complete(&mut frame);
+    frame
+}
+
+#[test]
+fn a_flood_of_half_open_connections_keeps_nobody_out() {
+    let mut lan = Lan::fixed(32);
+    lan.stack.listen(80);
+    let old = lan.connect(ADDRESS, 50_000);
+    lan.pass(20);
+    exchange(&mut lan, old, b"before");
+    let mut flood = 1000;
+    for round in 0..10 {
+        let handle = lan.connect(ADDRESS, 50_001 + round);
+        for _ in 0..40 {
+            for _ in 0..8 {
+                flood += 1;
+                lan.wire.to_stack.push_back(syn(flood));
+            }
+            lan.pass(1);
+        }
+        assert_eq!(lan.socket(handle).state(), tcp::State::Established, "round {round}");
+        lan.socket(handle).close();
+        lan.pass(1);
+    }
+    exchange(&mut lan, old, b"after");
+    assert!(lan.stack.counts().evicted > 1000);
+}
+
+#[test]
+fn half_open_connections_are_forgotten() {
+    let mut lan = Lan::fixed(8);
+    lan.stack.listen(80);
+    for number in 1..=8 {
+        lan.wire.to_stack.push_back(syn(number));
+    }
+    lan.pass(12_000);
+    assert_eq!(lan.stack.counts().evicted, 0);
+    assert_eq!(lan.stack.tcp.free_slots(), 8);
+}
+
+#[test]
+fn what_cannot_be_sent_at_once_is_sent_later() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    let handle = lan.connect(ADDRESS, 50_000);
+    lan.pass(20);
+    lan.gives_back = false;
+    for _ in 0..60 {
+        let _ = lan.socket(handle).send_slice(&[9; 8]);
+        lan.pass(12);
+    }
+    lan.gives_back = true;
+    lan.pass(20_000);
+    let mut answer = [0; 1000];
+    let count = lan.socket(handle).recv_slice(&mut answer).expect("still open");
+    assert_eq!(count, 480);
+    assert!(answer[..count].iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn wrong_checksums_are_dropped_and_counted() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    lan.stack.bind(7);
+    let mut segment = syn(1);
+    segment[50] ^= 1;
+    lan.wire.to_stack.push_back(segment);
+    lan.pass(2);
+    assert_eq!(lan.stack.counts().broken, 1);
+    assert_eq!(lan.stack.tcp.free_slots(), 4);
+}
+
+#[test]
+fn without_an_address_it_asks_for_one() {
+    let mut lan = Lan::new(super::Settings::default());
+    lan.pass(20);
+    // DHCP discover: UDP from port 68 to port 67, broadcast.
+    let asks = |frame: &Vec<u8>| frame.len() > 42 && frame[23] == 17 && frame[34..38] == [0, 68, 0, 67];
+    assert!(lan.stack.addresses().iter().all(|address| matches!(address.address(), IpAddress::Ipv6(_))));
+    assert!(lan.seen.iter().any(asks));
+}
+
+/// Frames to mutate: one of each kind that the stack looks into.
+fn frames() -> Vec<Vec<u8>> {
+    let mut arp = Vec::from([0xff; 6]);
+    arp.extend(HOST_MAC);
+    arp.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+    arp.extend(HOST_MAC);
+    arp.extend([10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
+    let mut udp = syn(1);
+    udp[23] = 17;
+    udp[34..42].copy_from_slice(&[3, 231, 0, 7, 0, 20, 0, 0]);
+    let mut ping = syn(1);
+    ping[23] = 1;
+    ping[34] = 8;
+    let mut udp_6 = Vec::from(MAC);
+    udp_6.extend(HOST_MAC);
+    udp_6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 17, 64]);
+    udp_6.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2]);
+    udp_6.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]);
+    udp_6.extend([3, 231, 0, 7, 0, 20, 0, 0]);
+    udp_6.extend([0; 12]);
+    let mut solicit = udp_6.clone();
+    solicit[20] = 58;
+    solicit[54] = 135;
+    vec![arp, syn(1), udp, ping, udp_6, solicit]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Frames of any content, and broken variants of good ones, with their checksums made right again or not.
+    #[test]
+    fn any_frames_are_survived(
+        acts in proptest::collection::vec(
+            (0..8_usize, proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), any::<bool>(), 14..90_usize),
+            1..60,
+        ),
+    ) {
+        let mut lan = Lan::fixed(8);
+        lan.stack.listen(80);
+        lan.stack.bind(7);
+        for (kind, changes, mend, length) in acts {
+            let all = frames();
+            let mut frame = all.get(kind).cloned().unwrap_or_else(|| vec![kind as u8; length]);
+            for (index, byte) in changes {
+                let at = index.index(frame.len());
+                frame[at] = byte;
+            }
+            if mend {
+                if frame.len() >= 34 && frame[12..14] == [8, 0] {
+                    frame[24..26].fill(0);
+                    let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
+                    frame[24..26].copy_from_slice(&sum.to_le_bytes());
+                }
+                checksum::complete(&mut frame);
+            }
+            frame.truncate(length.max(frame.len() - frame.len() % 2));
+            lan.wire.to_stack.push_back(frame);
+            lan.pass(3);
+        }
+        lan.pass(20);
+        // Whom it takes for its neighbours may be wrong now; an answer goes to where the question came from.
+        let mut datagram = frames().swap_remove(2);
+        datagram[16..18].copy_from_slice(&40_u16.to_be_bytes());
+        datagram[24..26].fill(0);
+        let sum = !checksum::Sum::ZERO.add_bytes(&datagram[14..34]).fold();
+        datagram[24..26].copy_from_slice(&sum.to_le_bytes());
+        checksum::complete(&mut datagram);
+        lan.seen.clear();
+        lan.wire.to_stack.push_back(datagram);
+        lan.pass(2);
+        prop_assert!(lan.seen.iter().any(|frame| frame[..6] == HOST_MAC && frame[34..38] == [0, 7, 3, 231]));
+    }
+}
