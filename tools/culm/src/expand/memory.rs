@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 /// Someone who takes memory.
 #[derive(Clone, Debug)]
-pub struct Taker {
+struct Taker {
     /// Who, and for what.
-    pub what: String,
+    what: String,
     /// Bytes.
-    pub size: u64,
+    size: u64,
 }
 
-/// The mistake of a system that does not fit, with a map of who takes what, the largest first. The layout reports
-/// by this too: it knows also of programs and tables.
-pub fn does_not_fit(source: &Arc<Source>, span: Range<usize>, takers: &[Taker], memory: PhysicalRange) -> Diagnostic {
+/// The mistake of a system that does not fit, with a map of who takes what, the largest first.
+fn does_not_fit(source: &Arc<Source>, span: Range<usize>, takers: &[Taker], memory: PhysicalRange) -> Diagnostic {
     const SHOWN: usize = 12;
     let total = takers.iter().fold(0u64, |total, taker| total.saturating_add(taker.size));
     let mut takers = takers.to_vec();
@@ -53,7 +52,8 @@ fn in_words(size: u64) -> String {
     }
 }
 
-/// A first look, without programs: what cannot fit is reported before anything is built.
+/// A first look, without programs and tables: what cannot fit is reported before anything is built. The layout, which
+/// knows of all, looks again.
 pub fn check_draft(draft: &mut Draft<'_>) {
     let mut takers = Vec::new();
     for domain in &draft.domains {

@@ -18,8 +18,6 @@ mod serial;
 mod supervision;
 mod wiring;
 
-pub use memory::{Taker, does_not_fit};
-
 use crate::description::board::BoardFile;
 use crate::description::catalogue::Catalogue;
 use crate::description::system::{DEFAULT_BOARD, Document, SystemFile};

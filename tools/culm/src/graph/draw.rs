@@ -1,7 +1,7 @@
 //! The SVG itself.
 
 use super::model::{Edge, EdgeKind, Model, NodeKind, SMALL_SIZE, badge_width, badges, is_observer};
-use super::place::{Box, MARGIN, Placed, Point, STRIP};
+use super::place::{Box, MARGIN, Path, Placed, Point, STRIP};
 use super::style::STYLE;
 use super::text::{bold_width, escape, width};
 use crate::plan::{DomainId, Origin, Plan};
@@ -263,7 +263,7 @@ fn logs(out: &mut String, count: usize, at: Box) {
 /// Half the distance between the two lines of an edge that goes both ways.
 const APART: f64 = 4.5;
 
-fn draw_edge(out: &mut String, edge: &Edge, path: &[Point]) {
+fn draw_edge(out: &mut String, edge: &Edge, path: &Path) {
     let class = class(edge.kind);
     let _ = writeln!(out, "<g class=\"link\"><title>{}</title>", escape(&edge.title));
     let both_ways = edge.back && edge.kind == EdgeKind::Queue;
@@ -274,7 +274,9 @@ fn draw_edge(out: &mut String, edge: &Edge, path: &[Point]) {
     let _ = writeln!(out, "<path d=\"{forward}\" fill=\"none\" stroke=\"transparent\" stroke-width=\"12\"/>");
     let _ = writeln!(out, "<path class=\"edge {class}\" d=\"{forward}\" marker-end=\"url(#head-{class})\"{tail}/>");
     if both_ways {
-        let reverse: Vec<Point> = path.iter().rev().copied().collect();
+        let points: Vec<Point> = path.points.iter().rev().copied().collect();
+        let last = points.len().saturating_sub(2);
+        let reverse = Path { points, track: path.track.map(|(stretch, x)| (last - stretch, x)) };
         let _ = writeln!(
             out,
             "<path class=\"back {class}\" d=\"{}\" marker-end=\"url(#head-{class})\"/>",
@@ -285,43 +287,70 @@ fn draw_edge(out: &mut String, edge: &Edge, path: &[Point]) {
 }
 
 /// A smooth path through points, level at each of them, moved down by `shift`.
-fn curve(path: &[Point], shift: f64) -> String {
+fn curve(path: &Path, shift: f64) -> String {
     let mut out = String::new();
-    let Some(first) = path.first() else { return out };
+    let Some(first) = path.points.first() else { return out };
     let _ = write!(out, "M{:.1},{:.1}", first.x, first.y + shift);
-    for pair in path.windows(2) {
+    for (stretch, pair) in path.points.windows(2).enumerate() {
         let [from, to] = [pair[0], pair[1]];
-        let controls = if (from.x - to.x).abs() < 1.0 {
-            // Both ends in one column: around it on the right.
-            let bulge = from.x.max(to.x) + 34.0;
-            [bulge, bulge]
-        } else {
-            [(from.x + to.x) / 2.0; 2]
-        };
-        let _ = write!(
-            out,
-            " C{:.1},{:.1} {:.1},{:.1} {:.1},{:.1}",
-            controls[0],
-            from.y + shift,
-            controls[1],
-            to.y + shift,
-            to.x,
-            to.y + shift
-        );
+        match path.track {
+            Some((found, x)) if found == stretch => upright(&mut out, from, to, x, shift),
+            _ => bend(&mut out, from, to, shift),
+        }
     }
     out
 }
 
-/// The label, in the middle of the edge's first gap between columns.
-fn label(out: &mut String, edge: &Edge, path: &[Point]) {
-    let [from, to, ..] = path else { return };
+/// One bend from point to point.
+fn bend(out: &mut String, from: Point, to: Point, shift: f64) {
+    let controls = if (from.x - to.x).abs() < 1.0 {
+        // Both ends in one column: around it on the right.
+        [from.x.max(to.x) + 34.0; 2]
+    } else {
+        [(from.x + to.x) / 2.0; 2]
+    };
+    let (above, below) = (from.y + shift, to.y + shift);
+    let [first, second] = controls;
+    let _ = write!(out, " C{first:.1},{above:.1} {second:.1},{below:.1} {:.1},{below:.1}", to.x);
+}
+
+/// From point to point by way of an upright part at `x`, with round corners.
+fn upright(out: &mut String, from: Point, to: Point, x: f64, shift: f64) {
+    const RADIUS: f64 = 9.0;
+    let along = if to.x > from.x { 1.0 } else { -1.0 };
+    let down = if to.y > from.y { 1.0 } else { -1.0 };
+    // The two lines of an edge stay apart in both directions.
+    let x = x - along * down * shift;
+    let (start, end) = (from.y + shift, to.y + shift);
+    let _ = write!(
+        out,
+        " H{:.1} Q{x:.1},{start:.1} {x:.1},{:.1} V{:.1} Q{x:.1},{end:.1} {:.1},{end:.1} H{:.1}",
+        x - along * RADIUS,
+        start + down * RADIUS,
+        end - down * RADIUS,
+        x + along * RADIUS,
+        to.x
+    );
+}
+
+/// The label: in the middle of the edge's first gap between columns; where edges go from lane to lane, beside the end
+/// that each of them has for itself.
+fn label(out: &mut String, edge: &Edge, path: &Path) {
+    let [from, to, ..] = path.points[..] else { return };
     if edge.label.is_empty() {
         return;
     }
-    let same_column = (from.x - to.x).abs() < 1.0;
-    let x = if same_column { from.x + 26.0 } else { (from.x + to.x) / 2.0 };
-    let y = (from.y + to.y) / 2.0;
     let size = width(&edge.label, SMALL_SIZE) + 8.0;
+    let same_column = (from.x - to.x).abs() < 1.0;
+    let (x, y) = match path.track {
+        Some((stretch, _)) => {
+            let ends = [path.points[stretch], path.points[stretch + 1]];
+            let end = if ends[0].x > ends[1].x { ends[0] } else { ends[1] };
+            (end.x - size / 2.0 - 16.0, end.y)
+        }
+        None if same_column => (from.x + 26.0, (from.y + to.y) / 2.0),
+        None => ((from.x + to.x) / 2.0, (from.y + to.y) / 2.0),
+    };
     rectangle(out, "label-back", Box { x: x - size / 2.0, y: y - 8.0, width: size, height: 16.0 }, 5.0);
     centred(out, "label", x, y + 3.8, &edge.label);
 }

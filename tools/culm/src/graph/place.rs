@@ -13,6 +13,8 @@ const COLUMN_GAP: f64 = 92.0;
 const LABEL_MARGIN: f64 = 56.0;
 /// Space for each edge at the side of a box.
 const PORT: f64 = 24.0;
+/// Space between the upright parts of edges that go from lane to lane.
+const TRACK: f64 = 14.0;
 /// Space within a lane above and below its boxes.
 const LANE_MARGIN: f64 = 26.0;
 /// Height of a lane's title.
@@ -31,11 +33,19 @@ pub struct Placed {
     /// A box per node of the model.
     pub boxes: Vec<Box>,
     /// A path per edge of the model.
-    pub paths: Vec<Vec<Point>>,
+    pub paths: Vec<Path>,
     /// A box per lane.
     pub lanes: Vec<Box>,
     /// Size of the picture, without the legend.
     pub size: Point,
+}
+
+/// The way of an edge.
+pub struct Path {
+    /// The points that it passes.
+    pub points: Vec<Point>,
+    /// Where it goes from lane to lane: which stretch between two points that is, and the place of its upright part.
+    pub track: Option<(usize, f64)>,
 }
 
 /// A point.
@@ -242,7 +252,8 @@ fn finish(model: &Model, items: &[Item], lanes: &[Columns], chains: &[Vec<usize>
     }
     let mut centres = Vec::new();
     let mut x = MARGIN + LANE_MARGIN;
-    let gaps = gaps(model, layers);
+    let tracks = tracks(model, items, chains);
+    let gaps = gaps(model, layers, &tracks);
     for (column, gap) in columns.iter().zip(&gaps) {
         centres.push(x + column / 2.0);
         x += column + gap;
@@ -275,21 +286,60 @@ fn finish(model: &Model, items: &[Item], lanes: &[Columns], chains: &[Vec<usize>
             Box { x: at.x - node.width / 2.0, y: at.y - height / 2.0, width: node.width, height }
         })
         .collect();
-    let paths = paths(model, &boxes, chains, &centre, &columns);
+    let track = |edge: usize| {
+        let layer = items[chains[edge][0]].layer;
+        tracks[edge].map(|track| centres[layer] + columns[layer] / 2.0 + LABEL_MARGIN / 2.0 + track as f64 * TRACK)
+    };
+    let paths = paths(model, &boxes, chains, &centre, &columns, &track);
     let lanes_right = lane_boxes.iter().map(|lane| lane.x + lane.width).fold(0.0, f64::max);
     let size = Point { x: lanes_right.max(right) + MARGIN, y: y - LANE_GAP + MARGIN };
     Placed { boxes, paths, lanes: lane_boxes, size }
 }
 
-/// Space behind each column: as much as the labels there need; behind the last, none.
-fn gaps(model: &Model, layers: usize) -> Vec<f64> {
+/// For each edge that goes from lane to lane, its place among those behind the same column. Edges that start lower are
+/// further left, so that they turn down inside those that start above.
+fn tracks(model: &Model, items: &[Item], chains: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut crossing: Vec<Vec<usize>> = Vec::new();
+    for (edge, chain) in chains.iter().enumerate() {
+        let (first, next) = (&items[chain[0]], &items[chain[1]]);
+        if first.lane == next.lane || first.layer == next.layer {
+            continue;
+        }
+        crossing.resize_with(crossing.len().max(first.layer + 1), Vec::new);
+        crossing[first.layer].push(edge);
+    }
+    let mut tracks = vec![None; model.edges.len()];
+    for edges in &mut crossing {
+        edges.sort_by(|a, b| {
+            let start = |edge: usize| &items[chains[edge][0]];
+            let end = |edge: usize| &items[chains[edge][1]];
+            let by_start = start(*b).lane.cmp(&start(*a).lane).then(start(*b).y.total_cmp(&start(*a).y));
+            by_start.then(end(*b).lane.cmp(&end(*a).lane)).then(end(*b).y.total_cmp(&end(*a).y))
+        });
+        for (track, edge) in edges.iter().enumerate() {
+            tracks[*edge] = Some(track);
+        }
+    }
+    tracks
+}
+
+/// Space behind each column: as much as the labels and tracks there need; behind the last, none.
+fn gaps(model: &Model, layers: usize, tracks: &[Option<usize>]) -> Vec<f64> {
     let mut gaps = vec![COLUMN_GAP; layers];
+    let mut most = vec![0usize; layers];
+    for (edge, track) in model.edges.iter().zip(tracks) {
+        let layer = model.nodes[edge.from].layer.min(model.nodes[edge.to].layer);
+        most[layer] = most[layer].max(track.map_or(0, |track| track + 1));
+    }
     for edge in &model.edges {
         let layer = model.nodes[edge.from].layer.min(model.nodes[edge.to].layer);
         let last = model.nodes[edge.from].layer.max(model.nodes[edge.to].layer).saturating_sub(1);
         // A label stands in the first gap in the edge's own direction.
         let gap = if model.nodes[edge.from].layer == layer { layer } else { last };
         gaps[gap] = gaps[gap].max(width(&edge.label, SMALL_SIZE) + LABEL_MARGIN);
+    }
+    for (gap, most) in gaps.iter_mut().zip(most) {
+        *gap += most as f64 * TRACK;
     }
     if let Some(last) = gaps.last_mut() {
         *last = 0.0;
@@ -304,7 +354,8 @@ fn paths(
     chains: &[Vec<usize>],
     centre: &dyn Fn(usize) -> Point,
     columns: &[f64],
-) -> Vec<Vec<Point>> {
+    track: &dyn Fn(usize) -> Option<f64>,
+) -> Vec<Path> {
     // Ends of edges at each side of each box, in the order of where they lead to.
     let mut sides: Vec<[Vec<(f64, usize, usize)>; 2]> = vec![[Vec::new(), Vec::new()]; boxes.len()];
     for (edge, chain) in chains.iter().enumerate() {
@@ -337,10 +388,12 @@ fn paths(
             points.push(Point { x: at.x + half, y: at.y });
         }
         points.push(ends[edge][1]);
+        let mut track = track(edge).map(|x| (0, x));
         if model.edges[edge].from != chain[0] {
             points.reverse();
+            track = track.map(|(_, x)| (points.len() - 2, x));
         }
-        points
+        Path { points, track }
     };
     chains.iter().enumerate().map(make).collect()
 }
