@@ -21,6 +21,7 @@ pub mod number {
     pub const LISTEN: usize = 201;
     pub const SENDTO: usize = 206;
     pub const RECVFROM: usize = 207;
+    pub const SETSOCKOPT: usize = 208;
     pub const CLONE: usize = 220;
     pub const MMAP: usize = 222;
     pub const ACCEPT4: usize = 242;

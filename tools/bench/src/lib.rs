@@ -6,7 +6,7 @@
 //!
 //! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] are
 //! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
-//! [`targets`], [`record`], [`plot`] and [`profile`] say what came out.
+//! [`targets`], [`record`], [`page`], [`plot`] and [`profile`] say what came out.
 
 pub mod counters;
 pub mod culm;
@@ -14,6 +14,7 @@ pub mod lab;
 pub mod linux;
 pub mod machine;
 pub mod network;
+pub mod page;
 pub mod plot;
 pub mod profile;
 pub mod record;
@@ -199,7 +200,9 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
             bail!("nothing is recorded, since the results are partial");
         }
         record::write(&lab.root, &rows, &lab.notes())?;
-        plot::write(&lab.root.join("bench/results"), results)?;
+        plot::write(&lab.root.join(page::PICTURES), results)?;
+        let benches: Vec<_> = rows::ALL.iter().map(|(name, what, _)| (*name, *what)).collect();
+        page::write(&lab.root, &benches)?;
     }
     Ok(fine)
 }

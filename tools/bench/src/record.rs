@@ -33,6 +33,12 @@ fn path(root: &Path, bench: &str) -> PathBuf {
     root.join("bench/results").join(format!("{bench}.json"))
 }
 
+/// What is recorded of a benchmark.
+pub fn read(root: &Path, bench: &str) -> Result<Option<Record>> {
+    let Ok(text) = std::fs::read_to_string(path(root, bench)) else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).with_context(|| format!("the record of {bench} is damaged"))
+}
+
 /// Records `rows`, a file for each benchmark.
 pub fn write(root: &Path, rows: &[Row], notes: &[String]) -> Result<()> {
     let git = |arguments: &[&str]| run(Command::new("git").current_dir(root).args(arguments));
@@ -64,9 +70,7 @@ pub fn compare(root: &Path, rows: &[Row]) -> Result<(Vec<String>, bool)> {
     let mut records: BTreeMap<&str, Option<Record>> = BTreeMap::new();
     for row in rows {
         if !records.contains_key(row.bench.as_str()) {
-            let text = std::fs::read_to_string(path(root, &row.bench)).ok();
-            let record = text.map(|text| serde_json::from_str(&text)).transpose();
-            records.insert(&row.bench, record.with_context(|| format!("the record of {} is damaged", row.bench))?);
+            records.insert(&row.bench, read(root, &row.bench)?);
         }
     }
     let (mut lines, mut fine) = (Vec::new(), true);

@@ -75,7 +75,8 @@ impl Lines<'_> {
         let mut marks: Vec<f64> = if self.logarithmic {
             (low.ceil() as i64..=high.floor() as i64).map(|power| 2f64.powi(power as i32)).collect()
         } else {
-            (0..=5).map(|step| low + (high - low) * f64::from(step) / 5.0).collect()
+            let step = nice_top((high - low) / 6.0);
+            (0..).map(|index| low + step * f64::from(index)).take_while(|mark| *mark <= high).collect()
         };
         let stride = marks.len().div_ceil(9);
         marks = marks.into_iter().step_by(stride.max(1)).collect();

@@ -62,7 +62,7 @@ fn throughput(results: &Results) -> Option<String> {
     Lines {
         title: "UDP echo: payload by packet size, window 64",
         x: "bytes of payload in a packet",
-        y: "Mbit/s each way (one run, one host: compare, do not quote)",
+        y: "Mbit/s each way, this run only",
         series,
         logarithmic: false,
     }
@@ -101,7 +101,9 @@ fn processor(results: &Results) -> Option<String> {
 
 fn components(results: &Results, bench: &str) -> Option<String> {
     let mut bars = Vec::new();
-    for entry in results.entries().iter().filter(|entry| entry.bench == bench) {
+    // A MiB and a packet do not fit on one scale.
+    let of_packets = |entry: &&Entry| entry.bench == bench && !entry.params.contains_key("bytes");
+    for entry in results.entries().iter().filter(of_packets) {
         let culm = entry.samples.iter().find(|(side, _)| *side == Side::Culm);
         if let Some((_, sample)) = culm.filter(|(_, sample)| !sample.parts.is_empty()) {
             bars.push(Bar { name: entry.row.clone(), parts: sample.parts.clone() });
