@@ -14,6 +14,6 @@ pub mod units;
 mod value;
 
 pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
-pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest};
+pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest, RESERVED};
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

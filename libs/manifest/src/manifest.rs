@@ -12,6 +12,24 @@ pub const MAX_COUNTERS: usize = 512;
 /// Stack of a component whose manifest names none.
 pub const DEFAULT_STACK: u64 = 64 * 1024;
 
+/// Keys of a protection domain in a system file. A connection of such a name could not be made.
+pub const RESERVED: &[&str] = &[
+    "budget",
+    "component",
+    "config",
+    "core",
+    "heap",
+    "log",
+    "may_halt",
+    "observe",
+    "on_fault",
+    "passive",
+    "period",
+    "priority",
+    "restart",
+    "stack",
+];
+
 /// A component, as its `component.toml` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -174,6 +192,12 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let memory = table.take("memory");
     let description = read_description(table, problems);
+    if RESERVED.contains(&name.as_str()) {
+        problems.push(
+            Problem::new(table.span.clone(), format!("a connection cannot be called `{name}`"))
+                .help("in a system file that is another key of the protection domain; choose another name"),
+        );
+    }
     let kind = kind?;
     if let Some(memory) = memory.as_ref().filter(|_| kind.value != ConnectionKind::Region) {
         problems.push(Problem::new(memory.key.span.clone(), "only a region has a kind of memory"));

@@ -117,6 +117,13 @@ kind = "device"
 }
 
 #[test]
+fn connections_leave_the_keys_of_a_domain_alone() {
+    let text = "name = \"x\"\ndescription = \"x\"\n[[connection]]\nname = \"core\"\nkind = \"channel\"\n";
+    let problems = Manifest::parse(text).unwrap_err();
+    assert_eq!(problems[0].message, "a connection cannot be called `core`");
+}
+
+#[test]
 fn broken_toml_is_a_problem_and_no_panic() {
     for text in ["", "name = ", "[[[", "name = \"x", "\u{0}"] {
         let problems = Manifest::parse(text).unwrap_err();

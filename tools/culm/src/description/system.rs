@@ -411,3 +411,17 @@ fn read_mapping(entry: &Entry<'_>, problems: &mut Problems) -> Option<(Located<(
     let writable = entry.choice(PERMISSIONS, problems);
     Some((end?, writable?.value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_know_the_keys_of_a_domain() {
+        let document = Document::parse("[pd.a]\ncomponent = \"a\"\npriority = 1\n");
+        let file = SystemFile::read(&document, &mut Problems::new()).expect("it is well");
+        let mut known = file.domains[0].known.clone();
+        known.sort_unstable();
+        assert_eq!(known, culm_manifest::RESERVED);
+    }
+}

@@ -186,7 +186,7 @@ fn make_virtualisers<'a>(
     }
     let mut made = Vec::new();
     for kind in virtualisers(device.class) {
-        let (component, manifest) = draft.component(kind.component, &table.name.span)?;
+        let (component, manifest) = draft.own_component(kind.component, &table.name.span)?;
         require_connection(draft, table, manifest, kind.connection)?;
         let domain = make(
             draft,

@@ -169,6 +169,18 @@ impl<'a> Draft<'a> {
         self.domains.iter().position(|domain| domain.name.value == name)
     }
 
+    /// The component that expansion adds, for something at `span`; reports where the tree has none.
+    pub fn own_component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
+        if self.catalogue.components.contains_key(name) {
+            return self.component(name, span);
+        }
+        let diagnostic = self
+            .at(span, format!("the component `{name}`, which expansion adds here, is not in the tree"))
+            .help("its manifest should be in `services/`, `virtualisers/` or beside them: is the checkout complete?");
+        self.error(diagnostic);
+        None
+    }
+
     /// The component of this name with its manifest, for something at `span`; reports where there is none.
     pub fn component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
         let catalogue = self.catalogue;

@@ -14,6 +14,7 @@ use crate::plan::{
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
 use culm_manifest::{ConnectionKind, Located};
+use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor};
 
 /// The class's virtualisers.
 pub const VIRTUALISERS: &[VirtualiserKind] = &[
@@ -40,14 +41,11 @@ static COPIER_OPTIONS: DomainOptions = DomainOptions {
 /// Payload buffers of a device or a client where the description says nothing.
 pub const DEFAULT_BUFFERS: u32 = 512;
 
-/// Bytes of one payload buffer: header and frame.
-const BUFFER_SIZE: u32 = 2048;
+/// Bytes of an entry between driver and virtualisers.
+const DMA_DESCRIPTOR: u32 = size_of::<DmaDescriptor>() as u32;
 
-/// Bytes of an entry between driver and virtualisers (`culm_net::DmaDescriptor`).
-const DMA_DESCRIPTOR: u32 = 16;
-
-/// Bytes of an entry elsewhere (`culm_net::Descriptor`).
-const DESCRIPTOR: u32 = 8;
+/// Bytes of an entry elsewhere.
+const DESCRIPTOR: u32 = size_of::<Descriptor>() as u32;
 
 /// Hardware address of a device (client 0) or of one of its further clients, where the description gives none:
 /// QEMU's prefix of locally administered addresses, then ours.
@@ -153,7 +151,7 @@ fn add_copier<'a>(
         false => format!("{}_copier", table.name.value),
     };
     let span = entry.key.span.clone();
-    let (component, manifest) = draft.component(COPIER, &span)?;
+    let (component, manifest) = draft.own_component(COPIER, &span)?;
     if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
         let message = format!("the manifest of `{COPIER}` lists no connection of the kind `net-copier`");
         let diagnostic = draft.at(&span, message);

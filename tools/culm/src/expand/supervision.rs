@@ -15,7 +15,7 @@ const PRIORITY: u8 = 254;
 /// Adds the supervisor.
 pub fn resolve(draft: &mut Draft<'_>) {
     let span = draft.file.first_line.clone();
-    let Some((component, manifest)) = draft.component(SUPERVISOR, &span) else { return };
+    let Some((component, manifest)) = draft.own_component(SUPERVISOR, &span) else { return };
     if manifest.connection_of_kind(ConnectionKind::Supervision).is_none() {
         let diagnostic =
             draft.at(&span, format!("the manifest of `{SUPERVISOR}` lists no connection of the kind `supervision`"));
