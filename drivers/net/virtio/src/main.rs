@@ -54,11 +54,14 @@ impl Component for VirtioNet {
     }
 
     fn notified(&mut self, channels: Channels) {
-        let interrupted = channels.contains(self.interrupt.channel());
+        let interrupt = self.interrupt.channel();
+        let interrupted = channels.contains(interrupt);
         if interrupted {
             self.net.interrupted();
         }
-        self.net.note(channels);
+        if channels != Channels::from(interrupt) {
+            self.net.note(channels);
+        }
         self.take_turn();
         if interrupted {
             self.interrupt.enable();

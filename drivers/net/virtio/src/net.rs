@@ -41,6 +41,8 @@ pub struct Net<R> {
     /// What the device does for clients.
     flags: u16,
     link: bool,
+    /// The device has interrupted since the last round.
+    interrupted: bool,
     /// An interrupt was asked for when buffers are sent.
     waits_for_sent: bool,
     resets: u32,
@@ -112,6 +114,7 @@ impl<R: Registers> Net<R> {
             transmit: Pair::new(tx.0, tx.1, connection.tx_channel),
             flags,
             link,
+            interrupted: false,
             waits_for_sent: false,
             resets: 0,
             usable: true,
@@ -125,9 +128,7 @@ impl<R: Registers> Net<R> {
         counters::INTERRUPTS.add(1);
         self.receive.due = true;
         self.transmit.due |= self.waits_for_sent;
-        if !self.waits_for_sent && self.rings.receive.refresh() == 0 {
-            self.check_link();
-        }
+        self.interrupted = true;
     }
 
     /// These channels were notified; none: a deadline passed.
@@ -158,7 +159,10 @@ impl<R: Registers> Net<R> {
             return true;
         }
         if self.receive.due {
-            self.serve_receive();
+            let received = self.serve_receive();
+            if core::mem::take(&mut self.interrupted) && received == 0 && !self.waits_for_sent {
+                self.check_link();
+            }
         }
         if self.transmit.due {
             self.serve_transmit();
@@ -169,9 +173,9 @@ impl<R: Registers> Net<R> {
         !(self.receive.due | self.transmit.due)
     }
 
-    /// Passes received packets on, gives the device empty buffers.
+    /// Passes received packets on, gives the device empty buffers. Returns how many packets there were.
     #[inline]
-    fn serve_receive(&mut self) {
+    fn serve_receive(&mut self) -> u64 {
         let Self { device, rings, receive: pair, flags, .. } = self;
         let ring = &mut rings.receive;
         let received = take_received(ring, pair, *flags);
@@ -184,8 +188,8 @@ impl<R: Registers> Net<R> {
             counters::DOORBELLS.add(1);
         }
         pair.publish(ring.in_flight());
-        counters::RECEIVED_PACKETS.add(received);
         if received > 0 {
+            counters::RECEIVED_PACKETS.add(received);
             self.resets = 0;
         }
         count_errors(ring);
@@ -199,6 +203,7 @@ impl<R: Registers> Net<R> {
         }
         asleep &= if pair.output.free() > 0 { ring.wait_for(1) } else { pair.output.sleep() };
         pair.due = !asleep;
+        received
     }
 
     /// Gives the device packets to send, returns sent ones where somebody waits for them.

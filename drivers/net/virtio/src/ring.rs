@@ -50,17 +50,40 @@ pub struct Used {
     pub length: u16,
 }
 
-/// What the driver remembers of a descriptor.
+/// What the driver remembers of a descriptor, in one word: the buffer's token, its length, and whether the device has it.
 #[derive(Clone, Copy)]
-struct Slot {
-    token: u32,
-    length: u16,
-    busy: bool,
+struct Slot(u64);
+
+impl Slot {
+    const IDLE: Self = Self(0);
+
+    /// The device has it.
+    const BUSY: u64 = 1 << 48;
+
+    #[inline(always)]
+    fn new(token: u32, length: u16) -> Self {
+        Self(u64::from(token) | u64::from(length) << 32 | Self::BUSY)
+    }
+
+    #[inline(always)]
+    fn is_busy(self) -> bool {
+        self.0 & Self::BUSY != 0
+    }
+
+    #[inline(always)]
+    fn token(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    fn length(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
 }
 
 /// A virtqueue.
 pub struct Ring {
-    descriptors: &'static [AtomicU64],
+    descriptors: &'static [[AtomicU64; 2]],
     /// Flags, index, ring, used_event.
     available: &'static [AtomicU16],
     /// Flags, index.
@@ -91,12 +114,12 @@ impl Ring {
         let entries = usize::from(layout.size);
         let event = layout.used + 4 + 8 * entries;
         let ring = Self {
-            descriptors: memory.atomics_u64(layout.descriptors, 2 * entries).ok()?,
+            descriptors: memory.atomics_u64(layout.descriptors, 2 * entries).ok()?.as_chunks().0,
             available: memory.atomics_u16(layout.available, entries + 3).ok()?,
             used_head: memory.atomics_u16(layout.used, 2).ok()?,
             used: memory.atomics_u64(layout.used + 4, entries).ok()?,
             avail_event: memory.atomics_u16(event, 1).ok()?.first()?,
-            slots: vec![Slot { token: 0, length: 0, busy: false }; entries].into_boxed_slice(),
+            slots: vec![Slot::IDLE; entries].into_boxed_slice(),
             idle: (0..layout.size).rev().collect(),
             mask: layout.size.wrapping_sub(1),
             flags,
@@ -137,11 +160,11 @@ impl Ring {
         let index = usize::from(number);
         let place = usize::from(self.next & self.mask);
         let (Some(slot), Some([low, high]), Some(entry)) =
-            (self.slots.get_mut(index), self.descriptors.get(2 * index..2 * index + 2), self.available.get(place + 2))
+            (self.slots.get_mut(index), self.descriptors.get(index), self.available.get(place + 2))
         else {
             return false;
         };
-        *slot = Slot { token, length, busy: true };
+        *slot = Slot::new(token, length);
         low.store(address, Relaxed);
         high.store(u64::from(length) | u64::from(self.flags) << 32, Relaxed);
         entry.store(number, Relaxed);
@@ -189,19 +212,29 @@ impl Ring {
             // Of the number, 32 bits, as of the length (§2.7.8).
             let (number, length) = (element as u32, (element >> 32) as u32);
             match self.slots.get_mut(number as usize) {
-                Some(slot) if slot.busy => {
-                    slot.busy = false;
+                Some(slot) if slot.is_busy() => {
+                    let (token, longest) = (slot.token(), slot.length());
+                    *slot = Slot::IDLE;
                     self.idle.push(number as u16);
-                    let (token, longest) = (slot.token, u32::from(slot.length));
-                    self.errors += u32::from(length > longest);
-                    let length = if length > longest { 0 } else { length as u16 };
-                    return Some(Used { token, length });
+                    return Some(Used { token, length: self.credible(length, longest) });
                 }
                 // A descriptor that does not exist, or that the device does not have. One that it has is lost by that.
                 _ => self.errors += 1,
             }
         }
         None
+    }
+
+    /// A length that a buffer can have; 0 for others.
+    #[inline(always)]
+    fn credible(&mut self, length: u32, longest: u16) -> u16 {
+        if length > longest.into() { self.lie() } else { length as u16 }
+    }
+
+    #[cold]
+    fn lie(&mut self) -> u16 {
+        self.errors += 1;
+        0
     }
 
     /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than were taken. False: it has
