@@ -1,6 +1,6 @@
 //! The client's side: its two pairs of queues and its buffers, used in place.
 //!
-//! A turn takes packets from the [`Receiver`] and sends with the [`Transmitter`] until there is nothing more to do, then calls
+//! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the [`Transmitter`], and ends by
 //! [`Client::settle`], which publishes everything at once and announces that the client sleeps.
 //!
 //! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So nothing is kept about buffers
@@ -48,14 +48,15 @@ impl Client {
         self.mac
     }
 
-    /// At the start of a turn: looks after peers that were restarted.
+    /// At the beginning of a round: looks what was received, and after peers that were restarted.
     #[inline]
     pub fn begin(&mut self) {
+        self.receiver.begin();
         self.transmitter.begin();
     }
 
-    /// At the end of a turn: publishes what was received, returned and sent, and announces that the client sleeps. False: there
-    /// is more to do already, take another turn at once.
+    /// At the end of a round: publishes what was received, returned and sent, and announces that the client sleeps. False: there
+    /// is more to do already, begin another round at once.
     #[inline]
     #[must_use = "there may be more to do"]
     pub fn settle(&mut self) -> bool {

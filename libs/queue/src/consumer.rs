@@ -107,6 +107,16 @@ impl<T: Entry> Consumer<T> {
         if self.head == self.tail && self.refresh() == 0 {
             return None;
         }
+        self.pop_known()
+    }
+
+    /// Copies the next entry out, of those that [`Self::refresh`] has seen: for rounds that look once at the beginning and whose
+    /// [`Self::sleep`] finds what came meanwhile.
+    #[inline(always)]
+    pub fn pop_known(&mut self) -> Option<T> {
+        if self.head == self.tail {
+            return None;
+        }
         let entry = self.shared.load(self.head);
         self.head = self.head.wrapping_add(1);
         Some(entry)

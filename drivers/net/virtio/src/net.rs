@@ -280,8 +280,9 @@ fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
 /// Gives empty buffers to the device.
 #[inline(always)]
 fn refill(ring: &mut Ring, pair: &mut Pair) {
+    pair.input.refresh();
     while ring.space() > 0
-        && let Some(entry) = pair.input.pop()
+        && let Some(entry) = pair.input.pop_known()
     {
         if entry.flags == 0 && pair.session.is_live() {
             ring.add(entry.address, entry.length, entry.token);
@@ -295,6 +296,7 @@ fn refill(ring: &mut Ring, pair: &mut Pair) {
 #[inline(always)]
 fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
     let mut sent = 0;
+    pair.input.refresh();
     loop {
         if ring.space() == 0 {
             take_sent(ring, pair);
@@ -302,7 +304,7 @@ fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
                 return sent;
             }
         }
-        let Some(entry) = pair.input.pop() else { return sent };
+        let Some(entry) = pair.input.pop_known() else { return sent };
         if entry.flags == 0 && pair.session.is_live() {
             ring.add(entry.address, entry.length, entry.token);
             sent += 1;

@@ -90,11 +90,16 @@ impl Receiver {
         self.device
     }
 
-    /// The next packet.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) {
+        self.filled.refresh();
+    }
+
+    /// The next packet of those that were there at the beginning of the round.
     #[inline]
     pub fn receive(&mut self) -> Option<Packet<'_>> {
         loop {
-            let descriptor = self.filled.pop()?;
+            let descriptor = self.filled.pop_known()?;
             let place = self.slots.number(descriptor.offset);
             if place.is_some() & self.slots.holds(descriptor.length) & self.session.is_live() {
                 self.device = descriptor.flags & DEVICE;

@@ -7,7 +7,7 @@
 use crate::counters;
 use culm::connection::NetCopier as Connection;
 use culm::queue::{Consumer, Producer};
-use culm::{Channel, Region, queue};
+use culm::{Channel, Channels, Region, queue};
 use culm_net::session::{Event, Marked};
 use culm_net::{Descriptor, HEADROOM, Marker, Session, Slots, put_off};
 
@@ -25,6 +25,8 @@ struct Side {
 pub(crate) struct Copier {
     device: Side,
     client: Side,
+    /// The client has notified since it was last looked at.
+    client_notified: bool,
     tally: Tally,
 }
 
@@ -93,15 +95,20 @@ impl Copier {
             data: Region::new(connection.client_data),
             slots: Slots::new(connection.client_data.size, connection.buffer_size, u32::MAX),
         };
-        Self { device, client, tally: Tally::default() }
+        Self { device, client, client_notified: true, tally: Tally::default() }
+    }
+
+    /// Takes note of who notified.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, channels: Channels) {
+        self.client_notified |= channels.contains(self.client.channel);
     }
 
     /// Copies what there is to be copied, publishes it and announces sleep. False: there is more already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
-        self.client.input.refresh();
-        if self.client.input.restarted() | !self.client.session.is_live() {
-            self.start_over_with_client();
+        if self.client_notified | !self.client.session.is_live() {
+            self.look_at_client();
         }
         if !self.device.session.is_live() {
             self.start_over_with_device();
@@ -128,8 +135,9 @@ impl Copier {
         if !self.client.session.is_live() {
             return self.device.input.refresh() > 0;
         }
+        self.device.input.refresh();
         loop {
-            if self.device.input.available() == 0 && self.device.input.refresh() == 0 {
+            if self.device.input.available() == 0 {
                 return false;
             }
             let Some(buffer) = self.client.input.pop() else { return true };
@@ -147,7 +155,7 @@ impl Copier {
     /// Copies the next frame into the client's buffer at `offset`. False: there was none, and the buffer goes back.
     #[inline(always)]
     fn fill(&mut self, offset: u32) -> bool {
-        while let Some(frame) = self.device.input.pop() {
+        while let Some(frame) = self.device.input.pop_known() {
             let place = self.device.slots.number(frame.offset);
             if place.is_none() | !self.device.slots.holds(frame.length) {
                 self.device.examine(frame);
@@ -174,8 +182,17 @@ impl Copier {
         false
     }
 
-    /// The client was restarted, or this copier: buffers from before are void.
+    /// The client has notified: it provides buffers that were waited for, or it was restarted.
     #[cold]
+    fn look_at_client(&mut self) {
+        self.client_notified = false;
+        self.client.input.refresh();
+        if self.client.input.restarted() | !self.client.session.is_live() {
+            self.start_over_with_client();
+        }
+    }
+
+    /// The client was restarted, or this copier: buffers from before are void.
     fn start_over_with_client(&mut self) {
         while let Some(entry) = self.client.input.pop() {
             let is_marker = entry.as_marker().is_some();

@@ -30,7 +30,8 @@ impl Component for NetCopier {
         this
     }
 
-    fn notified(&mut self, _: Channels) {
+    fn notified(&mut self, channels: Channels) {
+        self.0.note(channels);
         self.take_turn();
     }
 }

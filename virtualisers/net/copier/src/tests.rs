@@ -55,6 +55,7 @@ impl World {
     }
 
     fn turn(&mut self) {
+        self.copier.note(culm::testing::channels(&[0, 1]));
         for _ in 0..4 {
             if self.copier.round() {
                 return;

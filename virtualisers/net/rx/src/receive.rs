@@ -165,7 +165,8 @@ impl Receive {
     /// Gives every received frame to whom it is for.
     #[inline]
     fn distribute(&mut self) {
-        while let Some(entry) = self.driver.filled.pop() {
+        self.driver.filled.refresh();
+        while let Some(entry) = self.driver.filled.pop_known() {
             let number = entry.token as usize;
             if self.stock.holders.get(number) != Some(&DRIVER) {
                 self.examine(entry);
@@ -264,7 +265,8 @@ impl Receive {
     #[inline]
     fn take_returned(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        while let Some(entry) = client.free.pop() {
+        client.free.refresh();
+        while let Some(entry) = client.free.pop_known() {
             let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
             let holders = held.and_then(|number| self.stock.holders.get_mut(number as usize));
             match (held, holders) {

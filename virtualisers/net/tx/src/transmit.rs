@@ -147,7 +147,8 @@ impl Transmit {
     #[inline]
     fn take_back(&mut self) {
         self.woken = false;
-        while let Some(entry) = self.driver.free.pop() {
+        self.driver.free.refresh();
+        while let Some(entry) = self.driver.free.pop_known() {
             if !self.sent(entry.token) {
                 self.examine(entry);
             }
@@ -240,23 +241,23 @@ impl Transmit {
     #[inline(always)]
     fn take_turn(&mut self, index: usize) -> Turn {
         let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
-        let mut turn = Turn::More;
+        if client.filled.available() == 0 && client.filled.refresh() == 0 {
+            return Turn::Done;
+        }
         for _ in 0..BATCH {
-            if client.filled.available() == 0 && client.filled.refresh() == 0 {
-                turn = Turn::Done;
-                break;
+            if client.filled.available() == 0 {
+                // What came meanwhile is found at the end of the round.
+                return Turn::Done;
             }
             if self.driver.filled.free() == 0 && self.driver.filled.refresh() == 0 {
-                turn = Turn::DriverFull;
-                break;
+                return Turn::DriverFull;
             }
             if client.only.is_some() && !self.bounce.is_ready() || !self.shares.take(&mut client.in_flight) {
-                turn = Turn::Limited;
-                break;
+                return Turn::Limited;
             }
-            let Some(entry) = client.filled.pop() else {
+            let Some(entry) = client.filled.pop_known() else {
                 self.shares.give_back(&mut client.in_flight);
-                continue;
+                return Turn::Done;
             };
             let number = match client.examine(entry) {
                 Entry::Frame(number) => number,
@@ -286,7 +287,7 @@ impl Transmit {
             self.tally.packets += 1;
             self.tally.bytes += u64::from(entry.length) - HEADROOM as u64;
         }
-        turn
+        Turn::More
     }
 
     /// Publishes to the clients of this round, and announces sleep to them. False: there is more already.
