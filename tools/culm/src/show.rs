@@ -180,6 +180,52 @@ fn connection(out: &mut String, plan: &Plan, domain: &Domain, connection: &Domai
             key(out, "device", text(&plan.devices[*device].board.name));
             key(out, "interrupts", format!("{interrupts:?}"));
         }
+        ConnectionData::NetDriver { .. }
+        | ConnectionData::NetRxVirtualiser { .. }
+        | ConnectionData::NetTxVirtualiser { .. } => net_device_side(out, plan, &connection.data),
+        ConnectionData::NetCopier { .. } | ConnectionData::NetClient { .. } => {
+            net_end(out, plan, &connection.data);
+        }
+        ConnectionData::SerialDriver { tx, rx, channel } => {
+            key(out, "tx", ring(*tx));
+            key(out, "rx", ring(*rx));
+            key(out, "channel", channel);
+        }
+        ConnectionData::SerialVirtualiser { driver_tx, driver_rx, driver_channel, clients } => {
+            key(out, "driver_tx", ring(*driver_tx));
+            key(out, "driver_rx", ring(*driver_rx));
+            key(out, "driver_channel", driver_channel);
+            let clients = clients.iter().map(|client| {
+                let rx = client.rx.map(|rx| format!(", rx = {}", ring(rx))).unwrap_or_default();
+                format!(
+                    "{{ tx = {}{rx}, channel = {}, name = {} }}",
+                    ring(client.tx),
+                    client.channel,
+                    text(&client.name)
+                )
+            });
+            key(out, "clients", list(clients));
+        }
+        ConnectionData::SerialClient { tx, rx, channel } => {
+            key(out, "tx", ring(*tx));
+            if let Some(rx) = rx {
+                key(out, "rx", ring(*rx));
+            }
+            key(out, "channel", channel);
+        }
+        ConnectionData::Supervision { children } => {
+            let names = children.iter().map(|child| text(&plan.domains[child.domain].name));
+            key(out, "children", list(names));
+        }
+        ConnectionData::Observation { rings } => key(out, "queues", list(rings.iter().map(|id| ring(*id)))),
+    }
+}
+
+/// The driver's and the virtualisers' sides of a network device.
+fn net_device_side(out: &mut String, plan: &Plan, data: &ConnectionData) {
+    let ring = |ring: RingId| text(&plan.rings[ring].name);
+    let region = |memory: &Memory| text(&plan.regions[memory.region].name);
+    match data {
         ConnectionData::NetDriver { rx_free, rx_filled, tx_filled, tx_free, rx_channel, tx_channel, mac } => {
             for (name, id) in
                 [("rx_free", rx_free), ("rx_filled", rx_filled), ("tx_filled", tx_filled), ("tx_free", tx_free)]
@@ -218,41 +264,7 @@ fn connection(out: &mut String, plan: &Plan, domain: &Domain, connection: &Domai
             });
             key(out, "clients", list(clients));
         }
-        ConnectionData::NetCopier { .. } | ConnectionData::NetClient { .. } => {
-            net_end(out, plan, &connection.data);
-        }
-        ConnectionData::SerialDriver { tx, rx, channel } => {
-            key(out, "tx", ring(*tx));
-            key(out, "rx", ring(*rx));
-            key(out, "channel", channel);
-        }
-        ConnectionData::SerialVirtualiser { driver_tx, driver_rx, driver_channel, clients } => {
-            key(out, "driver_tx", ring(*driver_tx));
-            key(out, "driver_rx", ring(*driver_rx));
-            key(out, "driver_channel", driver_channel);
-            let clients = clients.iter().map(|client| {
-                let rx = client.rx.map(|rx| format!(", rx = {}", ring(rx))).unwrap_or_default();
-                format!(
-                    "{{ tx = {}{rx}, channel = {}, name = {} }}",
-                    ring(client.tx),
-                    client.channel,
-                    text(&client.name)
-                )
-            });
-            key(out, "clients", list(clients));
-        }
-        ConnectionData::SerialClient { tx, rx, channel } => {
-            key(out, "tx", ring(*tx));
-            if let Some(rx) = rx {
-                key(out, "rx", ring(*rx));
-            }
-            key(out, "channel", channel);
-        }
-        ConnectionData::Supervision { children } => {
-            let names = children.iter().map(|child| text(&plan.domains[child.domain].name));
-            key(out, "children", list(names));
-        }
-        ConnectionData::Observation { rings } => key(out, "queues", list(rings.iter().map(|id| ring(*id)))),
+        _ => {}
     }
 }
 

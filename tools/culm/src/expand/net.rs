@@ -8,8 +8,8 @@ use super::draft::{Client, ClientKind, Draft, DraftDevice, DraftDomain};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::system::{DomainOptions, DomainTable, read_count, read_queue};
 use crate::plan::{
-    ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionId,
-    RegionKind, RingId,
+    ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionKind,
+    RingId,
 };
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
@@ -220,7 +220,8 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         };
         let copier = copier.map(|copier| wiring.id(copier));
         let wired = WiredClient { domain: *domain, copier, queue: *queue, buffers: *buffers, mac: mac.value };
-        let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, (rx_data, rx_size), *anti_spoof);
+        let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
+        let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, device_rx, *anti_spoof);
         rx_clients.push(rx_client);
         tx_clients.push(tx_client);
     }
@@ -282,53 +283,27 @@ struct WiredClient {
     mac: [u8; 6],
 }
 
+/// What a client receives by.
+struct ReceiveSide {
+    filled: RingId,
+    free: RingId,
+    data: Memory,
+    channel: EndNumber,
+}
+
 /// Queues, buffers and channels of one client; returns what the two virtualisers are told of it.
 fn wire_client(
     wiring: &mut Wiring<'_>,
     device: &DeviceClients<'_, '_>,
     client: &Client,
     wired: &WiredClient,
-    (rx_data, rx_size): (RegionId, u64),
+    device_rx: Memory,
     anti_spoof: bool,
 ) -> (NetRxClient, NetTxClient) {
-    let [rx, tx] = [device.virtualisers[0], device.virtualisers[1]];
-    let device_name = device.device.board.name.clone();
+    let tx = device.virtualisers[1];
     let domain = wired.domain;
     let label = format!("{} {}", wiring.name(domain), client.connection);
-    let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
-    // Receive: virtualiser → reader (the copier, or the client itself).
-    let reader = wired.copier.unwrap_or(domain);
-    let reader_name = if wired.copier.is_some() { wiring.name(reader) } else { label.clone() };
-    wiring.map(rx_data, reader, false);
-    let device_rings = receive_rings(wiring, &reader_name, (rx, reader), device.device.queue);
-    let (rx_end, reader_end) = wiring.channel((rx, true), (reader, true), &format!("{label} rx"));
-    let rx_client = NetRxClient { filled: device_rings[0], free: device_rings[1], channel: rx_end, mac: wired.mac };
-    let (client_rings, client_rx, rx_channel) = match wired.copier {
-        None => (device_rings, device_rx, reader_end),
-        Some(copier) => {
-            let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
-            let mappings = [(copier, true), (domain, false)];
-            let name = format!("{label} rx data");
-            let region = wiring.region(name, size, RegionKind::Cached, Purpose::Buffers, &mappings);
-            let client_data = Memory { region, dma: false, size };
-            let rings = receive_rings(wiring, &label, (copier, domain), wired.queue);
-            let (copier_end, client_end) = wiring.channel((copier, true), (domain, true), &format!("{label} rx"));
-            let data = ConnectionData::NetCopier {
-                device_filled: device_rings[0],
-                device_free: device_rings[1],
-                device_data: device_rx,
-                client_filled: rings[0],
-                client_free: rings[1],
-                client_data,
-                buffer_size: BUFFER_SIZE,
-                device_channel: reader_end,
-                client_channel: copier_end,
-            };
-            wiring.connect_kind(copier, ConnectionKind::NetCopier, &wiring.name(domain), data);
-            (rings, client_data, client_end)
-        }
-    };
-    // Transmit: client → virtualiser.
+    let (rx_client, receive) = wire_receive(wiring, device, wired, &label, device_rx);
     let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
     let mappings = [(domain, true), (tx, false)];
     let tx_region = wiring.region(format!("{label} tx data"), size, RegionKind::Dma, Purpose::Buffers, &mappings);
@@ -350,20 +325,72 @@ fn wire_client(
         mac: wired.mac,
     };
     let data = ConnectionData::NetClient {
-        rx_filled: client_rings[0],
-        rx_free: client_rings[1],
+        rx_filled: receive.filled,
+        rx_free: receive.free,
         tx_filled: tx_rings[0],
         tx_free: tx_rings[1],
-        rx_data: client_rx,
+        rx_data: receive.data,
         tx_data: Memory { region: tx_region, dma: false, size },
-        rx_channel,
+        rx_channel: receive.channel,
         tx_channel,
         buffer_size: BUFFER_SIZE,
         owns_rx: wired.copier.is_some(),
         mac: wired.mac,
     };
-    wiring.connect_slot(domain, client.slot, &client.connection, &device_name, data);
+    wiring.connect_slot(domain, client.slot, &client.connection, &device.device.board.name, data);
     (rx_client, tx_client)
+}
+
+/// From the receive virtualiser to the client: by its copier, or straight from the device's buffers.
+fn wire_receive(
+    wiring: &mut Wiring<'_>,
+    device: &DeviceClients<'_, '_>,
+    wired: &WiredClient,
+    label: &str,
+    device_rx: Memory,
+) -> (NetRxClient, ReceiveSide) {
+    let rx = device.virtualisers[0];
+    let reader = wired.copier.unwrap_or(wired.domain);
+    let reader_name = if wired.copier.is_some() { wiring.name(reader) } else { label.to_string() };
+    wiring.map(device_rx.region, reader, false);
+    let rings = receive_rings(wiring, &reader_name, (rx, reader), device.device.queue);
+    let (rx_end, reader_end) = wiring.channel((rx, true), (reader, true), &format!("{label} rx"));
+    let rx_client = NetRxClient { filled: rings[0], free: rings[1], channel: rx_end, mac: wired.mac };
+    let side = ReceiveSide { filled: rings[0], free: rings[1], data: device_rx, channel: reader_end };
+    match wired.copier {
+        None => (rx_client, side),
+        Some(copier) => (rx_client, wire_copier(wiring, wired, label, copier, &side)),
+    }
+}
+
+/// A copier between the device's side and its client, which gets buffers of its own.
+fn wire_copier(
+    wiring: &mut Wiring<'_>,
+    wired: &WiredClient,
+    label: &str,
+    copier: DomainId,
+    device: &ReceiveSide,
+) -> ReceiveSide {
+    let domain = wired.domain;
+    let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+    let mappings = [(copier, true), (domain, false)];
+    let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
+    let data = Memory { region, dma: false, size };
+    let rings = receive_rings(wiring, label, (copier, domain), wired.queue);
+    let (copier_end, channel) = wiring.channel((copier, true), (domain, true), &format!("{label} rx"));
+    let connection = ConnectionData::NetCopier {
+        device_filled: device.filled,
+        device_free: device.free,
+        device_data: device.data,
+        client_filled: rings[0],
+        client_free: rings[1],
+        client_data: data,
+        buffer_size: BUFFER_SIZE,
+        device_channel: device.channel,
+        client_channel: copier_end,
+    };
+    wiring.connect_kind(copier, ConnectionKind::NetCopier, &wiring.name(domain), connection);
+    ReceiveSide { filled: rings[0], free: rings[1], data, channel }
 }
 
 /// `filled` and `free` between a giver of received frames and their reader.
