@@ -108,9 +108,21 @@ pub fn graph(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// `culm reference`: prints the reference of system files.
-pub fn reference() -> Result<()> {
-    print!("{}", crate::reference::page());
+/// Which reference to print.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum Reference {
+    /// Of system files.
+    SystemFile,
+    /// Of commands.
+    Commands,
+}
+
+/// `culm reference`: prints a page of the book that is made from the code.
+pub fn reference(which: Reference, command_line: &clap::Command) -> Result<()> {
+    match which {
+        Reference::SystemFile => print!("{}", crate::reference::page()),
+        Reference::Commands => print!("{}", crate::reference::commands(command_line)),
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use culm_tool::build::command as build;
 use culm_tool::{bench, commands, create, test};
 use std::process::ExitCode;
@@ -30,9 +30,9 @@ enum Command {
     /// Make something new from a template
     #[command(subcommand)]
     New(create::New),
-    /// Print the reference of system files
+    /// Print a page of the book that is made from the code
     #[command(hide = true)]
-    Reference,
+    Reference { which: commands::Reference },
     /// List the boards
     Boards,
     /// List the systems
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
         Command::New(what) => create::new(&what),
-        Command::Reference => commands::reference(),
+        Command::Reference { which } => commands::reference(which, &CommandLine::command()),
         Command::Boards => commands::boards(),
         Command::Systems => commands::systems(),
         Command::Test(options) => test::test(&options),
@@ -61,5 +61,25 @@ fn main() -> ExitCode {
             commands::report(&error);
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn the_page_of_commands_in_the_book_is_this_one() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/commands.md");
+        let page = culm_tool::reference::commands(&CommandLine::command());
+        if std::env::var_os("CULM_BLESS").is_some() {
+            std::fs::write(&file, &page).expect("the book can be written");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), page, "run this test with CULM_BLESS=1");
     }
 }

@@ -1,5 +1,5 @@
-//! The reference of system files, from the code: names, defaults and limits come from where they are decided, and a
-//! test holds the list of keys against those that the reader asks for.
+//! The reference of system files and of commands, from the code: names, defaults and limits come from where they are
+//! decided, and a test holds the list of keys against those that the reader asks for.
 
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
 use crate::expand::facts;
@@ -237,7 +237,7 @@ fn region() -> Table {
 /// The reference as a page of the book.
 pub fn page() -> String {
     let mut out = String::from(
-        "<!-- Written by `culm-tool reference`: change tools/culm/src/reference.rs, then run the test with \
+        "<!-- Written by `culm-tool reference system-file`: change tools/culm/src/reference.rs, then run the test with \
          CULM_BLESS=1. -->\n\n# System files\n\n\
          A system is a TOML file, `systems/NAME.toml`. Every name in it is checked before anything is built, and a \
          key that is not in these tables is a mistake.\n\n\
@@ -291,6 +291,77 @@ Each rule has an example in `tests/bad/`, with the message.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
 - Everything fits the board's memory.
 ";
+
+/// The reference of the command line as a page of the book.
+pub fn commands(command_line: &clap::Command) -> String {
+    let mut out = String::from(
+        "<!-- Written by `culm-tool reference commands`: change the command line, then run its test with \
+         CULM_BLESS=1. -->\n\n# Commands\n\n\
+         `./culm COMMAND` sets up what is missing and hands over to the tool; `./culm setup --check` lists what is there \
+         and what is missing, and changes nothing. `./culm COMMAND --help` says what stands here.\n",
+    );
+    for command in command_line.get_subcommands().filter(|command| !command.is_hide_set()) {
+        commands_of(&mut out, command, "./culm");
+    }
+    out
+}
+
+fn commands_of(out: &mut String, command: &clap::Command, before: &str) {
+    let name = format!("{before} {}", command.get_name());
+    if command.has_subcommands() {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            commands_of(out, inner, &name);
+        }
+        return;
+    }
+    let positional: String = command
+        .get_positionals()
+        .map(|argument| {
+            let value = value_name(argument);
+            let value = if is_repeated(argument) { format!("{value}…") } else { value };
+            if argument.is_required_set() { format!(" {value}") } else { format!(" [{value}]") }
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "\n## `{name}{positional}`\n\n{}.",
+        command.get_about().map_or_else(String::new, |about| about.to_string())
+    );
+    let arguments: Vec<&clap::Arg> = command
+        .get_arguments()
+        .filter(|argument| !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str()))
+        .collect();
+    if arguments.is_empty() {
+        return;
+    }
+    out.push_str("\n| Option | Meaning |\n| --- | --- |\n");
+    for argument in arguments {
+        let help = argument.get_help().map_or_else(String::new, |help| help.to_string());
+        let _ = writeln!(out, "| {} | {} |", option_name(argument), help.trim_end_matches('.'));
+    }
+}
+
+fn value_name(argument: &clap::Arg) -> String {
+    match argument.get_value_names() {
+        Some([name, ..]) => name.to_string(),
+        _ => argument.get_id().as_str().to_uppercase(),
+    }
+}
+
+fn is_repeated(argument: &clap::Arg) -> bool {
+    matches!(argument.get_action(), clap::ArgAction::Append)
+}
+
+/// An option as it is written on the command line.
+fn option_name(argument: &clap::Arg) -> String {
+    let value = if argument.get_action().takes_values() { format!(" {}", value_name(argument)) } else { String::new() };
+    match (argument.get_short(), argument.get_long()) {
+        (Some(short), Some(long)) => format!("`-{short}`, `--{long}{value}`"),
+        (None, Some(long)) => format!("`--{long}{value}`"),
+        (Some(short), None) => format!("`-{short}{value}`"),
+        (None, None) => format!("`{}`", value_name(argument)),
+    }
+}
 
 #[cfg(test)]
 mod tests {
