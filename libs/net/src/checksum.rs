@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071) of TCP and UDP, 8 bytes at a step.
+//! The Internet checksum (RFC 1071) of TCP and UDP, 8 bytes to an addition.
 //!
 //! A one's-complement sum does not care in which width it is summed, nor in which byte order, so long as the result is folded
 //! and stored in the same one (RFC 1071 §2): words are added as they lie in memory, carries are kept by summing halves.
@@ -16,13 +16,27 @@ impl Sum {
     /// Adds bytes; an odd number only as the last ones.
     #[inline]
     pub fn add_bytes(mut self, bytes: &[u8]) -> Self {
-        let (words, rest) = bytes.as_chunks::<8>();
+        let (lines, rest) = bytes.as_chunks::<64>();
+        for line in lines {
+            self = self.add_line(line);
+        }
+        let (words, rest) = rest.as_chunks::<8>();
         for word in words {
             self = self.add_word(u64::from_le_bytes(*word));
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         self.add_word(u64::from_le_bytes(last))
+    }
+
+    /// Adds 64 bytes: one addition with carry for each eight.
+    #[inline(always)]
+    fn add_line(self, line: &[u8; 64]) -> Self {
+        let (mut sum, mut carry) = (self.0, false);
+        for word in line.as_chunks::<8>().0 {
+            (sum, carry) = sum.carrying_add(u64::from_le_bytes(*word), carry);
+        }
+        Self(sum).add_word(carry.into())
     }
 
     /// Adds eight bytes, as they lie in memory.
