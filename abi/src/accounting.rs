@@ -20,7 +20,9 @@ pub struct CoreAccount {
     pub timer: AtomicU64,
     /// Times the core went to sleep.
     pub sleeps: AtomicU64,
-    reserved: [u64; 3],
+    /// 1 while the core sleeps, else 0. Its present sleep is not in `idle` yet.
+    pub asleep: AtomicU64,
+    reserved: [u64; 2],
 }
 
 /// What one protection domain has used.

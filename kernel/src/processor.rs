@@ -38,6 +38,7 @@ impl Processor {
             self.core.count_sleep();
             wait_for_interrupt();
             if let Some(local) = self.take_interrupts() {
+                self.core.note_awake();
                 return self.core.domain(local);
             }
         }

@@ -613,9 +613,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.account(now);
     }
 
-    /// Counts a sleep of the core.
+    /// Counts a sleep of the core, which begins now.
     pub fn count_sleep(&self) {
-        add(&self.system.core_accounts[self.index as usize].sleeps, 1);
+        let account = &self.system.core_accounts[self.index as usize];
+        add(&account.sleeps, 1);
+        account.asleep.store(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the core sleeps no longer.
+    pub fn note_awake(&self) {
+        self.system.core_accounts[self.index as usize].asleep.store(0, Ordering::Relaxed);
     }
 }
 

@@ -158,6 +158,12 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     assert_eq!(first.components[0].state, DomainState::Stopped);
     assert_eq!((first.queues[0].depth, first.queues[0].total), (1, 1));
 
+    // A core that sleeps has not booked its present sleep yet; it is as busy as its components were.
+    cores[0].idle.store(0, Relaxed);
+    assert_eq!(source.snapshot(2000).cores[0].load, Share(1_000_000));
+    cores[0].asleep.store(1, Relaxed);
+    assert_eq!(source.snapshot(2000).cores[0].load, Share(250_000));
+
     // Asked again at once, the window is still long; a second later it has moved on.
     assert_eq!(source.snapshot(2500).window, Ticks { ticks: 2500, frequency: FREQUENCY });
     domains[0].ticks.store(1500, Relaxed);

@@ -113,24 +113,32 @@ impl Source {
         let window = now.saturating_sub(self.base.time);
         self.snapshot.uptime = ticks(now);
         self.snapshot.window = ticks(window);
-        for ((core, account), base) in self.snapshot.cores.iter_mut().zip(self.cores).zip(&self.base.idle) {
-            let idle = account.idle.load(Relaxed);
-            let busy = window.saturating_sub(idle.saturating_sub(*base));
-            *core = Core {
-                load: Share::of(busy, window),
-                idle: ticks(idle),
-                interrupts: account.interrupts.load(Relaxed),
-                signals_sent: account.signals_sent.load(Relaxed),
-                timer: account.timer.load(Relaxed),
-                sleeps: account.sleeps.load(Relaxed),
-            };
-        }
         let bases = self.domains.iter().zip(&self.counters).zip(&self.base.used);
         for (component, ((account, counters), base)) in self.snapshot.components.iter_mut().zip(bases) {
             update(component, account, *counters);
             let used = account.ticks.load(Relaxed);
             component.used = ticks(used);
             component.share = Share::of(used.saturating_sub(*base), window);
+        }
+        for (index, ((core, account), base)) in
+            self.snapshot.cores.iter_mut().zip(self.cores).zip(&self.base.idle).enumerate()
+        {
+            let idle = account.idle.load(Relaxed);
+            // The present sleep of a core that sleeps is not in its idle time yet; what its components used is.
+            let load = if account.asleep.load(Relaxed) != 0 {
+                let on_core = self.snapshot.components.iter().filter(|component| component.core as usize == index);
+                Share(on_core.map(|component| component.share.0).sum::<u32>().min(1_000_000))
+            } else {
+                Share::of(window.saturating_sub(idle.saturating_sub(*base)), window)
+            };
+            *core = Core {
+                load,
+                idle: ticks(idle),
+                interrupts: account.interrupts.load(Relaxed),
+                signals_sent: account.signals_sent.load(Relaxed),
+                timer: account.timer.load(Relaxed),
+                sleeps: account.sleeps.load(Relaxed),
+            };
         }
         for (queue, (ring, seen)) in self.snapshot.queues.iter_mut().zip(&mut self.rings) {
             let depth = ring.depth();
