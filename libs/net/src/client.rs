@@ -63,7 +63,8 @@ impl Client {
         self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();
-        // Both announce, whatever the first says.
-        self.receiver.sleep() & self.transmitter.sleep()
+        // Who waits for a buffer to send leaves what is received where it is.
+        let starved = self.transmitter.is_starved();
+        (starved || self.receiver.sleep()) & self.transmitter.sleep()
     }
 }

@@ -136,12 +136,16 @@ impl Stack {
         self.interface.ip_addrs()
     }
 
-    /// Takes what was received, up to a bounded number of frames; datagrams for bound ports go to `datagrams` at once.
+    /// Takes what was received, up to a bounded number of frames and as long as there are buffers for answers; datagrams for bound ports go to `datagrams` at once.
     #[inline]
     pub fn receive(&mut self, datagrams: &mut impl FnMut(Datagram<'_>)) {
         self.client.begin();
         let now = time::now();
         for _ in 0..BATCH {
+            // What cannot be answered is better left where it is: then the device drops what is too much, which costs nothing.
+            if !self.client.transmitter.is_ready() {
+                break;
+            }
             let Some(packet) = self.client.receiver.receive() else { break };
             self.counts.received += 1;
             let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };

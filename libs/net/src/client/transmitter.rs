@@ -89,6 +89,12 @@ impl Transmitter {
         })
     }
 
+    /// Whether something could not be sent in this round for want of a buffer.
+    #[inline(always)]
+    pub(super) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
     /// Whether the device completes checksums.
     #[inline(always)]
     pub fn offloads_checksum(&self) -> bool {
