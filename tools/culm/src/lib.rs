@@ -18,5 +18,6 @@ pub mod image;
 pub mod layout;
 pub mod plan;
 pub mod reference;
+pub mod run;
 pub mod show;
 pub mod test;

@@ -4,7 +4,7 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use culm_tool::build::command as build;
-use culm_tool::{bench, commands, create, test};
+use culm_tool::{bench, commands, create, run, test};
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -37,6 +37,8 @@ enum Command {
     Boards,
     /// List the systems
     Systems,
+    /// Build a system and run it in QEMU
+    Run(run::Options),
     /// Run every test there is
     Test(test::Options),
 }
@@ -44,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let result = match command_line.command {
+        Command::Run(options) => return done(run::run(&options)),
         Command::Bench(options) => bench::bench(&options),
         Command::Build(options) => build::build(&options),
         Command::Check(system) => commands::check(&system),
@@ -55,8 +58,13 @@ fn main() -> ExitCode {
         Command::Systems => commands::systems(),
         Command::Test(options) => test::test(&options),
     };
+    done(result.map(|()| ExitCode::SUCCESS))
+}
+
+/// The exit status; an error is reported.
+fn done(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             commands::report(&error);
             ExitCode::FAILURE

@@ -120,6 +120,8 @@ impl Cargo {
             .current_dir(&self.root)
             .args([verb, "--target", TARGET])
             .env("RUSTC", &self.toolchain.rustc)
+            // What a later Rust will say of the standard library is no news for who builds a system.
+            .env("CARGO_FUTURE_INCOMPAT_REPORT_FREQUENCY", "never")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
         if self.profile == Profile::Release {

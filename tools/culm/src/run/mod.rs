@@ -1,0 +1,240 @@
+//! `culm run`: builds a system and runs it in QEMU, in the foreground, with the serial console.
+
+mod console;
+mod forward;
+mod machine;
+pub mod qemu;
+mod symbols;
+mod terminal;
+
+pub use forward::{Forward, Protocol};
+
+use crate::build::command::{ProfileChoice, build_plan};
+use crate::commands::{self, System};
+use crate::failure::Failure;
+use crate::image::report::Report;
+use crate::plan::Plan;
+use anyhow::Result;
+use console::{Sign, Watcher};
+use culm_manifest::units::parse_size;
+use machine::{End, Next, Watch};
+use nix::sys::signal::Signal;
+use qemu::{Machine, Network, PREFERRED_QEMU, Qemu};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use symbols::Symbols;
+
+/// The component whose port is a web page.
+const WEB_COMPONENT: &str = "http";
+
+/// Arguments of `culm run`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The system.
+    #[command(flatten)]
+    pub system: System,
+    /// The profile.
+    #[command(flatten)]
+    pub profile: ProfileChoice,
+    /// Lead a port of this machine to one of the guest: HOST:GUEST, or udp:HOST:GUEST. May be given several times; without it, each
+    /// network client's `port` is forwarded (80 from 8080)
+    #[arg(long, value_name = "HOST:GUEST")]
+    pub forward: Vec<Forward>,
+    /// Connect the first network card to this TAP interface, in place of QEMU's own network
+    #[arg(long, value_name = "NAME", conflicts_with = "forward")]
+    pub tap: Option<String>,
+    /// Emulate this many cores, at least those that the system uses
+    #[arg(long, value_name = "N")]
+    pub cores: Option<u32>,
+    /// Main memory, in place of what the board says, for example 256MiB
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub memory: Option<u64>,
+    /// Wait for a debugger on this port before the first instruction
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
+    pub gdb: Option<u16>,
+    /// Hand this argument to QEMU. May be given several times
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub qemu: Vec<String>,
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let size = parse_size(text).or_else(|| text.parse().ok());
+    let whole = |size: &u64| *size > 0 && size.is_multiple_of(culm_abi::memory::PAGE_SIZE);
+    size.filter(whole).ok_or_else(|| "expected a size such as 256MiB, a multiple of 4096 bytes".to_string())
+}
+
+/// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself with status 0, or Ctrl-C
+/// ended a system that was alive.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let mut plan = options.system.plan()?;
+    if let Some(size) = options.memory {
+        plan.board.memory.size = size;
+    }
+    let cores = cores(&plan, options.cores)?;
+    let emulator = Qemu::find()?;
+    let network = network(&plan, options)?;
+    let built = build_plan(&plan, options.profile.profile())?;
+    let machine = Machine { plan: &plan, image: &built.image, cores, network, gdb: options.gdb, extra: &options.qemu };
+    let arguments = machine.arguments()?;
+    if emulator.version < PREFERRED_QEMU {
+        eprintln!("culm: QEMU {} runs this; {PREFERRED_QEMU} is what Culm is tested with", emulator.version);
+    }
+    announce(&plan, &machine, &built.report);
+    let forwards = match &machine.network {
+        Network::User(forwards) => forwards.clone(),
+        Network::Tap(_) => Vec::new(),
+    };
+    let mut screen = Screen {
+        report: &built.report,
+        forwards,
+        root: commands::root()?,
+        watcher: Watcher::default(),
+        plain: !std::io::stdout().is_terminal(),
+        halted: None,
+        panicked: false,
+        spoke: false,
+        errors: Vec::new(),
+    };
+    let end = machine::run(&emulator.path, &arguments, &mut screen)?;
+    Ok(screen.verdict(end)?)
+}
+
+fn cores(plan: &Plan, wanted: Option<u32>) -> Result<u32, Failure> {
+    let (used, has) = (plan.cores(), plan.board.mpidr.len() as u32);
+    match wanted {
+        None => Ok(used),
+        Some(count) if (used..=has).contains(&count) => Ok(count),
+        Some(count) => Err(Failure::new(format!(
+            "{count} cores are not possible: the system `{}` uses {used}, the board `{}` has {has}",
+            plan.name, plan.board.name
+        ))
+        .help("the core of each protection domain stands in the system file")),
+    }
+}
+
+fn network(plan: &Plan, options: &Options) -> Result<Network, Failure> {
+    if let Some(name) = &options.tap {
+        qemu::check_tap(name)?;
+        return Ok(Network::Tap(name.clone()));
+    }
+    if options.forward.is_empty() {
+        return Ok(Network::User(forward::defaults(plan)));
+    }
+    forward::check(&options.forward)?;
+    Ok(Network::User(options.forward.clone()))
+}
+
+/// Says what is about to run and how to end it.
+fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
+    eprintln!(
+        "culm: {} on {}, {} core{}; Ctrl-C ends it",
+        plan.name,
+        plan.board.name,
+        machine.cores,
+        if machine.cores == 1 { "" } else { "s" }
+    );
+    if let Network::User(forwards) = &machine.network {
+        for forward in forwards {
+            eprintln!("culm: {} port {} leads to the guest's {}", forward.protocol, forward.host, forward.guest);
+        }
+    }
+    if let Some(port) = machine.gdb {
+        let kernel = report.kernel.elf.display();
+        eprintln!("culm: waiting for a debugger: gdb-multiarch {kernel} -ex 'target remote :{port}'");
+    }
+}
+
+/// Passes the console on and remembers what it told.
+struct Screen<'a> {
+    report: &'a Report,
+    forwards: Vec<Forward>,
+    root: PathBuf,
+    watcher: Watcher,
+    /// No terminal: lines end in a line feed alone.
+    plain: bool,
+    halted: Option<u64>,
+    panicked: bool,
+    spoke: bool,
+    errors: Vec<String>,
+}
+
+impl Watch for Screen<'_> {
+    fn console(&mut self, bytes: &[u8]) -> Next {
+        self.spoke = true;
+        let mut done = 0;
+        let mut next = Next::Continue;
+        for (position, sign) in self.watcher.feed(bytes) {
+            self.show(&bytes[done..position]);
+            done = position;
+            match sign {
+                Sign::Halt(status) => self.halted = Some(status),
+                Sign::Panic => {
+                    self.panicked = true;
+                    next = Next::Stop;
+                }
+                Sign::Backtrace { domain, addresses } => self.backtrace(&domain, &addresses),
+                Sign::Serves { domain, port } => self.served(&domain, port),
+            }
+        }
+        self.show(&bytes[done..]);
+        next
+    }
+
+    fn emulator(&mut self, line: &str) {
+        // What it says when it is told to end is no news.
+        if !line.contains("terminating on signal") {
+            eprintln!("{line}");
+            self.errors.push(line.to_string());
+        }
+    }
+}
+
+impl Screen<'_> {
+    fn show(&self, bytes: &[u8]) {
+        let mut output = std::io::stdout().lock();
+        // Nobody may be listening any more; the machine is ended by other means.
+        let _ = match self.plain {
+            true => output.write_all(&bytes.iter().copied().filter(|&byte| byte != b'\r').collect::<Vec<_>>()),
+            false => output.write_all(bytes),
+        };
+        let _ = output.flush();
+    }
+
+    fn backtrace(&self, domain: &str, addresses: &[u64]) {
+        let found = self.report.domains.iter().find(|candidate| candidate.name == domain);
+        if let Some(symbols) = found.and_then(|domain| Symbols::read(&domain.elf)) {
+            self.show(symbols.backtrace(addresses, &self.root).as_bytes());
+        }
+    }
+
+    fn served(&self, domain: &str, port: u16) {
+        let found = self.report.domains.iter().find(|candidate| candidate.name == domain);
+        let forward = self.forwards.iter().find(|forward| forward.guest == port && forward.protocol == Protocol::Tcp);
+        if let (Some(domain), Some(forward)) = (found, forward)
+            && domain.component == WEB_COMPONENT
+        {
+            self.show(format!("\n  {} is at http://localhost:{}/\n\n", domain.name, forward.host).as_bytes());
+        }
+    }
+
+    /// Whether the run ended well.
+    fn verdict(&self, end: End) -> Result<ExitCode, Failure> {
+        if self.panicked {
+            return Err(Failure::new("the kernel gave up; its reason is the last line above"));
+        }
+        match (self.halted, end) {
+            (Some(0), _) => Ok(ExitCode::SUCCESS),
+            (Some(status), _) => Err(Failure::new(format!("the system halted itself with status {status}"))),
+            (None, End::Signalled(Signal::SIGINT)) => Ok(ExitCode::SUCCESS),
+            (None, End::Signalled(signal)) => Ok(ExitCode::from(128 + signal as u8)),
+            (None, End::Ended(_)) if !self.spoke && !self.errors.is_empty() => {
+                Err(Failure::new("QEMU did not start the machine; its reason is above"))
+            }
+            (None, End::Ended(status)) => {
+                Err(Failure::new(format!("the machine ended without saying so (QEMU: {status})")))
+            }
+            (None, End::Stopped) => Err(Failure::new("the machine was stopped")),
+        }
+    }
+}
