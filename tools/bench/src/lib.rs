@@ -6,10 +6,11 @@
 //!
 //! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] are
 //! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
-//! [`targets`], [`record`], [`page`], [`plot`] and [`profile`] say what came out.
+//! [`targets`], [`record`], [`page`], [`figures`], [`plot`] and [`profile`] say what came out.
 
 pub mod counters;
 pub mod culm;
+pub mod figures;
 pub mod lab;
 pub mod linux;
 pub mod machine;
@@ -203,6 +204,7 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
         plot::write(&lab.root.join(page::PICTURES), results)?;
         let benches: Vec<_> = rows::ALL.iter().map(|(name, what, _)| (*name, *what)).collect();
         page::write(&lab.root, &benches)?;
+        figures::write(&lab.root)?;
     }
     Ok(fine)
 }
