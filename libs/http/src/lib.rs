@@ -7,7 +7,7 @@
 //! * [`request`] reads a request's head, incrementally and in place; [`fields`] has the values of its fields,
 //!   [`target`] the way from a request's target to a path.
 //! * [`site`] holds the files, each with its response head rendered once at start, and [`response`] renders the others.
-//! * [`connection`] takes one connection from request to response; [`server`] is fair among many, and decides
+//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to response; [`server`] is fair among many, and decides
 //!   which one goes when there are too many; [`documents`] holds what is rendered on request.
 //!
 //! Everything a peer can ask for is bounded: see [`limits`]. Nothing is allocated per request or per connection
@@ -23,6 +23,7 @@ pub mod documents;
 pub mod fields;
 pub mod limits;
 pub mod media;
+pub mod plan;
 pub mod request;
 pub mod response;
 pub mod scan;

@@ -73,6 +73,9 @@ impl Status {
     }
 }
 
+/// Bytes of a refusal's reason.
+pub const REASON: usize = 160;
+
 /// A request that is not served, and what would have been right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -84,7 +87,12 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal.
+    ///
+    /// # Panics
+    ///
+    /// Where the reason is longer than [`REASON`]. Refusals are constants, so the compiler finds it.
     pub const fn new(status: Status, reason: &'static str) -> Self {
+        assert!(reason.len() <= REASON, "a reason is one short sentence");
         Self { status, reason }
     }
 }
@@ -114,8 +122,8 @@ impl Persistence {
 /// Bytes of a [`Head`]: the longest that is written here has a sentence of a refusal as its body.
 const HEAD_SIZE: usize = 640;
 
-/// A head under construction, and a short body with it, in a buffer of fixed size. What does not fit is cut off: all
-/// texts written here are short texts of this crate and numbers (`every_refusal_fits` holds them to it).
+/// A head under construction, and a short body with it, in a buffer of fixed size. What does not fit is cut off, but all
+/// that is written here is short: fields of this crate, numbers, a media type, a reason of at most [`REASON`] bytes.
 pub struct Head {
     bytes: [u8; HEAD_SIZE],
     length: usize,

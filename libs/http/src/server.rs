@@ -1,7 +1,8 @@
 //! A server's connections: whose turn it is, which one took too long, which one goes when a new one comes.
 
-use crate::connection::{Connection, Memory, Merit, Scratch, Shared, Step, Tally};
+use crate::connection::{Connection, Merit, Scratch, Shared, Step, Tally};
 use crate::documents::{Documents, Renderer};
+use crate::plan::Memory;
 use crate::site::Site;
 use crate::transport::Transport;
 use alloc::boxed::Box;

@@ -1,0 +1,170 @@
+//! What is answered to a request: the decision, without sending anything; and the memory of the last one.
+
+use crate::fields::{self, Comparison, Range};
+use crate::limits;
+use crate::request::{Expect, Framing, Method, Request};
+use crate::response::{Persistence, Refusal, Status};
+use crate::site::{Kind, ResourceId, Site};
+use crate::target;
+
+/// What is answered to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// All of a file, or a page that is sent as it is.
+    Whole(ResourceId),
+    /// The client has it.
+    NotModified(ResourceId),
+    /// The bytes from the first number to before the second.
+    Partial(ResourceId, usize, usize),
+    /// There are no such bytes.
+    Unsatisfiable(ResourceId),
+    /// What is rendered for the request.
+    Document(ResourceId, u16),
+    /// It is not served.
+    Refused(Refusal),
+}
+
+/// The decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) answer: Answer,
+    pub(crate) persistence: Persistence,
+    pub(crate) after: After,
+    /// Bytes of the request's head.
+    pub(crate) length: u16,
+    pub(crate) with_body: bool,
+}
+
+/// What follows a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum After {
+    Close,
+    /// The next request, after so many bytes of this one's body.
+    Next(u64),
+}
+
+/// The last request that came over a slot, and what is answered to it.
+///
+/// Clients repeat themselves: what they say about themselves is the same in each request, and who asks again for the same
+/// thing sends the same bytes. The answer depends on those bytes alone, so comparing them takes the place of parsing.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    head: [u8; limits::REMEMBERED],
+    /// Bytes of `head`; 0 for none.
+    length: usize,
+    plan: Plan,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let none = Refusal::new(Status::BadRequest, "");
+        let plan = Plan {
+            answer: Answer::Refused(none),
+            persistence: Persistence::Close,
+            after: After::Close,
+            length: 0,
+            with_body: false,
+        };
+        Self { head: [0; limits::REMEMBERED], length: 0, plan }
+    }
+}
+
+impl Memory {
+    /// What is answered to the request that `bytes` begin with, where that is the one remembered. A head ends at its first
+    /// empty line after a line, so bytes that begin with this one hold no other.
+    #[inline]
+    pub(crate) fn recall(&self, bytes: &[u8]) -> Option<Plan> {
+        let head = self.head.get(..self.length)?;
+        (self.length > 0 && bytes.starts_with(head)).then_some(self.plan)
+    }
+
+    #[inline]
+    pub(crate) fn remember(&mut self, head: &[u8], plan: Plan) {
+        if let Some(place) = self.head.get_mut(..head.len()) {
+            place.copy_from_slice(head);
+            self.length = head.len();
+            self.plan = plan;
+        }
+    }
+}
+
+/// Decides what to answer. `head` are the request's bytes.
+pub(crate) fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Plan {
+    let (refusal, body) = refused_body(request);
+    let keep = request.keep && body.is_some();
+    let (persistence, after) = match (keep, request.old) {
+        (false, _) => (Persistence::Close, After::Close),
+        (true, false) => (Persistence::Keep, After::Next(body.unwrap_or(0))),
+        (true, true) => (Persistence::KeepOld, After::Next(body.unwrap_or(0))),
+    };
+    let answer = match (refusal, request.method) {
+        (Some(refusal), _) => Answer::Refused(refusal),
+        (None, Method::NotAllowed) => Answer::Refused(NOT_ALLOWED),
+        (None, Method::Unknown) => Answer::Refused(UNKNOWN_METHOD),
+        (None, Method::Get | Method::Head) => match target::path(request.target.of(head), path) {
+            Ok(path) => select(request, head, site, site.find(path)),
+            Err(refusal) => Answer::Refused(refusal),
+        },
+    };
+    Plan { answer, persistence, after, length: request.length, with_body: request.method != Method::Head }
+}
+
+const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");
+const UNKNOWN_METHOD: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the request's method.");
+
+/// Whether the request's body, or what is said about it, is a reason to refuse; and how many bytes of it are to be
+/// dropped before the next request. None: its end cannot be known or awaited, so the connection must end.
+fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
+    const TOO_LARGE: Refusal = Refusal::new(Status::ContentTooLarge, "This server takes no content as large as that.");
+    const CODING: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the transfer coding.");
+    const NO_LENGTH: Refusal = Refusal::new(Status::LengthRequired, "Content must come with its Content-Length.");
+    const EXPECTATION: Refusal = Refusal::new(Status::ExpectationFailed, "This server cannot do what is expected.");
+    let is_read = matches!(request.method, Method::Get | Method::Head);
+    match (request.framing, request.expect) {
+        (Framing::None | Framing::Length(0), Expect::Unknown) => (Some(EXPECTATION), Some(0)),
+        (Framing::None | Framing::Length(0), _) => (None, Some(0)),
+        (Framing::Length(length), _) if length > limits::BODY => (Some(TOO_LARGE), None),
+        (_, Expect::Unknown) => (Some(EXPECTATION), None),
+        // RFC 9110 §10.1.1: after a final answer the client may or may not send the content.
+        (Framing::Length(_), Expect::Continue) => (None, None),
+        (Framing::Length(length), Expect::None) => (None, Some(length)),
+        (Framing::Chunked, _) => (is_read.then_some(NO_LENGTH), None),
+        (Framing::Unknown, _) => (Some(CODING), None),
+    }
+}
+
+/// Applies conditions and ranges, in the order of RFC 9110 §13.2.2.
+fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer {
+    const MISMATCH: Refusal = Refusal::new(Status::PreconditionFailed, "No entity tag in If-Match is this file's.");
+    let resource = site.resource(id);
+    match resource.kind() {
+        Kind::File => {}
+        Kind::Fixed => return Answer::Whole(id),
+        Kind::Document(number) => return Answer::Document(id, number),
+    }
+    if let Some(list) = request.if_match
+        && !resource.matches(list.of(head), Comparison::Strong)
+    {
+        return Answer::Refused(MISMATCH);
+    }
+    if let Some(list) = request.if_none_match
+        && resource.matches(list.of(head), Comparison::Weak)
+    {
+        return Answer::NotModified(id);
+    }
+    let Some(range) = request.range else { return Answer::Whole(id) };
+    // RFC 9110 §14.2: ranges are for GET only.
+    if request.method != Method::Get {
+        return Answer::Whole(id);
+    }
+    if let Some(tag) = request.if_range
+        && !fields::tag_is(tag.of(head), resource.tag().as_bytes())
+    {
+        return Answer::Whole(id);
+    }
+    match fields::range(range.of(head), resource.bytes().len()) {
+        Range::Whole => Answer::Whole(id),
+        Range::Part(start, end) => Answer::Partial(id, start, end),
+        Range::Unsatisfiable => Answer::Unsatisfiable(id),
+    }
+}
