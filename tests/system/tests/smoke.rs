@@ -1,0 +1,37 @@
+//! One system of each kind comes up and does its work: what `./culm test --quick` runs.
+
+use culm_system_tests::Boot;
+use culm_system_tests::client::curl;
+use std::time::Duration;
+
+#[test]
+fn hello_greets_and_ctrl_c_leaves_nothing_behind() {
+    let mut machine = Boot::system("hello").start(&[]);
+    machine.expect("hello, world");
+    machine.expect("hello, world");
+    let process = machine.process();
+    machine.interrupt();
+    std::thread::sleep(Duration::from_millis(500));
+    let children = std::fs::read_dir("/proc").expect("Linux has /proc").flatten().filter(|entry| {
+        let status = std::fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("PPid:\t{process}"))
+    });
+    assert_eq!(children.count(), 0, "QEMU outlived the tool");
+}
+
+#[test]
+fn web_serves_its_site_and_its_status() {
+    let mut machine = Boot::system("web").start(&[80]);
+    machine.wait_for_web();
+    let page = curl(&machine.url("/"), &[]);
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("Culm"));
+    let status = curl(&machine.url("/_status.json"), &[]);
+    let status: serde_json::Value = serde_json::from_slice(&status.body).expect("the status is JSON");
+    let components = status["components"].as_array().expect("it lists components");
+    for name in ["nic0_driver", "nic0_rx", "nic0_tx", "http_copier", "http", "uart0_driver", "uart0_virt", "supervisor"]
+    {
+        let component = components.iter().find(|component| component["name"] == name);
+        assert_eq!(component.unwrap_or_else(|| panic!("no {name}"))["state"], "alive");
+    }
+}
