@@ -58,7 +58,8 @@ impl UdpEcho {
         self.stack.receive(&mut |datagram: Datagram<'_>| {
             let length = datagram.payload().len();
             // Two echo servers must not answer each other for ever.
-            if datagram.remote_port() != port && datagram.answer(length, |answer, request| answer.copy_from_slice(request))
+            if datagram.remote_port() != port
+                && datagram.answer(length, |answer, request| answer.copy_from_slice(request))
             {
                 datagrams += 1;
                 bytes += length as u64;

@@ -129,8 +129,9 @@ fn table(root: &Path, quotes: &[Quote]) -> Result<String> {
         let record = record::read(root, quote.bench)?;
         let rows = record.map_or(Vec::new(), |record| record.rows);
         let row = rows.iter().find(|row| {
-            row.row == quote.row && row.unit == quote.unit && row.peer_name.as_deref().unwrap_or("") == quote.peer
-                || quote.peer.is_empty() && row.row == quote.row && row.unit == quote.unit
+            row.row == quote.row
+                && row.unit == quote.unit
+                && (quote.peer.is_empty() || row.peer_name.as_deref().unwrap_or("") == quote.peer)
         });
         let Some((row, culm)) = row.and_then(|row| Some((row, row.culm?))) else { continue };
         let _ = write!(text, "| {} | {}", quote.what, number(Some(culm)));

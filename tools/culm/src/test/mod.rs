@@ -49,7 +49,8 @@ pub fn test(options: &Options) -> Result<()> {
     }
     let mut total = Tally::default();
     let mut failed = vec![];
-    for stage in stages.iter().filter(|stage| options.stages.is_empty() || options.stages.contains(&stage.name.into())) {
+    for stage in stages.iter().filter(|stage| options.stages.is_empty() || options.stages.contains(&stage.name.into()))
+    {
         let tally = workshop.run(stage)?;
         if tally.failed > 0 {
             failed.push(stage.name);

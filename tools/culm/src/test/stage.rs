@@ -99,7 +99,8 @@ impl Workshop {
     }
 
     fn lint(&self) -> Stage {
-        let host = self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets", "--", "-D", "warnings"]);
+        let host =
+            self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets", "--", "-D", "warnings"]);
         let cargo = Cargo::new(self.toolchain.clone(), &self.root, Profile::Release);
         let mut packages = self.components.clone();
         packages.push("culm-kernel".into());
@@ -131,7 +132,10 @@ impl Workshop {
     fn models(&self) -> Stage {
         let model = |package: &str, arguments: &[&str]| {
             let mut command = self.cargo(&["test", "-p", package]);
-            command.args(arguments).env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", self.root.join("target/loom"));
+            command
+                .args(arguments)
+                .env("RUSTFLAGS", "--cfg loom")
+                .env("CARGO_TARGET_DIR", self.root.join("target/loom"));
             // Optimised code explores the interleavings in a fraction of the time.
             command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
             program(&format!("models of {package}"), command)

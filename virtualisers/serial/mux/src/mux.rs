@@ -254,8 +254,6 @@ impl Mux {
         let mut moved = false;
         for _ in 0..INPUT_PER_TURN {
             let Some(byte) = self.rx.pop() else { break };
-            if byte == b'?' {
-            }
             if byte == NEXT_CLIENT && self.move_focus() {
                 moved = true;
                 continue;
