@@ -127,10 +127,8 @@ impl Machine<'_> {
 
 /// Refuses a TAP interface that QEMU could not use.
 pub fn check_tap(name: &str) -> Result<(), Failure> {
-    let user = std::env::var("USER").unwrap_or_else(|_| "YOU".into());
-    let help = format!(
-        "make it with: sudo ip tuntap add dev {name} mode tap user {user} && sudo ip addr add 10.0.0.1/24 dev {name} && sudo ip link set {name} up"
-    );
+    let help = "make one, then use --tap tap0: sudo ip tuntap add dev tap0 mode tap user $(id -un) && \
+                sudo ip addr add 10.0.0.1/24 dev tap0 && sudo ip link set tap0 up";
     let folder = Path::new("/sys/class/net").join(name);
     if name.contains('/') || !folder.is_dir() {
         return Err(Failure::new(format!("there is no network interface `{name}`")).help(help));

@@ -47,7 +47,8 @@ impl Symbols {
         if let Ok(mut frames) = self.loader.find_frames(probe) {
             while let Ok(Some(frame)) = frames.next() {
                 let function = frame.function.as_ref().and_then(|function| function.demangle().ok());
-                let name = function.map_or_else(|| "(unknown)".to_string(), |name| name.into_owned());
+                let symbol = || self.loader.find_symbol(probe).map(|name| addr2line::demangle_auto(name.into(), None));
+                let name = function.or_else(symbol).map_or_else(|| "(unknown)".to_string(), |name| name.into_owned());
                 let place = frame.location.and_then(|location| Some((location.file?.to_string(), location.line)));
                 lines.push(match place {
                     Some((file, line)) => format!("{name} at {}:{}", shorten(&file, root), line.unwrap_or(0)),
