@@ -95,7 +95,12 @@ impl Workshop {
             "if command -v rustfmt >/dev/null; then git ls-files '*.rs' | xargs rustfmt --edition 2024 --check; \
              else echo 'no rustfmt on this machine: formatting is not checked'; fi",
         ]);
-        Stage { name: "format", about: "the code is formatted", programs: vec![program("rustfmt", command)] }
+        let links = Command::new(self.root.join("docs/check"));
+        Stage {
+            name: "format",
+            about: "the code is formatted, and no link in the documents leads nowhere",
+            programs: vec![program("rustfmt", command), program("links in the documents", links)],
+        }
     }
 
     fn lint(&self) -> Stage {
