@@ -9,6 +9,7 @@
 pub struct Shares {
     guarantee: u32,
     rest: u32,
+    most: u32,
 }
 
 impl Shares {
@@ -16,11 +17,12 @@ impl Shares {
     /// hoarding then stops the device, which costs nothing, instead of filling and emptying buffers for frames to be dropped.
     pub const fn new(stock: u32, clients: u32) -> Self {
         if clients <= 1 {
-            return Self { guarantee: stock, rest: 0 };
+            return Self { guarantee: stock, rest: 0, most: stock };
         }
         let divided = stock - stock / 8;
         let guarantee = divided / (2 * clients);
-        Self { guarantee, rest: divided - guarantee * clients }
+        let rest = divided - guarantee * clients;
+        Self { guarantee, rest, most: guarantee + rest }
     }
 
     /// Lets a client that holds `held` pieces have one more. False: it has its share, and the rest is used up.
@@ -43,6 +45,11 @@ impl Shares {
         if *held >= self.guarantee {
             self.rest += 1;
         }
+    }
+
+    /// Pieces that a client can have at most.
+    pub const fn most(&self) -> u32 {
+        self.most
     }
 
     /// Pieces that each client is guaranteed.

@@ -2,7 +2,7 @@
 //!
 //! A round does everything there is to do in the directions that are due, then publishes each queue once and rings each doorbell at most once. The device's
 //! interrupt is asked for at the next received packet. For sent ones it is not asked for: their buffers are taken back when
-//! half of the queue is full of them, or as soon as the transmit virtualiser says that it waits; only then, or when there is more to
+//! there are a number of them, or as soon as the transmit virtualiser says that it waits; only then, or when there is more to
 //! send than the queue holds, does the device interrupt for them.
 
 use crate::counters;
@@ -15,6 +15,12 @@ use culm::{Channel, Channels, Region, queue};
 use culm_mmio::Registers;
 use culm_net::session::{Event, Marked, Marker};
 use culm_net::{DmaDescriptor, Mac, Session, put_off};
+
+/// Sent buffers that are worth taking back although nobody waits for them.
+const RECLAIM: u16 = 64;
+
+/// Received buffers that are worth replacing.
+const REFILL: u64 = 32;
 
 /// Resets in a row, without a packet in between, after which a device is given up.
 const RESET_LIMIT: u32 = 8;
@@ -41,6 +47,8 @@ pub struct Net<R> {
     /// What the device does for clients.
     flags: u16,
     link: bool,
+    /// Packets received since the device was last given buffers.
+    missing: u64,
     /// The device has interrupted since the last round.
     interrupted: bool,
     /// An interrupt was asked for when buffers are sent.
@@ -114,6 +122,7 @@ impl<R: Registers> Net<R> {
             transmit: Pair::new(tx.0, tx.1, connection.tx_channel),
             flags,
             link,
+            missing: 0,
             interrupted: false,
             waits_for_sent: false,
             resets: 0,
@@ -179,8 +188,10 @@ impl<R: Registers> Net<R> {
         let Self { device, rings, receive: pair, flags, .. } = self;
         let ring = &mut rings.receive;
         let received = take_received(ring, pair, *flags);
-        // By the number: the device has enough of the others.
-        if ring.space() >= usize::from(ring.size() / 16) || !pair.session.is_live() {
+        // By the number, while the device has plenty of others.
+        self.missing += received;
+        if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 || !pair.session.is_live() {
+            self.missing = 0;
             refill(ring, pair);
         }
         if ring.publish() {
@@ -212,7 +223,7 @@ impl<R: Registers> Net<R> {
         let Self { device, rings, transmit: pair, .. } = self;
         let ring = &mut rings.transmit;
         let in_flight = ring.in_flight();
-        if in_flight >= ring.size() / 2 || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
+        if in_flight >= RECLAIM.min(ring.size() / 2) || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
             take_sent(ring, pair);
         }
         let sent = send(ring, pair);

@@ -34,6 +34,8 @@ pub(crate) struct Client {
     owed: bool,
     /// Frames of it that are with the driver.
     pub(crate) in_flight: u32,
+    /// How many of them are no reason to wait for any.
+    plenty: u32,
     /// The only address that it may send from.
     pub(crate) only: Option<Mac>,
 }
@@ -70,6 +72,7 @@ impl Client {
             places: vec![Place::Here; slots.count() as usize].into_boxed_slice(),
             owed: true,
             in_flight: 0,
+            plenty: 0,
             only: (connection.anti_spoof != 0).then(|| Mac::new(connection.mac)),
         }
     }
@@ -176,10 +179,15 @@ impl Client {
         self.data.part(self.slots.offset(number) as usize, length.into()).ok()
     }
 
-    /// Whether most of its buffers are being sent, so that it may soon wait for them.
+    /// Whether so many of its frames are being sent that it may soon wait for them.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        self.in_flight > self.slots.count() / 2
+        self.in_flight > self.plenty
+    }
+
+    /// Sets how many frames of it may be sent at a time: when half of them are, it is short.
+    pub(crate) fn limit(&mut self, most: u32) {
+        self.plenty = most.min(self.slots.count()) / 2;
     }
 
     /// Makes what it was given visible to it, then the space of what it sent.

@@ -221,6 +221,27 @@ fn the_driver_is_asked_for_buffers_only_when_they_run_short() {
 }
 
 #[test]
+fn who_waits_for_its_share_has_the_driver_look() {
+    for clients in [1, 2, 8] {
+        let mut world = World::new(clients, false);
+        assert!(world.driver.sleep());
+        let _ = culm::testing::signalled();
+        let (mut sent, mut looked) = (0, false);
+        for _ in 0..BUFFERS {
+            world.send(0, mac(0));
+            world.turn();
+            // A driver that looks only when it is notified.
+            if culm::testing::signalled().contains(&0) {
+                sent += world.driver.take().len() as u32;
+                looked = world.driver.output.awaited(sent);
+                assert!(world.driver.sleep());
+            }
+        }
+        assert!(looked, "{clients} clients: {sent} frames are being sent, and the driver does not know that one waits");
+    }
+}
+
+#[test]
 fn the_driver_cannot_return_what_it_does_not_have() {
     let mut world = World::new(2, false);
     world.send(0, mac(0));

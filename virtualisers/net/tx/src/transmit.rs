@@ -73,6 +73,8 @@ pub(crate) struct Transmit {
     active: u64,
     /// A bit for each client that waits for buffers, or may soon.
     short: u64,
+    /// The driver was asked for buffers, and none has come since.
+    waits: bool,
     /// The driver has notified.
     woken: bool,
     /// How many buffers are taken back at a time while nobody waits for them.
@@ -95,17 +97,24 @@ impl Transmit {
             channel: Channel::new(connection.driver_channel),
             in_flight: 0,
         };
+        let shares = Shares::new(lendable(connection.driver_filled.capacity), count as u32);
+        let mut clients: Box<[Client]> =
+            clients.iter().map(|client| Client::new(client, connection.buffer_size)).collect();
+        for client in &mut clients {
+            client.limit(shares.most());
+        }
         Self {
             driver,
-            clients: clients.iter().map(|client| Client::new(client, connection.buffer_size)).collect(),
+            clients,
             bounce: Bounce::new(connection),
-            shares: Shares::new(lendable(connection.driver_filled.capacity), count as u32),
+            shares,
+            waits: false,
             noted: (1 << count) - 1,
             limited: 0,
             active: 0,
             short: 0,
             woken: true,
-            batch: connection.driver_free.capacity / 4,
+            batch: connection.driver_free.capacity / 8,
             first: 0,
             tally: Tally::default(),
         }
@@ -171,6 +180,7 @@ impl Transmit {
         self.shares.give_back(&mut client.in_flight);
         self.driver.in_flight -= 1;
         self.active |= 1 << index;
+        self.waits = false;
         true
     }
 
@@ -317,10 +327,13 @@ impl Transmit {
     /// Where a client waits for buffers, or may soon, asks the driver to return some. False: there are some.
     #[inline]
     fn wait_for_buffers(&mut self) -> bool {
-        let live = self.driver.session.is_live();
-        if !live || (self.short | self.limited) == 0 || self.driver.in_flight == 0 {
+        let needed = (self.short | self.limited) != 0 && self.driver.session.is_live();
+        if !needed || self.waits || self.driver.in_flight == 0 {
             return true;
         }
+        self.waits = true;
+        // It looks for the announcement when it is given frames. Where there are none to give, it is woken to look.
+        self.driver.channel.notify();
         self.driver.free.sleep_until(self.driver.in_flight / 2)
     }
 
