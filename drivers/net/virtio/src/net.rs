@@ -47,7 +47,7 @@ pub struct Net<R> {
     /// What the device does for clients.
     flags: u16,
     link: bool,
-    /// Packets received since the device was last given buffers.
+    /// Packets received since the virtualiser's buffers were last looked at; at [`REFILL`] they are.
     missing: u64,
     /// The device has interrupted since the last round.
     interrupted: bool,
@@ -146,7 +146,11 @@ impl<R: Registers> Net<R> {
         if channels.is_empty() {
             (self.receive.due, self.transmit.due) = (true, true);
         }
-        self.receive.due |= channels.contains(self.receive.channel);
+        if channels.contains(self.receive.channel) {
+            // There are new buffers, or the virtualiser has started over: look now, not only when many are missing.
+            self.missing = REFILL;
+            self.receive.due = true;
+        }
         self.transmit.due |= channels.contains(self.transmit.channel);
     }
 
