@@ -1,11 +1,10 @@
 //! One connection, from request to response and on to the next request.
 
 use crate::documents::{Documents, Renderer, RenderingId};
-use crate::limits;
+use crate::limits::{self, Timeouts};
 use crate::plan::{After, Answer, Memory, Plan, plan};
 use crate::request::{Parser, Progress};
 use crate::response::{self, Head, Persistence, Refusal, Status};
-use crate::server::Timeouts;
 use crate::site::{ResourceId, Site};
 use crate::transport::Stream;
 

@@ -7,8 +7,8 @@
 //! * [`request`] reads a request's head, incrementally and in place; [`fields`] has the values of its fields,
 //!   [`target`] the way from a request's target to a path.
 //! * [`site`] holds the files, each with its response head rendered once at start, and [`response`] renders the others.
-//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to response; [`server`] is fair among many, and decides
-//!   which one goes when there are too many; [`documents`] holds what is rendered on request.
+//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to response; [`server`] is
+//!   fair among many, and decides which one goes when there are too many; [`documents`] holds what is rendered on request.
 //!
 //! Everything a peer can ask for is bounded: see [`limits`]. Nothing is allocated per request or per connection
 //! after start. HTTP's rules are cited from RFC 9110 (semantics) and RFC 9112 (HTTP/1.1).
@@ -33,6 +33,7 @@ pub mod target;
 pub mod transport;
 
 pub use documents::Renderer;
-pub use server::{Server, Timeouts};
+pub use limits::Timeouts;
+pub use server::Server;
 pub use site::Site;
 pub use transport::{Stream, Transport};

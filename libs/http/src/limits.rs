@@ -1,4 +1,4 @@
-//! The limits on what a client may ask for. Each has a status that tells the client which one it met.
+//! The limits on what a client may ask for, and for how long. Each has a status that tells the client which one it met.
 
 /// Bytes of a request line, its end excluded: 414 beyond.
 pub const REQUEST_LINE: usize = 4096;
@@ -21,3 +21,20 @@ pub const LINGER: u64 = 256 * 1024;
 
 /// Bytes of a head that is remembered for the case that it comes again: what browsers send fits.
 pub const REMEMBERED: usize = 512;
+
+/// How long a connection may be at what it does, in the caller's unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Between requests, and before the first: the connection is closed.
+    pub idle: u64,
+    /// From a request's first byte to the end of its head: 408; and as long again for its body.
+    pub request: u64,
+    /// Without any progress in sending a response: reset.
+    pub response: u64,
+    /// Without any progress after this side was ended: reset.
+    pub linger: u64,
+    /// A connection that got on less long ago is not ended in favour of a new one.
+    pub grace: u64,
+    /// How long one rendering of a document serves.
+    pub fresh: u64,
+}

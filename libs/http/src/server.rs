@@ -2,28 +2,12 @@
 
 use crate::connection::{Connection, Merit, Scratch, Shared, Step, Tally};
 use crate::documents::{Documents, Renderer};
+use crate::limits::Timeouts;
 use crate::plan::Memory;
 use crate::site::Site;
 use crate::transport::Transport;
 use alloc::boxed::Box;
 use alloc::vec;
-
-/// How long a connection may be at what it does, in the caller's unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Between requests, and before the first: the connection is closed.
-    pub idle: u64,
-    /// From a request's first byte to the end of its head: 408; and as long again for its body.
-    pub request: u64,
-    /// Without any progress in sending a response: reset.
-    pub response: u64,
-    /// Without any progress after this side was ended: reset.
-    pub linger: u64,
-    /// A connection that got on less long ago is not ended in favour of a new one.
-    pub grace: u64,
-    /// How long one rendering of a document serves.
-    pub fresh: u64,
-}
 
 struct Slot {
     connection: Option<Connection>,

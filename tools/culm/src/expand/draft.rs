@@ -1,6 +1,5 @@
 //! The draft: everything the description names, resolved and checked, before anything is numbered.
 
-use super::{channels, connections, devices, domains, memory, names, regions, supervision};
 use crate::description::board::BoardFile;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
@@ -136,22 +135,6 @@ impl<'a> Draft<'a> {
             named: BTreeSet::new(),
             unsure: BTreeSet::new(),
         }
-    }
-
-    /// Resolves and checks everything; `Err` holds all mistakes found.
-    pub fn check(mut self) -> Result<Self, Diagnostics> {
-        devices::resolve(&mut self);
-        domains::resolve(&mut self);
-        connections::resolve(&mut self);
-        supervision::resolve(&mut self);
-        names::check(&mut self);
-        channels::resolve(&mut self);
-        regions::resolve(&mut self);
-        connections::check_complete(&mut self);
-        if self.diagnostics.is_empty() {
-            memory::check_draft(&mut self);
-        }
-        if self.diagnostics.is_empty() { Ok(self) } else { Err(self.diagnostics) }
     }
 
     /// Reports a mistake in the system file.

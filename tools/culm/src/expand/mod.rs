@@ -49,8 +49,23 @@ pub fn expand(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result
     let Some(file) = file else { return Err(diagnostics) };
     let board = read_board(catalogue, path, &source, &file, board, &mut diagnostics);
     let Some(board) = board else { return Err(diagnostics) };
-    let draft = Draft::new(catalogue, path, &source, &file, &board, diagnostics);
-    draft.check()?.wire(path)
+    check(Draft::new(catalogue, path, &source, &file, &board, diagnostics))?.wire(path)
+}
+
+/// Resolves and checks everything that the description names; `Err` holds all mistakes found.
+fn check(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
+    devices::resolve(&mut draft);
+    domains::resolve(&mut draft);
+    connections::resolve(&mut draft);
+    supervision::resolve(&mut draft);
+    names::check(&mut draft);
+    channels::resolve(&mut draft);
+    regions::resolve(&mut draft);
+    connections::check_complete(&mut draft);
+    if draft.diagnostics.is_empty() {
+        memory::check_draft(&mut draft);
+    }
+    if draft.diagnostics.is_empty() { Ok(draft) } else { Err(draft.diagnostics) }
 }
 
 /// The board: `given` on the command line, or as the file says, or the default one. Boards beside the system file
