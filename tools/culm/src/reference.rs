@@ -181,8 +181,8 @@ fn net_client() -> Table {
                 "copier",
                 "true or false",
                 "true",
-                "frames are copied into buffers that only the client sees; without, it reads the device's own buffers, \
-                 and with them the frames of others",
+                "frames are copied into buffers that only the client sees; without, which only a device's single client can \
+                 be, it reads the device's own buffers",
             ),
             key("copier_priority", "0 to 255", "one above the client", "the copier's priority"),
             key("buffers", "number", format!("`queue`, else {}", facts::NET_BUFFERS), "its own buffers, each way"),

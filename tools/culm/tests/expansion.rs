@@ -131,17 +131,18 @@ fn the_recorded_systems_are_consistent() {
     }
 }
 
-/// A client of the network card: core, priority, whether it has a copier, whether it is watched, buffers.
+/// A client of the network card: core, priority, whether it has a copier though it is alone, whether it is watched, buffers.
 type RandomClient = (u32, u8, bool, bool, u32);
 
 fn described(clients: &[RandomClient], calls: &[(u8, bool)]) -> String {
     let mut text = String::from("[device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n");
-    for (index, (core, priority, copier, anti_spoof, buffers)) in clients.iter().enumerate() {
+    for (index, (core, priority, wants, anti_spoof, buffers)) in clients.iter().enumerate() {
+        let copier = *wants || clients.len() > 1;
         let _ = writeln!(
             text,
             "[pd.net{index}]\ncomponent = \"idle\"\npriority = {priority}\ncore = {core}\nobserve = {anti_spoof}\n\
              net = {{ device = \"nic0\", copier = {copier}, anti_spoof = {anti_spoof}, buffers = {buffers} }}\n\
-             serial = {{ device = \"uart0\", input = {copier} }}"
+             serial = {{ device = \"uart0\", input = {wants} }}"
         );
     }
     for (index, (priority, passive)) in calls.iter().enumerate() {

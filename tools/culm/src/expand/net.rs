@@ -98,6 +98,7 @@ pub fn read_client<'a>(
     let device = device?;
     let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
     check_mac(draft, &mac);
+    check_privacy(draft, device, copier, entry);
     let copier = if copier { Some(add_copier(draft, table, domain, device, entry, copier_priority)?) } else { None };
     Some(ClientKind::Net { mac, anti_spoof, copier, queue, buffers })
 }
@@ -111,6 +112,22 @@ fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Locate
 
 fn clients_of<'d>(draft: &'d Draft<'_>, device: DraftDevice) -> impl Iterator<Item = &'d Client> + 'd {
     draft.clients.iter().filter(move |client| client.device == device)
+}
+
+/// Who has no copier reads all that the device receives, so it must be the device's only client.
+fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry: &Entry<'_>) {
+    let other = clients_of(draft, device).find_map(|client| match &client.kind {
+        ClientKind::Net { mac, copier: with, .. } if !copier || with.is_none() => Some(mac.span.clone()),
+        _ => None,
+    });
+    if let Some(other) = other {
+        let name = &draft.devices[device].table.name.value;
+        let diagnostic = draft
+            .at(&entry.span(), format!("a client without a copier would read the frames of `{name}`'s other clients"))
+            .related(draft.source, other, "the other client")
+            .help("leave out `copier = false`: it is for a device's only client");
+        draft.error(diagnostic);
+    }
 }
 
 fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
