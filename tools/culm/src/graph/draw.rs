@@ -31,12 +31,15 @@ pub fn draw(plan: &Plan, model: &Model, placed: &Placed) -> String {
         rectangle(&mut out, "lane", *at, 16.0);
         let text = format!("CORE {}", lane.core);
         line(&mut out, "lane-title", at.x + 18.0, at.y + 24.0, &text);
-        if let Some(supervisor) = lane.supervisor {
-            strip(&mut out, plan, supervisor, *at);
-        }
     }
     for (edge, path) in model.edges.iter().zip(&placed.paths) {
         draw_edge(&mut out, edge, path);
+    }
+    // What has text is drawn over the lines that pass.
+    for (lane, at) in model.lanes.iter().zip(&placed.lanes) {
+        if let Some(supervisor) = lane.supervisor {
+            strip(&mut out, plan, supervisor, *at);
+        }
     }
     for (node, at) in model.nodes.iter().zip(&placed.boxes) {
         match node.kind {
