@@ -137,6 +137,8 @@ pub enum BadCall {
     Reply = 3,
     /// A right that the description does not give.
     Right = 4,
+    /// A wait although a call is still to be replied to.
+    Owed = 5,
 }
 
 /// Words of a fault report, in the order of the registers `x0`–`x7` after [`FAULT`].

@@ -23,6 +23,8 @@ unsafe extern "C" {
     fn misbehave_page_table_register();
     fn misbehave_interrupt_mask();
     fn misbehave_timer_register();
+    fn misbehave_performance_counter();
+    fn misbehave_debug_channel();
     fn misbehave_hypervisor_call();
     fn misbehave_monitor_call();
     fn misbehave_exception_return();
@@ -39,6 +41,8 @@ const INSTRUCTIONS: &[(&str, unsafe extern "C" fn())] = &[
     ("page-table-register", misbehave_page_table_register),
     ("interrupt-mask", misbehave_interrupt_mask),
     ("timer-register", misbehave_timer_register),
+    ("performance-counter", misbehave_performance_counter),
+    ("debug-channel", misbehave_debug_channel),
     ("hypervisor-call", misbehave_hypervisor_call),
     ("monitor-call", misbehave_monitor_call),
     ("exception-return", misbehave_exception_return),

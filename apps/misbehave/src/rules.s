@@ -20,6 +20,8 @@
     forbidden misbehave_page_table_register, mrs x0, ttbr0_el1
     forbidden misbehave_interrupt_mask, msr daifset, #15
     forbidden misbehave_timer_register, msr cntv_cval_el0, xzr
+    forbidden misbehave_performance_counter, mrs x0, pmccntr_el0
+    forbidden misbehave_debug_channel, mrs x0, mdccsr_el0
     forbidden misbehave_hypervisor_call, hvc #0
     forbidden misbehave_monitor_call, smc #0
     forbidden misbehave_exception_return, eret

@@ -135,10 +135,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `wait`.
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
+        let call = u64::from(culm_abi::syscall::WAIT);
+        // Its next call would make it forget this client, who would then wait for good.
+        if self.domains[self.current as usize].client != NO_DOMAIN {
+            return self.refuse(BadCall::Owed, call);
+        }
         if signals != 0
             && let Err(reason) = self.send(signals, TurnOptions(options).group())
         {
-            return self.refuse(reason, u64::from(culm_abi::syscall::WAIT));
+            return self.refuse(reason, call);
         }
         if self.receive(deadline) { self.go_on() } else { self.pick() }
     }
@@ -605,12 +610,6 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     fn count_interrupt(&self) {
         add(&self.system.core_accounts[self.index as usize].interrupts, 1);
-    }
-
-    /// Books the time up to now although nothing is switched, so that observers see a core that idles for long.
-    pub fn update_account(&mut self) {
-        let now = self.hardware.now();
-        self.account(now);
     }
 
     /// Counts a sleep of the core, which begins now.

@@ -49,6 +49,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             // Equals that are ready go first.
             || i32::from(to.priority) <= highest
             || from.callers.0 != NO_DOMAIN
+            || from.client != NO_DOMAIN
             || deadline != NEVER
             || self.budgets
             || !own.sleep()

@@ -96,6 +96,39 @@ fn a_call_carries_words_both_ways_and_nothing_more() {
 }
 
 #[test]
+fn a_callee_that_waits_instead_of_replying_is_stopped_and_no_caller_is_forgotten() {
+    let mut builder = Builder::default();
+    let (server, waker) = (builder.domain(0, 30), builder.domain(0, 40));
+    let supervisor = builder.domain(0, 200);
+    builder.supervise(supervisor, server);
+    let clients = [builder.domain(0, 20), builder.domain(0, 10)];
+    let ends = clients.map(|client| builder.channel(client, server).0);
+    let (at_server, _) = builder.channel(server, waker);
+    for straight in [true, false] {
+        let mut fake = builder.clone().build();
+        fake.straight = straight;
+        for domain in [supervisor, waker, server] {
+            fake.wait(domain, 0);
+        }
+        fake.call(clients[0], ends[0], &[1]);
+        fake.wait(server, 1 << at_server);
+        assert_eq!(fake.runs(0), Some(supervisor), "the server is at fault");
+        let report = fake.system.shared[server as usize].fault();
+        assert_eq!((report.kind, report.address), (FaultKind::SystemCall as u64, BadCall::Owed as u64));
+        fake.wait(supervisor, 0);
+        fake.call(clients[1], ends[1], &[2]);
+        assert_eq!(fake.runs(0), None, "both callers wait for what the supervisor decides");
+        fake.system.shared[server as usize].command(Command::Restart);
+        assert!(fake.system.mailboxes[0].post(server));
+        _ = fake.cores[0].mail();
+        fake.wait(server, 0);
+        assert_eq!(fake.seen(clients[0]), Seen::CalleeGone);
+        fake.reply_wait(server, &[3]);
+        assert_eq!(fake.seen(clients[1]), Seen::Replied(vec![3]));
+    }
+}
+
+#[test]
 fn callers_queue_up_while_the_callee_is_busy() {
     let mut builder = Builder::default();
     let server = builder.domain(0, 30);

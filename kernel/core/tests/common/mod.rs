@@ -105,7 +105,7 @@ impl Hardware for FakeHardware {
 }
 
 /// Builds the tables that the tool would write. Domains are to be added in the order of their cores.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     domains: Vec<(DomainDescription, Vec<EndDescription>)>,
     routes: Vec<(u32, u32, u32)>,

@@ -40,6 +40,14 @@ start:
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.ne    at_el1
+    mrs     x0, id_aa64dfr0_el1     // MDCR_EL2: no debug or counter access is trapped here, all counters are EL1's
+    sbfx    x0, x0, #8, #4          // PMUVer: 0 is none, 15 is one that is not Arm's
+    cmp     x0, #1
+    mov     x0, xzr
+    b.lt    0f
+    mrs     x0, pmcr_el0            // N, bits 11-15
+    ubfx    x0, x0, #11, #5
+0:  msr     mdcr_el2, x0
     mrs     x0, id_aa64mmfr1_el1    // VH, bits 8-11: Virtualization Host Extensions
     ubfx    x0, x0, #8, #4
     cbz     x0, leave_el2
@@ -128,7 +136,20 @@ high:                               // in the kernel's half; the identity map st
     msr     cpacr_el1, xzr          // floating point and vectors trap
     mov     x0, #2                  // EL0VCTEN: EL0 may read the counter
     msr     cntkctl_el1, x0
-    msr     mdscr_el1, xzr
+    // What else EL0 could reach, and its domains talk by: the debugger's channel, performance and activity counters,
+    // the read-only thread register. Their controls are UNKNOWN after reset (Arm ARM D19.3, D19.5, D19.6).
+    mov     x0, #(1 << 12)          // MDSCR_EL1.TDCC: the debug communications channel traps
+    msr     mdscr_el1, x0
+    mrs     x0, id_aa64dfr0_el1     // PMUVer
+    sbfx    x0, x0, #8, #4
+    cmp     x0, #1
+    b.lt    1f
+    msr     pmuserenr_el0, xzr
+1:  mrs     x0, id_aa64pfr0_el1     // AMU, bits 44-47
+    ubfx    x0, x0, #44, #4
+    cbz     x0, 2f
+    msr     S3_3_C13_C2_3, xzr      // AMUSERENR_EL0
+2:  msr     tpidrro_el0, xzr
     ldr     x0, =culm_vectors
     msr     vbar_el1, x0
     ldr     x21, =culm_system_header
