@@ -5,16 +5,64 @@
 //! component alone: declare enough, and bound what peers can make a component hold.
 
 use crate::start;
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use talc::base::{Talc, binning::Binning};
 use talc::cell::TalcSyncCell;
 use talc::source::Source;
 use talc::{DefaultBinning, TalcCell};
 
-// SAFETY: a protection domain has exactly one thread, and nothing interrupts it that runs code in its address space.
 #[global_allocator]
-static HEAP: TalcSyncCell<Declared, DefaultBinning> =
-    unsafe { TalcSyncCell::new(TalcCell::new(Declared { taken: false })) };
+static HEAP: Heap = Heap {
+    // SAFETY: a protection domain has exactly one thread, and nothing interrupts it that runs code in its address space.
+    allocator: unsafe { TalcSyncCell::new(TalcCell::new(Declared { taken: false })) },
+    used: AtomicUsize::new(0),
+};
+
+/// Bytes of the heap in use, without what the allocator needs for itself.
+pub fn used() -> u64 {
+    HEAP.used.load(Relaxed) as u64
+}
+
+/// The allocator, which counts.
+struct Heap {
+    allocator: TalcSyncCell<Declared, DefaultBinning>,
+    used: AtomicUsize,
+}
+
+impl Heap {
+    /// One thread counts, so it need not be one step.
+    fn count(&self, allocated: usize, freed: usize) {
+        self.used.store(self.used.load(Relaxed).wrapping_add(allocated).wrapping_sub(freed), Relaxed);
+    }
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller promises what the allocator asks for.
+        let place = unsafe { self.allocator.alloc(layout) };
+        if !place.is_null() {
+            self.count(layout.size(), 0);
+        }
+        place
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller promises what the allocator asks for.
+        unsafe { self.allocator.dealloc(place, layout) };
+        self.count(0, layout.size());
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller promises what the allocator asks for.
+        let moved = unsafe { self.allocator.realloc(place, layout, size) };
+        if !moved.is_null() {
+            self.count(size, layout.size());
+        }
+        moved
+    }
+}
 
 /// The memory that the build tool mapped for the heap.
 #[derive(Debug)]

@@ -60,7 +60,7 @@ pub mod counters;
 pub mod device;
 pub mod entry;
 #[cfg(target_os = "none")]
-mod heap;
+pub mod heap;
 pub mod log;
 pub mod message;
 pub mod observe;

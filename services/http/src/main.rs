@@ -164,6 +164,9 @@ struct Observer(Option<Status>);
 impl Renderer for Observer {
     fn render(&mut self, document: u16, now: u64, into: &mut alloc::vec::Vec<u8>) {
         if let Some(status) = &mut self.0 {
+            // Of interest to whoever asks, and nobody else.
+            #[cfg(target_os = "none")]
+            counters::HEAP_USED.set(culm::heap::used());
             status.render(document, now, into);
         }
     }

@@ -3,7 +3,7 @@
 use crate::require;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// Sends `request`, reads until the peer is silent or done. None where the connection fails.
@@ -47,6 +47,94 @@ pub fn try_run(seconds: u32, program: &str, arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .unwrap_or_else(|error| panic!("`{program}` cannot be started: {error}"))
+}
+
+/// A program that goes on beside the test. Dropping it ends it.
+#[derive(Debug)]
+pub struct Background {
+    child: Child,
+}
+
+impl Background {
+    /// Starts a program.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn start(program: &str, arguments: &[&str]) -> Self {
+        require(program);
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("`{program}` cannot be started: {error}"));
+        Self { child }
+    }
+
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// Whether it has ended well.
+    pub fn succeeded(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// What a system says of itself at `/_status.json`.
+#[derive(Debug)]
+pub struct Status(serde_json::Value);
+
+impl Status {
+    /// Asks the web server at this URL.
+    ///
+    /// # Panics
+    /// Where the answer is no status.
+    pub fn ask(url: &str) -> Self {
+        Self(serde_json::from_slice(&curl(url, &[]).body).expect("the status is JSON"))
+    }
+
+    /// The protection domains.
+    ///
+    /// # Panics
+    /// Where the status lacks them.
+    pub fn components(&self) -> &[serde_json::Value] {
+        self.0["components"].as_array().expect("the status lists components")
+    }
+
+    /// The domain of this name.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn component(&self, name: &str) -> &serde_json::Value {
+        let found = self.components().iter().find(|component| component["name"] == name);
+        found.unwrap_or_else(|| panic!("there is no component {name}"))
+    }
+
+    /// A counter of a domain.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn counter(&self, component: &str, name: &str) -> u64 {
+        let value = self.component(component)["counters"][name].as_u64();
+        value.unwrap_or_else(|| panic!("{component} has no counter {name}"))
+    }
+
+    /// Names of the domains that have faulted.
+    pub fn faulted(&self) -> Vec<&str> {
+        let faulted = self.components().iter().filter(|component| component["faults"] != 0);
+        faulted.filter_map(|component| component["name"].as_str()).collect()
+    }
 }
 
 /// An answer, as curl sees it.

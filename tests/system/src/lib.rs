@@ -1,4 +1,5 @@
-//! A Culm system in QEMU, as a user has it: started by `./culm run`, watched on its console, reached by the forwards.
+//! A Culm system in QEMU, as a user has it: started by `./culm run`, watched on its console, reached by the forwards of
+//! QEMU's user networking, or on a wire of its own ([`on_a_wire`]).
 //!
 //! Tests wait for events, never for times: what does not come within [`PATIENCE`] fails the test and shows the console's
 //! last lines.
@@ -6,9 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod dhcp;
+pub mod frames;
 mod machine;
+pub mod wire;
 
 pub use machine::{Boot, Machine};
+pub use wire::on_a_wire;
 
 use std::path::PathBuf;
 use std::time::Duration;

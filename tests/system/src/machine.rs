@@ -1,11 +1,14 @@
 //! Starting, watching and ending a machine.
 
-use crate::{PATIENCE, artefacts, root};
+use crate::client::Status;
+use crate::dhcp::Server;
+use crate::{PATIENCE, artefacts, root, wire};
+use culm_wire::GUEST;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,39 +19,81 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub struct Boot {
     system: String,
+    /// Options of building and running.
     arguments: Vec<String>,
+    /// Options of running alone.
+    run_arguments: Vec<String>,
+}
+
+/// How the guest is reached.
+#[derive(Debug)]
+enum Reach {
+    /// By ports of this host, which lead to ports of the guest: pairs of guest's and host's.
+    Forwards(Vec<(u16, u16)>),
+    /// Directly, at the address that the server gives.
+    Wire(Server),
 }
 
 impl Boot {
     /// A system by its name in `systems/`, or by the path of its file.
     pub fn system(system: impl Into<String>) -> Self {
-        Self { system: system.into(), arguments: vec![] }
+        Self { system: system.into(), arguments: vec![], run_arguments: vec![] }
     }
 
     /// On another board than the system names.
     #[must_use]
-    pub fn board(self, board: &str) -> Self {
-        self.option(&["--board", board])
+    pub fn board(mut self, board: &str) -> Self {
+        self.arguments.extend(["--board".into(), board.into()]);
+        self
     }
 
     /// With any options of `./culm run`.
     #[must_use]
     pub fn option(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(ToString::to_string));
+        self.run_arguments.extend(arguments.iter().map(ToString::to_string));
         self
+    }
+
+    /// Builds its image and does not start it. A build takes what it takes: nobody's patience counts it.
+    ///
+    /// # Panics
+    /// Where it cannot be built.
+    pub fn build(&self) {
+        let mut command = self.command("build");
+        let output = command.output().expect("`./culm` starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Starts it, with host ports of its own forwarded to these TCP ports of the guest.
     pub fn start(self, ports: &[u16]) -> Machine {
+        self.build();
         let forwards: Vec<_> = ports.iter().map(|port| (*port, free_port())).collect();
-        let tool = std::env::var("CULM").map_or_else(|_| root().join("culm"), PathBuf::from);
-        let mut command = Command::new(tool);
-        command.arg("run").arg(&self.system).args(&self.arguments);
+        let mut command = self.command("run");
         for (guest, host) in &forwards {
             command.arg("--forward").arg(format!("{host}:{guest}"));
         }
+        self.launch(command, Reach::Forwards(forwards))
+    }
+
+    /// Starts it on a TAP device, at which this server gives addresses.
+    pub(crate) fn start_on(self, device: &str, server: Server) -> Machine {
+        let mut command = self.command("run");
+        command.args(["--tap", device]);
+        self.launch(command, Reach::Wire(server))
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let tool = std::env::var("CULM").map_or_else(|_| root().join("culm"), PathBuf::from);
+        let mut command = Command::new(tool);
+        command.arg(verb).arg(&self.system).args(&self.arguments).current_dir(root());
+        if verb == "run" {
+            command.args(&self.run_arguments);
+        }
+        command
+    }
+
+    fn launch(&self, mut command: Command, reach: Reach) -> Machine {
         let mut child = command
-            .current_dir(root())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -74,7 +119,7 @@ impl Boot {
         }
         let stem = PathBuf::from(&self.system).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let log = File::create(artefacts().join(format!("{stem}-{}.log", child.id()))).expect("artefacts are writable");
-        Machine { input: child.stdin.take(), child, lines, console: vec![], read: 0, log, forwards }
+        Machine { input: child.stdin.take(), child, lines, console: vec![], read: 0, log, reach }
     }
 }
 
@@ -94,18 +139,55 @@ pub struct Machine {
     /// Lines that [`Self::expect`] has passed.
     read: usize,
     log: File,
-    forwards: Vec<(u16, u16)>,
+    reach: Reach,
 }
 
 impl Machine {
-    /// The host's port that is forwarded to this port of the guest.
-    pub fn port(&self, guest: u16) -> u16 {
-        self.forwards.iter().find(|(port, _)| *port == guest).expect("the port is forwarded").1
+    /// Where a TCP port of the guest is reached.
+    pub fn address(&self, guest: u16) -> SocketAddr {
+        match &self.reach {
+            Reach::Forwards(forwards) => {
+                let forward = forwards.iter().find(|(port, _)| *port == guest).expect("the port is forwarded");
+                SocketAddr::from((Ipv4Addr::LOCALHOST, forward.1))
+            }
+            Reach::Wire(_) => SocketAddr::from((GUEST, guest)),
+        }
     }
 
     /// The URL of a path on the guest's port 80.
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port(80))
+        format!("http://{}{path}", self.address(80))
+    }
+
+    /// What the system says of itself.
+    pub fn status(&self) -> Status {
+        Status::ask(&self.url("/_status.json"))
+    }
+
+    /// Fails where a component has faulted.
+    ///
+    /// # Panics
+    /// Where one has.
+    pub fn is_unharmed(&self) {
+        let status = self.status();
+        assert!(status.faulted().is_empty(), "{:?} faulted:\n{}", status.faulted(), self.tail());
+    }
+
+    /// The guest's hardware address.
+    ///
+    /// # Panics
+    /// Where the guest is not on a wire, or says nothing there.
+    pub fn mac(&self) -> [u8; 6] {
+        let Reach::Wire(server) = &self.reach else { panic!("there is no wire") };
+        server.first_client().expect("the guest asks for an address")
+    }
+
+    /// The guest's link-local address, with the wire's device.
+    ///
+    /// # Panics
+    /// As [`Self::mac`].
+    pub fn link_local(&self) -> String {
+        format!("{}%{}", wire::link_local(self.mac()), wire::DEVICE)
     }
 
     fn next_line(&mut self, until: Instant) -> Option<String> {
@@ -181,7 +263,7 @@ impl Machine {
     /// Waits until a TCP port of the guest answers `hello` with anything.
     pub fn wait_for_tcp(&mut self, guest: u16, hello: &[u8]) {
         let until = Instant::now() + PATIENCE;
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port(guest)));
+        let address = self.address(guest);
         while Instant::now() < until {
             while self.next_line(Instant::now()).is_some() {}
             if let Ok(status) = self.child.try_wait()

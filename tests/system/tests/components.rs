@@ -4,7 +4,6 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_system_tests::{Boot, client};
-use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
 fn the_runtime_holds_on_the_target() {
@@ -33,7 +32,7 @@ fn hello_greets_once_a_second() {
 fn the_tutorials_component_greets() {
     let machine = &mut Boot::system("greeter").start(&[7000]);
     machine.wait_for_tcp(7000, b"anybody\n");
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, machine.port(7000)));
+    let address = machine.address(7000);
     let greet = |said: &[u8]| {
         let heard = client::exchange(address, said).expect("it accepts a connection");
         String::from_utf8_lossy(&heard).into_owned()

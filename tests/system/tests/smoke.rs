@@ -30,12 +30,9 @@ fn web_serves_its_site_and_its_status() {
     let page = curl(&machine.url("/"), &[]);
     assert_eq!(page.status, 200);
     assert!(page.text().contains("Culm"));
-    let status = curl(&machine.url("/_status.json"), &[]);
-    let status: serde_json::Value = serde_json::from_slice(&status.body).expect("the status is JSON");
-    let components = status["components"].as_array().expect("it lists components");
+    let status = machine.status();
     for name in ["nic0_driver", "nic0_rx", "nic0_tx", "http_copier", "http", "uart0_driver", "uart0_virt", "supervisor"]
     {
-        let component = components.iter().find(|component| component["name"] == name);
-        assert_eq!(component.unwrap_or_else(|| panic!("no {name}"))["state"], "alive");
+        assert_eq!(status.component(name)["state"], "alive", "{name}");
     }
 }

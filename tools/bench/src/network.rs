@@ -1,21 +1,14 @@
 //! The wire between load generator and guest: a TAP device in a network namespace of its own, or user networking.
 //!
-//! The namespace has no name and the TAP device is not persistent: both vanish with the process, however it ends. The addresses
-//! are those set aside for benchmarks of network devices (RFC 2544, 198.18.0.0/15), and are not seen outside.
+//! The namespace has no name and the TAP device is not persistent: both vanish with the process, however it ends. Culm
+//! and Linux have the same addresses.
 
-use crate::spawn::run;
-use anyhow::{Context, Result, anyhow};
-use std::fs::File;
+use anyhow::{Context, Result};
+use culm_wire::{Namespace, ip};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::process::Command;
 
-/// The guest's address, Culm's and Linux's alike.
-pub const GUEST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// The load generator's address.
-pub const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// The guest's hardware address.
-pub const MAC: &str = "52:54:00:12:34:56";
+pub use culm_wire::{GUEST, HOST, MAC};
 
 const DEVICE: &str = "culm-bench";
 
@@ -39,7 +32,7 @@ pub enum Network {
         /// The device.
         tap: OwnedFd,
         /// The namespace.
-        namespace: File,
+        namespace: Namespace,
     },
     /// QEMU's user networking with a local port for each of the guest's.
     User {
@@ -59,20 +52,16 @@ impl Network {
 
     /// A TAP device in a new namespace.
     pub fn tap() -> Result<Network> {
-        // A thread of its own, since entering a namespace changes the thread for good.
-        std::thread::spawn(|| {
-            unshare_network().context("no permission for a network namespace (run as root)")?;
-            let namespace = File::open("/proc/thread-self/ns/net")?;
+        let set_up = || {
             let tap = open_tap().context("no permission for a TAP device (/dev/net/tun)")?;
-            run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
-            run(Command::new("ip").args(["addr", "add", &format!("{HOST}/24"), "dev", DEVICE]))?;
-            run(Command::new("ip").args(["link", "set", DEVICE, "up"]))?;
+            ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
+            ip(&format!("link set {DEVICE} up"))?;
             // Known from the start, so that the first packet is no question for the guest's address.
-            run(Command::new("ip").args(["neigh", "add", &GUEST.to_string(), "lladdr", MAC, "dev", DEVICE]))?;
-            Ok(Network::Tap { tap, namespace })
-        })
-        .join()
-        .map_err(|_| anyhow!("the thread that sets the network up panicked"))?
+            ip(&format!("neigh add {GUEST} lladdr {MAC} dev {DEVICE}"))?;
+            Ok(tap)
+        };
+        let (namespace, tap) = Namespace::new(set_up)?;
+        Ok(Network::Tap { tap, namespace })
     }
 
     /// User networking, with a free local port for each of `ports`.
@@ -136,28 +125,10 @@ impl Network {
 
     /// Runs `work` where the guest is reached: threads and processes that it starts are there too.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        let Network::Tap { namespace, .. } = self else { return work() };
-        std::thread::scope(|scope| {
-            let inside = || {
-                enter_network(namespace)?;
-                work()
-            };
-            scope.spawn(inside).join().map_err(|_| anyhow!("a thread of the load panicked"))?
-        })
-    }
-}
-
-fn unshare_network() -> std::io::Result<()> {
-    // SAFETY: changes the calling thread's namespace, no memory.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-fn enter_network(namespace: &File) -> std::io::Result<()> {
-    // SAFETY: changes the calling thread's namespace, no memory.
-    if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
+        match self {
+            Network::Tap { namespace, .. } => namespace.within(work),
+            Network::User { .. } => work(),
+        }
     }
 }
 

@@ -129,11 +129,12 @@ impl Machine<'_> {
 pub fn check_tap(name: &str) -> Result<(), Failure> {
     let help = "make one, then use --tap tap0: sudo ip tuntap add dev tap0 mode tap user $(id -un) && \
                 sudo ip addr add 10.0.0.1/24 dev tap0 && sudo ip link set tap0 up";
-    let folder = Path::new("/sys/class/net").join(name);
-    if name.contains('/') || !folder.is_dir() {
+    if nix::net::if_::if_nametoindex(name).is_err() {
         return Err(Failure::new(format!("there is no network interface `{name}`")).help(help));
     }
-    if !folder.join("tun_flags").is_file() {
+    // The folder shows the interfaces of the network namespace in which it was mounted, which need not be this one.
+    let folder = Path::new("/sys/class/net").join(name);
+    if folder.is_dir() && !folder.join("tun_flags").is_file() {
         return Err(Failure::new(format!("the network interface `{name}` is not a TAP")).help(help));
     }
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map(drop).map_err(|error| {

@@ -31,6 +31,19 @@ impl Tally {
         }
         Some(tally)
     }
+
+    /// Whether a line says that a test could not be done on this machine. Rust's test programs count such a test as passed:
+    /// it finds out when it runs.
+    pub fn is_skip(line: &str) -> bool {
+        line.starts_with("skipped: ")
+    }
+
+    /// Counts this many of the passed tests as skipped.
+    pub fn leave_out(&mut self, count: u32) {
+        let count = count.min(self.passed);
+        self.passed -= count;
+        self.skipped += count;
+    }
 }
 
 impl AddAssign for Tally {
@@ -61,5 +74,16 @@ mod tests {
         assert_eq!(Tally::of_line(line), Some(Tally { passed: 3, failed: 1, skipped: 2 }));
         assert_eq!(Tally::of_line("test a_test_result: ok"), None);
         assert_eq!(Tally::of_line("running 3 tests"), None);
+    }
+
+    #[test]
+    fn a_skipped_test_does_not_count_as_passed() {
+        assert!(Tally::is_skip("skipped: it_answers_pings: no permission for a network namespace"));
+        assert!(!Tally::is_skip("test skipped: ok"));
+        let mut tally = Tally { passed: 3, failed: 1, skipped: 0 };
+        tally.leave_out(2);
+        assert_eq!(tally, Tally { passed: 1, failed: 1, skipped: 2 });
+        tally.leave_out(2);
+        assert_eq!(tally.to_string(), "0 passed, 1 failed, 3 skipped");
     }
 }

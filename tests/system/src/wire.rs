@@ -1,0 +1,59 @@
+//! A machine on a wire of its own: a TAP device in a network namespace that is the test's alone.
+//!
+//! There clients reach the guest directly, with as many connections and with whatever packets they like; QEMU's user
+//! networking would end and filter them. It takes root's rights; without them such a test is skipped, and says so.
+
+use crate::dhcp::Server;
+use crate::{Boot, Machine};
+use culm_wire::{HOST, Namespace, ip};
+use std::io::Write as _;
+use std::net::Ipv6Addr;
+
+/// The host's end of the wire.
+pub const DEVICE: &str = "culm0";
+
+/// Runs `test` with a machine on a wire of its own. All that the test starts is at the other end of the wire.
+///
+/// # Panics
+/// Where the test does.
+pub fn on_a_wire(boot: Boot, test: impl FnOnce(&mut Machine) + Send) {
+    let namespace = match Namespace::new(set_up) {
+        Ok((namespace, ())) => namespace,
+        Err(error) => return skip(&format!("{error:#}")),
+    };
+    // Before the namespace is entered, from which nothing could be fetched.
+    boot.build();
+    let run = || {
+        let server = Server::start();
+        let mut machine = boot.start_on(DEVICE, server);
+        test(&mut machine);
+        Ok(())
+    };
+    namespace.within(run).expect("what failed is above");
+}
+
+/// Says that the running test is left out. It goes past the test harness, which would keep it to itself; `./culm test` counts it.
+fn skip(why: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("a test");
+    // Without a standard error there is nobody to tell.
+    _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
+}
+
+fn set_up() -> anyhow::Result<()> {
+    ip(&format!("tuntap add dev {DEVICE} mode tap"))?;
+    // Nobody else is there who could have the same address, so there is no need to wait for objections (RFC 4862 §5.4).
+    let file = format!("/proc/sys/net/ipv6/conf/{DEVICE}/accept_dad");
+    if let Err(error) = std::fs::write(&file, "0") {
+        eprintln!("{file}: {error}");
+    }
+    ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
+    ip(&format!("link set {DEVICE} up"))?;
+    ip(&format!("route add 255.255.255.255 dev {DEVICE}"))
+}
+
+/// The link-local address that a station with this hardware address gives itself (RFC 4291, appendix A).
+pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    Ipv6Addr::from_octets([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
