@@ -2,6 +2,7 @@
 
 use crate::lab::{BOARD, Lab};
 use crate::spawn::run;
+use crate::systems::System;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -46,13 +47,13 @@ pub struct Domain {
     pub elf: PathBuf,
 }
 
-/// Builds `bench/systems/SYSTEM.toml`.
-pub fn build(lab: &Lab, system: &str) -> Result<Image> {
-    let description = lab.root.join(format!("bench/systems/{system}.toml"));
+/// Builds a system.
+pub fn build(lab: &Lab, system: &System) -> Result<Image> {
+    let description = system.description(&lab.root)?;
     let mut command = Command::new(&lab.settings.tool);
     command.current_dir(&lab.root).args(["build", "--release"]).arg(&description);
-    run(&mut command).with_context(|| format!("cannot build the system '{system}'"))?;
-    open(&lab.root.join("build").join(format!("{system}-{BOARD}")).join("report.json"))
+    run(&mut command).with_context(|| format!("cannot build the system '{}'", system.name))?;
+    open(&lab.root.join("build").join(format!("{}-{BOARD}", system.name)).join("report.json"))
 }
 
 fn open(report: &Path) -> Result<Image> {

@@ -8,9 +8,11 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
+use crate::systems::System;
 use crate::{Settings, counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
 use culm_load::{Load, Mode};
+use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -40,6 +42,27 @@ pub struct Lab {
     cache: PathBuf,
     linux: OnceLock<Linux>,
     notes: Mutex<Vec<String>>,
+}
+
+/// What is particular to one machine.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Its emulated cores, where not those that the caller wants.
+    pub cores: Option<u32>,
+    /// Count accesses to device registers.
+    pub devices: bool,
+    /// A network device that computes no checksums and cuts no segments.
+    pub without_offloads: bool,
+}
+
+impl Display for Setup {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if let Some(cores) = self.cores {
+            write!(f, ", {cores} cores")?;
+        }
+        f.write_str(if self.devices { ", accesses to devices counted" } else { "" })?;
+        f.write_str(if self.without_offloads { ", without offloads" } else { "" })
+    }
 }
 
 /// A booted machine, quiet, with what it does when idle.
@@ -128,73 +151,50 @@ impl Lab {
         Ok(network)
     }
 
-    fn plan(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String) -> Plan<'_> {
+    fn plan(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String, setup: &Setup) -> Plan<'_> {
         Plan {
             board: &self.board,
             kernel,
             initrd,
             command_line,
-            cores: self.settings.cores,
+            cores: setup.cores.unwrap_or(self.settings.cores),
             processor: self.guest_processor,
             plugin: self.plugin.clone(),
             profile: self.settings.profile,
-            devices: self.settings.devices,
-            offloads: true,
+            devices: setup.devices || self.settings.devices,
+            offloads: !setup.without_offloads,
         }
     }
 
     /// Starts Linux without waiting for it.
-    pub fn start_linux(&self, variant: Variant, more: &str) -> Result<Machine> {
+    pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<Machine> {
         let linux = self.linux()?;
-        let command_line = format!("{} {more}", variant.command_line());
-        let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line.trim().to_owned());
+        eprintln!("bench: booting {} ({}{setup})", variant.name(), linux.version);
+        let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
+        let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line, setup);
         Machine::start(&plan, self.network()?)
     }
 
-    /// Boots Linux with a network device that has no offloads, until its servers answer.
-    pub fn boot_linux_without_offloads(&self) -> Result<Subject> {
-        let linux = self.linux()?;
-        eprintln!("bench: booting linux without offloads ({})", linux.version);
-        let command_line = Variant::NoKaslr.command_line().to_owned();
-        let mut plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line);
-        plan.offloads = false;
-        let mut machine = Machine::start(&plan, self.network()?)?;
-        machine.wait_for(linux::READY, BOOT_PATIENCE)?;
-        self.settle(machine, None)
-    }
-
     /// Boots Linux until its servers answer.
-    pub fn boot_linux(&self, variant: Variant) -> Result<Subject> {
-        eprintln!("bench: booting {} ({})", variant.name(), self.linux()?.version);
-        let mut machine = self.start_linux(variant, "")?;
+    pub fn boot_linux(&self, variant: Variant, setup: &Setup) -> Result<Subject> {
+        let mut machine = self.start_linux(variant, "", setup)?;
         machine.wait_for(linux::READY, BOOT_PATIENCE)?;
         self.settle(machine, None)
     }
 
     /// Builds and starts a system of Culm without waiting for it.
-    pub fn start_culm(&self, system: &str) -> Result<(Machine, Image)> {
+    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(Machine, Image)> {
         self.site()?;
         let image = culm::build(self, system)?;
-        let plan = self.plan(image.image.path.clone(), None, String::new());
+        eprintln!("bench: booting culm ({}{setup})", system.name);
+        let plan = self.plan(image.image.path.clone(), None, String::new(), setup);
         Ok((Machine::start(&plan, self.network()?)?, image))
     }
 
-    /// Boots a system of Culm on so many cores, for a moment.
-    pub fn boot_culm_on(&self, system: &str, cores: u32) -> Result<Subject> {
-        eprintln!("bench: booting culm ({system}, {cores} cores)");
-        let image = culm::build(self, system)?;
-        let mut plan = self.plan(image.image.path.clone(), None, String::new());
-        plan.cores = cores;
-        let machine = Machine::start(&plan, self.network()?)?;
-        std::thread::sleep(Duration::from_millis(500));
-        self.settle(machine, Some(image))
-    }
-
-    /// Boots a system of Culm until its echo server answers (`echo`), or for a moment.
-    pub fn boot_culm(&self, system: &str, echo: bool) -> Result<Subject> {
-        eprintln!("bench: booting culm ({system})");
-        let (mut machine, image) = self.start_culm(system)?;
-        if echo {
+    /// Boots a system of Culm until its echo server answers, where it has one, or for a moment.
+    pub fn boot_culm(&self, system: &System, setup: &Setup) -> Result<Subject> {
+        let (mut machine, image) = self.start_culm(system, setup)?;
+        if system.echo {
             first_echo(&mut machine, BOOT_PATIENCE)?;
         } else {
             std::thread::sleep(Duration::from_millis(500));
@@ -220,9 +220,8 @@ impl Lab {
 
 /// Asks the echo server until it answers once. Returns the counters right after.
 pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
-    let target = machine.network.address(Port::Udp(port::ECHO))?;
     let plan = culm_load::Plan {
-        target,
+        targets: vec![machine.network.address(Port::Udp(port::ECHO))?],
         size: 64,
         mode: Mode::Window(1),
         patience: Duration::from_millis(20),

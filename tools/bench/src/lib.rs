@@ -4,8 +4,8 @@
 //! Why instructions: an emulator's seconds are not a machine's, and shared machines are noisy, but the count of what the
 //! guest executes is exact. Throughput and round trips are printed beside it, and only as a comparison within one run.
 //!
-//! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] are
-//! the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
+//! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] (with [`systems`])
+//! are the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
 //! [`targets`], [`record`], [`page`], [`figures`], [`plot`] and [`profile`] say what came out.
 
 pub mod counters;
@@ -23,6 +23,7 @@ pub mod results;
 pub mod rows;
 pub mod site;
 pub mod spawn;
+pub mod systems;
 pub mod table;
 pub mod targets;
 

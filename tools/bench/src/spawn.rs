@@ -26,6 +26,7 @@ pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             pin(ties.processor);
+            open_many_files();
             if let Some(file) = ties.inherit {
                 libc::fcntl(file, libc::F_SETFD, 0);
             }
@@ -42,6 +43,18 @@ pub fn pin(processor: Option<usize>) {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
+/// A load of a thousand connections needs as many files: as many as are permitted.
+fn open_many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes the structure, then reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
     }
 }
 

@@ -185,6 +185,14 @@ fn net_client() -> Table {
                  be, it reads the device's own buffers",
             ),
             key("copier_priority", "0 to 255", "one above the client", "the copier's priority"),
+            key(
+                "through",
+                "list of texts",
+                "none",
+                "components, by name, that received frames go through between copier and client: each with a connection of the \
+                 kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
+                 copier's priority",
+            ),
             key("buffers", "number", format!("`queue`, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
         ],

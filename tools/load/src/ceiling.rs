@@ -39,7 +39,8 @@ pub fn ceiling(
         }
     });
     let run = || {
-        let mut load = Load::start(&Plan { target, size, mode, patience: Duration::from_millis(200), processor })?;
+        let mut load =
+            Load::start(&Plan { targets: vec![target], size, mode, patience: Duration::from_millis(200), processor })?;
         std::thread::sleep(Duration::from_millis(300));
         load.record();
         std::thread::sleep(time);

@@ -24,8 +24,8 @@ pub enum Mode {
 /// What to send.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The echo server.
-    pub target: SocketAddr,
+    /// The echo servers; packets go to each in turn.
+    pub targets: Vec<SocketAddr>,
     /// Bytes of UDP payload, [`HEADER`] to [`LARGEST`].
     pub size: usize,
     /// The pace.
@@ -115,7 +115,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts sending. The socket is opened on the calling thread, in its network namespace.
+    /// Starts sending. Sockets are opened on the calling thread, in its network namespace.
     pub fn start(plan: &Plan) -> Result<Load> {
         if !(HEADER..=LARGEST).contains(&plan.size) {
             bail!("a packet of {} bytes: the load generator sends {HEADER} to {LARGEST}", plan.size);
@@ -127,15 +127,15 @@ impl Load {
             Mode::Rate(rate) if !(rate > 0.0 && rate <= 1e8) => bail!("a rate of {rate} packets/s is not possible"),
             _ => {}
         }
-        let any: SocketAddr = if plan.target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-        let socket = UdpSocket::bind(any).context("cannot open a UDP socket")?;
-        socket.connect(plan.target).with_context(|| format!("no way to {}", plan.target))?;
-        enlarge_buffers(&socket);
+        if plan.targets.is_empty() {
+            bail!("a load without an echo server to send to");
+        }
+        let sockets = plan.targets.iter().map(|target| connected(*target)).collect::<Result<Vec<_>>>()?;
         let shared = Arc::new(Shared::default());
         let (plan, theirs) = (plan.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("load".into()).spawn(move || {
             pin(plan.processor);
-            Engine::new(plan, socket, theirs).run()
+            Engine::new(plan, sockets, theirs).run()
         })?;
         Ok(Load { shared, thread: Some(thread), recording: (Instant::now(), Counts::default()) })
     }
@@ -170,6 +170,14 @@ impl Drop for Load {
     }
 }
 
+fn connected(target: SocketAddr) -> Result<UdpSocket> {
+    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).context("cannot open a UDP socket")?;
+    socket.connect(target).with_context(|| format!("no way to {target}"))?;
+    enlarge_buffers(&socket);
+    Ok(socket)
+}
+
 /// Packets of which it is remembered that they were answered.
 const HISTORY: usize = 1 << 16;
 
@@ -183,7 +191,8 @@ struct Slot {
 
 struct Engine {
     plan: Plan,
-    socket: UdpSocket,
+    /// One for each target; the slot of a packet decides which.
+    sockets: Vec<UdpSocket>,
     shared: Arc<Shared>,
     pattern: Pattern,
     start: Instant,
@@ -195,7 +204,8 @@ struct Engine {
     oldest: u64,
     /// Numbers of answered packets plus one, each at its number modulo [`HISTORY`].
     answered: Vec<u64>,
-    outgoing: Batch,
+    /// What goes out over each socket.
+    outgoing: Vec<Batch>,
     incoming: Batch,
     histogram: Histogram,
     patience: u64,
@@ -203,7 +213,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(plan: Plan, socket: UdpSocket, shared: Arc<Shared>) -> Self {
+    fn new(plan: Plan, sockets: Vec<UdpSocket>, shared: Arc<Shared>) -> Self {
         let slots = match plan.mode {
             Mode::Window(window) => window,
             Mode::Rate(rate) => ((rate * plan.patience.as_secs_f64() * 2.0) as usize).clamp(1024, 1 << 20),
@@ -212,7 +222,8 @@ impl Engine {
         Self {
             patience: plan.patience.as_nanos() as u64,
             plan,
-            socket,
+            outgoing: sockets.iter().map(|_| Batch::default()).collect(),
+            sockets,
             shared,
             pattern: Pattern::default(),
             start: Instant::now(),
@@ -221,7 +232,6 @@ impl Engine {
             next: 0,
             oldest: 0,
             answered: vec![0; HISTORY],
-            outgoing: Batch::default(),
             incoming: Batch::default(),
             histogram: Histogram::default(),
             last_check: 0,
@@ -239,7 +249,9 @@ impl Engine {
                 Mode::Window(_) => self.send_window(now)?,
                 Mode::Rate(rate) => self.send_due(now, rate)?,
             }
-            while self.receive()? {}
+            for index in 0..self.sockets.len() {
+                while self.receive(index)? {}
+            }
             if now - self.last_check > 1_000_000 {
                 self.last_check = now;
                 self.give_up(now);
@@ -250,12 +262,19 @@ impl Engine {
 
     fn push(&mut self, slot: usize, sequence: u64, due: u64) {
         self.slots[slot] = Slot { sequence, sent: due, waiting: true };
-        self.pattern.write(self.outgoing.push(self.plan.size), sequence, due);
+        let socket = slot % self.outgoing.len();
+        self.pattern.write(self.outgoing[socket].push(self.plan.size), sequence, due);
+    }
+
+    fn full(&self) -> bool {
+        self.outgoing.iter().any(Batch::full)
     }
 
     fn flush(&mut self) -> Result<()> {
-        let sent = self.outgoing.send(&self.socket).context("sending failed")?;
-        self.shared.sent.fetch_add(sent as u64, Relaxed);
+        for (batch, socket) in self.outgoing.iter_mut().zip(&self.sockets) {
+            let sent = batch.send(socket).context("sending failed")?;
+            self.shared.sent.fetch_add(sent as u64, Relaxed);
+        }
         Ok(())
     }
 
@@ -268,7 +287,7 @@ impl Engine {
             let sequence = self.next * self.slots.len() as u64 + slot as u64;
             self.next += 1;
             self.push(slot, sequence, now);
-            if self.outgoing.full() {
+            if self.full() {
                 self.flush()?;
             }
         }
@@ -277,7 +296,7 @@ impl Engine {
 
     fn send_due(&mut self, now: u64, rate: f64) -> Result<()> {
         let due_until = (now as f64 * rate / 1e9) as u64;
-        while self.next < due_until && !self.outgoing.full() {
+        while self.next < due_until && !self.full() {
             let slot = (self.next % self.slots.len() as u64) as usize;
             if self.slots[slot].waiting {
                 self.shared.lost.fetch_add(1, Relaxed);
@@ -289,9 +308,9 @@ impl Engine {
         self.flush()
     }
 
-    /// Takes one batch of answers; says whether there was one.
-    fn receive(&mut self) -> Result<bool> {
-        let count = self.incoming.receive(&self.socket).context("receiving failed")?;
+    /// Takes one batch of answers from a socket; says whether there was one.
+    fn receive(&mut self, socket: usize) -> Result<bool> {
+        let count = self.incoming.receive(&self.sockets[socket]).context("receiving failed")?;
         if count == 0 {
             return Ok(false);
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// Sends UDP packets to an echo server, checks every answer, and prints what happened as JSON.
 #[derive(Parser)]
 struct Arguments {
-    /// The echo server, ADDRESS:PORT; without it the generator measures its own ceiling over the loopback device.
-    target: Option<SocketAddr>,
+    /// The echo servers, each ADDRESS:PORT; without one the generator measures its own ceiling over the loopback device.
+    targets: Vec<SocketAddr>,
     /// Bytes of UDP payload.
     #[arg(long, default_value_t = 64)]
     size: usize,
@@ -38,17 +38,16 @@ fn main() -> Result<()> {
         bail!("--seconds {}: more than 0 and at most 3600 are possible", arguments.seconds);
     }
     let time = Duration::from_secs_f64(arguments.seconds);
-    let report = match arguments.target {
-        None => ceiling(arguments.size, mode, arguments.processor, None, time)?,
-        Some(target) => {
-            let patience = Duration::from_millis(arguments.patience);
-            let plan = Plan { target, size: arguments.size, mode, patience, processor: arguments.processor };
-            let mut load = Load::start(&plan)?;
-            std::thread::sleep(Duration::from_millis(500));
-            load.record();
-            std::thread::sleep(time);
-            load.finish()?
-        }
+    let report = if arguments.targets.is_empty() {
+        ceiling(arguments.size, mode, arguments.processor, None, time)?
+    } else {
+        let Arguments { targets, size, processor, .. } = arguments;
+        let mut load =
+            Load::start(&Plan { targets, size, mode, patience: Duration::from_millis(arguments.patience), processor })?;
+        std::thread::sleep(Duration::from_millis(500));
+        load.record();
+        std::thread::sleep(time);
+        load.finish()?
     };
     println!("{}", serde_json::to_string(&report)?);
     Ok(())

@@ -1,11 +1,12 @@
 //! From the start of QEMU to the first answer: instructions, time and bytes of the image.
 
 use crate::counters::{Delta, Snapshot};
-use crate::lab::{Lab, first_echo};
+use crate::lab::{Lab, Setup, first_echo};
 use crate::linux::{Variant, port};
 use crate::machine::Machine;
 use crate::network::Port;
 use crate::results::{Params, Results, Sample, Side};
+use crate::systems::System;
 use anyhow::{Result, bail};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,25 +20,25 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     let strict = Variant::NoKaslr;
     if lab.wants(BENCH, "first-echo") {
         if lab.settings.culm() {
-            let (mut machine, image) = lab.start_culm("bench-echo")?;
+            let (mut machine, image) = lab.start_culm(&System::file("bench-echo"), &Setup::default())?;
             let mut sample = until_echo(&mut machine)?;
             sample.set("image bytes", std::fs::metadata(&image.image.path)?.len() as f64);
             results.record(Side::Culm, BENCH, "first-echo", &Params::new(), sample);
         }
         if lab.settings.peer() {
-            let sample = until_echo(&mut lab.start_linux(strict, "")?)?;
+            let sample = until_echo(&mut lab.start_linux(strict, "", &Setup::default())?)?;
             results.record(Side::Peer(strict.name()), BENCH, "first-echo", &Params::new(), sample);
         }
     }
     if lab.wants(BENCH, "first-http") {
         if lab.settings.culm() {
-            let (mut machine, image) = lab.start_culm("bench-web")?;
+            let (mut machine, image) = lab.start_culm(&System::file("bench-web"), &Setup::default())?;
             let mut sample = until_http(&mut machine)?;
             sample.set("image bytes", std::fs::metadata(&image.image.path)?.len() as f64);
             results.record(Side::Culm, BENCH, "first-http", &Params::new(), sample);
         }
         if lab.settings.peer() {
-            let sample = until_http(&mut lab.start_linux(strict, "")?)?;
+            let sample = until_http(&mut lab.start_linux(strict, "", &Setup::default())?)?;
             results.record(Side::Peer(strict.name()), BENCH, "first-http", &Params::new(), sample);
         }
     }

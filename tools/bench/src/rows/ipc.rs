@@ -3,10 +3,11 @@
 //! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and `hint #97` after it.
 
 use crate::counters::Mark;
-use crate::lab::{Lab, Subject};
+use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{READY, Variant};
 use crate::profile;
 use crate::results::{Params, Results, Sample, Side};
+use crate::systems::System;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -32,12 +33,13 @@ const CULM_CORES: &[(u64, &str)] = &[(101, "notify-no-wait-cores"), (104, "notif
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
+    let cores = Setup { cores: Some(2), ..Setup::default() };
     if lab.settings.culm() {
-        culm_side(lab.boot_culm("bench-ipc", false)?, results, CULM)?;
-        culm_side(lab.boot_culm_on("bench-ipc-cores", 2)?, results, CULM_CORES)?;
+        culm_side(lab.boot_culm(&System::file("bench-ipc"), &Setup::default())?, results, CULM)?;
+        culm_side(lab.boot_culm(&System::file("bench-ipc-cores"), &cores)?, results, CULM_CORES)?;
     }
     if lab.settings.peer() {
-        let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc")?;
+        let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc", &Setup::default())?;
         machine.wait_for(READY, Duration::from_secs(120))?;
         let marks = machine.control().marks()?;
         for (number, peer, rows) in PEER {

@@ -1,6 +1,9 @@
-//! The rows, a file for each benchmark.
+//! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo servers.
 
 pub mod boot;
+pub mod crossing;
+pub mod echo;
+pub mod growth;
 pub mod ipc;
 pub mod net;
 pub mod tcp;
@@ -19,5 +22,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("net", "UDP echo by size and window, round trips, overload; Linux: our echo server", net::run),
     ("tcp", "bulk TCP in, out and both ways; Linux: the same servers, and iperf3", tcp::run),
     ("web", "HTTP by size and by requests per connection; Linux: nginx", web::run),
+    ("crossing", "what each further component in a packet's way costs", crossing::run),
+    ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),
 ];

@@ -1,16 +1,19 @@
 //! UDP echo: instructions per packet by size and window, round trips at a low rate, and what overload does.
 
-use crate::lab::{Lab, SHARE, Subject};
+use super::echo::{Pressure, load, measure};
+use super::growth::client_targets;
+use crate::lab::{Lab, SHARE, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
 use crate::results::{Params, Results, Sample, Side};
-use anyhow::{Result, bail};
-use culm_load::{Load, Mode, Report};
+use crate::systems::{Echo, System};
+use anyhow::{Context, Result};
+use culm_load::Mode;
 use serde_json::json;
 use std::time::Duration;
 
 const BENCH: &str = "net";
-const SYSTEM: &str = "bench-echo";
+const OVERLOAD: &str = "udp-64-overload";
 
 /// Sizes and windows of the closed loops.
 const FULL_SIZES: &[usize] = &[64, 128, 256, 512, 1024, 1450, 1472];
@@ -34,6 +37,13 @@ impl Case {
         let params = [("size".to_owned(), json!(size)), ("rate".to_owned(), json!(rate))];
         Case { row: format!("udp-{size}-r{rate}"), params: params.into(), size, mode: Mode::Rate(rate) }
     }
+
+    /// Puts this load on the subject's echo server at `port`.
+    fn measure(&self, lab: &Lab, subject: &mut Subject, port: u16) -> Result<Sample> {
+        let targets = vec![subject.machine.network.address(Port::Udp(port))?];
+        let pressure = Pressure { targets, size: self.size, mode: self.mode };
+        measure(lab, subject, &pressure).with_context(|| self.row.clone())
+    }
 }
 
 /// Every size at window 64, every window at 64 bytes; with `full`, every pair.
@@ -46,7 +56,10 @@ fn cases(lab: &Lab) -> Vec<Case> {
             }
         }
     }
-    cases.push(Case::open(64, 1000.0));
+    // From next to nothing to more than any side answers; `udp-64-overload` goes on from there.
+    for rate in [100.0, 1000.0, 4000.0, 16000.0] {
+        cases.push(Case::open(64, rate));
+    }
     cases.retain(|case| lab.wants(BENCH, &case.row));
     cases
 }
@@ -54,30 +67,40 @@ fn cases(lab: &Lab) -> Vec<Case> {
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     let cases = cases(lab);
-    if lab.settings.culm() {
-        let mut subject = lab.boot_culm(SYSTEM, true)?;
-        side(lab, results, &mut subject, Side::Culm, port::ECHO, &cases, true)?;
+    let system = System::echo_file("bench-echo");
+    let strict = Side::Peer(Variant::NoKaslr.name());
+    let overload = lab.wants(BENCH, OVERLOAD);
+    if lab.settings.culm() && (overload || !cases.is_empty()) {
+        let mut subject = lab.boot_culm(&system, &Setup::default())?;
+        side(lab, results, &mut subject, (Side::Culm, port::ECHO), &cases)?;
+        if overload {
+            overload_row(lab, results, &mut subject, Side::Culm, port::ECHO)?;
+        }
     }
-    if lab.settings.peer() {
-        let mut subject = lab.boot_linux(Variant::NoKaslr)?;
-        let peer = Side::Peer(Variant::NoKaslr.name());
-        side(lab, results, &mut subject, peer, port::ECHO, &cases, true)?;
-        side(lab, results, &mut subject, Side::Peer("linux-recvmmsg"), port::ECHO_BATCH, &cases, false)?;
+    if lab.settings.peer() && (overload || !cases.is_empty()) {
+        let mut subject = lab.boot_linux(Variant::NoKaslr, &Setup::default())?;
+        side(lab, results, &mut subject, (strict, port::ECHO), &cases)?;
+        if overload {
+            overload_row(lab, results, &mut subject, strict, port::ECHO)?;
+        }
+        side(lab, results, &mut subject, (Side::Peer("linux-recvmmsg"), port::ECHO_BATCH), &cases)?;
         drop(subject);
         variants(lab, results, &cases)?;
     }
     ceiling(lab, results, &cases)?;
     compare_round_trips(lab, results);
-    Ok(())
+    devices(lab, results)?;
+    cores(lab, results)?;
+    clients(lab, results)
 }
 
 /// The one row that shows what the other ways to start Linux cost.
 fn variants(lab: &Lab, results: &mut Results, cases: &[Case]) -> Result<()> {
     let shown: Vec<&Case> = cases.iter().filter(|case| case.row == "udp-64-w256").collect();
     for variant in Variant::ALL.into_iter().filter(|variant| *variant != Variant::NoKaslr && !shown.is_empty()) {
-        let mut subject = lab.boot_linux(variant)?;
+        let mut subject = lab.boot_linux(variant, &Setup::default())?;
         for case in &shown {
-            let sample = measure(lab, &mut subject, port::ECHO, case)?;
+            let sample = case.measure(lab, &mut subject, port::ECHO)?;
             results.record(Side::Peer(variant.name()), BENCH, &case.row, &case.params, sample);
         }
     }
@@ -88,68 +111,80 @@ fn side(
     lab: &Lab,
     results: &mut Results,
     subject: &mut Subject,
-    side: Side,
-    port: u16,
+    (side, port): (Side, u16),
     cases: &[Case],
-    overload: bool,
 ) -> Result<()> {
     for case in cases.iter().filter(|case| lab.wants(BENCH, &case.row)) {
-        let sample = measure(lab, subject, port, case)?;
-        results.record(side, BENCH, &case.row, &case.params, sample);
-    }
-    if overload && lab.wants(BENCH, "udp-64-overload") {
-        overload_row(lab, results, subject, side, port)?;
+        results.record(side, BENCH, &case.row, &case.params, case.measure(lab, subject, port)?);
     }
     Ok(())
 }
 
-/// Puts a load on the subject's echo server and counts for one window.
-fn measure(lab: &Lab, subject: &mut Subject, port: u16, case: &Case) -> Result<Sample> {
-    let (mut sample, report) = load(lab, subject, port, case.size, case.mode)?;
-    let counts = report.counts;
-    if counts.corrupt > 0 || counts.duplicates > 0 {
-        bail!("{}: {} answers were corrupt, {} came twice", case.row, counts.corrupt, counts.duplicates);
-    }
-    if counts.lost > 0 {
-        let late = counts.late;
-        sample
-            .notes
-            .push(format!("{} of {} packets were lost, or late: {late} came in the end", counts.lost, counts.sent));
-    }
-    sample.set("p50 us", report.round_trip.p50 as f64 / 1e3);
-    sample.set("p99 us", report.round_trip.p99 as f64 / 1e3);
-    sample.distribution = report.distribution;
-    Ok(sample)
+/// The cases of `windows` that the caller wants, each row's name with `ending`.
+fn special(lab: &Lab, windows: &[usize], ending: &str) -> Vec<Case> {
+    let case = |window: &usize| {
+        let case = Case::closed(64, *window);
+        Case { row: format!("{}-{ending}", case.row), ..case }
+    };
+    windows.iter().map(case).filter(|case| lab.wants(BENCH, &case.row)).collect()
 }
 
-fn load(lab: &Lab, subject: &mut Subject, port: u16, size: usize, mode: Mode) -> Result<(Sample, Report)> {
-    let plan = culm_load::Plan {
-        target: subject.machine.network.address(Port::Udp(port))?,
-        size,
-        mode,
-        // Under overload packets queue up before the guest, and are answered late; that they are answered is what counts.
-        patience: Duration::from_millis(if matches!(mode, Mode::Rate(_)) { 2000 } else { 200 }),
-        processor: lab.load_processor,
-    };
-    let mut load = subject.machine.network.within(|| Load::start(&plan))?;
-    std::thread::sleep(lab.window / 3);
-    load.record();
-    let (window, before) = (subject.begin()?, load.counts());
-    std::thread::sleep(lab.window);
-    let answered = load.counts().answered - before.answered;
-    let sample = subject.end(window, answered as f64, "packet")?;
-    let report = load.finish()?;
-    std::thread::sleep(Duration::from_millis(50));
-    Ok((sample, report))
+/// Accesses to the registers of devices, which counting makes slow: rows of their own.
+fn devices(lab: &Lab, results: &mut Results) -> Result<()> {
+    let setup = Setup { devices: true, ..Setup::default() };
+    let cases = special(lab, &[1, 64], "devices");
+    both_sides(lab, results, &cases, &System::echo_file("bench-echo"), &setup)
+}
+
+/// Two cores: the card on one, the echo server on the other; Linux does as it likes.
+fn cores(lab: &Lab, results: &mut Results) -> Result<()> {
+    let setup = Setup { cores: Some(2), ..Setup::default() };
+    let system = Echo { core: 1, ..Echo::default() }.system("bench-echo-cores");
+    both_sides(lab, results, &special(lab, &[1, 64, 256], "cores2"), &system, &setup)
+}
+
+fn both_sides(lab: &Lab, results: &mut Results, cases: &[Case], system: &System, setup: &Setup) -> Result<()> {
+    if cases.is_empty() {
+        return Ok(());
+    }
+    if lab.settings.culm() {
+        side(lab, results, &mut lab.boot_culm(system, setup)?, (Side::Culm, port::ECHO), cases)?;
+    }
+    if lab.settings.peer() {
+        let strict = Variant::NoKaslr;
+        let mut subject = lab.boot_linux(strict, setup)?;
+        side(lab, results, &mut subject, (Side::Peer(strict.name()), port::ECHO), cases)?;
+    }
+    Ok(())
+}
+
+/// Eight echo servers that share the card, and the window.
+fn clients(lab: &Lab, results: &mut Results) -> Result<()> {
+    const CLIENTS: u8 = 8;
+    let cases = special(lab, &[64, 256], "clients8");
+    if !lab.settings.culm() || cases.is_empty() {
+        return Ok(());
+    }
+    let system = Echo { clients: CLIENTS, ..Echo::default() }.system("bench-clients-8");
+    let mut subject = lab.boot_culm(&system, &Setup::default())?;
+    let Some(targets) = client_targets(lab, &subject.machine.network, CLIENTS)? else { return Ok(()) };
+    for case in &cases {
+        let pressure = Pressure { targets: targets.clone(), size: case.size, mode: case.mode };
+        let sample = measure(lab, &mut subject, &pressure).with_context(|| case.row.clone())?;
+        results.record(Side::Culm, BENCH, &case.row, &case.params, sample);
+    }
+    Ok(())
 }
 
 /// Answers per second at rates up to four times what a closed loop reaches.
 fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, port: u16) -> Result<()> {
-    let (_, saturated) = load(lab, subject, port, 64, Mode::Window(256))?;
+    let targets = vec![subject.machine.network.address(Port::Udp(port))?];
+    let pressure = |mode| Pressure { targets: targets.clone(), size: 64, mode };
+    let (_, saturated) = load(lab, subject, &pressure(Mode::Window(256)))?;
     let saturation = saturated.counts.answered as f64 / saturated.seconds;
     let (mut most, mut last, mut curve) = (0f64, 0.0, Sample::default());
-    for factor in [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0] {
-        let (sample, report) = load(lab, subject, port, 64, Mode::Rate(saturation * factor))?;
+    for factor in [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0] {
+        let (sample, report) = load(lab, subject, &pressure(Mode::Rate(saturation * factor)))?;
         last = report.counts.answered as f64 / report.seconds;
         most = most.max(last);
         curve.set(&format!("answers/s at {factor}x"), last);
@@ -163,7 +198,7 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
         std::thread::sleep(Duration::from_millis(700));
     }
     curve.set("answers at 4x to most", last / most);
-    results.record(side, BENCH, "udp-64-overload", &[("size".to_owned(), json!(64))].into(), curve);
+    results.record(side, BENCH, OVERLOAD, &[("size".to_owned(), json!(64))].into(), curve);
     Ok(())
 }
 

@@ -1,13 +1,15 @@
-//! Bulk TCP: instructions per MiB in, out and both ways, over one connection and over sixteen.
+//! Bulk TCP: instructions per MiB in, out and both ways, over one connection and over sixteen, with
+//! and without offloads of the network device.
 //!
 //! Both sides run a server that drops what it is sent (port 9) and one that sends without end (port 19); Linux runs iperf3 besides,
 //! to show that the servers are not what is measured.
 
-use crate::lab::{Lab, Subject};
+use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
 use crate::results::{Params, Results, Side};
 use crate::spawn::{Ties, run as run_command, tie};
+use crate::systems::System;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
@@ -35,21 +37,30 @@ const CASES: &[Case] = &[
     Case { row: "both-1", into: 1, out: 1 },
     Case { row: "out-16", into: 0, out: 16 },
     Case { row: "in-16", into: 16, out: 0 },
+    Case { row: "both-16", into: 16, out: 16 },
 ];
+
+/// What the names of rows end in for which the network device has no offloads.
+const BARE: &str = "-no-offloads";
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
+    let bare = Setup { without_offloads: true, ..Setup::default() };
     if lab.settings.culm() {
-        let mut subject = lab.boot_culm("bench-tcp", false)?;
-        side(lab, results, &mut subject, Side::Culm)?;
+        let mut subject = lab.boot_culm(&System::file("bench-tcp"), &Setup::default())?;
+        side(lab, results, &mut subject, Side::Culm, "")?;
+        drop(subject);
+        let mut subject = lab.boot_culm(&System::file("bench-tcp"), &bare)?;
+        side(lab, results, &mut subject, Side::Culm, BARE)?;
     }
     if lab.settings.peer() {
-        let mut subject = lab.boot_linux(Variant::NoKaslr)?;
-        side(lab, results, &mut subject, Side::Peer(Variant::NoKaslr.name()))?;
+        let peer = Side::Peer(Variant::NoKaslr.name());
+        let mut subject = lab.boot_linux(Variant::NoKaslr, &Setup::default())?;
+        side(lab, results, &mut subject, peer, "")?;
         iperf_side(lab, results, &mut subject)?;
         drop(subject);
-        let mut subject = lab.boot_linux_without_offloads()?;
-        side(lab, results, &mut subject, Side::Peer("linux-no-offloads"))?;
+        let mut subject = lab.boot_linux(Variant::NoKaslr, &bare)?;
+        side(lab, results, &mut subject, peer, BARE)?;
     }
     Ok(())
 }
@@ -58,8 +69,13 @@ fn params(case: &Case) -> Params {
     [("connections in".to_owned(), json!(case.into)), ("connections out".to_owned(), json!(case.out))].into()
 }
 
-fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> Result<()> {
-    for case in CASES.iter().filter(|case| lab.wants(BENCH, case.row)) {
+/// Runs the rows whose names end in `ending`.
+fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, ending: &str) -> Result<()> {
+    for case in CASES {
+        let row = format!("{}{ending}", case.row);
+        if !lab.wants(BENCH, &row) {
+            continue;
+        }
         let transfers = Transfers::start(lab, subject, case)?;
         std::thread::sleep(lab.window / 2);
         let (window, before) = (subject.begin()?, transfers.bytes());
@@ -67,7 +83,7 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> 
         let moved = transfers.bytes() - before;
         let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
         transfers.stop();
-        results.record(side, BENCH, case.row, &params(case), sample);
+        results.record(side, BENCH, &row, &params(case), sample);
         std::thread::sleep(Duration::from_millis(300));
     }
     Ok(())

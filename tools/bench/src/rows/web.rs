@@ -1,11 +1,12 @@
 //! HTTP: instructions per request by size and by requests per connection, and per MiB of a large file.
 
-use crate::lab::{Lab, Subject};
+use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
-use crate::results::{Params, Results, Side};
+use crate::results::{Params, Results, Sample, Side};
 use crate::site;
 use crate::spawn::{Ties, run as run_command, tie};
+use crate::systems::System;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -14,14 +15,17 @@ use std::process::Command;
 use std::time::Duration;
 
 const BENCH: &str = "web";
-const SYSTEM: &str = "bench-web";
 
-struct Case {
-    row: &'static str,
-    path: &'static str,
-    connections: usize,
+/// What is asked for, and how.
+pub struct Case {
+    /// The row.
+    pub row: &'static str,
+    /// The file.
+    pub path: &'static str,
+    /// Connections at a time.
+    pub connections: usize,
     /// 0: as many as the connection bears.
-    requests_per_connection: usize,
+    pub requests_per_connection: usize,
 }
 
 const CASES: &[Case] = &[
@@ -40,11 +44,11 @@ const CASES: &[Case] = &[
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     if lab.settings.culm() {
-        let mut subject = lab.boot_culm(SYSTEM, false)?;
+        let mut subject = lab.boot_culm(&System::file("bench-web"), &Setup::default())?;
         side(lab, results, &mut subject, Side::Culm)?;
     }
     if lab.settings.peer() {
-        let mut subject = lab.boot_linux(Variant::NoKaslr)?;
+        let mut subject = lab.boot_linux(Variant::NoKaslr, &Setup::default())?;
         side(lab, results, &mut subject, Side::Peer("nginx-linux-nokaslr"))?;
     }
     Ok(())
@@ -53,19 +57,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> Result<()> {
     let address = subject.machine.network.address(Port::Tcp(port::HTTP))?;
     for case in CASES.iter().filter(|case| lab.wants(BENCH, case.row)) {
-        let window = subject.begin()?;
-        let network = &subject.machine.network;
-        let done = network.within(|| {
-            if case.requests_per_connection == 3 { httperf(lab, address, case) } else { wrk(lab, address, case) }
-        })?;
-        let mut sample = subject.end(window, done.requests, "request")?;
-        if done.errors > 0.0 {
-            sample.notes.push(format!("{} errors in {} requests", done.errors, done.requests));
-        }
-        sample.set("errors", done.errors);
-        if let Some(latency) = done.p50_us {
-            sample.set("p50 us", latency);
-        }
+        let sample = measure(lab, subject, case)?;
         let params: Params = [
             ("path".to_owned(), json!(case.path)),
             ("connections".to_owned(), json!(case.connections)),
@@ -73,12 +65,31 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> 
         ]
         .into();
         results.record(side, BENCH, case.row, &params, sample);
-        std::thread::sleep(Duration::from_millis(300));
     }
     if lab.wants(BENCH, "33M") {
         large(results, subject, side, address)?;
     }
     Ok(())
+}
+
+/// Runs a client against the subject's web server and counts.
+pub fn measure(lab: &Lab, subject: &mut Subject, case: &Case) -> Result<Sample> {
+    let address = subject.machine.network.address(Port::Tcp(port::HTTP))?;
+    let window = subject.begin()?;
+    let network = &subject.machine.network;
+    let done = network.within(|| {
+        if case.requests_per_connection == 3 { httperf(lab, address, case) } else { wrk(lab, address, case) }
+    })?;
+    let mut sample = subject.end(window, done.requests, "request")?;
+    if done.errors > 0.0 {
+        sample.notes.push(format!("{} errors in {} requests", done.errors, done.requests));
+    }
+    sample.set("errors", done.errors);
+    if let Some(latency) = done.p50_us {
+        sample.set("p50 us", latency);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(sample)
 }
 
 /// What a client counted.

@@ -83,8 +83,19 @@ pub struct Client {
 
 /// What is particular to the class of a [`Client`].
 pub enum ClientKind {
-    Net { mac: Located<[u8; 6]>, anti_spoof: bool, copier: Option<DraftDomain>, queue: u32, buffers: u32 },
-    Serial { input: bool, queue: u32 },
+    Net {
+        mac: Located<[u8; 6]>,
+        anti_spoof: bool,
+        copier: Option<DraftDomain>,
+        /// What received frames go through between copier and client.
+        through: Vec<DraftDomain>,
+        queue: u32,
+        buffers: u32,
+    },
+    Serial {
+        input: bool,
+        queue: u32,
+    },
 }
 
 /// A channel of the description.

@@ -1,11 +1,13 @@
 //! Net class: a receive and a transmit virtualiser share the device among clients; a copier per client keeps what
-//! the device wrote out of the client's reach until it is copied.
+//! the device wrote out of the client's reach until it is copied. Between copier and client may stand further components,
+//! through which received frames go.
 
 use super::connections::flag;
 use super::devices::VirtualiserKind;
 use super::domains::{Making, make};
 use super::draft::{Client, ClientKind, Draft, DraftDevice, DraftDomain};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
+use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DomainOptions, DomainTable, read_count, read_queue};
 use crate::plan::{
     ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionKind,
@@ -13,7 +15,7 @@ use crate::plan::{
 };
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
-use culm_manifest::{ConnectionKind, Located};
+use culm_manifest::{ConnectionKind, Located, Manifest};
 use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor};
 
 /// The class's virtualisers.
@@ -25,8 +27,8 @@ pub const VIRTUALISERS: &[VirtualiserKind] = &[
 /// The copier's component.
 const COPIER: &str = "net-copier";
 
-/// Options of copiers: none, all is derived from their client's.
-static COPIER_OPTIONS: DomainOptions = DomainOptions {
+/// Options of copiers and what else stands before a client: none, all is derived from the client's.
+static DERIVED: DomainOptions = DomainOptions {
     priority: None,
     core: None,
     budget: None,
@@ -84,6 +86,7 @@ pub fn read_client<'a>(
     let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
     let anti_spoof = flag(options.as_deref_mut(), "anti_spoof", false, problems);
     let copier = flag(options.as_deref_mut(), "copier", true, problems);
+    let through = options.as_mut().and_then(|options| options.take("through")).and_then(|entry| entry.texts(problems));
     let (queue, buffers) = match &mut options {
         Some(options) => (read_queue(options, problems), read_count(options, "buffers", problems)),
         None => (None, None),
@@ -99,8 +102,10 @@ pub fn read_client<'a>(
     let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
     check_mac(draft, &mac);
     check_privacy(draft, device, copier, entry);
-    let copier = if copier { Some(add_copier(draft, table, domain, device, entry, copier_priority)?) } else { None };
-    Some(ClientKind::Net { mac, anti_spoof, copier, queue, buffers })
+    let before = BeforeClient { table, domain, device, entry };
+    let copier = if copier { Some(before.add_copier(draft, copier_priority)?) } else { None };
+    let through = before.add_through(draft, copier, through.unwrap_or_default())?;
+    Some(ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers })
 }
 
 /// The device's own address for its first client, one derived from it for each further one.
@@ -150,51 +155,85 @@ fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
     }
 }
 
-/// The copier runs on its client's core, one priority above it, so that what it copies is ready when the client runs.
-fn add_copier<'a>(
-    draft: &mut Draft<'a>,
-    table: &DomainTable<'a>,
+/// Makes the domains that received frames go through before they reach a client.
+struct BeforeClient<'d, 'a> {
+    table: &'d DomainTable<'a>,
     domain: DraftDomain,
     device: DraftDevice,
-    entry: &Entry<'a>,
-    priority: Option<Located<i128>>,
-) -> Option<DraftDomain> {
-    let client = &draft.domains[domain];
-    let (core, client_priority) = (client.core, client.priority);
-    let connections = &client.manifest.connections;
-    let several = connections.iter().filter(|other| other.kind == ConnectionKind::NetClient).count() > 1;
-    let name = match several {
-        true => format!("{}_{}_copier", table.name.value, entry.key.value),
-        false => format!("{}_copier", table.name.value),
-    };
-    let span = entry.key.span.clone();
-    let (component, manifest) = draft.own_component(COPIER, &span)?;
-    if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
-        let message = format!("the manifest of `{COPIER}` lists no connection of the kind `net-copier`");
-        let diagnostic = draft.at(&span, message);
-        draft.error(diagnostic);
-        return None;
+    entry: &'d Entry<'a>,
+}
+
+impl<'a> BeforeClient<'_, 'a> {
+    /// The copier runs on its client's core, one priority above it, so that what it copies is ready when the client runs.
+    fn add_copier(&self, draft: &mut Draft<'a>, priority: Option<Located<i128>>) -> Option<DraftDomain> {
+        let span = self.entry.key.span.clone();
+        let (component, manifest) = draft.own_component(COPIER, &span)?;
+        if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
+            let message = format!("the manifest of `{COPIER}` lists no connection of the kind `net-copier`");
+            let diagnostic = draft.at(&span, message);
+            draft.error(diagnostic);
+            return None;
+        }
+        let client_priority = draft.domains[self.domain].priority;
+        if priority.is_none() && client_priority == u8::MAX {
+            let name = &self.table.name.value;
+            let diagnostic = draft
+                .at(&span, format!("the copier of `{name}` has no room above priority 255"))
+                .help("lower the client's priority, give the copier one (`copier_priority`), or do without (`copier = false`)");
+            draft.error(diagnostic);
+        }
+        let priority = priority.map_or(client_priority.saturating_add(1), |priority| priority.value as u8);
+        let name = Located::new(self.name(draft, "copier"), span);
+        Some(self.add(draft, name, (component, manifest), Origin::Copier(self.device), priority))
     }
-    if priority.is_none() && client_priority == u8::MAX {
-        let diagnostic = draft
-            .at(&entry.key.span, format!("the copier of `{}` has no room above priority 255", table.name.value))
-            .help("lower the client's priority, give the copier one (`copier_priority`), or do without (`copier = false`)");
-        draft.error(diagnostic);
+
+    /// Components by name, in the order in which frames go through them: at the copier's priority, so that frames stay together.
+    fn add_through(
+        &self,
+        draft: &mut Draft<'a>,
+        copier: Option<DraftDomain>,
+        names: Vec<Located<String>>,
+    ) -> Option<Vec<DraftDomain>> {
+        let mut made = Vec::new();
+        for (index, wanted) in names.into_iter().enumerate() {
+            let (component, manifest) = draft.component(&wanted.value, &wanted.span)?;
+            if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
+                let diagnostic = draft
+                    .at(&wanted.span, format!("frames cannot go through `{}`", wanted.value))
+                    .help("its manifest would need a connection of the kind `net-copier`");
+                draft.error(diagnostic);
+                return None;
+            }
+            let priority = draft.domains[copier.unwrap_or(self.domain)].priority;
+            let name = Located::new(self.name(draft, &format!("through{}", index + 1)), wanted.span);
+            made.push(self.add(draft, name, (component, manifest), Origin::Through(self.device), priority));
+        }
+        Some(made)
     }
-    let making = Making {
-        name: Located::new(name, span),
-        component,
-        manifest,
-        origin: Origin::Copier(device),
-        options: &COPIER_OPTIONS,
-        priority: priority.map_or(client_priority.saturating_add(1), |priority| priority.value as u8),
-        core,
-        config: None,
-    };
-    let mut copier = make(draft, making);
-    copier.log = LogLevel::Warn;
-    draft.domains.push(copier);
-    Some(draft.domains.len() - 1)
+
+    /// The client's name and what this is to it; with the connection's name where there are several.
+    fn name(&self, draft: &Draft<'_>, role: &str) -> String {
+        let connections = &draft.domains[self.domain].manifest.connections;
+        let several = connections.iter().filter(|other| other.kind == ConnectionKind::NetClient).count() > 1;
+        let client = &self.table.name.value;
+        if several { format!("{client}_{}_{role}", self.entry.key.value) } else { format!("{client}_{role}") }
+    }
+
+    fn add(
+        &self,
+        draft: &mut Draft<'a>,
+        name: Located<String>,
+        (component, manifest): (&'a CatalogueComponent, &'a Manifest),
+        origin: Origin,
+        priority: u8,
+    ) -> DraftDomain {
+        let core = draft.domains[self.domain].core;
+        let making = Making { name, component, manifest, origin, options: &DERIVED, priority, core, config: None };
+        let mut domain = make(draft, making);
+        domain.log = LogLevel::Warn;
+        draft.domains.push(domain);
+        draft.domains.len() - 1
+    }
 }
 
 /// The queues and channel between a driver and one of its virtualisers.
@@ -232,11 +271,12 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     );
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
-        let ClientKind::Net { mac, anti_spoof, copier, queue, buffers } = &client.kind else {
+        let ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers } = &client.kind else {
             unreachable!("the draft checked the class")
         };
         let copier = copier.map(|copier| wiring.id(copier));
-        let wired = WiredClient { domain: *domain, copier, queue: *queue, buffers: *buffers, mac: mac.value };
+        let through = through.iter().map(|domain| wiring.id(*domain)).collect();
+        let wired = WiredClient { domain: *domain, copier, through, queue: *queue, buffers: *buffers, mac: mac.value };
         let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
         let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, device_rx, *anti_spoof);
         rx_clients.push(rx_client);
@@ -295,12 +335,21 @@ fn driver_side(
 struct WiredClient {
     domain: DomainId,
     copier: Option<DomainId>,
+    through: Vec<DomainId>,
     queue: u32,
     buffers: u32,
     mac: [u8; 6],
 }
 
+impl WiredClient {
+    /// Who comes after the copier or the first of `through`s: the rest of them, then the client.
+    fn reader(&self, through: usize) -> DomainId {
+        self.through.get(through).copied().unwrap_or(self.domain)
+    }
+}
+
 /// What a client receives by.
+#[derive(Clone, Copy)]
 struct ReceiveSide {
     filled: RingId,
     free: RingId,
@@ -358,7 +407,8 @@ fn wire_client(
     (rx_client, tx_client)
 }
 
-/// From the receive virtualiser to the client: by its copier, or straight from the device's buffers.
+/// From the receive virtualiser to the client: by its copier, or straight from the device's buffers, and through what
+/// stands between.
 fn wire_receive(
     wiring: &mut Wiring<'_>,
     device: &DeviceClients<'_, '_>,
@@ -367,46 +417,55 @@ fn wire_receive(
     device_rx: Memory,
 ) -> (NetRxClient, ReceiveSide) {
     let rx = device.virtualisers[0];
-    let reader = wired.copier.unwrap_or(wired.domain);
-    let reader_name = if wired.copier.is_some() { wiring.name(reader) } else { label.to_string() };
+    let reader = wired.copier.unwrap_or(wired.reader(0));
+    let reader_name = if reader == wired.domain { label.to_string() } else { wiring.name(reader) };
     wiring.map(device_rx.region, reader, false);
     let rings = receive_rings(wiring, &reader_name, (rx, reader), device.device.queue);
     let (rx_end, reader_end) = wiring.channel((rx, true), (reader, true), &format!("{label} rx"));
     let rx_client = NetRxClient { filled: rings[0], free: rings[1], channel: rx_end, mac: wired.mac };
-    let side = ReceiveSide { filled: rings[0], free: rings[1], data: device_rx, channel: reader_end };
-    match wired.copier {
-        None => (rx_client, side),
-        Some(copier) => (rx_client, wire_copier(wiring, wired, label, copier, &side)),
+    let mut side = ReceiveSide { filled: rings[0], free: rings[1], data: device_rx, channel: reader_end };
+    if let Some(copier) = wired.copier {
+        let reader = wired.reader(0);
+        let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+        let mappings = [(copier, true), (reader, false)];
+        let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
+        let data = Memory { region, dma: false, size };
+        side = wire_stage(wiring, wired, label, (copier, reader), &side, (data, wired.queue));
     }
+    for (index, domain) in wired.through.iter().enumerate() {
+        let reader = wired.reader(index + 1);
+        wiring.map(side.data.region, reader, false);
+        // The same buffers on both sides, so that both queues have to hold them.
+        let capacity = if wired.copier.is_some() { wired.queue } else { device.device.queue };
+        side = wire_stage(wiring, wired, label, (*domain, reader), &side, (side.data, capacity));
+    }
+    (rx_client, side)
 }
 
-/// A copier between the device's side and its client, which gets buffers of its own.
-fn wire_copier(
+/// A domain between the giver of received frames (`from`) and the next `reader`, which it gives frames in `data`.
+fn wire_stage(
     wiring: &mut Wiring<'_>,
     wired: &WiredClient,
     label: &str,
-    copier: DomainId,
-    device: &ReceiveSide,
+    (stage, reader): (DomainId, DomainId),
+    from: &ReceiveSide,
+    (data, capacity): (Memory, u32),
 ) -> ReceiveSide {
-    let domain = wired.domain;
-    let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
-    let mappings = [(copier, true), (domain, false)];
-    let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
-    let data = Memory { region, dma: false, size };
-    let rings = receive_rings(wiring, label, (copier, domain), wired.queue);
-    let (copier_end, channel) = wiring.channel((copier, true), (domain, true), &format!("{label} rx"));
+    let name = if reader == wired.domain { label.to_string() } else { wiring.name(reader) };
+    let rings = receive_rings(wiring, &name, (stage, reader), capacity);
+    let (stage_end, channel) = wiring.channel((stage, true), (reader, true), &format!("{label} rx"));
     let connection = ConnectionData::NetCopier {
-        device_filled: device.filled,
-        device_free: device.free,
-        device_data: device.data,
+        device_filled: from.filled,
+        device_free: from.free,
+        device_data: from.data,
         client_filled: rings[0],
         client_free: rings[1],
         client_data: data,
         buffer_size: BUFFER_SIZE,
-        device_channel: device.channel,
-        client_channel: copier_end,
+        device_channel: from.channel,
+        client_channel: stage_end,
     };
-    wiring.connect_kind(copier, ConnectionKind::NetCopier, &wiring.name(domain), connection);
+    wiring.connect_kind(stage, ConnectionKind::NetCopier, &wiring.name(reader), connection);
     ReceiveSide { filled: rings[0], free: rings[1], data, channel }
 }
 

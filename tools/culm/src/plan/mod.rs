@@ -113,6 +113,8 @@ pub enum Origin {
     Virtualiser(DeviceId),
     /// It copies frames of a device for one client.
     Copier(DeviceId),
+    /// What a client's received frames of that device go through (`through`).
+    Through(DeviceId),
     /// It supervises the others.
     Supervisor,
 }
