@@ -105,8 +105,10 @@ pub struct NetDriver {
     pub tx_channel: u32,
     /// The address that the description gives to the device.
     pub mac: [u8; 6],
+    /// 1 where all who receive take a frame that lies in several buffers, else 0.
+    pub large_receive: u8,
     /// Reserved, 0.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 
 /// [`kind::NET_RX_VIRTUALISER`].
@@ -165,8 +167,8 @@ pub struct NetCopier {
     pub device_channel: u32,
     /// Channel to the client.
     pub client_channel: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// Large buffers of the client's, at the end of `client_data`.
+    pub client_large: u32,
 }
 
 /// [`kind::NET_TX_VIRTUALISER`].
@@ -186,6 +188,10 @@ pub struct NetTxVirtualiser {
     pub bounce: Memory,
     /// [`NetTxClient`]s.
     pub clients: Span,
+    /// Large buffers at the end of `bounce`.
+    pub bounce_large: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
 }
 
 /// One client of a [`NetTxVirtualiser`].
@@ -202,10 +208,12 @@ pub struct NetTxClient {
     pub channel: u32,
     /// 1 where frames must carry `mac` as their source, else 0.
     pub anti_spoof: u32,
+    /// Large buffers at the end of `data`.
+    pub large: u32,
     /// The client's address.
     pub mac: [u8; 6],
     /// Reserved, 0.
-    pub reserved: [u8; 2],
+    pub reserved: [u8; 6],
 }
 
 /// [`kind::NET_CLIENT`].
@@ -233,6 +241,10 @@ pub struct NetClient {
     /// 1 where a copier stands between: `rx_data` is the client's own, it owns all of its buffers at start and provides
     /// them. 0: buffers are lent to it by the receive virtualiser, and it returns them.
     pub owns_rx: u32,
+    /// Large buffers at the end of `rx_data`.
+    pub rx_large: u32,
+    /// Large buffers at the end of `tx_data`.
+    pub tx_large: u32,
     /// The client's address.
     pub mac: [u8; 6],
     /// Reserved, 0.

@@ -1,5 +1,5 @@
 // memcpy, memmove, memset, memcmp and bcmp for components, which have no vector registers: pairs of general
-// registers, 64 bytes per round. From 8 bytes on nothing goes byte by byte: what is left over is covered by accesses
+// registers, 64 bytes per round, or 256. From 8 bytes on nothing goes byte by byte: what is left over is covered by accesses
 // that overlap others. Normal memory allows unaligned accesses (Arm ARM B2.8.2); none of this is for device memory.
 
     .section .text.memory, "ax", %progbits
@@ -64,9 +64,47 @@ culm_copy:
 .Lcopy_done:
     ret
 
-// The last 1 to 64 bytes are left to the tail, which copies exactly 64, counted from the end.
+// The last 1 to 64 bytes are left to the tail, which copies exactly 64, counted from the end. Where there are many, 256 at a time.
 .Lcopy_above_64:
     mov     x3, x0
+    cmp     x2, #320
+    b.ls    .Lcopy_round
+.Lcopy_long_round:
+    ldp     x6, x7, [x1], #256
+    ldp     x8, x9, [x1, #-240]
+    ldp     x10, x11, [x1, #-224]
+    ldp     x12, x13, [x1, #-208]
+    stp     x6, x7, [x3], #256
+    stp     x8, x9, [x3, #-240]
+    stp     x10, x11, [x3, #-224]
+    stp     x12, x13, [x3, #-208]
+    ldp     x6, x7, [x1, #-192]
+    ldp     x8, x9, [x1, #-176]
+    ldp     x10, x11, [x1, #-160]
+    ldp     x12, x13, [x1, #-144]
+    stp     x6, x7, [x3, #-192]
+    stp     x8, x9, [x3, #-176]
+    stp     x10, x11, [x3, #-160]
+    stp     x12, x13, [x3, #-144]
+    ldp     x6, x7, [x1, #-128]
+    ldp     x8, x9, [x1, #-112]
+    ldp     x10, x11, [x1, #-96]
+    ldp     x12, x13, [x1, #-80]
+    stp     x6, x7, [x3, #-128]
+    stp     x8, x9, [x3, #-112]
+    stp     x10, x11, [x3, #-96]
+    stp     x12, x13, [x3, #-80]
+    ldp     x6, x7, [x1, #-64]
+    ldp     x8, x9, [x1, #-48]
+    ldp     x10, x11, [x1, #-32]
+    ldp     x12, x13, [x1, #-16]
+    stp     x6, x7, [x3, #-64]
+    stp     x8, x9, [x3, #-48]
+    stp     x10, x11, [x3, #-32]
+    stp     x12, x13, [x3, #-16]
+    sub     x2, x2, #256
+    cmp     x2, #320
+    b.hi    .Lcopy_long_round
 .Lcopy_round:
     ldp     x6, x7, [x1], #64
     ldp     x8, x9, [x1, #-48]

@@ -152,7 +152,7 @@ mod tests {
                 buffer_size: SIZE,
                 device_channel: 0,
                 client_channel: 1,
-                reserved: 0,
+                client_large: 0,
             };
             let mut world = Self {
                 passing: PassThrough::new(&connection),
@@ -203,7 +203,7 @@ mod tests {
             buffer_size: SIZE,
             device_channel: channels[0],
             client_channel: channels[1],
-            reserved: 0,
+            client_large: 0,
         };
         let mut first = PassThrough::new(&connection(0, [0, 1]));
         let mut second = PassThrough::new(&connection(2, [2, 3]));

@@ -22,7 +22,7 @@ pub struct Client {
     pub receiver: Receiver,
     /// The transmitting half.
     pub transmitter: Transmitter,
-    mac: Mac,
+    pub(crate) mac: Mac,
 }
 
 impl Client {
@@ -60,7 +60,7 @@ impl Client {
     #[inline]
     #[must_use = "there may be more to do"]
     pub fn settle(&mut self) -> bool {
-        self.transmitter.learn(self.receiver.device());
+        let _ = self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();
         // Who waits for a buffer to send leaves what is received where it is.

@@ -33,8 +33,11 @@ pub mod flags {
     /// The device completes a checksum of TCP or UDP for which the packet header asks
     /// ([`NEEDS_CHECKSUM`](crate::header::flags::NEEDS_CHECKSUM)).
     pub const CHECKSUM_OFFLOAD: u16 = 1 << 0;
+    /// The device divides a packet of TCP over IPv4 that is longer than the link takes into segments, where the packet header asks for
+    /// that ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
+    pub const SEGMENTATION_OFFLOAD: u16 = 1 << 1;
     /// All bits that describe the device.
-    pub const DEVICE: u16 = CHECKSUM_OFFLOAD;
+    pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
     /// Not a packet but a [`Marker`](crate::Marker): the one that starts a session.
     pub const HELLO: u16 = 1 << 14;
     /// Not a packet but a [`Marker`](crate::Marker): the one that answers.

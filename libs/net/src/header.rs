@@ -3,7 +3,7 @@
 //! The class adopts virtio-net's header as it is (VIRTIO 1.2 §5.1.6, little-endian, 12 bytes since `num_buffers` is
 //! always there in a modern device).
 
-use crate::HEADROOM;
+use crate::{ETHERNET_HEADER, HEADROOM, MTU};
 
 /// Bits of [`PacketHeader::flags`] (VIRTIO 1.2 §5.1.6).
 pub mod flags {
@@ -14,12 +14,27 @@ pub mod flags {
     pub const CHECKSUM_VALID: u8 = 2;
 }
 
+/// Values of [`PacketHeader::segmentation`] (VIRTIO 1.2 §5.1.6).
+pub mod segmentation {
+    /// The packet is what it looks like.
+    pub const NONE: u8 = 0;
+    /// `VIRTIO_NET_HDR_GSO_TCPV4`: it carries many segments of TCP over IPv4.
+    pub const TCP_4: u8 = 1;
+}
+
+/// The least payload of a segment that a sender may ask for: who asks for less makes the device send more headers than payload. No
+/// stack offers less (RFC 9293 §3.7.1 has 536 for who says nothing).
+pub const LEAST_SEGMENT: u16 = 48;
+
+/// The longest frame that the link takes as it is, with a VLAN tag (IEEE 802.3 §3.2.7).
+const LONGEST_FRAME: usize = ETHERNET_HEADER + 4 + MTU;
+
 /// The packet header in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketHeader {
     /// [`flags`].
     pub flags: u8,
-    /// Kind of segmentation, 0 for none.
+    /// Kind of [`segmentation`].
     pub segmentation: u8,
     /// Bytes of all headers, with segmentation.
     pub header_length: u16,
@@ -62,10 +77,20 @@ impl PacketHeader {
 
     /// Whether a transmitted packet of `frame` bytes asks for nothing that could lead a device out of it.
     pub fn is_sane(&self, frame: usize) -> bool {
+        let asks = self.flags & flags::NEEDS_CHECKSUM != 0;
         let last = usize::from(self.checksum_start) + usize::from(self.checksum_offset) + 2;
-        self.flags & !flags::NEEDS_CHECKSUM == 0
-            && self.segmentation == 0
-            && (self.flags & flags::NEEDS_CHECKSUM == 0 || last <= frame)
+        let divides = match self.segmentation {
+            segmentation::NONE => frame <= LONGEST_FRAME,
+            segmentation::TCP_4 => {
+                let headers = usize::from(self.header_length);
+                asks && headers > usize::from(self.checksum_start)
+                    && headers >= last
+                    && headers <= frame
+                    && self.segment_size >= LEAST_SEGMENT
+            }
+            _ => false,
+        };
+        self.flags & !flags::NEEDS_CHECKSUM == 0 && divides && (!asks || last <= frame)
     }
 }
 
@@ -90,6 +115,34 @@ mod tests {
         assert!(!ask(35).is_sane(42));
         assert!(!ask(u16::MAX).is_sane(42));
         assert!(!PacketHeader { segmentation: 1, ..Default::default() }.is_sane(42));
+        assert!(!PacketHeader { segmentation: 3, ..ask(34) }.is_sane(42));
         assert!(PacketHeader { checksum_start: 500, ..Default::default() }.is_sane(42));
+    }
+
+    #[test]
+    fn segments_need_headers_and_payload() {
+        let good = PacketHeader {
+            flags: flags::NEEDS_CHECKSUM,
+            segmentation: segmentation::TCP_4,
+            header_length: 54,
+            segment_size: 1460,
+            checksum_start: 34,
+            checksum_offset: 16,
+            buffers: 0,
+        };
+        assert!(good.is_sane(60_000));
+        assert!(!PacketHeader::default().is_sane(60_000) && PacketHeader::default().is_sane(1514));
+        for bad in [
+            PacketHeader { flags: 0, ..good },
+            PacketHeader { segmentation: 4, ..good },
+            PacketHeader { header_length: 34, ..good },
+            PacketHeader { header_length: 51, ..good },
+            PacketHeader { header_length: 60_001, ..good },
+            PacketHeader { segment_size: 0, ..good },
+            PacketHeader { segment_size: LEAST_SEGMENT - 1, ..good },
+            PacketHeader { checksum_start: 59_999, ..good },
+        ] {
+            assert!(!bad.is_sane(60_000), "{bad:?}");
+        }
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! # Buffers
 //!
-//! A packet lies in a buffer of fixed size, at a multiple of that size in its data region: first the
+//! A packet lies in a buffer of fixed size: first the
 //! [`PacketHeader`] ([`HEADROOM`] bytes), then the Ethernet frame. The header is the class's metadata and is laid out
 //! like virtio-net's (VIRTIO 1.2 §5.1.6), so a virtio device reads and writes it by itself and its driver maps no payload; a driver
-//! of another device translates.
+//! of another device translates. Most buffers are small: they hold what fits the link. Behind them a client has some large ones,
+//! for packets that carry many TCP segments at once and that the device divides ([`flags::SEGMENTATION_OFFLOAD`]).
+//!
+//! [`flags::SEGMENTATION_OFFLOAD`]: descriptor::flags::SEGMENTATION_OFFLOAD
 //!
 //! # Queues
 //!
@@ -23,7 +26,7 @@
 //! holding it is refused and counted.
 //!
 //! * [`descriptor`]: the entries. [`session`]: how both sides of a pair of queues start over when one of them was restarted.
-//! * [`slots`]: the geometry of a data region. [`shares`]: how much of a common stock each client may hold.
+//! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not asked for yet. [`shares`]: how much of a common stock each client may hold.
 //! * [`header`], [`mac`], [`checksum`]: what is in a packet.
 //! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
 //!
@@ -35,7 +38,6 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-#[cfg(feature = "stack")]
 extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
@@ -49,8 +51,10 @@ pub mod mac;
 pub mod session;
 pub mod shares;
 pub mod slots;
+
 #[cfg(feature = "stack")]
 pub mod stack;
+pub mod stash;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
 
@@ -61,6 +65,7 @@ pub use mac::Mac;
 pub use session::{Marker, Session};
 pub use shares::Shares;
 pub use slots::Slots;
+pub use stash::Stash;
 
 /// Bytes of the packet header in front of each frame.
 pub const HEADROOM: usize = 12;
@@ -73,6 +78,9 @@ pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;
 
 /// Bytes of one buffer, unless the description says otherwise.
 pub const BUFFER_SIZE: u32 = 2048;
+
+/// Bytes of one large buffer. (A packet in it is shorter by one at least: [`slots::LARGEST_PACKET`].)
+pub const LARGE_BUFFER: u32 = 65536;
 
 /// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a buffer that
 /// comes back, although the other side puts off releasing what it has read ([`put_off`]), and for markers.

@@ -1,14 +1,23 @@
-//! The geometry of a data region: buffers of one size, a power of two, side by side.
+//! The geometry of a data region: small buffers of one size, a power of two, side by side, and behind them perhaps some
+//! [large](LARGE_BUFFER) ones.
 //!
-//! Fixed slots make an offset checkable by a mask and a comparison, and allocation a matter of moving descriptors.
+//! Fixed slots make an offset checkable by a mask and a comparison, and allocation a matter of moving descriptors. Nearly all
+//! packets are small or fit the link; the few that carry many segments at once ([`header`](crate::header)) are worth buffers of
+//! their own rather than a size for all that would have room for them.
 
-use crate::MIN_PACKET;
+use crate::{LARGE_BUFFER, MIN_PACKET};
 
-/// How a data region is divided into buffers.
+/// The exponent of [`LARGE_BUFFER`].
+const LARGE_SHIFT: u32 = LARGE_BUFFER.trailing_zeros();
+
+/// How a data region is divided into buffers. Small ones have the numbers from 0 on, large ones follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    count: u32,
+    small: u32,
     shift: u32,
+    /// Offset of the first large buffer.
+    base: u32,
+    large: u32,
 }
 
 impl Slots {
@@ -19,19 +28,38 @@ impl Slots {
     ///
     /// Where `buffer_size` is no power of two from 2 KiB to 32 KiB: the description is at fault, and the build tool checks that.
     pub fn new(bytes: u64, buffer_size: u32, limit: u32) -> Self {
+        Self::with_large(bytes, buffer_size, 0, limit)
+    }
+
+    /// As [`Self::new`]; the last of `bytes` are `large` large buffers.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`], and where there are not so many bytes.
+    pub fn with_large(bytes: u64, buffer_size: u32, large: u32, limit: u32) -> Self {
         let valid = buffer_size.is_power_of_two() && (2048..=32768).contains(&buffer_size);
         assert!(valid, "buffers of {buffer_size} bytes: make it a power of two from 2048 to 32768");
         let shift = buffer_size.trailing_zeros();
-        Self { count: (bytes >> shift).min(limit.into()) as u32, shift }
+        let base = bytes.min(u32::MAX.into()).checked_sub(u64::from(large) << LARGE_SHIFT);
+        let Some(base) = base else { panic!("{large} large buffers do not fit into {bytes} bytes") };
+        let large = large.min(limit);
+        let small = (base >> shift).min((limit - large).into()) as u32;
+        Self { small, shift, base: if large == 0 { u32::MAX } else { base as u32 }, large }
     }
 
-    /// Count of buffers.
+    /// Count of all buffers.
     #[inline(always)]
     pub const fn count(self) -> u32 {
-        self.count
+        self.small + self.large
     }
 
-    /// Bytes of one buffer.
+    /// Count of large ones.
+    #[inline(always)]
+    pub const fn large(self) -> u32 {
+        self.large
+    }
+
+    /// Bytes of a small buffer.
     #[inline(always)]
     pub const fn buffer_size(self) -> usize {
         1 << self.shift
@@ -40,29 +68,62 @@ impl Slots {
     /// Number of the buffer at `offset`, or `None` where none begins.
     #[inline(always)]
     pub const fn number(self, offset: u32) -> Option<u32> {
+        if offset >= self.base {
+            return self.large_number(offset);
+        }
         // Bits below the buffer's size go to the top, so one comparison finds both faults.
         let number = offset.rotate_right(self.shift);
-        if number < self.count { Some(number) } else { None }
+        if number < self.small { Some(number) } else { None }
+    }
+
+    #[cold]
+    const fn large_number(self, offset: u32) -> Option<u32> {
+        let number = (offset - self.base).rotate_right(LARGE_SHIFT);
+        if number < self.large { Some(self.small + number) } else { None }
     }
 
     /// Offset of buffer `number`.
     #[inline(always)]
     pub const fn offset(self, number: u32) -> u32 {
-        number << self.shift
+        if number < self.small { number << self.shift } else { self.base + ((number - self.small) << LARGE_SHIFT) }
     }
 
-    /// Whether a packet of `length` bytes, packet header included, can be in a buffer.
+    /// Whether buffer `number` is a large one.
     #[inline(always)]
-    pub const fn holds(self, length: u16) -> bool {
+    pub const fn is_large(self, number: u32) -> bool {
+        number >= self.small
+    }
+
+    /// Whether the buffer at `offset`, which is one's, is a large one.
+    #[inline(always)]
+    pub const fn is_large_at(self, offset: u32) -> bool {
+        offset >= self.base
+    }
+
+    /// The longest packet, packet header included, that buffer `number` has room for.
+    #[inline(always)]
+    pub const fn room(self, number: u32) -> usize {
+        if self.is_large(number) { LARGEST_PACKET } else { self.buffer_size() }
+    }
+
+    /// Whether a packet of `length` bytes, packet header included, can be in buffer `number`.
+    #[inline(always)]
+    pub const fn holds(self, number: u32, length: u16) -> bool {
         let length = length as usize;
-        length >= MIN_PACKET && length <= self.buffer_size()
+        length >= MIN_PACKET && length <= self.room(number)
     }
 }
+
+/// The longest packet that a descriptor can speak of, packet header included.
+pub const LARGEST_PACKET: usize = u16::MAX as usize;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Where small ones end is no multiple of a large one's size.
+    const MIXED: u64 = 24 * 2048 + 4 * LARGE_BUFFER as u64;
 
     proptest! {
         #[test]
@@ -77,12 +138,38 @@ mod tests {
             let slots = Slots::new(1 << 20, 2048, 1024);
             prop_assert_eq!(slots.number(slots.offset(number)), Some(number));
         }
+
+        #[test]
+        fn buffers_of_both_sizes_lie_apart(offset in 0_u32..MIXED as u32 + 100_000, step in 0_u32..400) {
+            let slots = Slots::with_large(MIXED, 2048, 4, u32::MAX);
+            for offset in [offset, step * 1024] {
+                let large = offset >= 24 * 2048;
+                let start = if large { (offset - 24 * 2048) % LARGE_BUFFER == 0 } else { offset % 2048 == 0 };
+                let number = slots.number(offset);
+                prop_assert_eq!(number.is_some(), start && u64::from(offset) < MIXED);
+                if let Some(number) = number {
+                    prop_assert_eq!((slots.offset(number), slots.is_large(number), slots.is_large_at(offset)), (offset, large, large));
+                    prop_assert!(u64::from(offset) + slots.room(number) as u64 <= MIXED);
+                }
+            }
+        }
     }
 
     #[test]
     fn packets_have_bounds() {
-        let slots = Slots::new(1 << 20, 2048, 16);
-        assert_eq!(slots.count(), 16);
-        assert!(!slots.holds(0) && !slots.holds(25) && slots.holds(26) && slots.holds(2048) && !slots.holds(2049));
+        let slots = Slots::with_large(MIXED, 2048, 4, 16);
+        assert_eq!((slots.count(), slots.large()), (16, 4));
+        let holds = |length| slots.holds(11, length);
+        assert!(!holds(0) && !holds(25) && holds(26) && holds(2048) && !holds(2049));
+        assert!(!slots.holds(12, 25) && slots.holds(12, u16::MAX));
+        assert_eq!(slots.offset(12), 24 * 2048, "those for which there is no room in the queue stay unused");
+    }
+
+    #[test]
+    fn without_large_buffers_there_are_none() {
+        let slots = Slots::new(MIXED, 2048, u32::MAX);
+        assert_eq!((slots.count(), slots.large()), (24 + 4 * 32, 0));
+        assert_eq!(slots.number(u32::MAX), None);
+        assert!(!slots.is_large_at(MIXED as u32 - 2048));
     }
 }

@@ -34,7 +34,8 @@ mod settings;
 mod tcp;
 mod timer;
 
-use crate::Client;
+use crate::client::Transmitter;
+use crate::{Client, Mac};
 use alloc::vec;
 use classify::Kind;
 use culm::time::{self, Instant};
@@ -56,6 +57,10 @@ const BATCH: usize = 64;
 pub struct Stack {
     client: Client,
     interface: Interface,
+    /// What the device can do, as the last packet said.
+    device: u16,
+    /// Whether to speak IPv6.
+    ipv6: bool,
     /// What is not a TCP connection: DHCP, and what smoltcp answers by itself.
     control: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
@@ -87,12 +92,7 @@ impl Stack {
     pub fn new(mut client: Client, settings: Settings) -> Self {
         let clock = Clock::new();
         let now = time::now();
-        let mac = HardwareAddress::Ethernet(EthernetAddress(client.mac().bytes()));
-        let mut config = smoltcp::iface::Config::new(mac);
-        // There is no source of randomness on the machine; the time since it was switched on has to do.
-        config.random_seed = now.ticks() ^ u64::from_le_bytes(*b"culm net");
-        config.slaac = settings.ipv6;
-        let mut interface = Interface::new(config, &mut Port::new(&mut client.transmitter), clock.stack_time(now));
+        let mut interface = interface(client.mac(), &mut client.transmitter, settings.ipv6, clock.stack_time(now));
         let mut control = SocketSet::new(vec![]);
         let dhcp = settings.address.is_none().then(|| control.add(dhcpv4::Socket::new()));
         if settings.ipv6 {
@@ -104,6 +104,8 @@ impl Stack {
         let mut stack = Self {
             client,
             interface,
+            device: 0,
+            ipv6: settings.ipv6,
             control,
             dhcp,
             control_at: now,
@@ -154,6 +156,14 @@ impl Stack {
                 continue;
             }
             let kind = classify::classify(packet.frame());
+            if packet.device() != self.device {
+                self.device = packet.device();
+                let transmitter = &mut self.client.transmitter;
+                if transmitter.learn(self.device) {
+                    let new = interface(self.client.mac, transmitter, self.ipv6, self.clock.stack_time(now));
+                    replace(&mut self.interface, new);
+                }
+            }
             let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter };
             let stack_time = self.clock.stack_time(now);
             match kind {
@@ -221,6 +231,25 @@ impl Stack {
     fn note_addresses(&mut self) {
         self.ports.addresses = Addresses::new(self.client.mac(), self.interface.ip_addrs());
     }
+}
+
+/// smoltcp's interface, without addresses. What it believes of the device stays as it is now.
+fn interface(mac: Mac, transmitter: &mut Transmitter, ipv6: bool, now: smoltcp::time::Instant) -> Interface {
+    let mut config = smoltcp::iface::Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
+    // There is no source of randomness on the machine; the time since it was switched on has to do.
+    config.random_seed = now.total_micros() as u64 ^ u64::from_le_bytes(*b"culm net");
+    config.slaac = ipv6;
+    Interface::new(config, &mut Port::new(transmitter), now)
+}
+
+/// Puts another interface in the place of `old`, with its addresses and routes. It finds out neighbours and IPv6 routers anew.
+#[cold]
+fn replace(old: &mut Interface, mut new: Interface) {
+    new.update_ip_addrs(|addresses| addresses.extend_from_slice(old.ip_addrs()).unwrap_or_default());
+    old.routes_mut().update(|routes| {
+        new.routes_mut().update(|copies| copies.extend_from_slice(routes).unwrap_or_default());
+    });
+    *old = new;
 }
 
 /// A number that peers do not know, for the table of connections.
@@ -300,5 +329,7 @@ impl Clock {
 
 #[cfg(test)]
 mod lan;
+#[cfg(test)]
+mod segments;
 #[cfg(test)]
 mod tests;

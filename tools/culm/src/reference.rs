@@ -194,6 +194,13 @@ fn net_client() -> Table {
                  copier's priority",
             ),
             key("buffers", "number", format!("`queue`, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
+            key(
+                "large_buffers",
+                "0 to 256",
+                format!("{}", facts::NET_LARGE_BUFFERS),
+                "buffers of 64 KiB besides, for packets of many TCP segments; at most a quarter of `queue`; with 0 the device \
+                 divides nothing for it",
+            ),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
         ],
     }

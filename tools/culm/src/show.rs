@@ -227,7 +227,16 @@ fn net_device_side(out: &mut String, plan: &Plan, data: &ConnectionData) {
     let ring = |ring: RingId| text(&plan.rings[ring].name);
     let region = |memory: &Memory| text(&plan.regions[memory.region].name);
     match data {
-        ConnectionData::NetDriver { rx_free, rx_filled, tx_filled, tx_free, rx_channel, tx_channel, mac } => {
+        ConnectionData::NetDriver {
+            rx_free,
+            rx_filled,
+            tx_filled,
+            tx_free,
+            rx_channel,
+            tx_channel,
+            mac,
+            large_receive,
+        } => {
             for (name, id) in
                 [("rx_free", rx_free), ("rx_filled", rx_filled), ("tx_filled", tx_filled), ("tx_free", tx_free)]
             {
@@ -235,6 +244,7 @@ fn net_device_side(out: &mut String, plan: &Plan, data: &ConnectionData) {
             }
             key(out, "channels", format!("{{ rx = {rx_channel}, tx = {tx_channel} }}"));
             key(out, "mac", text(&format_mac(*mac)));
+            key(out, "large_receive", large_receive);
         }
         ConnectionData::NetRxVirtualiser { driver_free, driver_filled, data, driver_channel, clients, .. } => {
             key(out, "driver_free", ring(*driver_free));
@@ -258,8 +268,9 @@ fn net_device_side(out: &mut String, plan: &Plan, data: &ConnectionData) {
             let clients = clients.iter().map(|client| {
                 let (filled, free, data) = (ring(client.filled), ring(client.free), region(&client.data));
                 let (channel, anti_spoof, mac) = (client.channel, client.anti_spoof, format_mac(client.mac));
+                let large = client.large;
                 format!(
-                    "{{ filled = {filled}, free = {free}, data = {data}, channel = {channel}, \
+                    "{{ filled = {filled}, free = {free}, data = {data}, large = {large}, channel = {channel}, \
                      mac = \"{mac}\", anti_spoof = {anti_spoof} }}"
                 )
             });
@@ -301,11 +312,14 @@ fn net_end(out: &mut String, plan: &Plan, data: &ConnectionData) {
             rx_channel,
             tx_channel,
             owns_rx,
+            rx_large,
+            tx_large,
             mac,
             ..
         } => {
             key(out, "mac", text(&format_mac(*mac)));
             key(out, "owns_rx", owns_rx);
+            key(out, "large_buffers", format!("{{ rx = {rx_large}, tx = {tx_large} }}"));
             rings.extend([("rx_filled", *rx_filled), ("rx_free", *rx_free)]);
             rings.extend([("tx_filled", *tx_filled), ("tx_free", *tx_free)]);
             regions.extend([("rx_data", *rx_data), ("tx_data", *tx_data)]);

@@ -5,7 +5,7 @@ use crate::ring::{Layout, Ring};
 use culm::Region;
 use culm_mmio::{Register, Registers};
 use culm_net::Mac;
-use culm_net::descriptor::flags::CHECKSUM_OFFLOAD;
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 
 /// Descriptors in each queue, at most.
 const QUEUE_LIMIT: u32 = 512;
@@ -16,6 +16,7 @@ const RESET_LIMIT: u32 = 100_000;
 /// What the driver uses of what a device may have.
 const WANTED: u64 = FEATURE_CHECKSUM
     | FEATURE_GUEST_CHECKSUM
+    | FEATURE_SEGMENTS_4
     | FEATURE_MAC
     | FEATURE_STATUS
     | FEATURE_EVENT_INDEX
@@ -117,6 +118,10 @@ impl<R: Registers> Device<R> {
             offered |= u64::from(self.registers.read(DEVICE_FEATURES)) << (32 * half);
         }
         self.features = offered & WANTED;
+        if !self.has(FEATURE_CHECKSUM) {
+            // The one requires the other (§5.1.3.1); a device that offers it alone is not believed.
+            self.features &= !FEATURE_SEGMENTS_4;
+        }
         if self.features & FEATURE_VERSION_1 == 0 {
             return Err(Unusable::Legacy);
         }
@@ -167,7 +172,8 @@ impl<R: Registers> Device<R> {
 
     /// What it does for clients, in the class's terms.
     pub fn flags(&self) -> u16 {
-        if self.has(FEATURE_CHECKSUM) { CHECKSUM_OFFLOAD } else { 0 }
+        let flag = |feature, flag| if self.has(feature) { flag } else { 0 };
+        flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD) | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
     }
 
     /// Acknowledges whatever it has interrupted for. Its status is not read first: what it says would change nothing.

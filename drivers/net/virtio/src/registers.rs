@@ -77,6 +77,8 @@ pub const LINK_UP: u16 = 1;
 pub const FEATURE_CHECKSUM: u64 = 1 << 0;
 /// Feature: the driver takes received packets with partial or verified checksums (§5.1.3).
 pub const FEATURE_GUEST_CHECKSUM: u64 = 1 << 1;
+/// Feature: divides packets of TCP over IPv4 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO4`).
+pub const FEATURE_SEGMENTS_4: u64 = 1 << 11;
 /// Feature: [`CONFIG_MAC`] (§5.1.3).
 pub const FEATURE_MAC: u64 = 1 << 5;
 /// Feature: [`CONFIG_STATUS`] (§5.1.3).

@@ -7,7 +7,7 @@ use crate::registers::*;
 use crate::ring::{Layout, Ring, Used};
 use culm::Region;
 use culm::connection::NetDriver;
-use culm_net::descriptor::flags::CHECKSUM_OFFLOAD;
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use culm_net::testing::{Peer, memory, ring};
 use culm_net::{DmaDescriptor, HEADROOM};
 use proptest::prelude::*;
@@ -52,7 +52,8 @@ impl World {
             rx_channel: 1,
             tx_channel: 2,
             mac: [0, 1, 2, 3, 4, 5],
-            reserved: [0; 2],
+            large_receive: 0,
+            reserved: 0,
         };
         let state = fake.0.clone();
         let net = Net::new(fake, memory, &connection).expect("a device that works");
@@ -116,6 +117,20 @@ impl World {
             Device::start(Fake::new(device_memory()), &device_memory()).map_err(|(_, error)| error).expect("works");
         device.flags()
     }
+}
+
+#[test]
+fn segments_are_left_to_devices_that_make_checksums_too() {
+    let flags = |features: u64| {
+        let memory = device_memory();
+        let fake = Fake::new(memory);
+        fake.0.features.set(FEATURE_VERSION_1 | features);
+        let (device, _) = Device::start(fake, &memory).map_err(|(_, error)| error).expect("works");
+        device.flags()
+    };
+    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
+    assert_eq!(flags(FEATURE_CHECKSUM), CHECKSUM_OFFLOAD);
+    assert_eq!(flags(FEATURE_SEGMENTS_4), 0);
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub struct Receiver {
 pub struct Packet<'a> {
     bytes: &'a [u8],
     offset: u32,
+    device: u16,
     free: &'a mut Producer<Descriptor>,
 }
 
@@ -47,6 +48,12 @@ impl Packet<'_> {
             Some(bytes) => PacketHeader::read(bytes),
             None => PacketHeader::default(),
         }
+    }
+
+    /// What the device can do ([`flags`](crate::descriptor::flags)), which each packet says anew.
+    #[inline(always)]
+    pub fn device(&self) -> u16 {
+        self.device
     }
 
     /// Whether its TCP or UDP checksum is right: by the device's word where it gives that, else by computing it. (A packet
@@ -76,7 +83,7 @@ impl Receiver {
             filled,
             free,
             data: Region::read_only(connection.rx_data),
-            slots: Slots::new(connection.rx_data.size, connection.buffer_size, limit),
+            slots: Slots::with_large(connection.rx_data.size, connection.buffer_size, connection.rx_large, limit),
             session,
             channel: Channel::new(connection.rx_channel),
             owner: connection.owns_rx != 0,
@@ -101,14 +108,16 @@ impl Receiver {
         loop {
             let descriptor = self.filled.pop_known()?;
             let place = self.slots.number(descriptor.offset);
-            if place.is_some() & self.slots.holds(descriptor.length) & self.session.is_live() {
+            if let Some(number) = place
+                && self.slots.holds(number, descriptor.length) & self.session.is_live()
+            {
                 self.device = descriptor.flags & DEVICE;
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
                 // SAFETY: nobody writes the buffer before it goes back, which it does when the packet that has the slice is
                 // dropped: not the copier (or device) that filled it, which this client relies on for its data, nor
                 // this program, which has the region mapped read-only.
                 let Ok(bytes) = (unsafe { self.data.slice(offset, length) }) else { continue };
-                return Some(Packet { bytes, offset: descriptor.offset, free: &mut self.free });
+                return Some(Packet { bytes, offset: descriptor.offset, device: self.device, free: &mut self.free });
             }
             self.examine(descriptor);
         }

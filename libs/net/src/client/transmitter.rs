@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use crate::descriptor::flags::CHECKSUM_OFFLOAD;
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
+use crate::header::segmentation::TCP_4;
 use crate::session::{Event, Marked};
-use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum, put_off};
+use crate::slots::LARGEST_PACKET;
+use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, Stash, checksum, put_off};
 use culm::connection::NetClient;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
@@ -23,6 +25,10 @@ pub struct Transmitter {
     device: u16,
     /// A buffer that was taken from the queue and not used yet.
     spare: Option<u32>,
+    /// As `spare`, a large one.
+    spare_large: Option<u32>,
+    /// Buffers that came while one of the other size was looked for.
+    stash: Stash,
     /// Something could not be sent for want of a buffer.
     starved: bool,
 }
@@ -31,20 +37,23 @@ impl Transmitter {
     pub(super) fn new(connection: &NetClient) -> Self {
         let mut filled = queue::producer(connection.tx_filled);
         let session = Session::begin(&mut filled);
+        let slots = Slots::with_large(connection.tx_data.size, connection.buffer_size, connection.tx_large, u32::MAX);
         Self {
             filled,
             free: queue::consumer(connection.tx_free),
             data: Region::new(connection.tx_data),
-            slots: Slots::new(connection.tx_data.size, connection.buffer_size, u32::MAX),
+            slots,
             session,
             channel: Channel::new(connection.tx_channel),
             device: 0,
             spare: None,
+            spare_large: None,
+            stash: Stash::new(slots),
             starved: false,
         }
     }
 
-    /// The longest frame that can be sent.
+    /// The longest frame that can be sent as it is.
     pub fn longest_frame(&self) -> usize {
         self.slots.buffer_size() - HEADROOM
     }
@@ -58,6 +67,15 @@ impl Transmitter {
         self.spare.is_some()
     }
 
+    /// Whether both a frame and one that carries many segments can be sent now. If not, the client gets a turn when both can.
+    #[inline]
+    pub fn is_ready_for_segments(&mut self) -> bool {
+        if self.spare_large.is_none() {
+            self.spare_large = self.take_large();
+        }
+        self.spare_large.is_some() && self.is_ready()
+    }
+
     /// Sends the frame of `length` bytes that `write` makes, with its own checksums complete or to be completed as the header
     /// which it returns says. The bytes that `write` is given are those of some older frame. `None`: no buffer is free, or none
     /// holds `length`.
@@ -67,9 +85,21 @@ impl Transmitter {
             return None;
         }
         let offset = if let Some(spare) = self.spare.take() { spare } else { self.take()? };
+        self.send_in(offset, length, write)
+    }
+
+    /// Sends the frame that `write` makes in the buffer at `offset`, which has room for it and is this client's.
+    #[inline(always)]
+    fn send_in<R>(
+        &mut self,
+        offset: u32,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> (PacketHeader, R),
+    ) -> Option<R> {
         let total = HEADROOM + length;
-        // SAFETY: the buffer is this client's until it is sent, a few lines down; nobody else may write the region, and of
-        // this program only this function touches it, one buffer at a time.
+        // SAFETY: the buffer is this client's until it is sent, a few lines down: `take` and `take_large` had it from the
+        // virtualiser, and whoever calls this gives up its offset. Nobody else may write the region, and of this program
+        // only this function touches it, one buffer at a time.
         let bytes = unsafe { self.data.slice_mut(offset as usize, total) }.ok()?;
         let (header, frame) = bytes.split_first_chunk_mut::<HEADROOM>()?;
         let (metadata, result) = write(frame);
@@ -89,6 +119,27 @@ impl Transmitter {
         })
     }
 
+    /// Sends a frame of TCP over IPv4 that the device is to divide into segments of `payload` bytes each, headers not counted.
+    /// `None`: no large buffer is free, none holds `length`, the device does not do that, or the frame is of another kind.
+    #[inline]
+    pub fn send_segments<R>(&mut self, length: usize, payload: u16, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if !self.offloads_segmentation() || length > LARGEST_PACKET - HEADROOM {
+            return None;
+        }
+        let offset = if let Some(spare) = self.spare_large.take() { spare } else { self.take_large()? };
+        self.send_in(offset, length, |frame| {
+            let result = write(frame);
+            (divide(frame, payload), result)
+        })
+    }
+
+    /// Whether the device divides packets of TCP over IPv4, and there are buffers for them.
+    #[inline(always)]
+    pub fn offloads_segmentation(&self) -> bool {
+        const BOTH: u16 = SEGMENTATION_OFFLOAD | CHECKSUM_OFFLOAD;
+        self.device & BOTH == BOTH && self.slots.large() > 0
+    }
+
     /// Whether something could not be sent in this round for want of a buffer.
     #[inline(always)]
     pub(super) fn is_starved(&self) -> bool {
@@ -101,22 +152,53 @@ impl Transmitter {
         self.device & CHECKSUM_OFFLOAD != 0
     }
 
-    /// An empty buffer's offset, with space in the queue to send it.
+    /// An empty buffer's offset, with space in the queue to send it and another one.
     #[inline(always)]
     fn take(&mut self) -> Option<u32> {
-        if self.filled.free() == 0 && self.filled.refresh() == 0 {
-            self.starved = true;
+        if !self.has_space() {
             return None;
         }
+        if let Some(offset) = self.stash.small() {
+            return Some(offset);
+        }
+        self.look_for(false)
+    }
+
+    /// As [`Self::take`], a large one.
+    fn take_large(&mut self) -> Option<u32> {
+        if !self.has_space() {
+            return None;
+        }
+        if let Some(offset) = self.stash.large() {
+            return Some(offset);
+        }
+        self.look_for(true)
+    }
+
+    /// Whether there is space in the queue for both spare buffers.
+    #[inline(always)]
+    fn has_space(&mut self) -> bool {
+        let enough = self.filled.free() > 1 || self.filled.refresh() > 1;
+        self.starved |= !enough;
+        enough
+    }
+
+    /// The next buffer of that size from the queue.
+    #[inline(always)]
+    fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
             let Some(descriptor) = self.free.pop() else {
                 self.starved = true;
                 return None;
             };
             if descriptor.flags == 0 && self.slots.number(descriptor.offset).is_some() {
-                return Some(descriptor.offset);
+                if self.slots.is_large_at(descriptor.offset) == large {
+                    return Some(descriptor.offset);
+                }
+                self.stash.keep(descriptor.offset, !large);
+            } else {
+                self.examine(descriptor);
             }
-            self.examine(descriptor);
         }
     }
 
@@ -125,9 +207,15 @@ impl Transmitter {
     fn examine(&mut self, descriptor: Descriptor) {
         if let Some(marker) = descriptor.as_marker() {
             self.session.receive(marker);
-            self.spare = None;
+            self.forget();
             self.renew();
         }
+    }
+
+    /// Forgets all buffers: they are the virtualiser's again.
+    fn forget(&mut self) {
+        (self.spare, self.spare_large) = (None, None);
+        self.stash.clear();
     }
 
     /// Answers markers. The virtualiser provides all buffers when the pair of queues starts over.
@@ -155,8 +243,11 @@ impl Transmitter {
         }
     }
 
-    pub(super) fn learn(&mut self, device: u16) {
+    /// Takes note of what the device can do. True: whether it divides packets has changed.
+    pub(crate) fn learn(&mut self, device: u16) -> bool {
+        let before = self.offloads_segmentation();
         self.device = device;
+        self.offloads_segmentation() != before
     }
 
     #[inline]
@@ -180,7 +271,7 @@ impl Transmitter {
             return true;
         }
         // Buffers, or space in the queue for those that there are: whichever was missing is the later to come.
-        if self.free.refresh() == 0 { self.free.sleep() } else { self.filled.sleep() }
+        if self.free.refresh() == 0 { self.free.sleep() } else { self.filled.sleep_until(2) }
     }
 }
 
@@ -192,4 +283,21 @@ fn make_checksum(frame: &mut [u8], offload: bool) -> PacketHeader {
     }
     checksum::complete(frame);
     PacketHeader::default()
+}
+
+/// The header that lets the device divide a frame of TCP into segments of `payload` bytes.
+#[inline]
+fn divide(frame: &mut [u8], payload: u16) -> PacketHeader {
+    let Some((checksum_start, checksum_offset)) = checksum::offload(frame) else { return PacketHeader::default() };
+    // The data offset, in words of 4 bytes (RFC 9293 §3.1).
+    let words = frame.get(usize::from(checksum_start) + 12).map_or(0, |byte| byte >> 4);
+    PacketHeader {
+        flags: NEEDS_CHECKSUM,
+        segmentation: TCP_4,
+        header_length: checksum_start + u16::from(words) * 4,
+        segment_size: payload,
+        checksum_start,
+        checksum_offset,
+        ..PacketHeader::default()
+    }
 }

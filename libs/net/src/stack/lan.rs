@@ -1,11 +1,11 @@
 //! A wire between the stack and another host, for tests: the host is plain smoltcp, which checks and makes every checksum.
 
 use crate::client::Client;
-use crate::descriptor::flags::CHECKSUM_OFFLOAD;
-use crate::header::flags::NEEDS_CHECKSUM;
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
 use crate::testing::{Peer, memory, read_frame, ring, write_packet};
-use crate::{BUFFER_SIZE, Descriptor, HEADROOM, PacketHeader, checksum};
+use crate::{BUFFER_SIZE, Descriptor, ETHERNET_HEADER, HEADROOM, LARGE_BUFFER, MTU, PacketHeader, checksum};
 use culm::Region;
 use culm::connection::NetClient;
 use culm::time::{self, Duration};
@@ -25,12 +25,19 @@ pub(super) const HOST: IpAddress = IpAddress::v4(10, 0, 0, 2);
 pub(super) const ADDRESS_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
 pub(super) const HOST_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
 
-/// Buffers of the stack, each way.
-const BUFFERS: u32 = 56;
+/// Small buffers of the stack, each way.
+const BUFFERS: u32 = 50;
+
+/// Large buffers to send.
+const LARGE: u32 = 4;
+
+const BYTES: usize = (BUFFERS * BUFFER_SIZE + LARGE * LARGE_BUFFER) as usize;
 
 /// Frames on their way.
 #[derive(Default)]
 pub(super) struct Wire {
+    /// The host's MTU; 0 for Ethernet's.
+    pub(super) mtu: usize,
     pub(super) to_host: VecDeque<Vec<u8>>,
     pub(super) to_stack: VecDeque<Vec<u8>>,
 }
@@ -53,6 +60,8 @@ pub(super) struct Lan {
     empty: Vec<Descriptor>,
     /// What the device says that it can do.
     pub(super) flags: u16,
+    /// What the last packet has told the stack of that.
+    told: u16,
     /// Whether sent buffers are given back.
     pub(super) gives_back: bool,
     kept: Vec<Descriptor>,
@@ -61,6 +70,8 @@ pub(super) struct Lan {
     pub(super) open: BTreeSet<usize>,
     /// Every frame that the stack has sent.
     pub(super) seen: Vec<Vec<u8>>,
+    /// How many the stack had the device divide.
+    pub(super) divided: usize,
 }
 
 /// Answers every request with itself and ends where the peer does.
@@ -79,21 +90,28 @@ pub(super) fn echo(stack: &mut Stack, event: Event) {
 
 impl Lan {
     pub(super) fn new(settings: Settings) -> Self {
+        Self::with_mtu(settings, 0)
+    }
+
+    /// With a host whose link takes packets of `mtu` bytes, 0 for Ethernet's.
+    pub(super) fn with_mtu(settings: Settings, mtu: usize) -> Self {
         let connection = NetClient {
             rx_filled: ring::<Descriptor>(64),
             rx_free: ring::<Descriptor>(64),
             tx_filled: ring::<Descriptor>(64),
             tx_free: ring::<Descriptor>(64),
             rx_data: memory((BUFFERS * BUFFER_SIZE) as usize, 0),
-            tx_data: memory((BUFFERS * BUFFER_SIZE) as usize, 0),
+            tx_data: memory(BYTES, 0),
             rx_channel: 0,
             tx_channel: 1,
             buffer_size: BUFFER_SIZE,
             owns_rx: 1,
+            rx_large: 0,
+            tx_large: LARGE,
             mac: MAC,
             reserved: [0; 2],
         };
-        let mut wire = Wire::default();
+        let mut wire = Wire { mtu, ..Wire::default() };
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(HOST_MAC)));
         config.random_seed = 7;
         let mut host = Interface::new(config, &mut wire, Instant::ZERO);
@@ -112,11 +130,13 @@ impl Lan {
             tx_data: Region::new(connection.tx_data),
             empty: Vec::new(),
             flags: 0,
+            told: 0,
             gives_back: true,
-            kept: (0..BUFFERS).map(|number| Descriptor::empty(number * BUFFER_SIZE)).collect(),
+            kept: buffers(),
             server: echo,
             open: BTreeSet::new(),
             seen: Vec::new(),
+            divided: 0,
         };
         for _ in 0..4 {
             lan.step();
@@ -180,6 +200,7 @@ impl Lan {
             && let Some(frame) = self.wire.to_stack.pop_front()
         {
             let length = write_packet(&self.rx_data, buffer.offset, &frame);
+            self.told = self.flags;
             self.rx.send(&[Descriptor { length, flags: self.flags, ..buffer }]);
         }
     }
@@ -199,8 +220,19 @@ impl Lan {
                 let place = start + usize::from(header.checksum_offset);
                 frame[place..place + 2].copy_from_slice(&sum.to_le_bytes());
             }
-            self.seen.push(frame.clone());
-            self.wire.to_host.push_back(frame);
+            let frames = match header.segmentation {
+                segmentation::NONE => std::vec![frame],
+                _ => {
+                    assert!(self.told & SEGMENTATION_OFFLOAD != 0, "nobody said that the device does that");
+                    self.divided += 1;
+                    divide(&frame, header)
+                }
+            };
+            for frame in frames {
+                assert!(frame.len() <= ETHERNET_HEADER + MTU, "longer than the link takes");
+                self.seen.push(frame.clone());
+                self.wire.to_host.push_back(frame);
+            }
             self.kept.push(Descriptor::empty(packet.offset));
         }
         if self.gives_back && self.tx.session.is_live() {
@@ -215,8 +247,13 @@ impl Lan {
 
     /// A TCP connection of the host's, being opened.
     pub(super) fn connect(&mut self, to: IpAddress, local_port: u16) -> SocketHandle {
-        let buffer = || tcp::SocketBuffer::new(std::vec![0; 4096]);
-        let mut socket = tcp::Socket::new(buffer(), buffer());
+        self.connect_with(to, local_port, 4096)
+    }
+
+    /// The same with a window of so many bytes.
+    pub(super) fn connect_with(&mut self, to: IpAddress, local_port: u16, window: usize) -> SocketHandle {
+        let buffer = |bytes| tcp::SocketBuffer::new(std::vec![0; bytes]);
+        let mut socket = tcp::Socket::new(buffer(window), buffer(4096));
         socket.connect(self.host.context(), (to, 80), local_port).expect("a free port");
         self.sockets.add(socket)
     }
@@ -224,6 +261,42 @@ impl Lan {
     pub(super) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(handle)
     }
+}
+
+/// All transmit buffers.
+fn buffers() -> Vec<Descriptor> {
+    let small = (0..BUFFERS).map(|number| number * BUFFER_SIZE);
+    let large = (0..LARGE).map(|number| BUFFERS * BUFFER_SIZE + number * LARGE_BUFFER);
+    small.chain(large).map(Descriptor::empty).collect()
+}
+
+/// What a device makes of a large packet of TCP over IPv4 (VIRTIO 1.2 §5.1.6.2).
+fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
+    const IP: usize = ETHERNET_HEADER;
+    let (headers, payload) = frame.split_at(header.header_length.into());
+    let transport = usize::from(header.checksum_start);
+    let total = usize::from(u16::from_be_bytes([frame[IP + 2], frame[IP + 3]]));
+    assert_eq!(total, frame.len() - IP, "the length of the whole in the IP header");
+    let sequence = u32::from_be_bytes(frame[transport + 4..transport + 8].try_into().expect("four bytes"));
+    let chunks: Vec<&[u8]> = payload.chunks(header.segment_size.into()).collect();
+    let segment = |(index, chunk): (usize, &&[u8])| {
+        let mut segment = Vec::from(headers);
+        segment.extend_from_slice(chunk);
+        let length = (segment.len() - IP) as u16;
+        segment[IP + 2..IP + 4].copy_from_slice(&length.to_be_bytes());
+        let at = sequence.wrapping_add((index * usize::from(header.segment_size)) as u32);
+        segment[transport + 4..transport + 8].copy_from_slice(&at.to_be_bytes());
+        if index + 1 < chunks.len() {
+            // FIN and PSH are the last one's.
+            segment[transport + 13] &= !0b1001;
+        }
+        segment[IP + 10..IP + 12].fill(0);
+        let sum = !checksum::Sum::ZERO.add_bytes(&segment[IP..transport]).fold();
+        segment[IP + 10..IP + 12].copy_from_slice(&sum.to_le_bytes());
+        checksum::complete(&mut segment);
+        segment
+    };
+    chunks.iter().enumerate().map(segment).collect()
 }
 
 impl phy::Device for Wire {
@@ -242,7 +315,7 @@ impl phy::Device for Wire {
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = 1514;
+        capabilities.max_transmission_unit = if self.mtu == 0 { 1514 } else { self.mtu + ETHERNET_HEADER };
         capabilities
     }
 }

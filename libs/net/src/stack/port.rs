@@ -1,12 +1,23 @@
 //! smoltcp's view of the client: at most one received packet, and the transmitter.
 
+use crate::MTU;
 use crate::client::{Packet, Transmitter};
-use crate::{HEADROOM, MTU};
-use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium};
+use alloc::vec;
+use core::num::{NonZeroU16, NonZeroUsize};
+use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
 
 /// Bytes of the largest frame.
 const FRAME: usize = MTU + crate::ETHERNET_HEADER;
+
+/// Bytes of the largest frame that is left to the device to divide: headers without options, and 44 segments of the size that
+/// Ethernet's MTU gives, so that none of them is a short one.
+const LARGE_FRAME: NonZeroUsize = NonZeroUsize::new(FRAME - SEGMENT + 44 * SEGMENT).expect("not zero");
+
+/// Bytes in a segment of TCP over IPv4 that fills Ethernet's MTU.
+const SEGMENT: usize = MTU - 20 - 20;
+
+const _: () = assert!(LARGE_FRAME.get() + crate::HEADROOM <= crate::slots::LARGEST_PACKET);
 
 /// A device for one call of smoltcp.
 pub(super) struct Port<'a> {
@@ -28,7 +39,18 @@ impl<'a> Port<'a> {
 pub(super) struct Received<'a>(Packet<'a>);
 
 /// The right to send one frame, written in its buffer.
-pub(super) struct Outgoing<'a>(&'a mut Transmitter);
+pub(super) struct Outgoing<'a> {
+    transmitter: &'a mut Transmitter,
+    /// Bytes in each segment, where the device is to divide it.
+    segment: Option<NonZeroU16>,
+}
+
+impl<'a> Outgoing<'a> {
+    #[inline(always)]
+    fn new(transmitter: &'a mut Transmitter) -> Self {
+        Self { transmitter, segment: None }
+    }
+}
 
 impl phy::RxToken for Received<'_> {
     #[inline]
@@ -41,7 +63,11 @@ impl phy::TxToken for Outgoing<'_> {
     #[inline]
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         let mut write = Some(write);
-        let sent = self.0.send_with_checksum(length, |frame| write.take().map(|write| write(frame)));
+        let mut take = |frame: &mut [u8]| write.take().map(|write| write(frame));
+        let sent = match self.segment {
+            None => self.transmitter.send_with_checksum(length, &mut take),
+            Some(segment) => self.transmitter.send_segments(length, segment.get(), &mut take),
+        };
         match (sent.flatten(), write) {
             (Some(result), _) => result,
             (None, Some(write)) => discard(length, write),
@@ -49,13 +75,17 @@ impl phy::TxToken for Outgoing<'_> {
             (None, None) => unreachable!("a frame is either sent or discarded"),
         }
     }
+
+    #[inline]
+    fn set_meta(&mut self, meta: PacketMeta) {
+        self.segment = meta.segmentation_offload_size;
+    }
 }
 
 /// Lets smoltcp write a frame for which there is no buffer, and forgets it: networks lose packets.
 #[cold]
 fn discard<R>(length: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut frame = [0; 2048 - HEADROOM];
-    write(&mut frame[..length.min(2048 - HEADROOM)])
+    write(&mut vec![0; length])
 }
 
 impl phy::Device for Port<'_> {
@@ -71,12 +101,17 @@ impl phy::Device for Port<'_> {
     #[inline]
     fn receive(&mut self, _: Instant) -> Option<(Received<'_>, Outgoing<'_>)> {
         // Where nothing can be sent, an answer is lost, but what was received is not.
-        Some((Received(self.packet.take()?), Outgoing(self.transmitter)))
+        Some((Received(self.packet.take()?), Outgoing::new(self.transmitter)))
     }
 
     #[inline]
     fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        if self.transmitter.is_ready() { Some(Outgoing(self.transmitter)) } else { None }
+        // What smoltcp wants to send shows only later: one buffer of each size, where it may need either.
+        let ready = match self.transmitter.offloads_segmentation() {
+            false => self.transmitter.is_ready(),
+            true => self.transmitter.is_ready_for_segments(),
+        };
+        if ready { Some(Outgoing::new(self.transmitter)) } else { None }
     }
 
     #[inline]
@@ -89,6 +124,10 @@ impl phy::Device for Port<'_> {
         checksum.tcp = Checksum::None;
         checksum.udp = Checksum::None;
         capabilities.checksum = checksum;
+        if self.transmitter.offloads_segmentation() {
+            // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link wants them.
+            capabilities.segmentation.tcpv4 = Some(LARGE_FRAME);
+        }
         capabilities
     }
 }

@@ -91,6 +91,8 @@ pub enum ClientKind {
         through: Vec<DraftDomain>,
         queue: u32,
         buffers: u32,
+        /// Large ones.
+        large: u32,
     },
     Serial {
         input: bool,

@@ -34,6 +34,7 @@ use std::sync::Arc;
 pub mod facts {
     pub use super::domains::{MAX_HEAP, MAX_STACK};
     pub use super::net::DEFAULT_BUFFERS as NET_BUFFERS;
+    pub use super::net::DEFAULT_LARGE as NET_LARGE_BUFFERS;
     pub use super::serial::DEFAULT_QUEUE as SERIAL_QUEUE;
 }
 

@@ -16,7 +16,7 @@ use crate::plan::{
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
 use culm_manifest::{ConnectionKind, Located, Manifest};
-use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor};
+use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER};
 
 /// The class's virtualisers.
 pub const VIRTUALISERS: &[VirtualiserKind] = &[
@@ -42,6 +42,12 @@ static DERIVED: DomainOptions = DomainOptions {
 
 /// Payload buffers of a device or a client where the description says nothing.
 pub const DEFAULT_BUFFERS: u32 = 512;
+
+/// Large buffers of a client, each way, where the description says nothing.
+pub const DEFAULT_LARGE: u32 = 16;
+
+/// The most that a description can give to a client: 16 MiB.
+const MAX_LARGE: u32 = 256;
 
 /// Bytes of an entry between driver and virtualisers.
 const DMA_DESCRIPTOR: u32 = size_of::<DmaDescriptor>() as u32;
@@ -87,11 +93,15 @@ pub fn read_client<'a>(
     let anti_spoof = flag(options.as_deref_mut(), "anti_spoof", false, problems);
     let copier = flag(options.as_deref_mut(), "copier", true, problems);
     let through = options.as_mut().and_then(|options| options.take("through")).and_then(|entry| entry.texts(problems));
-    let (queue, buffers) = match &mut options {
-        Some(options) => (read_queue(options, problems), read_count(options, "buffers", problems)),
-        None => (None, None),
+    let (queue, buffers, large) = match &mut options {
+        Some(options) => {
+            let large = options.take("large_buffers").and_then(|entry| entry.integer(0..=MAX_LARGE.into(), problems));
+            (read_queue(options, problems), read_count(options, "buffers", problems), large)
+        }
+        None => (None, None, None),
     };
     let (queue, buffers) = sizes(draft, queue.as_ref(), buffers.as_ref());
+    let large = check_large(draft, large.as_ref(), queue);
     if let (false, Some(priority)) = (copier, &copier_priority) {
         let diagnostic = draft
             .at(&priority.span, format!("`{}` has no copier to give a priority", table.name.value))
@@ -105,7 +115,25 @@ pub fn read_client<'a>(
     let before = BeforeClient { table, domain, device, entry };
     let copier = if copier { Some(before.add_copier(draft, copier_priority)?) } else { None };
     let through = before.add_through(draft, copier, through.unwrap_or_default())?;
-    Some(ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers })
+    Some(ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers, large })
+}
+
+/// Count of large buffers: they travel in the same queues as the others, most of whose places are for those.
+fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, queue: u32) -> u32 {
+    let most = queue / 4;
+    let Some(large) = large else { return DEFAULT_LARGE.min(most) };
+    if large.value > most.into() {
+        let diagnostic = draft
+            .at(&large.span, format!("{} large buffers are too many for queues of {queue} entries", large.value))
+            .help(format!("at most a quarter of the entries can be large buffers: {most}"));
+        draft.error(diagnostic);
+    }
+    large.value as u32
+}
+
+/// Bytes of so many small and so many large buffers.
+fn bytes_of(small: u32, large: u32) -> u64 {
+    u64::from(small) * u64::from(BUFFER_SIZE) + u64::from(large) * u64::from(LARGE_BUFFER)
 }
 
 /// The device's own address for its first client, one derived from it for each further one.
@@ -253,7 +281,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     let name = device.device.board.name.clone();
     let rx_side = driver_side(wiring, device, rx, ["rx_free", "rx_filled"]);
     let tx_side = driver_side(wiring, device, tx, ["tx_filled", "tx_free"]);
-    let rx_size = u64::from(device.device.buffers) * u64::from(BUFFER_SIZE);
+    let rx_size = bytes_of(device.device.buffers, 0);
     let rx_data = wiring.region(format!("{name} rx data"), rx_size, RegionKind::Dma, Purpose::Buffers, &[(rx, false)]);
     wiring.connect_kind(
         driver,
@@ -267,24 +295,28 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
             rx_channel: rx_side.driver_end,
             tx_channel: tx_side.driver_end,
             mac: device.device.mac,
+            large_receive: false,
         },
     );
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
-        let ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers } = &client.kind else {
+        let ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers, large } = &client.kind else {
             unreachable!("the draft checked the class")
         };
         let copier = copier.map(|copier| wiring.id(copier));
         let through = through.iter().map(|domain| wiring.id(*domain)).collect();
-        let wired = WiredClient { domain: *domain, copier, through, queue: *queue, buffers: *buffers, mac: mac.value };
+        let (queue, buffers, large) = (*queue, *buffers, *large);
+        let wired = WiredClient { domain: *domain, copier, through, queue, buffers, large, mac: mac.value };
         let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
         let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, device_rx, *anti_spoof);
         rx_clients.push(rx_client);
         tx_clients.push(tx_client);
     }
     let anti_spoof = tx_clients.iter().any(|client| client.anti_spoof);
+    let bounce_large =
+        tx_clients.iter().filter(|client| client.anti_spoof).map(|client| client.large).max().unwrap_or(0);
     let bounce = anti_spoof.then(|| {
-        let size = u64::from(device.device.queue) * u64::from(BUFFER_SIZE);
+        let size = bytes_of(device.device.queue, bounce_large);
         let name = format!("{name} tx bounce");
         let region = wiring.region(name, size, RegionKind::Dma, Purpose::Buffers, &[(tx, true)]);
         Memory { region, dma: true, size }
@@ -305,6 +337,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         driver_channel: tx_side.end,
         buffer_size: BUFFER_SIZE,
         bounce,
+        bounce_large,
         clients: tx_clients,
     };
     wiring.connect_kind(tx, ConnectionKind::NetTxVirtualiser, &driver_name, data);
@@ -338,6 +371,7 @@ struct WiredClient {
     through: Vec<DomainId>,
     queue: u32,
     buffers: u32,
+    large: u32,
     mac: [u8; 6],
 }
 
@@ -370,7 +404,7 @@ fn wire_client(
     let domain = wired.domain;
     let label = format!("{} {}", wiring.name(domain), client.connection);
     let (rx_client, receive) = wire_receive(wiring, device, wired, &label, device_rx);
-    let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+    let size = bytes_of(wired.buffers, wired.large);
     let mappings = [(domain, true), (tx, false)];
     let tx_region = wiring.region(format!("{label} tx data"), size, RegionKind::Dma, Purpose::Buffers, &mappings);
     let spec = |what: &str, forward| RingSpec {
@@ -388,6 +422,7 @@ fn wire_client(
         data: Memory { region: tx_region, dma: true, size },
         channel: tx_end,
         anti_spoof,
+        large: wired.large,
         mac: wired.mac,
     };
     let data = ConnectionData::NetClient {
@@ -401,6 +436,8 @@ fn wire_client(
         tx_channel,
         buffer_size: BUFFER_SIZE,
         owns_rx: wired.copier.is_some(),
+        rx_large: 0,
+        tx_large: wired.large,
         mac: wired.mac,
     };
     wiring.connect_slot(domain, client.slot, &client.connection, &device.device.board.name, data);
@@ -426,7 +463,7 @@ fn wire_receive(
     let mut side = ReceiveSide { filled: rings[0], free: rings[1], data: device_rx, channel: reader_end };
     if let Some(copier) = wired.copier {
         let reader = wired.reader(0);
-        let size = u64::from(wired.buffers) * u64::from(BUFFER_SIZE);
+        let size = bytes_of(wired.buffers, 0);
         let mappings = [(copier, true), (reader, false)];
         let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
         let data = Memory { region, dma: false, size };
@@ -464,6 +501,7 @@ fn wire_stage(
         buffer_size: BUFFER_SIZE,
         device_channel: from.channel,
         client_channel: stage_end,
+        client_large: 0,
     };
     wiring.connect_kind(stage, ConnectionKind::NetCopier, &wiring.name(reader), connection);
     ReceiveSide { filled: rings[0], free: rings[1], data, channel }

@@ -98,18 +98,26 @@ fn device_of(context: &Context<'_>, device: &Device, interrupts: Span) -> culm_a
 fn net(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span {
     let ring = |id: &RingId| context.ring(*id);
     match data {
-        ConnectionData::NetDriver { rx_free, rx_filled, tx_filled, tx_free, rx_channel, tx_channel, mac } => {
-            block.one(NetDriver {
-                rx_free: ring(rx_free),
-                rx_filled: ring(rx_filled),
-                tx_filled: ring(tx_filled),
-                tx_free: ring(tx_free),
-                rx_channel: *rx_channel,
-                tx_channel: *tx_channel,
-                mac: *mac,
-                reserved: [0; 2],
-            })
-        }
+        ConnectionData::NetDriver {
+            rx_free,
+            rx_filled,
+            tx_filled,
+            tx_free,
+            rx_channel,
+            tx_channel,
+            mac,
+            large_receive,
+        } => block.one(NetDriver {
+            rx_free: ring(rx_free),
+            rx_filled: ring(rx_filled),
+            tx_filled: ring(tx_filled),
+            tx_free: ring(tx_free),
+            rx_channel: *rx_channel,
+            tx_channel: *tx_channel,
+            mac: *mac,
+            large_receive: u8::from(*large_receive),
+            reserved: 0,
+        }),
         ConnectionData::NetCopier {
             device_filled,
             device_free,
@@ -120,6 +128,7 @@ fn net(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span 
             buffer_size,
             device_channel,
             client_channel,
+            client_large,
         } => block.one(NetCopier {
             device_filled: ring(device_filled),
             device_free: ring(device_free),
@@ -130,7 +139,7 @@ fn net(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span 
             buffer_size: *buffer_size,
             device_channel: *device_channel,
             client_channel: *client_channel,
-            reserved: 0,
+            client_large: *client_large,
         }),
         ConnectionData::NetClient {
             rx_filled,
@@ -143,6 +152,8 @@ fn net(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span 
             tx_channel,
             buffer_size,
             owns_rx,
+            rx_large,
+            tx_large,
             mac,
         } => block.one(NetClient {
             rx_filled: ring(rx_filled),
@@ -155,6 +166,8 @@ fn net(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span 
             tx_channel: *tx_channel,
             buffer_size: *buffer_size,
             owns_rx: u32::from(*owns_rx),
+            rx_large: *rx_large,
+            tx_large: *tx_large,
             mac: *mac,
             reserved: [0; 2],
         }),
@@ -188,6 +201,7 @@ fn net_virtualiser(context: &Context<'_>, block: &mut Block, data: &ConnectionDa
             driver_channel,
             buffer_size,
             bounce,
+            bounce_large,
             clients,
         } => {
             let client = |client: &plan::NetTxClient| NetTxClient {
@@ -196,8 +210,9 @@ fn net_virtualiser(context: &Context<'_>, block: &mut Block, data: &ConnectionDa
                 data: context.region(&client.data),
                 channel: client.channel,
                 anti_spoof: u32::from(client.anti_spoof),
+                large: client.large,
                 mac: client.mac,
-                reserved: [0; 2],
+                reserved: [0; 6],
             };
             let clients = block.list(&clients.iter().map(client).collect::<Vec<_>>());
             block.one(NetTxVirtualiser {
@@ -207,6 +222,8 @@ fn net_virtualiser(context: &Context<'_>, block: &mut Block, data: &ConnectionDa
                 buffer_size: *buffer_size,
                 bounce: bounce.as_ref().map_or(Memory::default(), |bounce| context.region(bounce)),
                 clients,
+                bounce_large: *bounce_large,
+                reserved: 0,
             })
         }
         // The other kinds are written by `structure` and `net`.

@@ -46,6 +46,7 @@ pub enum ConnectionData {
         rx_channel: EndNumber,
         tx_channel: EndNumber,
         mac: [u8; 6],
+        large_receive: bool,
     },
     /// [`culm_abi::connection::NetRxVirtualiser`].
     NetRxVirtualiser {
@@ -63,6 +64,7 @@ pub enum ConnectionData {
         driver_channel: EndNumber,
         buffer_size: u32,
         bounce: Option<Memory>,
+        bounce_large: u32,
         clients: Vec<NetTxClient>,
     },
     /// [`culm_abi::connection::NetCopier`].
@@ -76,6 +78,7 @@ pub enum ConnectionData {
         buffer_size: u32,
         device_channel: EndNumber,
         client_channel: EndNumber,
+        client_large: u32,
     },
     /// [`culm_abi::connection::NetClient`].
     NetClient {
@@ -89,6 +92,8 @@ pub enum ConnectionData {
         tx_channel: EndNumber,
         buffer_size: u32,
         owns_rx: bool,
+        rx_large: u32,
+        tx_large: u32,
         mac: [u8; 6],
     },
     /// [`culm_abi::connection::SerialDriver`].
@@ -148,6 +153,7 @@ pub struct NetTxClient {
     pub data: Memory,
     pub channel: EndNumber,
     pub anti_spoof: bool,
+    pub large: u32,
     pub mac: [u8; 6],
 }
 

@@ -157,7 +157,7 @@ impl Copier {
     fn fill(&mut self, offset: u32) -> bool {
         while let Some(frame) = self.device.input.pop_known() {
             let place = self.device.slots.number(frame.offset);
-            if place.is_none() | !self.device.slots.holds(frame.length) {
+            if !place.is_some_and(|number| self.device.slots.holds(number, frame.length)) {
                 self.device.examine(frame);
                 continue;
             }

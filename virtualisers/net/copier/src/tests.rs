@@ -32,7 +32,7 @@ impl World {
             buffer_size: SIZE,
             device_channel: 0,
             client_channel: 1,
-            reserved: 0,
+            client_large: 0,
         };
         let mut world = Self {
             copier: Copier::new(&connection),

@@ -174,7 +174,7 @@ impl Receive {
             }
             self.stock.holders[number] = 0;
             let offset = self.stock.slots.offset(entry.token);
-            let Some(destination) = self.destination(offset, entry.length) else {
+            let Some(destination) = self.destination(entry.token, offset, entry.length) else {
                 self.tally.invalid += 1;
                 self.stock.idle.push(entry.token);
                 continue;
@@ -198,8 +198,8 @@ impl Receive {
 
     /// Whom a frame is for, or `None` where it cannot be one.
     #[inline(always)]
-    fn destination(&self, offset: u32, length: u16) -> Option<Mac> {
-        if !self.stock.slots.holds(length) {
+    fn destination(&self, number: u32, offset: u32, length: u16) -> Option<Mac> {
+        if !self.stock.slots.holds(number, length) {
             return None;
         }
         const { assert!(HEADROOM.is_multiple_of(4) && MIN_PACKET >= HEADROOM + 8) };

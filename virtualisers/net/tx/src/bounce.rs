@@ -18,7 +18,8 @@ const NOBODY: u32 = u32::MAX;
 pub(crate) struct Bounce {
     data: Region,
     slots: Slots,
-    idle: Vec<u32>,
+    /// Numbers of small and of large ones that hold nothing.
+    idle: [Vec<u32>; 2],
     /// Whose frame each buffer holds.
     owners: Box<[u32]>,
 }
@@ -26,24 +27,28 @@ pub(crate) struct Bounce {
 impl Bounce {
     pub(crate) fn new(connection: &NetTxVirtualiser) -> Self {
         let data = Region::new(connection.bounce);
-        let slots = Slots::new(data.len() as u64, connection.buffer_size, 1 << 16);
+        let large = connection.bounce_large;
+        let slots = Slots::with_large(data.len() as u64, connection.buffer_size, large, 1 << 16);
         let owners = vec![NOBODY; slots.count() as usize].into_boxed_slice();
-        Self { data, slots, idle: (0..slots.count()).rev().collect(), owners }
+        let (small, large) = (0..slots.count()).rev().partition(|number| !slots.is_large(*number));
+        Self { data, slots, idle: [small, large], owners }
     }
 
-    /// Whether there is a buffer to copy into.
+    /// Whether there is a buffer to copy into, whatever the packet's length.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
-        !self.idle.is_empty()
+        let [small, large] = &self.idle;
+        !small.is_empty() && (!large.is_empty() || self.slots.large() == 0)
     }
 
     /// Copies a client's packet. `None`: it asks for what it may not, or does not come from `only`.
     pub(crate) fn copy(&mut self, packet: &Region, client: u32, only: Mac) -> Option<u32> {
-        let number = self.idle.pop()?;
+        let large = packet.len() > self.slots.buffer_size();
+        let number = self.idle[usize::from(large)].pop()?;
         let offset = self.slots.offset(number) as usize;
         let copied = packet.copy(0, &self.data, offset, packet.len()).is_ok();
         if !copied || !self.is_allowed(offset, packet.len(), only) {
-            self.idle.push(number);
+            self.idle[usize::from(large)].push(number);
             return None;
         }
         self.owners[number as usize] = client;
@@ -76,7 +81,7 @@ impl Bounce {
         if client == NOBODY {
             return None;
         }
-        self.idle.push(number);
+        self.idle[usize::from(self.slots.is_large(number))].push(number);
         Some(client)
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Client {
     pub(crate) in_flight: u32,
     /// How many of them are no reason to wait for any.
     plenty: u32,
+    /// How many of them are in large buffers.
+    large_in_flight: u32,
     /// The only address that it may send from.
     pub(crate) only: Option<Mac>,
 }
@@ -57,7 +59,8 @@ impl Client {
     pub(crate) fn new(connection: &NetTxClient, buffer_size: u32) -> Self {
         let mut free = queue::producer(connection.free);
         let session = Session::begin(&mut free);
-        let slots = Slots::new(connection.data.size, buffer_size, lendable(connection.free.capacity.min(1 << 16)));
+        let limit = lendable(connection.free.capacity.min(1 << 16));
+        let slots = Slots::with_large(connection.data.size, buffer_size, connection.large, limit);
         Self {
             filled: queue::consumer(connection.filled),
             free,
@@ -73,6 +76,7 @@ impl Client {
             owed: true,
             in_flight: 0,
             plenty: 0,
+            large_in_flight: 0,
             only: (connection.anti_spoof != 0).then(|| Mac::new(connection.mac)),
         }
     }
@@ -89,10 +93,11 @@ impl Client {
             && *place == Place::Client
             && entry.flags == 0
         {
-            if !self.slots.holds(entry.length) {
+            if !self.slots.holds(number, entry.length) {
                 return Entry::Invalid(number);
             }
             *place = Place::Driver;
+            self.large_in_flight += u32::from(self.slots.is_large(number));
             return Entry::Frame(number);
         }
         self.examine_other(entry)
@@ -158,8 +163,24 @@ impl Client {
         if self.places.get(number as usize) != Some(&Place::Driver) {
             return false;
         }
+        self.leave(number);
         self.give(number);
         true
+    }
+
+    /// Gives a buffer back whose frame is not sent from there: it was refused, or copied.
+    #[inline]
+    pub(crate) fn give_back(&mut self, number: u32) {
+        if self.places.get(number as usize) == Some(&Place::Driver) {
+            self.leave(number);
+        }
+        self.give(number);
+    }
+
+    /// A buffer is not being sent any more.
+    #[inline(always)]
+    fn leave(&mut self, number: u32) {
+        self.large_in_flight -= u32::from(self.slots.is_large(number));
     }
 
     /// Count of its buffers.
@@ -182,7 +203,7 @@ impl Client {
     /// Whether so many of its frames are being sent that it may soon wait for them.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        self.in_flight > self.plenty
+        (self.in_flight > self.plenty) | (self.large_in_flight > self.slots.large() / 2)
     }
 
     /// Sets how many frames of it may be sent at a time: when half of them are, it is short.

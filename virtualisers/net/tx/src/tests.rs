@@ -4,7 +4,7 @@ use crate::transmit::Transmit;
 use culm::Region;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
-use culm_net::{Descriptor, DmaDescriptor, Mac};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, LARGE_BUFFER, Mac, PacketHeader, header};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -34,23 +34,32 @@ fn dma(client: usize) -> u64 {
 
 impl World {
     fn new(clients: usize, anti_spoof: bool) -> Self {
+        Self::with_large(clients, anti_spoof, 0)
+    }
+
+    /// With so many large buffers for each client.
+    fn with_large(clients: usize, anti_spoof: bool, large: u32) -> Self {
+        let bytes = (BUFFERS * SIZE + large * LARGE_BUFFER) as usize;
         let connection = NetTxVirtualiser {
             driver_filled: ring::<DmaDescriptor>(32),
             driver_free: ring::<DmaDescriptor>(32),
             driver_channel: 0,
             buffer_size: SIZE,
-            bounce: memory((BUFFERS * SIZE) as usize, BOUNCE),
+            bounce: memory(bytes, BOUNCE),
             clients: Default::default(),
+            bounce_large: large,
+            reserved: 0,
         };
         let client_connections: Vec<NetTxClient> = (0..clients)
             .map(|client| NetTxClient {
                 filled: ring::<Descriptor>(32),
                 free: ring::<Descriptor>(32),
-                data: memory((BUFFERS * SIZE) as usize, dma(client)),
+                data: memory(bytes, dma(client)),
                 channel: 1 + client as u32,
                 anti_spoof: anti_spoof.into(),
+                large,
                 mac: mac(client).bytes(),
-                reserved: [0; 2],
+                reserved: [0; 6],
             })
             .collect();
         let mut world = Self {
@@ -290,6 +299,70 @@ fn a_restarted_client_is_not_given_what_is_being_sent() {
     assert_eq!(world.free[0].len() as u32, BUFFERS);
 }
 
+/// A world in which the client has sent `count` packets of many segments; returns what the driver got.
+fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDescriptor> {
+    let data = Region::new(world.client_connections[0].data);
+    let large: Vec<_> = world.free[0].extract_if(.., |buffer| buffer.offset >= BUFFERS * SIZE).collect();
+    for (index, buffer) in large.into_iter().enumerate() {
+        if index >= count {
+            world.free[0].push(buffer);
+            continue;
+        }
+        let length = write_packet(&data, buffer.offset, &frame(SOMEBODY, mac(0), &[0; 60_000]));
+        let header = PacketHeader {
+            flags: header::flags::NEEDS_CHECKSUM,
+            segmentation: header::segmentation::TCP_4,
+            header_length: 54,
+            segment_size,
+            checksum_start: 34,
+            checksum_offset: 16,
+            buffers: 0,
+        };
+        let mut bytes = [0; HEADROOM];
+        header.write(&mut bytes);
+        data.write(buffer.offset as usize, &bytes).expect("inside");
+        world.clients[0].send(&[Descriptor { length, ..buffer }]);
+    }
+    world.turn();
+    world.collect();
+    world.driver.take()
+}
+
+#[test]
+fn packets_of_many_segments_have_buffers_of_their_own() {
+    for anti_spoof in [false, true] {
+        let mut world = World::with_large(1, anti_spoof, 2);
+        assert_eq!(world.free[0].len() as u32, BUFFERS + 2);
+        let sent = send_large(&mut world, 1, 1460);
+        assert_eq!(sent.iter().map(|entry| entry.length).collect::<Vec<_>>(), [60_026]);
+        let start = if anti_spoof { BOUNCE } else { dma(0) } + u64::from(BUFFERS * SIZE);
+        assert!(sent[0].address >= start && (sent[0].address - start).is_multiple_of(LARGE_BUFFER.into()));
+        world.complete(&sent);
+        assert_eq!(world.free[0].len() as u32, BUFFERS + 2);
+    }
+}
+
+#[test]
+fn a_checked_client_cannot_ask_for_segments_that_cannot_be() {
+    let mut world = World::with_large(1, true, 2);
+    assert!(send_large(&mut world, 1, 0).is_empty());
+    assert!(send_large(&mut world, 2, 7).is_empty());
+    assert_eq!(world.free[0].len() as u32, BUFFERS + 2, "all buffers are back");
+    assert_eq!(send_large(&mut world, 2, 536).len(), 2, "those of the virtualiser too");
+}
+
+#[test]
+fn large_buffers_are_asked_for_before_the_last_is_gone() {
+    let mut world = World::with_large(1, false, 4);
+    let sent = send_large(&mut world, 2, 1460);
+    assert!(!world.driver.output.awaited(2), "half of them are plenty");
+    let more = send_large(&mut world, 1, 1460);
+    assert!(world.driver.output.awaited(3), "most are with the driver, though few buffers are");
+    world.complete(&sent);
+    world.complete(&more);
+    assert_eq!(world.free[0].len() as u32, BUFFERS + 4);
+}
+
 #[test]
 fn a_restarted_virtualiser_starts_afresh() {
     let mut world = World::new(2, false);
@@ -318,7 +391,8 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let offset = prop_oneof![any::<u32>(), (0..BUFFERS).prop_map(|number| number * SIZE)];
+    let large = (0..3_u32).prop_map(|number| BUFFERS * SIZE + number * LARGE_BUFFER);
+    let offset = prop_oneof![any::<u32>(), (0..BUFFERS).prop_map(|number| number * SIZE), large];
     let length = prop_oneof![any::<u16>(), 26..2048_u16];
     let flags = prop_oneof![6 => Just(0_u16), 1 => any::<u16>()];
     prop_oneof![
@@ -333,8 +407,9 @@ proptest! {
     /// Client 0 is honest, client 1 hostile. Whatever the latter does, only memory of the sender reaches the device, nothing twice at
     /// a time, and every frame of the honest one is sent.
     #[test]
-    fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..100), anti_spoof: bool) {
-        let mut world = World::new(2, anti_spoof);
+    fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..100), anti_spoof: bool, large in 0..3_u32) {
+        let mut world = World::with_large(2, anti_spoof, large);
+        let bytes = u64::from(BUFFERS * SIZE + large * LARGE_BUFFER);
         let (mut handed, mut sent) = (0, 0);
         let mut with_driver: Vec<DmaDescriptor> = Vec::new();
         for act in acts {
@@ -359,7 +434,7 @@ proptest! {
             world.collect();
             for entry in world.driver.take() {
                 let end = entry.address + u64::from(entry.length);
-                let inside = |start: u64| entry.address >= start && end <= start + u64::from(BUFFERS * SIZE);
+                let inside = |start: u64| entry.address >= start && end <= start + bytes;
                 prop_assert!(inside(BOUNCE) == anti_spoof && (anti_spoof || inside(dma(0)) || inside(dma(1))));
                 prop_assert!(with_driver.iter().all(|other| other.address != entry.address), "sent twice at a time");
                 let honest = if anti_spoof {

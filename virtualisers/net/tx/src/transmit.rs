@@ -282,7 +282,7 @@ impl Transmit {
                 Some(only) => {
                     let packet = client.packet(number, entry.length);
                     let copy = packet.and_then(|packet| self.bounce.copy(&packet, index as u32, only));
-                    client.give(number);
+                    client.give_back(number);
                     let Some(copy) = copy else {
                         self.shares.give_back(&mut client.in_flight);
                         self.tally.spoofed += 1;
@@ -374,7 +374,7 @@ impl Transmit {
 fn drop_entry(client: &mut Client, entry: &Entry, tally: &mut Tally) {
     match entry {
         Entry::Invalid(number) => {
-            client.give(*number);
+            client.give_back(*number);
             tally.invalid += 1;
         }
         Entry::NotHeld => tally.not_held += 1,

@@ -1,0 +1,167 @@
+//! Bulk data with devices that divide packets into segments, and with those that do not.
+
+use super::lan::{ADDRESS, ADDRESS_6, Lan};
+use crate::ETHERNET_HEADER;
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::stack::{Event, Settings, Stack};
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp;
+use smoltcp::wire::{Ipv4Packet, TcpPacket};
+use std::vec::Vec;
+
+const BOTH: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+
+/// Bytes that a server sends before it ends a connection.
+const CONTENT: usize = 300_000;
+
+fn byte(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
+/// Sends [`CONTENT`] bytes on each connection. How many were sent on that of a slot is in the thread's table.
+fn source(stack: &mut Stack, event: Event) {
+    std::thread_local!(static SENT: core::cell::RefCell<Vec<usize>> = const { core::cell::RefCell::new(Vec::new()) });
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    SENT.with_borrow_mut(|sent| {
+        sent.resize(sent.len().max(slot + 1), 0);
+        if matches!(event, Event::Opened { .. }) {
+            sent[slot] = 0;
+        }
+        let Some(mut stream) = stack.stream(slot) else { return };
+        let bytes: Vec<u8> = (sent[slot]..(sent[slot] + stream.room()).min(CONTENT)).map(byte).collect();
+        sent[slot] += stream.send(&bytes);
+        if sent[slot] == CONTENT || stream.is_over() {
+            stream.finish();
+            stack.release(slot);
+        }
+    });
+}
+
+fn lan(flags: u16, mtu: usize) -> Lan {
+    let settings = Settings { connections: 4, send_buffer: 65536, ..Settings::default() };
+    let mut lan = Lan::with_mtu(settings.with_addresses("10.0.0.1/24", "").expect("an address"), mtu);
+    lan.flags = flags;
+    lan.server = source;
+    lan.stack.listen(80);
+    lan
+}
+
+/// Reads what comes until the end, checks it, and returns how much that is.
+fn read(lan: &mut Lan, handle: SocketHandle, mut change: impl FnMut(&mut Lan, usize)) -> usize {
+    let mut count = 0;
+    for _ in 0..20_000 {
+        lan.pass(1);
+        let socket = lan.socket(handle);
+        while let Ok(part) = socket.recv(|bytes| (bytes.len(), bytes.to_vec()))
+            && !part.is_empty()
+        {
+            for found in part {
+                assert_eq!(found, byte(count), "at {count}");
+                count += 1;
+            }
+        }
+        if socket.state() == tcp::State::CloseWait {
+            socket.close();
+        }
+        if !socket.is_open() || socket.state() == tcp::State::TimeWait {
+            break;
+        }
+        change(lan, count);
+    }
+    count
+}
+
+/// The longest payload of TCP over IPv4 that was seen on the wire.
+fn longest_segment(lan: &Lan) -> usize {
+    let payload = |frame: &Vec<u8>| {
+        let packet = Ipv4Packet::new_checked(&frame[ETHERNET_HEADER..]).ok()?;
+        Some(TcpPacket::new_checked(packet.payload()).ok()?.payload().len())
+    };
+    lan.seen.iter().filter_map(payload).max().unwrap_or(0)
+}
+
+#[test]
+fn the_device_divides_where_it_can() {
+    for (flags, to, divided) in [
+        (BOTH, ADDRESS, true),
+        (CHECKSUM_OFFLOAD, ADDRESS, false),
+        (SEGMENTATION_OFFLOAD, ADDRESS, false),
+        (0, ADDRESS, false),
+        (BOTH, ADDRESS_6, false),
+    ] {
+        let mut lan = lan(flags, 0);
+        let handle = lan.connect_with(to, 50_000, 60_000);
+        assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT, "{flags} {to}");
+        assert_eq!(lan.divided > 0, divided, "{flags} {to}");
+        assert_eq!(lan.stack.counts().broken, 0);
+    }
+}
+
+#[test]
+fn segments_are_as_small_as_the_peer_wants_them() {
+    for (mtu, segment) in [(576, 536), (1280, 1240), (0, 1460), (9000, 1460)] {
+        let mut lan = lan(BOTH, mtu);
+        let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+        assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT, "MTU {mtu}");
+        assert!(lan.divided > 0);
+        assert_eq!(longest_segment(&lan), segment, "MTU {mtu}");
+    }
+}
+
+#[test]
+fn lost_segments_are_sent_again() {
+    let mut lan = lan(BOTH, 0);
+    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+    let mut seed = 1_u32;
+    let count = read(&mut lan, handle, |lan, _| {
+        lan.wire.to_host.retain(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed >> 24 > 12
+        });
+    });
+    assert_eq!(count, CONTENT);
+}
+
+#[test]
+fn a_device_that_comes_back_with_less_is_asked_for_less() {
+    let mut lan = lan(BOTH, 0);
+    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+    let mut changed = false;
+    let mut divided = 0;
+    let count = read(&mut lan, handle, |lan, count| {
+        if count > CONTENT / 3 && !changed {
+            changed = true;
+            // Its last packets are still divided; the first that it brings says what it cannot do any more.
+            lan.flags = CHECKSUM_OFFLOAD;
+        }
+        if changed && divided == 0 {
+            divided = lan.divided;
+        }
+    });
+    assert!(changed);
+    assert_eq!((count, lan.divided), (CONTENT, divided));
+}
+
+#[test]
+fn who_runs_out_of_large_buffers_waits() {
+    let mut lan = lan(BOTH, 0);
+    let handles: Vec<_> = (0..4).map(|port| lan.connect_with(ADDRESS, 50_000 + port, 60_000)).collect();
+    lan.pass(5);
+    lan.gives_back = false;
+    lan.pass(200);
+    lan.gives_back = true;
+    for handle in handles {
+        assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT);
+    }
+}
+
+#[test]
+fn addresses_survive_a_change_of_the_device() {
+    let mut lan = lan(0, 0);
+    let before = lan.stack.addresses().to_vec();
+    lan.flags = BOTH;
+    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+    assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT);
+    assert_eq!(lan.stack.addresses(), before);
+    assert!(before.iter().any(|address| address.address() == ADDRESS) && before.len() > 1);
+}
