@@ -6,10 +6,9 @@
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
-mod mark;
-
 use culm::time::{self, Duration, Instant};
 use culm::{Channel, Channels, Component, Message};
+use culm_bench_guest::mark;
 
 culm::component!(IpcBench);
 

@@ -4,8 +4,8 @@
 //! the counting plugin records its counters.
 
 use crate::linux::{call, exit, fork, number, write};
-use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
+use culm_bench_guest::mark;
 
 const ROUNDS: usize = 10_000;
 const WARM_UP: usize = 1_000;
@@ -19,25 +19,15 @@ const FUTEX_WAIT: usize = 0;
 const FUTEX_WAKE: usize = 1;
 const SIGKILL: usize = 9;
 
-fn begin(row: u64) {
-    // SAFETY: an unallocated hint is no operation.
-    unsafe { asm!("hint #96", in("x0") row, in("x1") ROUNDS as u64, options(nomem, nostack)) };
-}
-
-fn end(row: u64) {
-    // SAFETY: as above.
-    unsafe { asm!("hint #97", in("x0") row, in("x1") ROUNDS as u64, options(nomem, nostack)) };
-}
-
 fn measure(row: u64, mut round: impl FnMut()) {
     for _ in 0..WARM_UP {
         round();
     }
-    begin(row);
+    mark::begin(row, ROUNDS as u64);
     for _ in 0..ROUNDS {
         round();
     }
-    end(row);
+    mark::end(row, ROUNDS as u64);
 }
 
 /// Runs all rows and says so.

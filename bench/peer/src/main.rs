@@ -3,7 +3,8 @@
 //!
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to send;
 //! `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as much as it can over TCP; `peer ipc` runs loops over system calls and between two
-//! processes, each between marks that the counting plugin records (`tools/plugin`); `peer off` powers the machine off.
+//! processes, each between marks that the counting plugin records (`tools/plugin`); `peer loops ROUNDS` runs loops over
+//! instructions and memory (`bench/guest`); `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -14,10 +15,12 @@ mod echo;
 mod ipc;
 #[cfg(target_os = "none")]
 mod linux;
+#[cfg(target_os = "none")]
+mod memory;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{bulk, echo, ipc, linux};
+    use super::{bulk, echo, ipc, linux, memory};
     use core::arch::naked_asm;
 
     /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
@@ -32,22 +35,24 @@ mod program {
         // SAFETY: `stack` is what Linux passed: the count of arguments, then that many pointers to strings that end in zero.
         let arguments = unsafe { linux::Arguments::new(stack) };
         let status = match arguments.get(1) {
-            Some(b"echo") => echo::single(port(&arguments)),
-            Some(b"batch") => echo::batch(port(&arguments)),
+            Some(b"echo") => echo::single(number(&arguments) as u16),
+            Some(b"batch") => echo::batch(number(&arguments) as u16),
             Some(b"bulk") => bulk::run(),
             Some(b"ipc") => ipc::run(),
+            Some(b"loops") => memory::run(number(&arguments)),
             Some(b"off") => linux::power_off(),
             _ => {
-                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | ipc | off\n");
+                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | ipc | loops ROUNDS | off\n");
                 2
             }
         };
         linux::exit(status)
     }
 
-    fn port(arguments: &linux::Arguments) -> u16 {
+    /// The second argument.
+    fn number(arguments: &linux::Arguments) -> u64 {
         let digits = arguments.get(2).unwrap_or(b"7");
-        digits.iter().fold(0u16, |port, digit| port.wrapping_mul(10).wrapping_add(u16::from(digit.wrapping_sub(b'0'))))
+        digits.iter().fold(0, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
     }
 
     #[panic_handler]

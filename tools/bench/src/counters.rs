@@ -103,6 +103,8 @@ pub struct Mark {
     pub x0: u64,
     /// Rounds that the row makes.
     pub x1: u64,
+    /// When: nanoseconds of the host's monotonic clock.
+    pub time: u64,
     /// Address spaces switched to so far.
     pub switches: u64,
     /// The counters.

@@ -75,6 +75,9 @@ pub struct Settings {
     /// Seconds of one measured window
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
+    /// Instructions of each loop of `cpu`
+    #[arg(long, default_value_t = 100_000_000)]
+    pub instructions: u64,
     /// Emulated cores
     #[arg(long, default_value_t = 1)]
     pub cores: u32,

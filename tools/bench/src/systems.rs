@@ -114,6 +114,21 @@ impl Echo {
     }
 }
 
+/// Loops of `rounds` rounds each, over instructions alone or over memory too.
+pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
+    let mut text = format!(
+        "# Written by tools/bench/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n[device.uart0]\npriority = 60\n\n\
+         [pd.loops]\ncomponent = \"loop-bench\"\npriority = 100\nconfig = {{ rounds = {rounds} }}\n"
+    );
+    for kind in ["cached", "uncached"].iter().filter(|_| memory) {
+        let _ = write!(
+            text,
+            "\n[[region]]\nname = \"{kind}\"\nsize = \"4MiB\"\nkind = \"{kind}\"\nmap = {{ \"loops.{kind}\" = \"rw\" }}\n"
+        );
+    }
+    System { name: name.to_owned(), echo: false, text: Some(text) }
+}
+
 /// The address of one of several echo servers; the first has the guest's.
 pub fn client_address(client: u8) -> Ipv4Addr {
     let [a, b, c, d] = crate::network::GUEST.octets();
@@ -148,6 +163,8 @@ mod tests {
         let domains = table["pd"].as_table().unwrap();
         assert_eq!(domains.len(), 4);
         assert_eq!(domains["echo1"]["net"]["through"].as_array().unwrap().len(), 3);
+        let memory: toml::Table = toml::from_str(&loops("y", 7, true).text.unwrap()).unwrap();
+        assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }
 }

@@ -190,9 +190,12 @@ $b ip link set eth0 up
 /bin/peer echo {echo} &
 /bin/peer batch {batch} &
 /bin/peer bulk &
-case \"$($b cat /proc/cmdline)\" in
-*culm.ipc*) /bin/peer ipc ;;
-esac
+for word in $($b cat /proc/cmdline); do
+    case $word in
+    culm.ipc) /bin/peer ipc ;;
+    culm.loops=*) /bin/peer loops ${{word#*=}} ;;
+    esac
+done
 /bin/nginx -c /etc/nginx/nginx.conf &
 /bin/iperf3 -s >/dev/null 2>&1 &
 echo {READY}

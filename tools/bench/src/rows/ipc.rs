@@ -2,19 +2,17 @@
 //!
 //! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and `hint #97` after it.
 
+use super::marks::{BEGIN, END, between, wait};
 use crate::counters::Mark;
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{READY, Variant};
 use crate::profile;
-use crate::results::{Params, Results, Sample, Side};
+use crate::results::{Results, Side};
 use crate::systems::System;
 use anyhow::{Result, bail};
-use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BENCH: &str = "ipc";
-const BEGIN: u64 = 96;
-const END: u64 = 97;
 
 /// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared with.
 const PEER: &[(u64, &str, &[&str])] = &[
@@ -43,7 +41,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         machine.wait_for(READY, Duration::from_secs(120))?;
         let marks = machine.control().marks()?;
         for (number, peer, rows) in PEER {
-            let Some((sample, params)) = between_marks(&marks, *number) else {
+            let Some((sample, params)) = between(&marks, *number, "round") else {
                 bail!("{peer} was not measured. The guest's console's last lines:\n{}", machine.last_lines());
             };
             for row in *rows {
@@ -55,29 +53,14 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 }
 
 fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) -> Result<()> {
-    let marks = wait_for_marks(&mut subject.machine, rows.len())?;
+    let marks = wait(&mut subject.machine, rows.len())?;
     for (number, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
-        if let Some((mut sample, params)) = between_marks(&marks, *number) {
+        if let Some((mut sample, params)) = between(&marks, *number, "round") {
             sample.profile = profile(&subject, &marks, *number);
             results.record(Side::Culm, BENCH, row, &params, sample);
         }
     }
     Ok(())
-}
-
-fn wait_for_marks(machine: &mut crate::machine::Machine, rows: usize) -> Result<Vec<Mark>> {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        crate::spawn::go_on()?;
-        let marks = machine.control().marks()?;
-        if marks.iter().filter(|mark| mark.number == END).count() >= rows {
-            return Ok(marks);
-        }
-        if Instant::now() > end {
-            bail!("the loops did not end in time. The guest's console's last lines:\n{}", machine.last_lines());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Where a row's instructions went.
@@ -86,22 +69,4 @@ fn profile(subject: &Subject, marks: &[Mark], row: u64) -> Option<String> {
     let (begin, end) = (position(BEGIN)?, position(END)?);
     let blocks = subject.machine.mark_profile(end)?.since(&subject.machine.mark_profile(begin)?);
     Some(profile::text(&blocks, subject.image.as_ref()?, marks[begin].x1.max(1) as f64, "round"))
-}
-
-/// What a row's loop cost per round.
-fn between_marks(marks: &[Mark], row: u64) -> Option<(Sample, Params)> {
-    let begin = marks.iter().find(|mark| mark.number == BEGIN && mark.x0 == row)?;
-    let end = marks.iter().find(|mark| mark.number == END && mark.x0 == row)?;
-    let rounds = begin.x1.max(1) as f64;
-    let per_round = |count: fn(&Mark) -> u64| (count(end) - count(begin)) as f64 / rounds;
-    let mut sample = Sample::default();
-    sample.set("instructions/round", per_round(|mark| mark.counters.kernel + mark.counters.user));
-    sample.set("entries/round", per_round(|mark| mark.counters.vectors.iter().sum()));
-    sample.set("system calls/round", per_round(|mark| mark.counters.svc));
-    sample.set("switches/round", per_round(|mark| mark.switches));
-    sample.parts = vec![
-        ("kernel".to_owned(), per_round(|mark| mark.counters.kernel)),
-        ("user".to_owned(), per_round(|mark| mark.counters.user)),
-    ];
-    Some((sample, [("rounds".to_owned(), json!(begin.x1))].into()))
 }

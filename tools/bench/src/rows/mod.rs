@@ -1,10 +1,13 @@
-//! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo servers.
+//! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo servers,
+//! [`marks`] what programs in the guest count by themselves.
 
 pub mod boot;
 pub mod crossing;
 pub mod echo;
 pub mod growth;
 pub mod ipc;
+pub mod loops;
+pub mod marks;
 pub mod net;
 pub mod tcp;
 pub mod web;
@@ -24,5 +27,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("web", "HTTP by size and by requests per connection; Linux: nginx", web::run),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
+    ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
+    ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),
 ];

@@ -1,0 +1,71 @@
+//! Rows that a program in the guest counts off by itself: it sets `hint #96` (the row's number in x0, its rounds in x1) before
+//! a loop and `hint #97` after it (`bench/guest`).
+
+use crate::counters::Mark;
+use crate::machine::Machine;
+use crate::results::{Params, Sample};
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// The number of the mark before a loop.
+pub const BEGIN: u64 = 96;
+/// The number of the mark after it.
+pub const END: u64 = 97;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until so many rows have ended.
+pub fn wait(machine: &mut Machine, rows: usize) -> Result<Vec<Mark>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        crate::spawn::go_on()?;
+        let marks = machine.control().marks()?;
+        if marks.iter().filter(|mark| mark.number == END).count() >= rows {
+            return Ok(marks);
+        }
+        if Instant::now() > end {
+            bail!("the loops did not end in time. The guest's console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What a row's loop cost for each of its rounds, which the row calls `what`.
+pub fn between(marks: &[Mark], row: u64, what: &str) -> Option<(Sample, Params)> {
+    let begin = marks.iter().find(|mark| mark.number == BEGIN && mark.x0 == row)?;
+    let end = marks.iter().find(|mark| mark.number == END && mark.x0 == row)?;
+    let rounds = begin.x1.max(1) as f64;
+    let per_round = |count: fn(&Mark) -> u64| (count(end) - count(begin)) as f64 / rounds;
+    let mut sample = Sample::default();
+    sample.set(&format!("instructions/{what}"), per_round(|mark| mark.counters.kernel + mark.counters.user));
+    sample.set(&format!("entries/{what}"), per_round(|mark| mark.counters.vectors.iter().sum()));
+    sample.set(&format!("system calls/{what}"), per_round(|mark| mark.counters.svc));
+    sample.set(&format!("switches/{what}"), per_round(|mark| mark.switches));
+    sample.set(&format!("ns/{what}"), per_round(|mark| mark.time));
+    sample.parts = vec![
+        ("kernel".to_owned(), per_round(|mark| mark.counters.kernel)),
+        ("user".to_owned(), per_round(|mark| mark.counters.user)),
+    ];
+    Some((sample, [(format!("{what}s"), json!(begin.x1))].into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_what_lies_between_its_marks() {
+        let mark = |number, x0, kernel, time| -> Mark {
+            let text = format!(
+                r#"{{"number":{number},"x0":{x0},"x1":10,"time":{time},"switches":0,"kernel":{kernel},"user":5,"wfi":0,
+                "svc":0,"vectors":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let marks = [mark(BEGIN, 1, 0, 0), mark(BEGIN, 7, 100, 50), mark(END, 7, 140, 250)];
+        let (sample, _) = between(&marks, 7, "round").unwrap();
+        assert_eq!((sample.figures["instructions/round"], sample.figures["ns/round"]), (4.0, 20.0));
+        assert!(between(&marks, 1, "round").is_none(), "it has not ended");
+    }
+}
