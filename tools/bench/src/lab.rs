@@ -42,6 +42,7 @@ pub struct Lab {
     cache: PathBuf,
     linux: OnceLock<Linux>,
     notes: Mutex<Vec<String>>,
+    failed: Mutex<Vec<String>>,
 }
 
 /// What is particular to one machine.
@@ -104,6 +105,7 @@ impl Lab {
             cache,
             linux: OnceLock::new(),
             notes: Mutex::new(Vec::new()),
+            failed: Mutex::new(Vec::new()),
             settings,
         };
         if processors.len() < 2 {
@@ -124,6 +126,22 @@ impl Lab {
     /// What was noted so far.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Measures a part of a benchmark: a row or several. One that fails is named, and does not take the others with it.
+    pub fn attempt(&self, bench: &str, what: &str, work: impl FnOnce() -> Result<()>) {
+        if spawn::interrupted() {
+            return;
+        }
+        if let Err(error) = work() {
+            eprintln!("bench: {bench}/{what} failed: {error:#}");
+            self.failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(bench.to_owned());
+        }
+    }
+
+    /// Benchmarks of which something failed.
+    pub fn failed(&self) -> Vec<String> {
+        self.failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     /// Files that both web servers serve.

@@ -145,6 +145,9 @@ pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
             bail!("there is no benchmark '{bench}'; there are: {}", known.join(", "));
         }
     }
+    if let (true, Some(row)) = (settings.record, settings.names.iter().find(|name| name.contains('/'))) {
+        bail!("--record records whole benchmarks, and '{row}' is a row: leave out the row, or --record");
+    }
     let targets = Targets::read(root)?;
     let mut settings = settings.clone();
     if settings.check && settings.names.is_empty() {
@@ -155,15 +158,9 @@ pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
     let mut results = Results::default();
     let mut failed = Vec::new();
     for (name, _, run) in rows::ALL.iter().filter(|(name, _, _)| lab.wants_bench(name)) {
-        if spawn::interrupted() {
-            failed.push(*name);
-            continue;
-        }
         // One benchmark that fails does not take the results of the others with it.
-        if let Err(error) = run(&lab, &mut results) {
-            eprintln!("bench: {name} failed: {error:#}");
-            failed.push(*name);
-        } else if spawn::interrupted() {
+        lab.attempt(name, "all", || run(&lab, &mut results));
+        if spawn::interrupted() || lab.failed().iter().any(|bench| bench == name) {
             failed.push(*name);
         }
     }
@@ -201,11 +198,10 @@ fn report(lab: &Lab, results: &Results, targets: &Targets, failed: &[&str]) -> R
         fine &= no_worse;
     }
     if lab.settings.record {
-        if !failed.is_empty() {
-            bail!("nothing is recorded, since the results are partial");
-        }
+        let whole = |bench: &str| !failed.contains(&bench);
+        let rows: Vec<_> = rows.into_iter().filter(|row| whole(&row.bench)).collect();
         record::write(&lab.root, &rows, &lab.notes())?;
-        plot::write(&lab.root.join(page::PICTURES), results)?;
+        plot::write(&lab.root.join(page::PICTURES), results, whole)?;
         let benches: Vec<_> = rows::ALL.iter().map(|(name, what, _)| (*name, *what)).collect();
         page::write(&lab.root, &benches)?;
         figures::write(&lab.root)?;

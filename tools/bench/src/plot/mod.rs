@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use chart::{Bar, Lines, Series, Stacked};
 use std::path::Path;
 
-/// Writes every plot that the results have figures for. Returns how many that were.
-pub fn write(folder: &Path, results: &Results) -> Result<usize> {
+/// Writes every plot that the results have figures for, of benchmarks that are `whole`. Returns how many that were.
+pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> Result<usize> {
     let plots = [
         ("net-throughput", throughput(results)),
         ("net-instructions-by-window", by_window(results)),
@@ -21,7 +21,8 @@ pub fn write(folder: &Path, results: &Results) -> Result<usize> {
     std::fs::create_dir_all(folder)?;
     let mut count = 0;
     for (name, svg) in plots {
-        if let Some(svg) = svg {
+        let bench = name.split('-').next().unwrap_or_default();
+        if let Some(svg) = svg.filter(|_| whole(bench)) {
             let path = folder.join(format!("{name}.svg"));
             std::fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
             count += 1;

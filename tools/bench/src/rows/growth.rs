@@ -25,10 +25,11 @@ const OWN_COMPONENTS: u16 = 8;
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    clients(lab, results)?;
-    components(lab, results, "components", None)?;
-    components(lab, results, "ticking-components", Some("50ms"))?;
-    connections(lab, results)
+    lab.attempt(BENCH, "clients", || clients(lab, results));
+    lab.attempt(BENCH, "components", || components(lab, results, "components", None));
+    lab.attempt(BENCH, "ticking-components", || components(lab, results, "ticking-components", Some("50ms")));
+    lab.attempt(BENCH, "connections", || connections(lab, results));
+    Ok(())
 }
 
 /// Rows of one series on one side, of which each is compared with the first.

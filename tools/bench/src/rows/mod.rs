@@ -9,6 +9,7 @@ pub mod ipc;
 pub mod loops;
 pub mod marks;
 pub mod net;
+pub mod steps;
 pub mod tcp;
 pub mod web;
 
@@ -26,6 +27,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("tcp", "bulk TCP in, out and both ways; Linux: the same servers, and iperf3", tcp::run),
     ("web", "HTTP by size and by requests per connection; Linux: nginx", web::run),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
+    ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),

@@ -70,28 +70,30 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     let system = System::echo_file("bench-echo");
     let strict = Side::Peer(Variant::NoKaslr.name());
     let overload = lab.wants(BENCH, OVERLOAD);
-    if lab.settings.culm() && (overload || !cases.is_empty()) {
-        let mut subject = lab.boot_culm(&system, &Setup::default())?;
-        side(lab, results, &mut subject, (Side::Culm, port::ECHO), &cases)?;
-        if overload {
-            overload_row(lab, results, &mut subject, Side::Culm, port::ECHO)?;
-        }
+    let usual = overload || !cases.is_empty();
+    if lab.settings.culm() && usual {
+        lab.attempt(BENCH, "culm", || {
+            let mut subject = lab.boot_culm(&system, &Setup::default())?;
+            side(lab, results, &mut subject, (Side::Culm, port::ECHO), &cases);
+            overload_row(lab, results, &mut subject, Side::Culm, port::ECHO)
+        });
     }
-    if lab.settings.peer() && (overload || !cases.is_empty()) {
-        let mut subject = lab.boot_linux(Variant::NoKaslr, &Setup::default())?;
-        side(lab, results, &mut subject, (strict, port::ECHO), &cases)?;
-        if overload {
+    if lab.settings.peer() && usual {
+        lab.attempt(BENCH, "peer", || {
+            let mut subject = lab.boot_linux(Variant::NoKaslr, &Setup::default())?;
+            side(lab, results, &mut subject, (strict, port::ECHO), &cases);
             overload_row(lab, results, &mut subject, strict, port::ECHO)?;
-        }
-        side(lab, results, &mut subject, (Side::Peer("linux-recvmmsg"), port::ECHO_BATCH), &cases)?;
-        drop(subject);
-        variants(lab, results, &cases)?;
+            side(lab, results, &mut subject, (Side::Peer("linux-recvmmsg"), port::ECHO_BATCH), &cases);
+            Ok(())
+        });
+        lab.attempt(BENCH, "variants", || variants(lab, results, &cases));
     }
     ceiling(lab, results, &cases)?;
     compare_round_trips(lab, results);
-    devices(lab, results)?;
-    cores(lab, results)?;
-    clients(lab, results)
+    lab.attempt(BENCH, "devices", || devices(lab, results));
+    lab.attempt(BENCH, "cores2", || cores(lab, results));
+    lab.attempt(BENCH, "clients8", || clients(lab, results));
+    Ok(())
 }
 
 /// The one row that shows what the other ways to start Linux cost.
@@ -107,17 +109,13 @@ fn variants(lab: &Lab, results: &mut Results, cases: &[Case]) -> Result<()> {
     Ok(())
 }
 
-fn side(
-    lab: &Lab,
-    results: &mut Results,
-    subject: &mut Subject,
-    (side, port): (Side, u16),
-    cases: &[Case],
-) -> Result<()> {
+fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, (side, port): (Side, u16), cases: &[Case]) {
     for case in cases.iter().filter(|case| lab.wants(BENCH, &case.row)) {
-        results.record(side, BENCH, &case.row, &case.params, case.measure(lab, subject, port)?);
+        lab.attempt(BENCH, &case.row, || {
+            results.record(side, BENCH, &case.row, &case.params, case.measure(lab, subject, port)?);
+            Ok(())
+        });
     }
-    Ok(())
 }
 
 /// The cases of `windows` that the caller wants, each row's name with `ending`.
@@ -148,12 +146,12 @@ fn both_sides(lab: &Lab, results: &mut Results, cases: &[Case], system: &System,
         return Ok(());
     }
     if lab.settings.culm() {
-        side(lab, results, &mut lab.boot_culm(system, setup)?, (Side::Culm, port::ECHO), cases)?;
+        side(lab, results, &mut lab.boot_culm(system, setup)?, (Side::Culm, port::ECHO), cases);
     }
     if lab.settings.peer() {
         let strict = Variant::NoKaslr;
         let mut subject = lab.boot_linux(strict, setup)?;
-        side(lab, results, &mut subject, (Side::Peer(strict.name()), port::ECHO), cases)?;
+        side(lab, results, &mut subject, (Side::Peer(strict.name()), port::ECHO), cases);
     }
     Ok(())
 }
@@ -178,6 +176,9 @@ fn clients(lab: &Lab, results: &mut Results) -> Result<()> {
 
 /// Answers per second at rates up to four times what a closed loop reaches.
 fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, port: u16) -> Result<()> {
+    if !lab.wants(BENCH, OVERLOAD) {
+        return Ok(());
+    }
     let targets = vec![subject.machine.network.address(Port::Udp(port))?];
     let pressure = |mode| Pressure { targets: targets.clone(), size: 64, mode };
     let (_, saturated) = load(lab, subject, &pressure(Mode::Window(256)))?;

@@ -76,15 +76,18 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, end
         if !lab.wants(BENCH, &row) {
             continue;
         }
-        let transfers = Transfers::start(lab, subject, case)?;
-        std::thread::sleep(lab.window / 2);
-        let (window, before) = (subject.begin()?, transfers.bytes());
-        std::thread::sleep(lab.window);
-        let moved = transfers.bytes() - before;
-        let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
-        transfers.stop();
-        results.record(side, BENCH, &row, &params(case), sample);
-        std::thread::sleep(Duration::from_millis(300));
+        lab.attempt(BENCH, &row, || {
+            let transfers = Transfers::start(lab, subject, case)?;
+            std::thread::sleep(lab.window / 2);
+            let (window, before) = (subject.begin()?, transfers.bytes());
+            std::thread::sleep(lab.window);
+            let moved = transfers.bytes() - before;
+            let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
+            transfers.stop();
+            results.record(side, BENCH, &row, &params(case), sample);
+            std::thread::sleep(Duration::from_millis(300));
+            Ok(())
+        });
     }
     Ok(())
 }

@@ -57,7 +57,12 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> Result<()> {
     let address = subject.machine.network.address(Port::Tcp(port::HTTP))?;
     for case in CASES.iter().filter(|case| lab.wants(BENCH, case.row)) {
-        let sample = measure(lab, subject, case)?;
+        let mut sample = None;
+        lab.attempt(BENCH, case.row, || {
+            sample = Some(measure(lab, subject, case)?);
+            Ok(())
+        });
+        let Some(sample) = sample else { continue };
         let params: Params = [
             ("path".to_owned(), json!(case.path)),
             ("connections".to_owned(), json!(case.connections)),
