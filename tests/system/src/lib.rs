@@ -8,6 +8,7 @@
 
 pub mod client;
 mod dhcp;
+pub mod download;
 pub mod frames;
 mod machine;
 pub mod wire;

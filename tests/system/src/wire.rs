@@ -33,7 +33,7 @@ pub fn on_a_wire(boot: Boot, test: impl FnOnce(&mut Machine) + Send) {
 }
 
 /// Says that the running test is left out. It goes past the test harness, which would keep it to itself; `./culm test` counts it.
-fn skip(why: &str) {
+pub fn skip(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test");
     // Without a standard error there is nobody to tell.

@@ -6,7 +6,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_system_tests::{Boot, client};
+use culm_system_tests::{Boot, client, download};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -99,17 +99,6 @@ fn description() -> String {
     text
 }
 
-/// A file that no other content looks like.
-fn content() -> Vec<u8> {
-    let mut state = 1_u32;
-    (0..1 << 20)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-        .collect()
-}
-
 /// Runs the machine once for all tests.
 fn outcome() -> &'static Outcome {
     static OUTCOME: OnceLock<Outcome> = OnceLock::new();
@@ -120,7 +109,7 @@ fn outcome() -> &'static Outcome {
 }
 
 fn run(folder: &Path) -> Outcome {
-    let content = content();
+    let content = download::content();
     std::fs::create_dir(folder.join("site")).expect("the folder is writable");
     std::fs::write(folder.join("site/file.bin"), &content).expect("the folder is writable");
     let file = folder.join("isolation.toml");
