@@ -7,13 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod debugger;
 mod dhcp;
 pub mod download;
 pub mod frames;
 mod machine;
 pub mod wire;
 
-pub use machine::{Boot, Machine};
+pub use machine::{Boot, Machine, free_port};
 pub use wire::on_a_wire;
 
 use std::path::PathBuf;

@@ -66,6 +66,14 @@ fn a_killed_tool_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_system_that_halts_itself_with_status_0_has_ended_well() {
+    // With the right to halt, what this rule forbids is allowed.
+    let (_folder, mut machine) = misbehaving("may_halt = true\nconfig = { rule = \"halt-without-right\" }");
+    machine.expect("culm: halt, status 0");
+    assert!(machine.wait().success());
+}
+
+#[test]
 fn a_system_that_a_fault_halts_has_not_ended_well() {
     let (_folder, machine) = misbehaving("on_fault = \"halt\"");
     assert!(!machine.wait().success());
