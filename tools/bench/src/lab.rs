@@ -8,11 +8,13 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
-use crate::systems::System;
+use crate::systems::{Ready, System};
 use crate::{Settings, counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
 use culm_load::{Load, Mode};
 use std::fmt::{Display, Formatter};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,7 +22,10 @@ use std::time::{Duration, Instant};
 /// The board of all measurements.
 pub const BOARD: &str = "virt";
 
+/// For Linux.
 const BOOT_PATIENCE: Duration = Duration::from_secs(90);
+/// For Culm, which takes less than a second.
+const START_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The unit of what QEMU uses of its processor.
 pub const SHARE: &str = "QEMU's share of a core";
@@ -209,13 +214,13 @@ impl Lab {
         Ok((Machine::start(&plan, self.network()?)?, image))
     }
 
-    /// Boots a system of Culm until its echo server answers, where it has one, or for a moment.
+    /// Boots a system of Culm until its server answers, where it has one, or for a moment.
     pub fn boot_culm(&self, system: &System, setup: &Setup) -> Result<Subject> {
         let (mut machine, image) = self.start_culm(system, setup)?;
-        if system.echo {
-            first_echo(&mut machine, BOOT_PATIENCE)?;
-        } else {
-            std::thread::sleep(Duration::from_millis(500));
+        match system.ready {
+            Ready::Echo => drop(first_echo(&mut machine, START_PATIENCE)?),
+            Ready::Web => drop(first_http(&mut machine, START_PATIENCE)?),
+            Ready::Soon => std::thread::sleep(Duration::from_millis(500)),
         }
         self.settle(machine, Some(image))
     }
@@ -255,6 +260,27 @@ pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot>
         std::thread::sleep(Duration::from_micros(200));
     }
     machine.snapshot()
+}
+
+/// Asks the web server until it answers once. Returns the counters right after.
+pub fn first_http(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
+    let address = machine.network.address(Port::Tcp(port::HTTP))?;
+    let end = Instant::now() + patience;
+    while machine.network.within(|| Ok(first_byte(address).is_err()))? {
+        spawn::go_on()?;
+        if Instant::now() > end {
+            bail!("no answer from the guest's web server. Its console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    machine.snapshot()
+}
+
+fn first_byte(address: SocketAddr) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(20))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n")?;
+    stream.read_exact(&mut [0])
 }
 
 impl Subject {

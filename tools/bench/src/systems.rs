@@ -6,13 +6,24 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+/// When a system is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// When its echo server answers.
+    Echo,
+    /// When its web server answers.
+    Web,
+    /// A moment after it was started.
+    Soon,
+}
+
 /// A system to build and boot.
 #[derive(Clone, Debug)]
 pub struct System {
     /// Its name.
     pub name: String,
-    /// Whether it has an echo server at the guest's address.
-    pub echo: bool,
+    /// When it is up.
+    pub ready: Ready,
     /// Its description, where it has no file in `bench/systems`.
     text: Option<String>,
 }
@@ -20,12 +31,17 @@ pub struct System {
 impl System {
     /// `bench/systems/NAME.toml`.
     pub fn file(name: &str) -> System {
-        System { name: name.to_owned(), echo: false, text: None }
+        System { name: name.to_owned(), ready: Ready::Soon, text: None }
     }
 
     /// `bench/systems/NAME.toml`, which has an echo server.
     pub fn echo_file(name: &str) -> System {
-        System { echo: true, ..System::file(name) }
+        System { ready: Ready::Echo, ..System::file(name) }
+    }
+
+    /// `bench/systems/NAME.toml`, which has a web server.
+    pub fn web_file(name: &str) -> System {
+        System { ready: Ready::Web, ..System::file(name) }
     }
 
     /// Where the tool finds its description.
@@ -83,7 +99,7 @@ impl Default for Echo {
 impl Echo {
     /// The system of this name.
     pub fn system(&self, name: &str) -> System {
-        System { name: name.to_owned(), echo: true, text: Some(self.text(name)) }
+        System { name: name.to_owned(), ready: Ready::Echo, text: Some(self.text(name)) }
     }
 
     fn text(&self, name: &str) -> String {
@@ -126,7 +142,7 @@ pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
             "\n[[region]]\nname = \"{kind}\"\nsize = \"4MiB\"\nkind = \"{kind}\"\nmap = {{ \"loops.{kind}\" = \"rw\" }}\n"
         );
     }
-    System { name: name.to_owned(), echo: false, text: Some(text) }
+    System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
 }
 
 /// The address of one of several echo servers; the first has the guest's.

@@ -1,16 +1,13 @@
 //! From the start of QEMU to the first answer: instructions, time and bytes of the image.
 
 use crate::counters::{Delta, Snapshot};
-use crate::lab::{Lab, Setup, first_echo};
-use crate::linux::{Variant, port};
+use crate::lab::{Lab, Setup, first_echo, first_http};
+use crate::linux::Variant;
 use crate::machine::Machine;
-use crate::network::Port;
 use crate::results::{Params, Results, Sample, Side};
 use crate::systems::System;
-use anyhow::{Result, bail};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use anyhow::Result;
+use std::time::Duration;
 
 const BENCH: &str = "boot";
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -59,25 +56,6 @@ fn until_echo(machine: &mut Machine) -> Result<Sample> {
 }
 
 fn until_http(machine: &mut Machine) -> Result<Sample> {
-    let address = machine.network.address(Port::Tcp(port::HTTP))?;
-    let end = Instant::now() + PATIENCE;
-    loop {
-        crate::spawn::go_on()?;
-        if machine.network.within(|| Ok(first_byte(address).is_ok()))? {
-            let snapshot = machine.snapshot()?;
-            return Ok(sample(machine, &snapshot));
-        }
-        if Instant::now() > end {
-            bail!("no answer from the guest's web server. Its console's last lines:\n{}", machine.last_lines());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn first_byte(address: SocketAddr) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(20))?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n")?;
-    let mut byte = [0];
-    stream.read_exact(&mut byte)
+    let snapshot = first_http(machine, PATIENCE)?;
+    Ok(sample(machine, &snapshot))
 }

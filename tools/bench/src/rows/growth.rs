@@ -123,7 +123,7 @@ fn connections(lab: &Lab, results: &mut Results) -> Result<()> {
     for side in sides {
         let setup = Setup::default();
         let mut subject = match side {
-            Side::Culm => lab.boot_culm(&System::file("bench-web-many"), &setup)?,
+            Side::Culm => lab.boot_culm(&System::web_file("bench-web-many"), &setup)?,
             Side::Peer(_) => lab.boot_linux(Variant::NoKaslr, &setup)?,
         };
         let mut series = Series { name, what: "connections", side, unit: "instructions/request", first: None };

@@ -5,6 +5,7 @@ pub mod boot;
 pub mod crossing;
 pub mod echo;
 pub mod growth;
+pub mod http;
 pub mod ipc;
 pub mod loops;
 pub mod marks;
@@ -25,7 +26,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("ipc", "calls, notifications and faults; Linux: futex, pipe, eventfd, getpid", ipc::run),
     ("net", "UDP echo by size and window, round trips, overload; Linux: our echo server", net::run),
     ("tcp", "bulk TCP in, out and both ways; Linux: the same servers, and iperf3", tcp::run),
-    ("web", "HTTP by size and by requests per connection; Linux: nginx", web::run),
+    ("web", "HTTP by size, by requests per connection and by rate; Linux: nginx", web::run),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
