@@ -161,14 +161,18 @@ pub struct NetCopier {
     pub client_free: Ring,
     /// The client's receive buffers.
     pub client_data: Memory,
-    /// Bytes of one buffer, on both sides.
-    pub buffer_size: u32,
+    /// Bytes of one of the device's buffers.
+    pub device_buffer_size: u32,
+    /// Bytes of one of the client's buffers.
+    pub client_buffer_size: u32,
     /// Channel to the virtualiser.
     pub device_channel: u32,
     /// Channel to the client.
     pub client_channel: u32,
     /// Large buffers of the client's, at the end of `client_data`.
     pub client_large: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
 }
 
 /// [`kind::NET_TX_VIRTUALISER`].

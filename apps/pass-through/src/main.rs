@@ -149,10 +149,12 @@ mod tests {
                 client_filled: ring::<Descriptor>(16),
                 client_free: ring::<Descriptor>(16),
                 client_data: data,
-                buffer_size: SIZE,
+                device_buffer_size: SIZE,
+                client_buffer_size: SIZE,
                 device_channel: 0,
                 client_channel: 1,
                 client_large: 0,
+                reserved: 0,
             };
             let mut world = Self {
                 passing: PassThrough::new(&connection),
@@ -200,10 +202,12 @@ mod tests {
             client_filled: rings[place + 2],
             client_free: rings[place + 3],
             client_data: data,
-            buffer_size: SIZE,
+            device_buffer_size: SIZE,
+            client_buffer_size: SIZE,
             device_channel: channels[0],
             client_channel: channels[1],
             client_large: 0,
+            reserved: 0,
         };
         let mut first = PassThrough::new(&connection(0, [0, 1]));
         let mut second = PassThrough::new(&connection(2, [2, 3]));

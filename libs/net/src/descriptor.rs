@@ -36,6 +36,8 @@ pub mod flags {
     /// The device divides a packet of TCP over IPv4 that is longer than the link takes into segments, where the packet header asks for
     /// that ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
     pub const SEGMENTATION_OFFLOAD: u16 = 1 << 1;
+    /// The packet goes on in the buffer of the next entry. Only between receive virtualiser and copier.
+    pub const CONTINUES: u16 = 1 << 8;
     /// All bits that describe the device.
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
     /// Not a packet but a [`Marker`](crate::Marker): the one that starts a session.

@@ -44,7 +44,8 @@ pub struct PacketHeader {
     pub checksum_start: u16,
     /// Where the checksum lies, counted from `checksum_start`.
     pub checksum_offset: u16,
-    /// Buffers that a received packet takes; always 1 here.
+    /// Buffers that a received packet takes, as the device wrote it. Only the first one has a header.
+    /// Means nothing once a copier has put them together.
     pub buffers: u16,
 }
 

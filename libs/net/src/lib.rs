@@ -79,6 +79,9 @@ pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;
 /// Bytes of one buffer, unless the description says otherwise.
 pub const BUFFER_SIZE: u32 = 2048;
 
+/// Bytes of a device's receive buffer where a frame may lie in several: fewer pieces of those that do are worth the memory.
+pub const PIECE_SIZE: u32 = 4096;
+
 /// Bytes of one large buffer. (A packet in it is shorter by one at least: [`slots::LARGEST_PACKET`].)
 pub const LARGE_BUFFER: u32 = 65536;
 

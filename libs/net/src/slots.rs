@@ -106,6 +106,12 @@ impl Slots {
         if self.is_large(number) { LARGEST_PACKET } else { self.buffer_size() }
     }
 
+    /// Whether a packet of `length` bytes, packet header included, can be in a small buffer.
+    #[inline(always)]
+    pub const fn small_holds(self, length: u16) -> bool {
+        (length as usize).wrapping_sub(MIN_PACKET) <= self.buffer_size() - MIN_PACKET
+    }
+
     /// Whether a packet of `length` bytes, packet header included, can be in buffer `number`.
     #[inline(always)]
     pub const fn holds(self, number: u32, length: u16) -> bool {
@@ -161,6 +167,8 @@ mod tests {
         assert_eq!((slots.count(), slots.large()), (16, 4));
         let holds = |length| slots.holds(11, length);
         assert!(!holds(0) && !holds(25) && holds(26) && holds(2048) && !holds(2049));
+        let small = |length| slots.small_holds(length);
+        assert!(!small(0) && !small(25) && small(26) && small(2048) && !small(2049));
         assert!(!slots.holds(12, 25) && slots.holds(12, u16::MAX));
         assert_eq!(slots.offset(12), 24 * 2048, "those for which there is no room in the queue stay unused");
     }

@@ -17,22 +17,14 @@ pub struct Stash {
 impl Stash {
     /// An empty stash for the buffers of `slots`.
     pub fn new(slots: Slots) -> Self {
-        let large = slots.large() as usize;
-        // Without large ones there is nothing to look for, and no small one is found in between.
-        let small = if large == 0 { 0 } else { slots.count() as usize - large };
-        Self { small: Vec::with_capacity(small), large: Vec::with_capacity(large) }
+        let (all, large) = (slots.count() as usize, slots.large() as usize);
+        Self { small: Vec::with_capacity(all - large), large: Vec::with_capacity(large) }
     }
 
-    /// A small one.
-    #[inline(always)]
-    pub fn small(&mut self) -> Option<u32> {
-        self.small.pop()
-    }
-
-    /// A large one.
-    #[inline(always)]
-    pub fn large(&mut self) -> Option<u32> {
-        self.large.pop()
+    /// One of that size.
+    #[cold]
+    pub fn take(&mut self, large: bool) -> Option<u32> {
+        if large { self.large.pop() } else { self.small.pop() }
     }
 
     /// Keeps one.
@@ -63,10 +55,10 @@ mod tests {
         for round in 0..100 {
             stash.keep(round, round % 2 == 0);
         }
-        assert_eq!(core::iter::from_fn(|| stash.large()).count(), 2);
-        assert_eq!(core::iter::from_fn(|| stash.small()).count(), 4);
+        assert_eq!(core::iter::from_fn(|| stash.take(true)).count(), 2);
+        assert_eq!(core::iter::from_fn(|| stash.take(false)).count(), 4);
         stash.keep(1, true);
         stash.clear();
-        assert_eq!((stash.small(), stash.large()), (None, None));
+        assert_eq!((stash.take(false), stash.take(true)), (None, None));
     }
 }

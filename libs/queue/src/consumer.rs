@@ -122,6 +122,14 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
+    /// Leaves the entry that was popped last queued after all, where it was not released yet. When it is popped again the producer may
+    /// have changed it.
+    pub fn put_back(&mut self) {
+        if self.head != self.released {
+            self.head = self.head.wrapping_sub(1);
+        }
+    }
+
     /// Copies as many entries out as there are and `entries` has room for; returns how many.
     #[inline]
     pub fn pop_slice(&mut self, entries: &mut [T]) -> usize {

@@ -59,6 +59,22 @@ fn what_a_drain_leaves_stays_queued() {
 }
 
 #[test]
+fn what_is_put_back_comes_again() {
+    let shared = ring::<4>();
+    let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
+    consumer.put_back();
+    assert_eq!(consumer.available(), 0, "nothing was popped");
+    assert_eq!(producer.push_slice(&[1, 2]), 2);
+    let _ = producer.publish();
+    assert_eq!((consumer.pop(), consumer.pop_known()), (Some(1), Some(2)));
+    consumer.put_back();
+    assert_eq!(consumer.pop_known(), Some(2));
+    let _ = consumer.release();
+    consumer.put_back();
+    assert_eq!(consumer.pop(), None, "released, it is the producer's");
+}
+
+#[test]
 fn entries_of_every_size_travel() {
     let shared = Box::leak(Box::new(Storage::<u8, 2>::new())).shared();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));

@@ -149,7 +149,7 @@ fn device() -> Table {
                 "buffers",
                 "number",
                 format!("`queue`, else {buffers}"),
-                "net: payload buffers for frames received, of 2 KiB each",
+                "net: payload buffers for frames received, of 4 KiB each, or of 2 KiB where a client has no copier or no large buffers",
             ),
             key(
                 "queue",
@@ -198,8 +198,8 @@ fn net_client() -> Table {
                 "large_buffers",
                 "0 to 256",
                 format!("{}", facts::NET_LARGE_BUFFERS),
-                "buffers of 64 KiB besides, for packets of many TCP segments; at most a quarter of `queue`; with 0 the device \
-                 divides nothing for it",
+                "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`; with 0 the \
+                 device divides nothing for it and puts nothing together",
             ),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
         ],

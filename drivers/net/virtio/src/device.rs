@@ -24,9 +24,14 @@ const WANTED: u64 = FEATURE_CHECKSUM
     | FEATURE_ACCESS_PLATFORM
     | FEATURE_ORDER_PLATFORM;
 
+/// What is used besides where all clients take packets in several buffers.
+const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
+
 /// A device that works.
 pub struct Device<R> {
     registers: R,
+    /// What it may be asked for.
+    wanted: u64,
     features: u64,
 }
 
@@ -69,9 +74,10 @@ pub struct Rings {
 }
 
 impl<R: Registers> Device<R> {
-    /// Resets the device and sets it up with empty queues in `memory`.
-    pub fn start(registers: R, memory: &Region) -> Result<(Self, Rings), (R, Unusable)> {
-        let mut device = Self { registers, features: 0 };
+    /// Resets the device and sets it up with empty queues in `memory`. `large`: received packets may lie in several buffers.
+    pub fn start(registers: R, memory: &Region, large: bool) -> Result<(Self, Rings), (R, Unusable)> {
+        let wanted = if large { WANTED | WANTED_FOR_LARGE } else { WANTED };
+        let mut device = Self { registers, wanted, features: 0 };
         match device.set_up(memory) {
             Ok(rings) => Ok((device, rings)),
             Err(reason) => Err((device.registers, reason)),
@@ -117,10 +123,14 @@ impl<R: Registers> Device<R> {
             self.registers.write(DEVICE_FEATURES_SELECT, half);
             offered |= u64::from(self.registers.read(DEVICE_FEATURES)) << (32 * half);
         }
-        self.features = offered & WANTED;
+        self.features = offered & self.wanted;
+        // The one requires the other (§5.1.3.1); a device that offers it alone is not believed.
         if !self.has(FEATURE_CHECKSUM) {
-            // The one requires the other (§5.1.3.1); a device that offers it alone is not believed.
             self.features &= !FEATURE_SEGMENTS_4;
+        }
+        // Without several buffers for a packet, each would have to hold the largest.
+        if !self.has(FEATURE_GUEST_CHECKSUM) || !self.has(FEATURE_MERGE) {
+            self.features &= !WANTED_FOR_LARGE;
         }
         if self.features & FEATURE_VERSION_1 == 0 {
             return Err(Unusable::Legacy);

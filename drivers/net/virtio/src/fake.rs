@@ -98,6 +98,11 @@ impl State {
         self.driver_features.set(0);
     }
 
+    /// The features that the driver has settled on.
+    pub fn settled(&self) -> u64 {
+        self.driver_features.get()
+    }
+
     fn has(&self, feature: u64) -> bool {
         self.driver_features.get() & feature != 0
     }

@@ -104,7 +104,8 @@ impl Pair {
 impl<R: Registers> Net<R> {
     /// Sets the device up.
     pub fn new(registers: R, memory: Region, connection: &NetDriver) -> Result<Self, Unusable> {
-        let (device, rings) = Device::start(registers, &memory).map_err(|(_, reason)| reason)?;
+        let (device, rings) =
+            Device::start(registers, &memory, connection.large_receive != 0).map_err(|(_, reason)| reason)?;
         let flags = device.flags();
         let link = device.has_link();
         if let Some(mac) = device.mac()

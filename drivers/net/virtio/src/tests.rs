@@ -113,8 +113,9 @@ fn a_device_is_set_up_as_it_wants_to_be() {
 impl World {
     /// What the driver says about the device, as a packet bears it.
     fn net_flags(&self) -> u16 {
-        let (device, _) =
-            Device::start(Fake::new(device_memory()), &device_memory()).map_err(|(_, error)| error).expect("works");
+        let (device, _) = Device::start(Fake::new(device_memory()), &device_memory(), false)
+            .map_err(|(_, error)| error)
+            .expect("works");
         device.flags()
     }
 }
@@ -125,7 +126,7 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
         let memory = device_memory();
         let fake = Fake::new(memory);
         fake.0.features.set(FEATURE_VERSION_1 | features);
-        let (device, _) = Device::start(fake, &memory).map_err(|(_, error)| error).expect("works");
+        let (device, _) = Device::start(fake, &memory, false).map_err(|(_, error)| error).expect("works");
         device.flags()
     };
     assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
@@ -134,12 +135,29 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
 }
 
 #[test]
+fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
+    let settled = |features: u64, large: bool| {
+        let memory = device_memory();
+        let fake = Fake::new(memory);
+        fake.0.features.set(FEATURE_VERSION_1 | features);
+        let state = fake.0.clone();
+        Device::start(fake, &memory, large).map_err(|(_, error)| error).expect("works");
+        state.settled() & !FEATURE_VERSION_1
+    };
+    let all = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE | FEATURE_GUEST_CHECKSUM;
+    assert_eq!(settled(all, true), all);
+    assert_eq!(settled(all, false), FEATURE_GUEST_CHECKSUM);
+    assert_eq!(settled(all & !FEATURE_MERGE, true), FEATURE_GUEST_CHECKSUM);
+    assert_eq!(settled(all & !FEATURE_GUEST_CHECKSUM, true), 0);
+}
+
+#[test]
 fn unusable_devices_are_told_apart() {
     let start = |change: fn(&State)| {
         let memory = device_memory();
         let fake = Fake::new(memory);
         change(&fake.0);
-        Device::start(fake, &memory).map(|_| ()).map_err(|(_, reason)| reason)
+        Device::start(fake, &memory, false).map(|_| ()).map_err(|(_, reason)| reason)
     };
     assert_eq!(start(|state| state.version.set(1)), Err(Unusable::Legacy));
     assert_eq!(start(|state| state.kind.set(0)), Err(Unusable::Absent));
@@ -149,7 +167,7 @@ fn unusable_devices_are_told_apart() {
     assert_eq!(start(|state| state.queue_size.set(0)), Err(Unusable::Queue));
     assert_eq!(start(|state| state.queue_size.set(1000)), Ok(()));
     let memory = Region::new(memory(512, DMA));
-    let start = Device::start(Fake::new(memory), &memory);
+    let start = Device::start(Fake::new(memory), &memory, false);
     assert_eq!(start.map(|_| ()).map_err(|(_, reason)| reason), Err(Unusable::Queue));
 }
 
@@ -395,7 +413,7 @@ proptest! {
     fn a_ring_loses_nothing(acts in proptest::collection::vec((0..4_u8, 0..16_usize), 1..300)) {
         let memory = device_memory();
         let fake = Fake::new(memory);
-        let (_device, mut rings) = Device::start(fake.clone(), &memory).map_err(|(_, reason)| reason).expect("works");
+        let (_device, mut rings) = Device::start(fake.clone(), &memory, false).map_err(|(_, reason)| reason).expect("works");
         let ring = &mut rings.transmit;
         let mut with_device: Vec<Given> = Vec::new();
         let (mut token, mut given, mut back) = (0, 0, 0);

@@ -23,6 +23,8 @@ pub struct Receiver {
     owner: bool,
     /// What the device can do, as the last packet said.
     device: u16,
+    /// A large buffer was read since buffers were last returned.
+    read_large: bool,
 }
 
 /// A received packet. Its buffer goes back when this is dropped.
@@ -88,6 +90,7 @@ impl Receiver {
             channel: Channel::new(connection.rx_channel),
             owner: connection.owns_rx != 0,
             device: 0,
+            read_large: false,
         }
     }
 
@@ -112,6 +115,7 @@ impl Receiver {
                 && self.slots.holds(number, descriptor.length) & self.session.is_live()
             {
                 self.device = descriptor.flags & DEVICE;
+                self.read_large |= self.slots.is_large(number);
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
                 // SAFETY: nobody writes the buffer before it goes back, which it does when the packet that has the slice is
                 // dropped: not the copier (or device) that filled it, which this client relies on for its data, nor
@@ -159,9 +163,10 @@ impl Receiver {
         if !self.session.is_live() {
             self.renew();
         }
-        // A copier has enough of the other buffers; of a device's, all clients together must not keep too many.
-        let returned =
-            if self.owner { self.free.publish_many(put_off(self.slots.count())) } else { self.free.publish() };
+        // A copier has enough other small buffers; of a device's, all clients together must not keep too many.
+        let patience = if self.owner & !self.read_large { put_off(self.slots.count()) } else { 1 };
+        self.read_large = false;
+        let returned = self.free.publish_many(patience);
         let taken = self.session.may_release() && self.filled.release_many(put_off(self.filled.capacity()));
         if returned | taken {
             self.channel.notify();

@@ -158,9 +158,6 @@ impl Transmitter {
         if !self.has_space() {
             return None;
         }
-        if let Some(offset) = self.stash.small() {
-            return Some(offset);
-        }
         self.look_for(false)
     }
 
@@ -168,9 +165,6 @@ impl Transmitter {
     fn take_large(&mut self) -> Option<u32> {
         if !self.has_space() {
             return None;
-        }
-        if let Some(offset) = self.stash.large() {
-            return Some(offset);
         }
         self.look_for(true)
     }
@@ -183,13 +177,14 @@ impl Transmitter {
         enough
     }
 
-    /// The next buffer of that size from the queue.
+    /// The next buffer of that size from the queue, or one that came while the other size was looked for.
     #[inline(always)]
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
             let Some(descriptor) = self.free.pop() else {
-                self.starved = true;
-                return None;
+                let kept = self.stash.take(large);
+                self.starved |= kept.is_none();
+                return kept;
             };
             if descriptor.flags == 0 && self.slots.number(descriptor.offset).is_some() {
                 if self.slots.is_large_at(descriptor.offset) == large {

@@ -70,6 +70,9 @@ pub(super) struct Lan {
     pub(super) open: BTreeSet<usize>,
     /// Every frame that the stack has sent.
     pub(super) seen: Vec<Vec<u8>>,
+    /// Whether the device puts segments that follow each other together, and how often it has.
+    pub(super) merges: bool,
+    pub(super) merged: usize,
     /// How many the stack had the device divide.
     pub(super) divided: usize,
 }
@@ -100,13 +103,13 @@ impl Lan {
             rx_free: ring::<Descriptor>(64),
             tx_filled: ring::<Descriptor>(64),
             tx_free: ring::<Descriptor>(64),
-            rx_data: memory((BUFFERS * BUFFER_SIZE) as usize, 0),
+            rx_data: memory(BYTES, 0),
             tx_data: memory(BYTES, 0),
             rx_channel: 0,
             tx_channel: 1,
             buffer_size: BUFFER_SIZE,
             owns_rx: 1,
-            rx_large: 0,
+            rx_large: LARGE,
             tx_large: LARGE,
             mac: MAC,
             reserved: [0; 2],
@@ -136,6 +139,8 @@ impl Lan {
             server: echo,
             open: BTreeSet::new(),
             seen: Vec::new(),
+            merges: false,
+            merged: 0,
             divided: 0,
         };
         for _ in 0..4 {
@@ -195,11 +200,22 @@ impl Lan {
             self.empty.clear();
         }
         self.empty.extend(entries);
-        while !self.wire.to_stack.is_empty()
-            && let Some(buffer) = self.empty.pop()
-            && let Some(frame) = self.wire.to_stack.pop_front()
-        {
+        while let Some(mut frame) = self.wire.to_stack.pop_front() {
+            let mut header = PacketHeader::default();
+            let has_large = self.empty.iter().any(|buffer| buffer.offset >= BUFFERS * BUFFER_SIZE);
+            if self.merges && has_large && merge(&mut frame, &mut self.wire.to_stack) {
+                self.merged += 1;
+                header.flags = NEEDS_CHECKSUM;
+            }
+            let large = frame.len() + HEADROOM > BUFFER_SIZE as usize;
+            let of_size = |buffer: &Descriptor| (buffer.offset >= BUFFERS * BUFFER_SIZE) == large;
+            let Some(place) = self.empty.iter().rposition(of_size) else {
+                self.wire.to_stack.push_front(frame);
+                return;
+            };
+            let buffer = self.empty.swap_remove(place);
             let length = write_packet(&self.rx_data, buffer.offset, &frame);
+            self.rx_data.write(buffer.offset as usize, &[header.flags]).expect("inside");
             self.told = self.flags;
             self.rx.send(&[Descriptor { length, flags: self.flags, ..buffer }]);
         }
@@ -253,7 +269,7 @@ impl Lan {
     /// The same with a window of so many bytes.
     pub(super) fn connect_with(&mut self, to: IpAddress, local_port: u16, window: usize) -> SocketHandle {
         let buffer = |bytes| tcp::SocketBuffer::new(std::vec![0; bytes]);
-        let mut socket = tcp::Socket::new(buffer(window), buffer(4096));
+        let mut socket = tcp::Socket::new(buffer(window), buffer(window));
         socket.connect(self.host.context(), (to, 80), local_port).expect("a free port");
         self.sockets.add(socket)
     }
@@ -297,6 +313,38 @@ fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
         segment
     };
     chunks.iter().enumerate().map(segment).collect()
+}
+
+/// Adds the payload of those segments to a frame of TCP over IPv4 that follow it, as a device does that receives for a guest which
+/// takes large packets. Their checksum is not made. False: nothing follows.
+fn merge(frame: &mut Vec<u8>, rest: &mut VecDeque<Vec<u8>>) -> bool {
+    const IP: usize = ETHERNET_HEADER;
+    const TCP: usize = IP + 20;
+    let is_data = |frame: &[u8]| {
+        frame.len() > TCP + 20 && frame[12..15] == [8, 0, 0x45] && frame[23] == 6 && frame[TCP + 13] & 0b111 == 0
+    };
+    let payload = |frame: &[u8]| TCP + usize::from(frame[TCP + 12] >> 4) * 4;
+    let sequence = |frame: &[u8]| u32::from_be_bytes(frame[TCP + 4..TCP + 8].try_into().expect("four bytes"));
+    let mut merged = false;
+    while is_data(frame)
+        && let Some(next) = rest.front()
+        && is_data(next)
+        && next[26..TCP + 4] == frame[26..TCP + 4]
+        && sequence(next) == sequence(frame).wrapping_add((frame.len() - payload(frame)) as u32)
+        && frame.len() + next.len() < 60_000
+    {
+        frame.extend_from_slice(&next[payload(next)..]);
+        rest.pop_front();
+        merged = true;
+    }
+    if merged {
+        let length = (frame.len() - IP) as u16;
+        frame[IP + 2..IP + 4].copy_from_slice(&length.to_be_bytes());
+        frame[IP + 10..IP + 12].fill(0);
+        let sum = !checksum::Sum::ZERO.add_bytes(&frame[IP..TCP]).fold();
+        frame[IP + 10..IP + 12].copy_from_slice(&sum.to_le_bytes());
+    }
+    merged
 }
 
 impl phy::Device for Wire {

@@ -1,4 +1,4 @@
-//! Bulk data with devices that divide packets into segments, and with those that do not.
+//! Bulk data with devices that divide packets into segments, or put segments together, and with those that do not.
 
 use super::lan::{ADDRESS, ADDRESS_6, Lan};
 use crate::ETHERNET_HEADER;
@@ -164,4 +164,59 @@ fn addresses_survive_a_change_of_the_device() {
     assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT);
     assert_eq!(lan.stack.addresses(), before);
     assert!(before.iter().any(|address| address.address() == ADDRESS) && before.len() > 1);
+}
+
+std::thread_local!(static TAKEN: core::cell::Cell<usize> = const { core::cell::Cell::new(0) });
+
+/// Takes what comes and checks it.
+fn sink(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    let Some(mut stream) = stack.stream(slot) else { return };
+    loop {
+        let bytes = stream.received();
+        let count = bytes.len();
+        let start = TAKEN.get();
+        for (at, found) in bytes.iter().enumerate() {
+            assert_eq!(*found, byte(start + at), "at {}", start + at);
+        }
+        TAKEN.set(start + count);
+        stream.consume(count);
+        if count == 0 {
+            break;
+        }
+    }
+    if stream.ended() {
+        stack.release(slot);
+    }
+}
+
+#[test]
+fn what_the_device_puts_together_is_received() {
+    for (merges, to) in [(true, ADDRESS), (false, ADDRESS), (true, ADDRESS_6)] {
+        TAKEN.set(0);
+        let settings = Settings { connections: 2, receive_buffer: 200_000, ..Settings::default() };
+        let mut lan = Lan::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"));
+        lan.flags = BOTH;
+        lan.merges = merges;
+        lan.server = sink;
+        lan.stack.listen(80);
+        let handle = lan.connect_with(to, 50_000, 60_000);
+        let mut sent = 0;
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (sent..(sent + 3000).min(CONTENT)).map(byte).collect();
+            if lan.socket(handle).may_send() {
+                sent += lan.socket(handle).send_slice(&bytes).expect("open");
+            }
+            if sent == CONTENT {
+                lan.socket(handle).close();
+            }
+            lan.pass(1);
+            if TAKEN.get() == CONTENT {
+                break;
+            }
+        }
+        assert_eq!(TAKEN.get(), CONTENT, "{merges} {to}");
+        assert_eq!(lan.merged > 0, merges && to == ADDRESS);
+        assert_eq!(lan.stack.counts().broken, 0);
+    }
 }

@@ -16,7 +16,7 @@ use crate::plan::{
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
 use culm_manifest::{ConnectionKind, Located, Manifest};
-use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER};
+use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER, PIECE_SIZE};
 
 /// The class's virtualisers.
 pub const VIRTUALISERS: &[VirtualiserKind] = &[
@@ -129,6 +129,11 @@ fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, queue: u32)
         draft.error(diagnostic);
     }
     large.value as u32
+}
+
+/// Whether a client takes received packets that lie in several of the device's buffers: its copier puts them together.
+fn takes_large(client: &Client) -> bool {
+    matches!(client.kind, ClientKind::Net { copier: Some(_), large: 1.., .. })
 }
 
 /// Bytes of so many small and so many large buffers.
@@ -281,7 +286,9 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     let name = device.device.board.name.clone();
     let rx_side = driver_side(wiring, device, rx, ["rx_free", "rx_filled"]);
     let tx_side = driver_side(wiring, device, tx, ["tx_filled", "tx_free"]);
-    let rx_size = bytes_of(device.device.buffers, 0);
+    let large_receive = device.clients.iter().all(|(client, _)| takes_large(client));
+    let rx_buffer = if large_receive { PIECE_SIZE } else { BUFFER_SIZE };
+    let rx_size = u64::from(device.device.buffers) * u64::from(rx_buffer);
     let rx_data = wiring.region(format!("{name} rx data"), rx_size, RegionKind::Dma, Purpose::Buffers, &[(rx, false)]);
     wiring.connect_kind(
         driver,
@@ -295,7 +302,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
             rx_channel: rx_side.driver_end,
             tx_channel: tx_side.driver_end,
             mac: device.device.mac,
-            large_receive: false,
+            large_receive,
         },
     );
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
@@ -306,7 +313,8 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         let copier = copier.map(|copier| wiring.id(copier));
         let through = through.iter().map(|domain| wiring.id(*domain)).collect();
         let (queue, buffers, large) = (*queue, *buffers, *large);
-        let wired = WiredClient { domain: *domain, copier, through, queue, buffers, large, mac: mac.value };
+        let mac = mac.value;
+        let wired = WiredClient { domain: *domain, copier, through, queue, buffers, large, rx_buffer, mac };
         let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
         let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, device_rx, *anti_spoof);
         rx_clients.push(rx_client);
@@ -326,7 +334,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         driver_free: rx_side.to_driver,
         driver_filled: rx_side.from_driver,
         data: Memory { region: rx_data, dma: true, size: rx_size },
-        buffer_size: BUFFER_SIZE,
+        buffer_size: rx_buffer,
         driver_channel: rx_side.end,
         clients: rx_clients,
     };
@@ -372,6 +380,8 @@ struct WiredClient {
     queue: u32,
     buffers: u32,
     large: u32,
+    /// Bytes of one of the device's receive buffers.
+    rx_buffer: u32,
     mac: [u8; 6],
 }
 
@@ -388,6 +398,8 @@ struct ReceiveSide {
     filled: RingId,
     free: RingId,
     data: Memory,
+    /// Bytes of one buffer in it.
+    buffer_size: u32,
     channel: EndNumber,
 }
 
@@ -436,7 +448,7 @@ fn wire_client(
         tx_channel,
         buffer_size: BUFFER_SIZE,
         owns_rx: wired.copier.is_some(),
-        rx_large: 0,
+        rx_large: if wired.copier.is_some() { wired.large } else { 0 },
         tx_large: wired.large,
         mac: wired.mac,
     };
@@ -460,10 +472,11 @@ fn wire_receive(
     let rings = receive_rings(wiring, &reader_name, (rx, reader), device.device.queue);
     let (rx_end, reader_end) = wiring.channel((rx, true), (reader, true), &format!("{label} rx"));
     let rx_client = NetRxClient { filled: rings[0], free: rings[1], channel: rx_end, mac: wired.mac };
-    let mut side = ReceiveSide { filled: rings[0], free: rings[1], data: device_rx, channel: reader_end };
+    let (filled, free) = (rings[0], rings[1]);
+    let mut side = ReceiveSide { filled, free, data: device_rx, buffer_size: wired.rx_buffer, channel: reader_end };
     if let Some(copier) = wired.copier {
         let reader = wired.reader(0);
-        let size = bytes_of(wired.buffers, 0);
+        let size = bytes_of(wired.buffers, wired.large);
         let mappings = [(copier, true), (reader, false)];
         let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
         let data = Memory { region, dma: false, size };
@@ -498,13 +511,14 @@ fn wire_stage(
         client_filled: rings[0],
         client_free: rings[1],
         client_data: data,
-        buffer_size: BUFFER_SIZE,
+        device_buffer_size: from.buffer_size,
+        client_buffer_size: BUFFER_SIZE,
         device_channel: from.channel,
         client_channel: stage_end,
-        client_large: 0,
+        client_large: if wired.copier.is_some() { wired.large } else { 0 },
     };
     wiring.connect_kind(stage, ConnectionKind::NetCopier, &wiring.name(reader), connection);
-    ReceiveSide { filled: rings[0], free: rings[1], data, channel }
+    ReceiveSide { filled: rings[0], free: rings[1], data, buffer_size: BUFFER_SIZE, channel }
 }
 
 /// `filled` and `free` between a giver of received frames and their reader.

@@ -1,15 +1,20 @@
 //! Copying frames from the device's buffers to a client's.
 //!
-//! Nothing is kept between turns. A frame is taken from its queue only together with a buffer of the client's to put it
+//! Of frames nothing is kept between turns. One is taken from its queue only together with a buffer of the client's to put it
 //! into; while the client provides none, frames stay in their queue and count against the client's share at the virtualiser, and what
 //! comes beyond that is dropped there or by the device. So a client that falls behind costs nothing here.
+//!
+//! A frame that lies in several of the device's buffers ([`CONTINUES`]), or in one that is larger than the client's, is put together in one of the client's large ones. The
+//! virtualiser gives such a frame as a whole; where the end is missing nevertheless, what there is of it is dropped.
 
 use crate::counters;
 use culm::connection::NetCopier as Connection;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Channels, Region, queue};
+use culm_net::descriptor::flags::CONTINUES;
 use culm_net::session::{Event, Marked};
-use culm_net::{Descriptor, HEADROOM, Marker, Session, Slots, put_off};
+use culm_net::slots::LARGEST_PACKET;
+use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Marker, Session, Slots, Stash, put_off};
 
 /// One side of the copier: where packets or buffers come from and where they go.
 struct Side {
@@ -19,6 +24,8 @@ struct Side {
     channel: Channel,
     data: Region,
     slots: Slots,
+    /// Buffers that came while one of the other size was looked for.
+    stash: Stash,
 }
 
 /// The copier's state.
@@ -38,6 +45,16 @@ struct Tally {
     refused: u64,
 }
 
+/// What became of an empty buffer.
+enum Filled {
+    /// It was used.
+    Yes,
+    /// There was no frame but only markers; it went back to the client.
+    NoFrame,
+    /// The next frame takes a large one, or cannot be one.
+    Large,
+}
+
 impl Side {
     /// Deals with an entry that is no packet or buffer. False: it says nothing at all.
     #[cold]
@@ -50,10 +67,12 @@ impl Side {
         true
     }
 
-    /// Answers markers. Nothing is kept between turns, so there is nothing to forget.
+    /// Answers markers. Where the pair starts over, buffers are their owner's again.
     #[cold]
     fn settle(&mut self) {
-        let (Event::None | Event::Renewed) = self.session.settle(&mut self.output);
+        if self.session.settle(&mut self.output) == Event::Renewed {
+            self.stash.clear();
+        }
     }
 
     #[inline(always)]
@@ -79,13 +98,18 @@ impl Copier {
     pub(crate) fn new(connection: &Connection) -> Self {
         let mut device_output = queue::producer(connection.device_free);
         let mut client_output = queue::producer(connection.client_filled);
+        let device_slots = Slots::new(connection.device_data.size, connection.device_buffer_size, u32::MAX);
+        let large = connection.client_large;
+        let client_slots =
+            Slots::with_large(connection.client_data.size, connection.client_buffer_size, large, u32::MAX);
         let device = Side {
             input: queue::consumer(connection.device_filled),
             session: Session::begin(&mut device_output),
             output: device_output,
             channel: Channel::new(connection.device_channel),
             data: Region::read_only(connection.device_data),
-            slots: Slots::new(connection.device_data.size, connection.buffer_size, u32::MAX),
+            slots: device_slots,
+            stash: Stash::new(device_slots),
         };
         let client = Side {
             input: queue::consumer(connection.client_free),
@@ -93,7 +117,8 @@ impl Copier {
             output: client_output,
             channel: Channel::new(connection.client_channel),
             data: Region::new(connection.client_data),
-            slots: Slots::new(connection.client_data.size, connection.buffer_size, u32::MAX),
+            slots: client_slots,
+            stash: Stash::new(client_slots),
         };
         Self { device, client, client_notified: true, tally: Tally::default() }
     }
@@ -140,24 +165,88 @@ impl Copier {
             if self.device.input.available() == 0 {
                 return false;
             }
-            let Some(buffer) = self.client.input.pop() else { return true };
-            let fits = self.client.slots.number(buffer.offset).is_some() & (buffer.flags == 0);
-            if !fits {
-                self.tally.refused += u64::from(!self.client.examine(buffer));
-                continue;
-            }
-            if !self.fill(buffer.offset) {
-                return false;
+            let Some(offset) = self.look_for(false) else { return true };
+            match self.fill(offset) {
+                Filled::Yes => {}
+                Filled::NoFrame => return false,
+                Filled::Large => {
+                    self.client.stash.keep(offset, false);
+                    let large = self.look_for(true);
+                    if large.is_none() && self.client.slots.large() > 0 {
+                        return true;
+                    }
+                    self.gather(large);
+                }
             }
         }
     }
 
-    /// Copies the next frame into the client's buffer at `offset`. False: there was none, and the buffer goes back.
+    /// The next buffer of that size that the client provides, or one that came while the other size was looked for.
     #[inline(always)]
-    fn fill(&mut self, offset: u32) -> bool {
+    fn look_for(&mut self, large: bool) -> Option<u32> {
+        loop {
+            let Some(buffer) = self.client.input.pop() else { return self.client.stash.take(large) };
+            if self.client.slots.number(buffer.offset).is_none() | (buffer.flags != 0) {
+                self.tally.refused += u64::from(!self.client.examine(buffer));
+            } else if self.client.slots.is_large_at(buffer.offset) == large {
+                return Some(buffer.offset);
+            } else {
+                self.client.stash.keep(buffer.offset, !large);
+            }
+        }
+    }
+
+    /// Puts the next frame, which lies in several buffers, together in the client's large one at `offset`. Without one it is dropped.
+    #[inline(never)]
+    fn gather(&mut self, offset: Option<u32>) {
+        let mut length = 0;
+        let (mut whole, mut flags) = (false, 0);
+        while let Some(piece) = self.device.input.pop_known() {
+            let least = if length == 0 { MIN_PACKET } else { 1 };
+            let bytes = usize::from(piece.length);
+            if self.device.slots.number(piece.offset).is_none() || piece.as_marker().is_some() {
+                // The virtualiser was restarted in the middle.
+                self.device.examine(piece);
+                break;
+            }
+            // As for whole frames, the virtualiser's queue has space for all buffers that it lends.
+            let _ = self.device.output.push(Descriptor::empty(piece.offset));
+            let sane = bytes >= least && bytes <= self.device.slots.buffer_size() && length + bytes <= LARGEST_PACKET;
+            let copied = sane
+                && offset.is_some_and(|offset| {
+                    let (from, to) = (&self.device.data, &self.client.data);
+                    from.copy(piece.offset as usize, to, offset as usize + length, bytes).is_ok()
+                });
+            length = if copied { length + bytes } else { usize::MAX / 2 };
+            if piece.flags & CONTINUES == 0 {
+                (whole, flags) = (length <= LARGEST_PACKET, piece.flags);
+                break;
+            }
+        }
+        let Some(offset) = offset else {
+            self.tally.invalid += 1;
+            return;
+        };
+        if whole && self.client.output.push(Descriptor { offset, length: length as u16, flags }).is_ok() {
+            self.tally.packets += 1;
+            self.tally.bytes += (length - HEADROOM) as u64;
+        } else {
+            self.tally.invalid += 1;
+            self.client.stash.keep(offset, true);
+        }
+    }
+
+    /// Copies the next frame into the client's small buffer at `offset`.
+    #[inline(always)]
+    fn fill(&mut self, offset: u32) -> Filled {
         while let Some(frame) = self.device.input.pop_known() {
             let place = self.device.slots.number(frame.offset);
-            if !place.is_some_and(|number| self.device.slots.holds(number, frame.length)) {
+            let small = self.client.slots.small_holds(frame.length) & (frame.flags & CONTINUES == 0);
+            if place.is_none() | !small {
+                if place.is_some() && frame.as_marker().is_none() {
+                    self.device.input.put_back();
+                    return Filled::Large;
+                }
                 self.device.examine(frame);
                 continue;
             }
@@ -171,15 +260,15 @@ impl Copier {
             if passed {
                 self.tally.packets += 1;
                 self.tally.bytes += (length - HEADROOM) as u64;
-                return true;
+                return Filled::Yes;
             }
             // The client's queue is full, which one that provides only its own buffers never sees.
             self.tally.invalid += 1;
-            return true;
+            return Filled::Yes;
         }
         // Nothing but markers: the client's buffer is unused. It is given back as an empty packet would be, by itself.
         let _ = self.client.output.push(Descriptor::empty(offset));
-        false
+        Filled::NoFrame
     }
 
     /// The client has notified: it provides buffers that were waited for, or it was restarted.

@@ -3,8 +3,9 @@
 use crate::copier::Copier;
 use culm::Region;
 use culm::connection::NetCopier;
+use culm_net::descriptor::flags::CONTINUES;
 use culm_net::testing::{Peer, frame, memory, read_frame, ring, write_packet};
-use culm_net::{Descriptor, Mac};
+use culm_net::{Descriptor, LARGE_BUFFER, Mac};
 use proptest::prelude::*;
 
 const BUFFERS: u32 = 8;
@@ -22,17 +23,24 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_large(0)
+    }
+
+    /// With so many large buffers of the client's, behind the small ones.
+    fn with_large(large: u32) -> Self {
         let connection = NetCopier {
-            device_filled: ring::<Descriptor>(16),
-            device_free: ring::<Descriptor>(16),
+            device_filled: ring::<Descriptor>(64),
+            device_free: ring::<Descriptor>(64),
             device_data: memory((BUFFERS * SIZE) as usize, 0),
             client_filled: ring::<Descriptor>(16),
             client_free: ring::<Descriptor>(16),
-            client_data: memory((BUFFERS * SIZE) as usize, 0),
-            buffer_size: SIZE,
+            client_data: memory((BUFFERS * SIZE + large * LARGE_BUFFER) as usize, 0),
+            device_buffer_size: SIZE,
+            client_buffer_size: SIZE,
             device_channel: 0,
             client_channel: 1,
-            client_large: 0,
+            client_large: large,
+            reserved: 0,
         };
         let mut world = Self {
             copier: Copier::new(&connection),
@@ -157,14 +165,130 @@ fn restarts_on_either_side_are_survived() {
     assert_eq!(world.client.take()[0].offset, 3 * SIZE);
 }
 
+/// Passes a packet of these bytes in the device's buffers from `number` on.
+fn pass_pieces(world: &mut World, number: u32, packet: &[u8]) {
+    let pieces: Vec<&[u8]> = packet.chunks(SIZE as usize).collect();
+    for (index, piece) in pieces.iter().enumerate() {
+        let offset = (number + index as u32) * SIZE;
+        world.device_data.write(offset as usize, piece).expect("inside");
+        let flags = if index + 1 < pieces.len() { 1 | CONTINUES } else { 1 };
+        world.virtualiser.send(&[Descriptor { offset, length: piece.len() as u16, flags }]);
+    }
+}
+
+/// Where the client's large buffers are.
+fn large(number: u32) -> u32 {
+    BUFFERS * SIZE + number * LARGE_BUFFER
+}
+
+#[test]
+fn pieces_are_put_together() {
+    let mut world = World::with_large(2);
+    world.provide(&[0, large(1), SIZE, large(0)]);
+    let packet: Vec<u8> = (0..9000).map(|index| (index % 251) as u8).collect();
+    world.pass(7, b"before");
+    pass_pieces(&mut world, 0, &packet);
+    world.pass(6, b"after");
+    world.turn();
+    let packets = world.client.take();
+    assert_eq!(packets.iter().map(|packet| packet.offset).collect::<Vec<_>>(), [0, large(0), SIZE]);
+    assert_eq!(packets[1].flags, 1, "nothing continues");
+    let mut found = vec![0; packets[1].length.into()];
+    world.client_data.read(packets[1].offset as usize, &mut found).expect("inside");
+    assert_eq!(found, packet);
+    let returned: Vec<u32> = world.virtualiser.take().iter().map(|entry| entry.offset / SIZE).collect();
+    assert_eq!(returned, [7, 0, 1, 2, 3, 4, 6]);
+}
+
+#[test]
+fn without_a_large_buffer_pieces_wait() {
+    let mut world = World::with_large(1);
+    world.provide(&[0, SIZE]);
+    pass_pieces(&mut world, 0, &[5; 3000]);
+    world.pass(6, b"after");
+    world.turn();
+    assert!(world.client.take().is_empty() && world.virtualiser.take().is_empty());
+    world.provide(&[large(0)]);
+    world.turn();
+    let packets = world.client.take();
+    assert_eq!(packets.iter().map(|packet| packet.offset).collect::<Vec<_>>()[0], large(0));
+    assert_eq!(packets.len(), 2, "the small buffers were not lost meanwhile");
+}
+
+#[test]
+fn a_client_that_has_no_large_buffers_never_gets_such_frames() {
+    let mut world = World::new();
+    world.provide(&[0]);
+    pass_pieces(&mut world, 0, &[5; 3000]);
+    world.pass(6, b"after");
+    world.turn();
+    let packets = world.client.take();
+    assert_eq!(packets.len(), 1);
+    assert_eq!(read_frame(&world.client_data, packets[0])[14..], *b"after");
+    assert_eq!(world.virtualiser.take().len(), 3);
+}
+
+#[test]
+fn what_is_not_whole_is_dropped() {
+    let mut world = World::with_large(1);
+    world.provide(&[large(0), 0]);
+    // No end; then an empty piece; then one longer than a buffer.
+    let piece = |number: u32, length, flags| Descriptor { offset: number * SIZE, length, flags };
+    for pieces in [
+        vec![piece(0, 2048, CONTINUES)],
+        vec![piece(0, 2048, CONTINUES), piece(1, 0, 0)],
+        vec![piece(0, 2048, CONTINUES), piece(1, 2049, 0)],
+        vec![piece(0, 10, CONTINUES), piece(1, 2048, 0)],
+    ] {
+        world.virtualiser.send(&pieces);
+        world.turn();
+        assert!(world.client.take().is_empty());
+        assert_eq!(world.virtualiser.take().len(), pieces.len(), "the device's buffers go back");
+    }
+    pass_pieces(&mut world, 0, &[5; 3000]);
+    world.turn();
+    assert_eq!(world.client.take().len(), 1, "the client's buffer is still there");
+}
+
+#[test]
+fn the_longest_frame_is_the_longest() {
+    let mut world = World::with_large(1);
+    world.provide(&[large(0), 0]);
+    for (last, fits) in [(2048, false), (2047, true)] {
+        // The same buffer again and again: the virtualiser would not, but the copier does not know.
+        let mut pieces = vec![Descriptor { offset: 0, length: 2048, flags: CONTINUES }; 31];
+        pieces.push(Descriptor { offset: 0, length: last, flags: 0 });
+        world.virtualiser.send(&pieces);
+        world.turn();
+        assert_eq!(world.client.take().len(), usize::from(fits));
+        assert_eq!(world.virtualiser.take().len(), 32);
+    }
+}
+
+#[test]
+fn stashed_buffers_are_forgotten_with_the_client() {
+    let mut world = World::with_large(2);
+    world.provide(&[0, SIZE, large(0), large(1)]);
+    // Looks past the small ones.
+    pass_pieces(&mut world, 0, &[5; 3000]);
+    world.turn();
+    assert_eq!(world.client.take().len(), 1);
+    world.client = Peer::new(world.connection.client_filled, world.connection.client_free);
+    world.settle();
+    world.pass(0, b"content");
+    world.turn();
+    assert!(world.client.take().is_empty(), "buffers of its previous life are not written any more");
+}
+
 proptest! {
     /// Whatever the client and the virtualiser put into their queues: nothing is written outside of the buffers that the client named.
     #[test]
     fn any_entries_are_survived(
         mine in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>()), 0..40),
         theirs in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>()), 0..40),
+        large in 0..3_u32,
     ) {
-        let mut world = World::new();
+        let mut world = World::with_large(large);
         let entry = |(offset, length, flags): &(u32, u16, u16)| Descriptor { offset: *offset, length: *length, flags: *flags };
         for (mine, theirs) in mine.chunks(4).zip(theirs.chunks(4)) {
             world.client.send(&mine.iter().map(entry).collect::<Vec<_>>());

@@ -13,6 +13,8 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod client;
+#[cfg(test)]
+mod piece_tests;
 mod receive;
 #[cfg(test)]
 mod tests;

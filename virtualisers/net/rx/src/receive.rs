@@ -6,6 +6,8 @@
 //! does not hold, nor the same one twice, nor free one that others still read; and what it keeps to itself counts
 //! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
 //!
+//! A frame that one buffer does not hold lies in several; they are lent together: see [`pieces`].
+//!
 //! Where a client has its share, or its queue is full, frames for it are dropped here, before anything is spent on them. A
 //! single client's share is everything: then nothing is dropped here but by the device, which costs nothing.
 //!
@@ -13,17 +15,21 @@
 //! then do clients have to notify for a return. They are given to the driver by the number too. The driver's stock shrinks
 //! only by frames that pass here, so it cannot run low unnoticed.
 
+mod pieces;
+
 use crate::client::Client;
 use crate::counters;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Channels, Region, queue};
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::session::{Event, Marked};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Session, Shares, Slots, lendable, put_off};
+use pieces::Frame;
 
 /// The bit of a buffer's word that says that the driver holds it.
 const DRIVER: u64 = 1 << 63;
@@ -86,6 +92,8 @@ pub(crate) struct Receive {
     apart: u64,
     /// The client that the last frame was for: often the next one is too.
     last: usize,
+    /// A frame of which buffers are still to come.
+    frame: Frame,
     tally: Tally,
 }
 
@@ -114,7 +122,8 @@ impl Receive {
         };
         let all = (1 << count) - 1;
         let clients = clients.iter().map(Client::new).collect();
-        Self { driver, stock, clients, noted: all, active: 0, apart: all, last: 0, tally: Tally::default() }
+        let (frame, tally) = (Frame::new(), Tally::default());
+        Self { driver, stock, clients, noted: all, active: 0, apart: all, last: 0, frame, tally }
     }
 
     /// Takes note of who notified.
@@ -173,12 +182,20 @@ impl Receive {
                 continue;
             }
             self.stock.holders[number] = 0;
+            if self.frame.is_partial() {
+                self.add_piece(entry);
+                continue;
+            }
             let offset = self.stock.slots.offset(entry.token);
-            let Some(destination) = self.destination(entry.token, offset, entry.length) else {
+            let Some((destination, buffers)) = self.destination(offset, entry.length) else {
                 self.tally.invalid += 1;
                 self.stock.idle.push(entry.token);
                 continue;
             };
+            if buffers > 1 {
+                self.begin_frame(entry, destination, buffers.into());
+                continue;
+            }
             let frame = Descriptor { offset, length: entry.length, flags: entry.flags & DEVICE };
             if destination.is_group() {
                 self.deliver_to_all(number, frame);
@@ -196,17 +213,18 @@ impl Receive {
         }
     }
 
-    /// Whom a frame is for, or `None` where it cannot be one.
+    /// Whom a frame is for and in how many buffers it lies, or `None` where it cannot be one.
     #[inline(always)]
-    fn destination(&self, number: u32, offset: u32, length: u16) -> Option<Mac> {
-        if !self.stock.slots.holds(number, length) {
+    fn destination(&self, offset: u32, length: u16) -> Option<(Mac, u16)> {
+        if !self.stock.slots.small_holds(length) {
             return None;
         }
-        const { assert!(HEADROOM.is_multiple_of(4) && MIN_PACKET >= HEADROOM + 8) };
-        let at = offset as usize + HEADROOM;
-        let low = self.stock.data.atomic_u32(at).ok()?.load(core::sync::atomic::Ordering::Relaxed);
-        let high = self.stock.data.atomic_u32(at + 4).ok()?.load(core::sync::atomic::Ordering::Relaxed);
-        Some(Mac::from_word(u64::from(low) | u64::from(high) << 32))
+        const { assert!(HEADROOM == 12 && MIN_PACKET >= HEADROOM + 8) };
+        // The header's last four bytes (`checksum_offset`, `buffers`) and the address's first four; its last two and what follows.
+        let at = offset as usize + 8;
+        let low = self.stock.data.atomic_u64(at).ok()?.load(Relaxed);
+        let high = self.stock.data.atomic_u32(at + 8).ok()?.load(Relaxed);
+        Some((Mac::from_word(low >> 32 | u64::from(high) << 32), (low >> 16) as u16))
     }
 
     /// The client with this address.
@@ -338,6 +356,7 @@ impl Receive {
                     self.stock.idle.push(number as u32);
                 }
             }
+            self.forget_frame();
         }
     }
 

@@ -9,24 +9,24 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// So few that nothing is put off.
-const BUFFERS: u32 = 24;
-const SIZE: u32 = 2048;
-const DMA: u64 = 0x8000_0000;
-const STRANGER: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
+pub(crate) const BUFFERS: u32 = 24;
+pub(crate) const SIZE: u32 = 2048;
+pub(crate) const DMA: u64 = 0x8000_0000;
+pub(crate) const STRANGER: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
 
 /// The virtualiser with a driver and clients around it.
-struct World {
-    connection: NetRxVirtualiser,
+pub(crate) struct World {
+    pub(crate) connection: NetRxVirtualiser,
     client_connections: Vec<NetRxClient>,
-    virtualiser: Receive,
-    driver: Peer<DmaDescriptor>,
-    clients: Vec<Peer<Descriptor>>,
-    data: Region,
+    pub(crate) virtualiser: Receive,
+    pub(crate) driver: Peer<DmaDescriptor>,
+    pub(crate) clients: Vec<Peer<Descriptor>>,
+    pub(crate) data: Region,
     /// Buffers that the driver has, oldest first.
-    empty: Vec<DmaDescriptor>,
+    pub(crate) empty: Vec<DmaDescriptor>,
 }
 
-fn mac(client: usize) -> Mac {
+pub(crate) fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
 }
 
@@ -35,7 +35,7 @@ fn peer(filled: Ring, free: Ring) -> Peer<Descriptor> {
 }
 
 impl World {
-    fn new(clients: usize) -> Self {
+    pub(crate) fn new(clients: usize) -> Self {
         let rings = || ring::<DmaDescriptor>(64);
         let data = memory((BUFFERS * SIZE) as usize, DMA);
         let connection = NetRxVirtualiser {
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// Everybody takes turns until all know each other.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..4 {
             self.turn();
             for index in 0..self.clients.len() {
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         for _ in 0..4 {
             if self.virtualiser.round() {
                 return;
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    fn driver_turn(&mut self) {
+    pub(crate) fn driver_turn(&mut self) {
         let renewals = self.driver.renewals;
         let entries = self.driver.take();
         if self.driver.renewals != renewals {
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// The device receives a frame.
-    fn receive(&mut self, frame: &[u8]) -> u32 {
+    pub(crate) fn receive(&mut self, frame: &[u8]) -> u32 {
         let entry = self.empty.remove(0);
         let offset = (entry.address - DMA) as u32;
         let length = write_packet(&self.data, offset, frame);
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Receives a frame for `to`, and lets everybody have it.
-    fn pass(&mut self, to: Mac) {
+    pub(crate) fn pass(&mut self, to: Mac) {
         self.receive(&frame(to, STRANGER, b"content"));
         self.turn();
         self.driver_turn();

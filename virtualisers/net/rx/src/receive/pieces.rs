@@ -1,0 +1,161 @@
+//! Frames that lie in several buffers (VIRTIO 1.2 §5.1.6.4, mergeable receive buffers).
+//!
+//! The first buffer's header says how many there are; the others hold nothing but bytes of the frame, and follow in order. Here the
+//! buffers are collected, over several rounds if need be, and given to a client all or none: whoever reads
+//! a frame finds it whole. What contradicts itself is dropped whole.
+
+use super::{DRIVER, Receive};
+use alloc::vec::Vec;
+use culm_net::descriptor::flags::{CONTINUES, DEVICE};
+use culm_net::slots::LARGEST_PACKET;
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
+
+/// Buffers of a frame at most: those that the longest one fills, and as many as small devices' buffers may waste.
+const MOST: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
+
+/// A frame that is being collected.
+#[derive(Default)]
+pub(super) struct Frame {
+    /// Its buffers so far. Nobody else holds them.
+    pieces: Vec<Piece>,
+    /// How many are to come.
+    missing: usize,
+    destination: Option<Mac>,
+    /// Flags of its entries, for the client.
+    flags: u16,
+    /// It cannot be a frame.
+    broken: bool,
+}
+
+struct Piece {
+    number: u32,
+    length: u16,
+}
+
+impl Frame {
+    pub(super) fn new() -> Self {
+        Self { pieces: Vec::with_capacity(MOST), ..Self::default() }
+    }
+
+    /// Whether the next buffer is one of this frame's.
+    #[inline(always)]
+    pub(super) fn is_partial(&self) -> bool {
+        self.missing > 0
+    }
+}
+
+impl Receive {
+    /// The first of `count` buffers, more than one, that hold a frame.
+    #[cold]
+    pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
+        if count > MOST {
+            // What follows is not taken for pieces: there may never be so many.
+            self.tally.invalid += 1;
+            self.stock.idle.push(entry.token);
+            return;
+        }
+        self.frame.missing = count;
+        self.frame.destination = Some(destination);
+        self.frame.flags = entry.flags & DEVICE;
+        self.frame.broken = false;
+        self.add_piece(entry);
+    }
+
+    /// The next buffer of the frame that is being collected.
+    #[cold]
+    pub(super) fn add_piece(&mut self, entry: DmaDescriptor) {
+        let frame = &mut self.frame;
+        frame.broken |= entry.length == 0 || usize::from(entry.length) > self.stock.slots.buffer_size();
+        frame.pieces.push(Piece { number: entry.token, length: entry.length });
+        frame.missing -= 1;
+        if frame.missing == 0 {
+            self.finish_frame();
+        }
+    }
+
+    fn finish_frame(&mut self) {
+        let pieces = core::mem::take(&mut self.frame.pieces);
+        let length: usize = pieces.iter().map(|piece| usize::from(piece.length)).sum();
+        let destination = self.frame.destination.take();
+        match destination.filter(|_| !self.frame.broken && length <= LARGEST_PACKET) {
+            None => self.tally.invalid += 1,
+            Some(destination) if destination.is_group() => {
+                for index in 0..self.clients.len() {
+                    self.deliver_pieces(index, &pieces);
+                }
+            }
+            Some(destination) => match self.find(destination) {
+                Some(index) => self.deliver_pieces(index, &pieces),
+                None => self.tally.unknown += 1,
+            },
+        }
+        if pieces.first().is_some_and(|piece| self.stock.holders[piece.number as usize] != 0) {
+            self.tally.packets += 1;
+            self.tally.bytes += (length - HEADROOM) as u64;
+        }
+        self.give_up(pieces);
+    }
+
+    /// Puts aside those buffers that nobody was given, and keeps the list for the next frame.
+    fn give_up(&mut self, mut pieces: Vec<Piece>) {
+        for piece in pieces.drain(..) {
+            if self.stock.holders[piece.number as usize] == 0 {
+                self.stock.idle.push(piece.number);
+            }
+        }
+        self.frame.pieces = pieces;
+    }
+
+    /// The driver starts over: what is missing of a frame will not come.
+    pub(super) fn forget_frame(&mut self) {
+        self.frame.missing = 0;
+        let pieces = core::mem::take(&mut self.frame.pieces);
+        self.give_up(pieces);
+    }
+
+    /// Gives a frame to a client, if it has room for all of it.
+    fn deliver_pieces(&mut self, index: usize, pieces: &[Piece]) {
+        if self.clients.get(index).is_none_or(|client| client.held >= self.stock.batch) {
+            self.take_returned(index);
+        }
+        self.active |= 1 << index;
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let count = pieces.len() as u32;
+        if !client.session.is_live() || client.filled.free() < count && client.filled.refresh() < count {
+            self.tally.full += 1;
+            return;
+        }
+        if !self.take_shares(index, count) {
+            self.tally.share += 1;
+            return;
+        }
+        let Some(client) = self.clients.get_mut(index) else { return };
+        for (at, piece) in pieces.iter().enumerate() {
+            let more = if at + 1 < pieces.len() { CONTINUES } else { 0 };
+            let offset = self.stock.slots.offset(piece.number);
+            // There is space for all, as just asked.
+            let _ = client.filled.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
+            debug_assert!(self.stock.holders[piece.number as usize] & DRIVER == 0);
+            self.stock.holders[piece.number as usize] |= 1 << index;
+        }
+        self.stock.lent += count;
+    }
+
+    /// Takes `count` pieces of a client's share, or none.
+    fn take_shares(&mut self, index: usize, count: u32) -> bool {
+        for attempt in 0..2 {
+            let Some(client) = self.clients.get_mut(index) else { return false };
+            let taken = (0..count).take_while(|_| self.stock.shares.take(&mut client.held)).count() as u32;
+            if taken == count {
+                return true;
+            }
+            for _ in 0..taken {
+                self.stock.shares.give_back(&mut client.held);
+            }
+            if attempt == 0 {
+                self.take_returned(index);
+            }
+        }
+        false
+    }
+}
