@@ -239,7 +239,13 @@ impl Transmitter {
     }
 
     /// Takes note of what the device can do. True: whether it divides packets has changed.
+    #[inline(always)]
     pub(crate) fn learn(&mut self, device: u16) -> bool {
+        device != self.device && self.relearn(device)
+    }
+
+    #[cold]
+    fn relearn(&mut self, device: u16) -> bool {
         let before = self.offloads_segmentation();
         self.device = device;
         self.offloads_segmentation() != before

@@ -97,7 +97,9 @@ impl Client {
                 return Entry::Invalid(number);
             }
             *place = Place::Driver;
-            self.large_in_flight += u32::from(self.slots.is_large(number));
+            if self.slots.is_large_at(entry.offset) {
+                self.large_in_flight += 1;
+            }
             return Entry::Frame(number);
         }
         self.examine_other(entry)
@@ -180,7 +182,9 @@ impl Client {
     /// A buffer is not being sent any more.
     #[inline(always)]
     fn leave(&mut self, number: u32) {
-        self.large_in_flight -= u32::from(self.slots.is_large(number));
+        if self.slots.is_large(number) {
+            self.large_in_flight -= 1;
+        }
     }
 
     /// Count of its buffers.
