@@ -4,7 +4,7 @@
 //! only grow; each is written by one core and may be read at any time. Times are ticks of the system counter
 //! (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What one core has done.
 #[repr(C, align(64))]
@@ -31,10 +31,12 @@ pub struct CoreAccount {
 pub struct DomainAccount {
     /// Ticks it ran, its system calls included. A callee's time is its own, whoever's budget pays.
     pub ticks: AtomicU64,
-    /// System calls it made.
-    pub system_calls: AtomicU64,
-    /// Times it was switched to.
-    pub switches: AtomicU64,
+    /// System calls it made, but for those in `straight`: see [`Self::system_calls`].
+    pub other_calls: AtomicU64,
+    /// Times it left the core, but for those in `straight`: see [`Self::switches`].
+    pub other_switches: AtomicU64,
+    /// System calls by which it handed the core straight to another domain: nearly all that a busy domain makes.
+    pub straight: AtomicU64,
     /// Times it was preempted.
     pub preemptions: AtomicU64,
     /// Times its budget ran out.
@@ -45,7 +47,19 @@ pub struct DomainAccount {
     pub restarts: AtomicU32,
     /// A [`DomainState`].
     pub state: AtomicU32,
-    reserved: [u32; 3],
+    reserved: u32,
+}
+
+impl DomainAccount {
+    /// System calls it made.
+    pub fn system_calls(&self) -> u64 {
+        self.other_calls.load(Ordering::Relaxed).wrapping_add(self.straight.load(Ordering::Relaxed))
+    }
+
+    /// Times it left the core to another domain, or to nobody.
+    pub fn switches(&self) -> u64 {
+        self.other_switches.load(Ordering::Relaxed).wrapping_add(self.straight.load(Ordering::Relaxed))
+    }
 }
 
 /// What a protection domain is doing, as far as an observer cares.

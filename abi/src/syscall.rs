@@ -12,13 +12,13 @@
 pub const WAIT: u16 = 0;
 /// `reply_wait`: reply to the current call, send signals, then wait for an event.
 ///
-/// In: `x0`–`x7` reply words, `x8` signals, `x9` deadline, `x10` reply length and signal group. Out: an event.
+/// In: `x0`–`x7` reply, `x8` signals, `x9` deadline, `x10` signal group. Out: an event.
 pub const REPLY_WAIT: u16 = 1;
 /// `signal`: send signals and go on. In: `x8` signals, `x10` signal group. Out: nothing.
 pub const SIGNAL: u16 = 2;
 /// `call`: call the protection domain behind a channel and wait for its reply.
 ///
-/// In: `x0`–`x7` words, `x8` channel number | length << 32. Out: `x0`–`x7` words, `x8` [`CallStatus`] | length << 32.
+/// In: `x0`–`x7` message, `x8` channel number. Out: `x0`–`x7` reply, `x8` [`CallStatus`].
 pub const CALL: u16 = 3;
 /// `fault`: read the fault of a supervised protection domain. In: `x0` its channel. Out: `x0`–`x7`, see [`FaultReport`].
 pub const FAULT: u16 = 4;
@@ -33,7 +33,8 @@ pub const HALT: u16 = 8;
 /// Count of system calls; the kernel refuses every number from here on.
 pub const COUNT: u16 = 9;
 
-/// Words that a call or a reply can carry.
+/// Words of every message, of a call or of a reply. They are the sender's `x0`–`x7` as they stand: what it does not want
+/// to say there it has to overwrite, as the runtime does.
 pub const MESSAGE_WORDS: usize = 8;
 
 /// Channels in one group. Signals and notifications travel as sets of up to 63 channels of one group:
@@ -48,27 +49,21 @@ pub const NEVER: u64 = u64::MAX;
 pub struct TurnOptions(pub u64);
 
 impl TurnOptions {
-    /// Signals of `group`, and a reply of `length` words.
-    pub const fn new(group: u32, length: usize) -> Self {
-        Self((group as u64) << 32 | length as u64)
+    /// Signals of `group`.
+    pub const fn new(group: u32) -> Self {
+        Self((group as u64) << 32)
     }
 
     /// The group of the signals.
     pub const fn group(self) -> u32 {
         (self.0 >> 32) as u32
     }
-
-    /// Words in the reply, not yet checked against [`MESSAGE_WORDS`].
-    pub const fn length(self) -> usize {
-        (self.0 & 0xffff_ffff) as usize
-    }
 }
 
 /// Register `x8` of an event: what ended a wait.
 ///
 /// Bits 0–7: 0 for notifications (their set is in `x9`; empty where the deadline passed), 1 for a call
-/// (its words are in `x0`–`x7`). Bits 8–15: length of the call's message. Bits 32–63: the
-/// group of the notifications, or the channel of the call.
+/// (its message is in `x0`–`x7`). Bits 32–63: the group of the notifications, or the channel of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event(pub u64);
 
@@ -78,19 +73,14 @@ impl Event {
         Self((group as u64) << 32)
     }
 
-    /// A call of `length` words over `channel`.
-    pub const fn called(channel: u32, length: usize) -> Self {
-        Self((channel as u64) << 32 | (length as u64) << 8 | 1)
+    /// A call over `channel`.
+    pub const fn called(channel: u32) -> Self {
+        Self((channel as u64) << 32 | 1)
     }
 
     /// Whether this is a call.
     pub const fn is_call(self) -> bool {
         self.0 & 1 != 0
-    }
-
-    /// Words in the call's message.
-    pub const fn length(self) -> usize {
-        (self.0 >> 8 & 0xff) as usize
     }
 
     /// The channel of a call, or the group of notifications.
@@ -99,13 +89,13 @@ impl Event {
     }
 }
 
-/// Low half of `x8` after [`CALL`].
+/// Register `x8` after [`CALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u64)]
 pub enum CallStatus {
     /// The callee replied.
     Replied = 0,
-    /// The callee faulted, was stopped or was restarted before it replied. There is no message.
+    /// The callee faulted, was stopped or was restarted before it replied. The message is all zero.
     CalleeGone = 1,
 }
 
@@ -131,14 +121,12 @@ pub enum BadCall {
     Number = 0,
     /// A channel number that was not declared, or a channel that does not allow this.
     Channel = 1,
-    /// A message longer than [`MESSAGE_WORDS`].
-    Length = 2,
     /// A reply although there is no call to reply to.
-    Reply = 3,
+    Reply = 2,
     /// A right that the description does not give.
-    Right = 4,
+    Right = 3,
     /// A wait although a call is still to be replied to.
-    Owed = 5,
+    Owed = 4,
 }
 
 /// Words of a fault report, in the order of the registers `x0`–`x7` after [`FAULT`].

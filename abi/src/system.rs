@@ -58,8 +58,6 @@ pub struct SystemHeader {
     /// Zeroed space for state of all domains that other cores may touch (commands, fault reports); element size
     /// from [`KernelLayout`].
     pub shared_state: Table,
-    /// Zeroed space for the kernel's state per core; element size from [`KernelLayout`].
-    pub core_state: Table,
     /// Zeroed notification words (`u64`): each domain has [`DomainDescription::groups`] of them, from
     /// [`DomainDescription::first_word`].
     pub words: Table,
@@ -175,8 +173,9 @@ pub mod domain_flags {
 
 /// One end of a channel, as its owner numbers it.
 ///
-/// `word` and `bit` say where a signal over this end lands, worked out by the tool so that the kernel need not:
-/// bit `peer_end % 63` of the peer's word `peer_end / 63` ([`crate::syscall::GROUP`]).
+/// `word` and `bit` say where a signal over this end lands, `callee` and `event` what a call over it comes to: worked out
+/// by the tool so that the kernel need not. The peer's end `n` lands in bit `n % 63` of the peer's word `n / 63`
+/// ([`crate::syscall::GROUP`]).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EndDescription {
@@ -186,14 +185,14 @@ pub struct EndDescription {
     pub rights: u32,
     /// Peer: index of the peer domain. Child: index of the supervised domain. Interrupt: INTID.
     pub target: u32,
-    /// Peer: the number of the peer's end of this channel, else 0.
-    pub peer_end: u32,
+    /// Peer that may be called: its index among the domains of its core, which is the owner's too. Else [`NONE`].
+    pub callee: u32,
+    /// Peer: the [`crate::syscall::Event`] that a call is to it, which names its end of this channel. Else 0.
+    pub event: u64,
     /// Peer: index of the peer's notification word in [`SystemHeader::words`], else 0.
     pub word: u32,
     /// Peer: bit in that word, else 0.
     pub bit: u32,
-    /// Reserved, 0.
-    pub reserved: [u32; 2],
 }
 
 /// Values of [`EndDescription::kind`].
@@ -206,7 +205,7 @@ pub mod end_kind {
     pub const CHILD: u32 = 3;
 }
 
-/// Bits of [`EndDescription::rights`].
+/// Bits of [`EndDescription::rights`]; only an end that leads to a peer has any.
 pub mod end_rights {
     /// May notify the peer.
     pub const NOTIFY: u32 = 1 << 0;
@@ -245,10 +244,6 @@ pub struct KernelLayout {
     pub local_state: u32,
     /// Stride of [`SystemHeader::shared_state`].
     pub shared_state: u32,
-    /// Stride of [`SystemHeader::core_state`].
-    pub core_state: u32,
     /// Stride of [`SystemHeader::timer_slots`].
     pub timer_slot: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
 }

@@ -13,9 +13,7 @@ static LAYOUT: KernelLayout = KernelLayout {
     version: culm_abi::VERSION,
     local_state: size_of::<Domain<'static, Registers>>() as u32,
     shared_state: size_of::<culm_kernel_core::system::Shared>() as u32,
-    core_state: size_of::<crate::processor::Processor>() as u32,
     timer_slot: size_of::<Slot>() as u32,
-    reserved: 0,
 };
 
 /// Checks a table's place and shape.
@@ -82,14 +80,12 @@ pub fn system(header: &SystemHeader) -> System<'static> {
     }
 }
 
-/// What one core alone has: its domains, its timer slots, and the place for its processor.
+/// What one core alone has.
 pub struct Own {
     /// State of its domains.
     pub domains: &'static mut [Domain<'static, Registers>],
     /// Slots of its timer queue.
     pub slots: &'static mut [Slot],
-    /// Where its processor's state goes.
-    pub processor: &'static mut core::mem::MaybeUninit<crate::processor::Processor>,
 }
 
 /// Takes what core `index` alone has.
@@ -100,7 +96,7 @@ pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, f
     let core = &system.cores[index as usize];
     let (first, count) = (core.first_domain, core.domain_count);
     // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the caller takes each only
-    // once. Zero is a value of slots; domains and processor are taken as uninitialised and written before use.
+    // once. Zero is a value of slots; domains are taken as uninitialised and written before use.
     unsafe {
         let places = owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>(
             "local_state",
@@ -114,7 +110,6 @@ pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, f
         Own {
             domains: core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()),
             slots: owned("timer_slots", &header.timer_slots, first, count),
-            processor: &mut owned("core_state", &header.core_state, index, 1)[0],
         }
     }
 }

@@ -1,45 +1,59 @@
 //! One processor core from its first Rust instruction on: joins machine and logic, and is what every entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{Machine, Registers, start_core, wait_for_interrupt};
+use crate::arch::{Interrupt, Machine, Registers, resume, start_core, wait_for_interrupt};
 use crate::image;
-use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport};
-use culm_abi::system::SystemHeader;
+use core::mem::{MaybeUninit, offset_of};
+use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
 use culm_kernel_core::system::Command;
 use culm_kernel_core::timer::TimerQueue;
-use culm_kernel_core::{Core, Domain, Next, SignalLeft};
+use culm_kernel_core::{Core, Next, Passed, SignalLeft};
 
-use crate::arch::Interrupt;
-
-/// The domain whose registers the entry code loads.
-type Resumed = *mut Domain<'static, Registers>;
-
-/// A core's state. The entry code finds it by `TPIDR_EL1`.
+/// A core's state. It stands at the top of the core's kernel stack; the entry code finds it by the stack pointer.
 #[repr(C, align(64))]
 pub struct Processor {
-    /// Top of the kernel stack; first, where the entry code looks for it.
-    stack_top: u64,
+    /// The registers of the domain that runs: for the entry code, which alone uses and sets it.
+    current: *mut Registers,
+    /// The message of a call or a reply; of a `signal` its two arguments.
+    message: [u64; MESSAGE_WORDS],
     core: Core<'static, Registers, Machine>,
 }
 
+/// What a straight path answers, in two registers: those of the domain that has the core now, and its result.
+#[repr(C)]
+pub struct Straight {
+    registers: *mut Registers,
+    result: u64,
+}
+
+impl From<Passed<'_, 'static, Registers>> for Straight {
+    #[inline(always)]
+    fn from(passed: Passed<'_, 'static, Registers>) -> Self {
+        Self { registers: &mut passed.domain.context, result: passed.result }
+    }
+}
+
 impl Processor {
-    /// Turns what is to run next into the address that the entry code resumes; sleeps while there is nothing.
+    /// Where the entry code finds what it needs.
+    pub const CURRENT: usize = offset_of!(Self, current);
+    /// See [`Self::CURRENT`].
+    pub const MESSAGE: usize = offset_of!(Self, message);
+
+    /// Leaves the kernel for what is to run next; sleeps while there is nothing.
     #[inline]
-    fn resume(&mut self, next: Next) -> Resumed {
-        match next {
-            Some(local) => self.core.domain(local),
-            None => self.idle(),
-        }
+    fn resume(&'static mut self, next: Next) -> ! {
+        let local = next.unwrap_or_else(|| self.idle());
+        resume(&mut self.core.domain(local).context)
     }
 
     #[inline(never)]
-    fn idle(&mut self) -> Resumed {
+    fn idle(&mut self) -> u32 {
         loop {
             self.core.count_sleep();
             wait_for_interrupt();
             if let Some(local) = self.take_interrupts() {
                 self.core.note_awake();
-                return self.core.domain(local);
+                return local;
             }
         }
     }
@@ -57,9 +71,9 @@ impl Processor {
     }
 }
 
-/// Called by the boot code on each core's own stack. Returns the first domain to run.
+/// Called by the boot code on each core's own stack, with the place above it for the core's state.
 #[unsafe(no_mangle)]
-extern "C" fn culm_main(index: u32) -> Resumed {
+extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>) -> ! {
     let header = crate::arch::system_header();
     if index == 0 {
         image::check_header(header);
@@ -70,7 +84,12 @@ extern "C" fn culm_main(index: u32) -> Resumed {
     {
         panic!("table `{}` of the image is wrong at element {}: rebuild it", bad.0, bad.1);
     }
-    let processor = set_up(header, &system, index);
+    // SAFETY: each core comes here once, with its own index.
+    let own = unsafe { image::own(header, &system, index, crate::arch::counter_frequency()) };
+    let machine = Machine::new(index, &system);
+    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), machine);
+    let processor = place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core });
+    crate::arch::set_processor(processor);
     if index == 0 {
         for (other, core) in system.cores.iter().enumerate().skip(1) {
             start_core(other as u32, core);
@@ -80,97 +99,80 @@ extern "C" fn culm_main(index: u32) -> Resumed {
     processor.resume(next)
 }
 
-fn set_up(
-    header: &'static SystemHeader,
-    system: &culm_kernel_core::System<'static>,
-    index: u32,
-) -> &'static mut Processor {
-    // SAFETY: each core comes here once, with its own index.
-    let own = unsafe { image::own(header, system, index, crate::arch::counter_frequency()) };
-    let machine = Machine::new(index, system);
-    let stack_top = system.cores[index as usize].stack_top;
-    let core = Core::new(index, *system, own.domains, TimerQueue::new(own.slots), machine);
-    let processor = own.processor.write(Processor { stack_top, core });
-    crate::arch::set_processor(processor);
-    processor
-}
-
-// ---- what the entry code calls; each returns the domain to resume -----------------------------------------------
+// ---- what the entry code calls ----------------------------------------------------------------------------------
 //
-// The straight paths call nothing that returns here, so they need no stack; what is left is another function's.
+// The straight paths return to it. They call nothing that returns here, so they need no stack; what is left is another
+// function's, which leaves the kernel by itself.
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
+extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> Straight {
     match processor.core.fast_wait(signals, deadline, options) {
-        Some(domain) => domain,
+        Some(passed) => passed.into(),
         None => wait(processor, signals, deadline, options),
     }
 }
 
 #[inline(never)]
-extern "C" fn wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
+extern "C" fn wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> ! {
     let next = processor.core.wait(signals, deadline, options);
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_reply_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
-    match processor.core.fast_reply::<false>(signals, deadline, options) {
-        Some(domain) => domain,
+extern "C" fn culm_reply_wait(
+    processor: &'static mut Processor,
+    signals: u64,
+    deadline: u64,
+    options: u64,
+) -> Straight {
+    match processor.core.fast_reply(signals, deadline, options) {
+        Some(passed) => passed.into(),
         None => reply_wait(processor, signals, deadline, options),
     }
 }
 
 #[inline(never)]
-extern "C" fn reply_wait(processor: &mut Processor, signals: u64, deadline: u64, options: u64) -> Resumed {
-    if let Some(domain) = processor.core.fast_reply::<true>(signals, deadline, options) {
-        return domain;
-    }
-    let next = processor.core.reply_wait(signals, deadline, options);
+extern "C" fn reply_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> ! {
+    let next = processor.core.reply_wait(&processor.message, signals, deadline, options);
     processor.resume(next)
 }
 
-/// Returns null where the caller goes on at once without results.
 #[unsafe(no_mangle)]
-extern "C" fn culm_signal(processor: &mut Processor, signals: u64, options: u64) -> Resumed {
+extern "C" fn culm_call(processor: &'static mut Processor, channel: u64) -> Straight {
+    match processor.core.fast_call(channel) {
+        Some(passed) => passed.into(),
+        None => call(processor, channel),
+    }
+}
+
+#[inline(never)]
+extern "C" fn call(processor: &'static mut Processor, channel: u64) -> ! {
+    let next = processor.core.call(&processor.message, channel);
+    processor.resume(next)
+}
+
+/// What [`culm_signal`] answers where everything is left to do; else 0 for nothing, or the domain to wake and 1.
+const ALL_LEFT: u64 = u64::MAX;
+
+#[unsafe(no_mangle)]
+extern "C" fn culm_signal(processor: &'static mut Processor, signals: u64, options: u64) -> u64 {
     match processor.core.fast_signal(signals, options) {
-        SignalLeft::Nothing => core::ptr::null_mut(),
-        SignalLeft::Wake(target) => signal_wake(processor, target),
-        SignalLeft::All => signal(processor, signals, options),
+        SignalLeft::Nothing => 0,
+        SignalLeft::Wake(target) => u64::from(target) + 1,
+        SignalLeft::All => ALL_LEFT,
     }
 }
 
-#[inline(never)]
-extern "C" fn signal_wake(processor: &mut Processor, target: u32) -> Resumed {
-    let next = processor.core.signal_wake(target);
-    processor.resume(next)
-}
-
-#[inline(never)]
-extern "C" fn signal(processor: &mut Processor, signals: u64, options: u64) -> Resumed {
-    let next = processor.core.signal(signals, options);
+#[unsafe(no_mangle)]
+extern "C" fn culm_signal_rest(processor: &'static mut Processor, left: u64) -> ! {
+    let [signals, options, ..] = processor.message;
+    let core = &mut processor.core;
+    let next = if left == ALL_LEFT { core.signal(signals, options) } else { core.signal_wake((left - 1) as u32) };
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_call(processor: &mut Processor, target: u64) -> Resumed {
-    match processor.core.fast_call::<false>(target) {
-        Some(domain) => domain,
-        None => call(processor, target),
-    }
-}
-
-#[inline(never)]
-extern "C" fn call(processor: &mut Processor, target: u64) -> Resumed {
-    if let Some(domain) = processor.core.fast_call::<true>(target) {
-        return domain;
-    }
-    let next = processor.core.call(target);
-    processor.resume(next)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: u64) -> Resumed {
+extern "C" fn culm_other_call(processor: &'static mut Processor, number: u64, argument: u64) -> ! {
     let core = &mut processor.core;
     let next = match number as u16 {
         syscall::FAULT => core.read_fault(argument),
@@ -184,13 +186,13 @@ extern "C" fn culm_other_call(processor: &mut Processor, number: u64, argument: 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_interrupt(processor: &mut Processor) -> Resumed {
+extern "C" fn culm_interrupt(processor: &'static mut Processor) -> ! {
     let next = processor.take_interrupts();
     processor.resume(next)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_fault(processor: &mut Processor, syndrome: u64, address: u64) -> Resumed {
+extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, address: u64) -> ! {
     const BREAKPOINT: u64 = 0x3c;
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };

@@ -28,7 +28,7 @@ mod door {
                 lateout("x4") e, lateout("x5") f, lateout("x6") g, lateout("x7") h,
                 inlateout("x8") leave.signals => event,
                 inlateout("x9") leave.deadline => set,
-                in("x10") TurnOptions::new(0, 0).0,
+                in("x10") TurnOptions::new(0).0,
                 clobber_abi("C"),
                 options(nostack),
             );
@@ -39,7 +39,7 @@ mod door {
     /// Ends the turn: replies, sends the signals and waits for an event.
     #[inline(always)]
     pub(crate) fn reply_wait(reply: &Message, leave: Leave) -> Occasion {
-        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *reply.registers();
+        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *reply.words();
         let (event, set);
         // SAFETY: as in `wait`.
         unsafe {
@@ -50,7 +50,7 @@ mod door {
                 inlateout("x4") e, inlateout("x5") f, inlateout("x6") g, inlateout("x7") h,
                 inlateout("x8") leave.signals => event,
                 inlateout("x9") leave.deadline => set,
-                in("x10") TurnOptions::new(0, reply.len()).0,
+                in("x10") TurnOptions::new(0).0,
                 clobber_abi("C"),
                 options(nostack),
             );
@@ -67,7 +67,7 @@ mod door {
                 "svc #{number}",
                 number = const SIGNAL,
                 in("x8") signals,
-                in("x10") TurnOptions::new(group, 0).0,
+                in("x10") TurnOptions::new(group).0,
                 clobber_abi("C"),
                 options(nostack),
             );
@@ -77,7 +77,7 @@ mod door {
     /// Calls the peer behind channel `channel` and waits for its reply.
     #[inline(always)]
     pub(crate) fn call(channel: u32, message: &Message) -> Result<Message, CalleeGone> {
-        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *message.registers();
+        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *message.words();
         let status: u64;
         // SAFETY: as in `wait`.
         unsafe {
@@ -86,16 +86,12 @@ mod door {
                 number = const CALL,
                 inlateout("x0") a, inlateout("x1") b, inlateout("x2") c, inlateout("x3") d,
                 inlateout("x4") e, inlateout("x5") f, inlateout("x6") g, inlateout("x7") h,
-                inlateout("x8") u64::from(channel) | (message.len() as u64) << 32 => status,
+                inlateout("x8") u64::from(channel) => status,
                 clobber_abi("C"),
                 options(nostack),
             );
         }
-        if status as u32 == CallStatus::Replied as u32 {
-            Ok(Message::from_registers([a, b, c, d, e, f, g, h], (status >> 32) as usize))
-        } else {
-            Err(CalleeGone)
-        }
+        if status == CallStatus::Replied as u64 { Ok(Message::new([a, b, c, d, e, f, g, h])) } else { Err(CalleeGone) }
     }
 
     /// Reads the fault of the supervised domain behind `channel`.

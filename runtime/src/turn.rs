@@ -126,7 +126,7 @@ impl Occasion {
     pub(crate) fn new(words: [u64; 8], event: u64, set: u64) -> Self {
         let event = Event(event);
         if event.is_call() {
-            Self::Called(Channel::new(event.source()), Message::from_registers(words, event.length()))
+            Self::Called(Channel::new(event.source()), Message::new(words))
         } else {
             Self::Notified(Channels::new(event.source(), set))
         }
@@ -135,18 +135,19 @@ impl Occasion {
 
 /// Takes turns for ever.
 pub(crate) fn run<C: Component>(component: &mut C) -> ! {
-    let mut occasion = syscall::wait(take());
     loop {
-        occasion = match occasion {
-            Occasion::Notified(channels) => {
-                component.notified(channels);
-                syscall::wait(take())
-            }
-            Occasion::Called(channel, message) => {
-                let reply = component.called(channel, message);
-                syscall::reply_wait(&reply, take())
+        let mut occasion = syscall::wait(take());
+        // One call after the other: what a callee does most.
+        let channels = loop {
+            match occasion {
+                Occasion::Called(channel, message) => {
+                    let reply = component.called(channel, message);
+                    occasion = syscall::reply_wait(&reply, take());
+                }
+                Occasion::Notified(channels) => break channels,
             }
         };
+        component.notified(channels);
     }
 }
 

@@ -61,7 +61,7 @@ pub fn break_rule(rule: &str, connections: &Connections) {
         "far-channel" => Channel::new(u32::MAX - 1).notify_now(),
         "undeclared-call" => _ = Channel::new(40).call(Message::EMPTY),
         "call-without-right" => _ = channel.call(Message::EMPTY),
-        "long-message" => system_call::<CALL>(0, 9 << 32 | u64::from(channel.number()), 0),
+        "huge-channel" => system_call::<CALL>(0, 1 << 32 | u64::from(channel.number()), 0),
         "reply-without-call" => system_call::<REPLY_WAIT>(0, 0, 0),
         "wait-signals-undeclared" => system_call::<WAIT>(0, 1 << 62, 0),
         "signal-far-group" => system_call::<SIGNAL>(0, 1, 0xffff << 32),

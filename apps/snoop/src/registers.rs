@@ -1,6 +1,6 @@
 //! System calls with every register filled before and looked at after, and the two roles.
 
-use crate::verdict::{Registers, Result, THREAD, check, marked};
+use crate::verdict::{HIGH, LOW, Registers, Result, THREAD, check, marked};
 use crate::{Config, counters};
 use core::arch::global_asm;
 use culm::Channel;
@@ -31,7 +31,7 @@ pub fn low(config: &Config, peer: Channel) -> ! {
         let mut after = before;
         with_registers(snoop_call, &mut after);
         check(&Result::Reply, &before, &after);
-        let mut work = marked(1);
+        let mut work = marked(LOW);
         work[0] = 20_000;
         let kept = work;
         with_registers(snoop_work, &mut work);
@@ -44,7 +44,7 @@ pub fn low(config: &Config, peer: Channel) -> ! {
 pub fn high(config: &Config) -> ! {
     let mut called = false;
     loop {
-        let before = wait_registers(called, time::now() + Duration::from_micros(200));
+        let before = wait_registers(time::now() + Duration::from_micros(200));
         let mut after = before;
         with_registers(if called { snoop_reply_wait } else { snoop_wait }, &mut after);
         check(&Result::Event, &before, &after);
@@ -53,19 +53,19 @@ pub fn high(config: &Config) -> ! {
     }
 }
 
-/// A call of one word, everything else marked.
+/// A call; everything but the channel is marked.
 fn call_registers(peer: Channel) -> Registers {
-    let mut registers = marked(1);
-    registers[8] = u64::from(peer.number()) | 1 << 32;
+    let mut registers = marked(LOW);
+    registers[8] = u64::from(peer.number());
     registers
 }
 
-/// A wait without signals, and where `reply`, with a reply of two words; everything else marked.
-fn wait_registers(reply: bool, deadline: Instant) -> Registers {
-    let mut registers = marked(2);
+/// A wait without signals; everything that it does not read is marked, and so is the reply where there is one.
+fn wait_registers(deadline: Instant) -> Registers {
+    let mut registers = marked(HIGH);
     registers[8] = 0;
     registers[9] = deadline.ticks();
-    registers[10] = TurnOptions::new(0, if reply { 2 } else { 0 }).0;
+    registers[10] = TurnOptions::new(0).0;
     registers
 }
 

@@ -68,6 +68,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             alarm: NEVER,
         };
         for local in 0..core.domains.len() as u32 {
+            core.callers_changed(local);
             if core.description(local).flags & domain_flags::START_STOPPED == 0 {
                 core.start(local);
             } else {
@@ -114,8 +115,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     // ---- system calls ------------------------------------------------------------------------------------------
+    //
+    // Inlined where the architecture calls them: what follows there does not return, so nothing needs to be kept for it.
 
     /// `signal`, whatever it names.
+    #[inline(always)]
     pub fn signal(&mut self, signals: u64, options: u64) -> Next {
         self.count_system_call();
         if let Err(reason) = self.send(signals, TurnOptions(options).group()) {
@@ -126,6 +130,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// The end of a `signal` that found domain `target` (of all) asleep.
+    #[inline(always)]
     pub fn signal_wake(&mut self, target: u32) -> Next {
         self.wake_any(target);
         self.domains[self.current as usize].context.done();
@@ -133,6 +138,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `wait`.
+    #[inline(always)]
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::WAIT);
@@ -149,20 +155,17 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// `reply_wait`.
-    pub fn reply_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
+    #[inline(always)]
+    pub fn reply_wait(&mut self, message: &[u64; MESSAGE_WORDS], signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
-        let options = TurnOptions(options);
         let current = self.current;
         let client = self.domains[current as usize].client;
         if client == NO_DOMAIN {
             return self.refuse(BadCall::Reply, call);
         }
-        if options.length() > MESSAGE_WORDS {
-            return self.refuse(BadCall::Length, call);
-        }
         if signals != 0
-            && let Err(reason) = self.send(signals, options.group())
+            && let Err(reason) = self.send(signals, TurnOptions(options).group())
         {
             return self.refuse(reason, call);
         }
@@ -170,7 +173,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if client == GONE {
             return if self.receive(deadline) { self.go_on() } else { self.pick() };
         }
-        self.copy_reply(current, client, options.length());
+        self.domains[client as usize].context.replied(CallStatus::Replied, message);
         if self.receive(deadline) {
             self.make_ready(client);
             return self.go_on();
@@ -185,39 +188,35 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.pick()
     }
 
-    /// `call`: `target` is the channel, with the length of the message in its upper half.
-    pub fn call(&mut self, target: u64) -> Next {
+    /// `call`.
+    #[inline(always)]
+    pub fn call(&mut self, message: &[u64; MESSAGE_WORDS], channel: u64) -> Next {
         self.count_system_call();
-        let call = u64::from(culm_abi::syscall::CALL);
-        let (number, length) = (target as u32, (target >> 32) as usize);
         let current = self.current;
-        let Some(end) = self.domains[current as usize].ends.get(number as usize) else {
-            return self.refuse(BadCall::Channel, call);
+        let end = self.domains[current as usize].ends.get(channel as usize);
+        let Some(end) = end.filter(|end| (end.callee as usize) < self.domains.len()) else {
+            return self.refuse(BadCall::Channel, u64::from(culm_abi::syscall::CALL));
         };
-        let callee = end.target.wrapping_sub(self.first);
-        if end.kind != end_kind::PEER || end.rights & end_rights::CALL == 0 || callee as usize >= self.domains.len() {
-            return self.refuse(BadCall::Channel, call);
-        }
-        if length > MESSAGE_WORDS {
-            return self.refuse(BadCall::Length, call);
-        }
+        let callee = end.callee;
         let caller = &mut self.domains[current as usize];
         caller.state = State::Calling;
         caller.callee = callee;
-        caller.call = Event::called(end.peer_end, length);
         match self.domains[callee as usize].state {
-            State::Waiting => {
-                self.accept(callee, current);
+            State::Waiting | State::Open => {
+                self.accept(callee, current, Event(end.event), message);
                 self.domains[callee as usize].state = State::Running;
                 self.switch_to(callee)
             }
             State::Stopped => {
                 let caller = &mut self.domains[current as usize];
                 caller.state = State::Running;
-                caller.context.replied(CallStatus::CalleeGone, 0, &[0; MESSAGE_WORDS]);
+                caller.context.replied(CallStatus::CalleeGone, &[0; MESSAGE_WORDS]);
                 self.go_on()
             }
             _ => {
+                let caller = &mut self.domains[current as usize];
+                caller.call = Event(end.event);
+                caller.context.keep(message);
                 self.queue_caller(callee, current);
                 self.pick()
             }
@@ -278,7 +277,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
                 domain.throttled = false;
                 domain.deadline = NEVER;
                 self.make_ready(local);
-            } else if domain.state == State::Waiting {
+            } else if domain.state.waits() {
                 self.wake(local);
             }
         }
@@ -323,7 +322,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             let number = (group * GROUP + signals.trailing_zeros()) as usize;
             signals &= signals - 1;
             let Some(end) = ends.get(number) else { return Err(BadCall::Channel) };
-            if end.kind == end_kind::PEER && end.rights & end_rights::NOTIFY != 0 {
+            if end.rights & end_rights::NOTIFY != 0 {
                 if self.system.words[end.word as usize].signal(end.bit) {
                     self.wake_any(end.target);
                 }
@@ -359,7 +358,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     #[inline(always)]
     fn wake(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
-        if domain.state != State::Waiting {
+        if !domain.state.waits() {
             return;
         }
         domain.woken = true;
@@ -385,10 +384,13 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let caller = domain.callers.0;
         if caller != NO_DOMAIN {
             self.unqueue_caller(local);
-            self.accept(local, caller);
+            let from = &self.domains[caller as usize];
+            let (event, message) = (from.call, from.context.kept());
+            self.accept(local, caller, event, &message);
             return true;
         }
-        domain.state = State::Waiting;
+        let open = deadline == NEVER && !self.budgets;
+        domain.state = if open { State::Open } else { State::Waiting };
         deadline != NEVER && self.pause(deadline)
     }
 
@@ -411,30 +413,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     /// The callee's wait ends with this caller's call.
     #[inline(always)]
-    fn accept(&mut self, callee: u32, caller: u32) {
-        let from = &self.domains[caller as usize];
-        let (event, charge) = (from.call, from.charge);
-        if event.length() == 0 {
-            self.domains[callee as usize].context.notified(event, 0);
-        } else {
-            let words = from.context.message_of(event.length());
-            self.domains[callee as usize].context.called(event, &words);
-        }
+    fn accept(&mut self, callee: u32, caller: u32, event: Event, message: &[u64; MESSAGE_WORDS]) {
+        let charge = self.domains[caller as usize].charge;
         let to = &mut self.domains[callee as usize];
+        to.context.called(event, message);
         to.client = caller;
         to.deadline = NEVER;
         if to.passive {
             to.charge = charge;
-        }
-    }
-
-    #[inline(always)]
-    fn copy_reply(&mut self, from: u32, to: u32, length: usize) {
-        if length == 0 {
-            self.domains[to as usize].context.notified(Event(CallStatus::Replied as u64), 0);
-        } else {
-            let words = self.domains[from as usize].context.message_of(length);
-            self.domains[to as usize].context.replied(CallStatus::Replied, length, &words);
         }
     }
 
@@ -447,12 +433,21 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             self.domains[tail as usize].next_caller = caller;
             self.domains[callee as usize].callers.1 = caller;
         }
+        self.callers_changed(callee);
     }
 
     fn unqueue_caller(&mut self, callee: u32) {
         let (head, tail) = self.domains[callee as usize].callers;
         let next = self.domains[head as usize].next_caller;
         self.domains[callee as usize].callers = (next, if next == NO_DOMAIN { NO_DOMAIN } else { tail });
+        self.callers_changed(callee);
+    }
+
+    /// Decides anew whether the straight paths may end a turn of this domain.
+    pub(crate) fn callers_changed(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        let free = !self.budgets && domain.callers.0 == NO_DOMAIN;
+        domain.straight = if let ([word], true) = (domain.words, free) { Some(word) } else { None };
     }
 
     // ---- schedule ----------------------------------------------------------------------------------------------
@@ -539,6 +534,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     fn idle(&mut self) -> Next {
         let now = self.hardware.now();
         self.account(now);
+        self.count_switch();
         self.current = NO_DOMAIN;
         self.charged = false;
         self.set_alarm(self.timers.earliest());
@@ -549,10 +545,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     fn switch_to(&mut self, next: u32) -> Next {
         let now = self.hardware.now();
         self.account(now);
+        self.count_switch();
         self.current = next;
-        let domain = &self.domains[next as usize];
-        add(&domain.account.switches, 1);
-        let charge = domain.charge;
+        let charge = self.domains[next as usize].charge;
         let mut alarm = self.timers.earliest();
         self.charged = false;
         if let Some(budget) = &mut self.domains[charge as usize].budget {
@@ -605,7 +600,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     #[inline(always)]
     pub(crate) fn count_system_call(&self) {
-        add(&self.domains[self.current as usize].account.system_calls, 1);
+        add(&self.domains[self.current as usize].account.other_calls, 1);
+    }
+
+    /// The running domain leaves the core.
+    #[inline(always)]
+    fn count_switch(&self) {
+        if let Some(domain) = self.domains.get(self.current as usize) {
+            add(&domain.account.other_switches, 1);
+        }
     }
 
     fn count_interrupt(&self) {

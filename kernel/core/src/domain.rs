@@ -14,7 +14,9 @@ pub const NO_DOMAIN: u32 = u32::MAX;
 pub const GONE: u32 = u32::MAX - 1;
 
 /// The saved registers of a domain, as the architecture keeps them.
-pub trait Context: Default {
+pub trait Context {
+    /// No registers yet. `table` is the address space, as the architecture wants it: loaded with the registers.
+    fn new(table: u64) -> Self;
     /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2]);
     /// Sets the result of a wait that ended with notifications.
@@ -22,18 +24,11 @@ pub trait Context: Default {
     /// Sets the result of a wait that ended with a call.
     fn called(&mut self, event: Event, words: &[u64; MESSAGE_WORDS]);
     /// Sets the result of a call.
-    fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]);
-    /// The words of the message that a call or reply in progress sends, as the sender left them.
-    fn message(&self) -> [u64; MESSAGE_WORDS];
-    /// The first `length` words of [`Self::message`]; the others are zero, whatever the sender's registers held.
-    #[inline(always)]
-    fn message_of(&self, length: usize) -> [u64; MESSAGE_WORDS] {
-        let mut words = self.message();
-        for word in words.iter_mut().skip(length) {
-            *word = 0;
-        }
-        words
-    }
+    fn replied(&mut self, status: CallStatus, words: &[u64; MESSAGE_WORDS]);
+    /// Keeps the message of a call that the callee cannot take yet.
+    fn keep(&mut self, words: &[u64; MESSAGE_WORDS]);
+    /// The message of [`Self::keep`].
+    fn kept(&self) -> [u64; MESSAGE_WORDS];
     /// Program counter, stack pointer, frame pointer and link register, for a report.
     fn place(&self) -> [u64; 4];
     /// Sets the result of reading a fault.
@@ -44,6 +39,7 @@ pub trait Context: Default {
 
 /// What a domain is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum State {
     /// Stopped, or not yet started.
     Stopped,
@@ -53,24 +49,35 @@ pub enum State {
     Ready,
     /// In a wait.
     Waiting,
+    /// In a wait without a deadline, on a core without budgets: a call to it can go straight.
+    Open,
     /// In a call, queued at the callee or being served by it.
     Calling,
     /// Faulted; its supervisor decides.
     Faulted,
 }
 
+impl State {
+    /// Whether it is in a wait.
+    #[inline(always)]
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Waiting | Self::Open)
+    }
+}
+
 /// One protection domain, as its core sees it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Domain<'s, C> {
-    /// Saved registers. First, so that the architecture finds them at the domain's own address.
+    /// Saved registers.
     pub context: C,
-    /// The address space: what the architecture wants to load when it switches to the domain.
-    pub table: u64,
     /// Its channel ends.
     pub(crate) ends: &'s [EndDescription],
     /// Its notification words, one per group of channels.
     pub(crate) words: &'s [Word],
+    /// Its notification word, where it has one only, no budget is on its core and nobody is queued to call it: what the
+    /// straight paths ask for.
+    pub(crate) straight: Option<&'s Word>,
     /// What it has used.
     pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
@@ -79,8 +86,6 @@ pub struct Domain<'s, C> {
     pub(crate) charge: u32,
     /// Priority, higher first.
     pub priority: u8,
-    /// What it is doing.
-    pub state: State,
     /// It was woken from a wait, and its result is still to be collected.
     pub(crate) woken: bool,
     /// It has no time of its own.
@@ -89,12 +94,14 @@ pub struct Domain<'s, C> {
     pub(crate) throttled: bool,
     /// The caller that it serves, [`NO_DOMAIN`] or [`GONE`].
     pub(crate) client: u32,
-    /// When its wait ends by itself, or its budget returns; `u64::MAX` for never.
-    pub(crate) deadline: u64,
-    /// While calling: the channel end of the callee, length of the message.
-    pub(crate) call: Event,
+    /// What it is doing.
+    pub state: State,
     /// While calling: the callee.
     pub(crate) callee: u32,
+    /// When its wait ends by itself, or its budget returns; `u64::MAX` for never.
+    pub(crate) deadline: u64,
+    /// While queued at a callee: what the call is to that one.
+    pub(crate) call: Event,
     /// Link of the callee's queue of callers.
     pub(crate) next_caller: u32,
     /// Callers that wait for it, first and last.
@@ -114,10 +121,10 @@ impl<'s, C: Context> Domain<'s, C> {
         let range = |first: u32, count: u32| first as usize..(first + count) as usize;
         let ticks = |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000).max(1) as u64;
         Self {
-            context: C::default(),
-            table: description.table,
+            context: C::new(description.table),
             ends: &system.ends[range(description.first_end, description.end_count)],
             words: &system.words[range(description.first_word, description.groups)],
+            straight: None,
             account: &system.domain_accounts[index as usize],
             next: NO_DOMAIN,
             charge: index - system.cores[description.core as usize].first_domain,

@@ -5,14 +5,15 @@
 //! considered, or leaves everything as it was and answers `None`; then the general path is taken. They exist because
 //! these entries are nearly all that a busy system makes. Tests run random systems with and without them and compare.
 //!
-//! No budget may be involved (`Core::budgets`), each domain has one notification word, and no deadline is set: then
-//! neither timer nor ready queue change.
+//! No budget is on the core, each domain has one notification word and no queue of callers ([`Domain::straight`]), and no
+//! deadline is set: then neither timer nor ready queue change. A message is not looked at: the entry code passes it on as it came.
 
 use crate::core::{Core, add};
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::system::Hardware;
-use culm_abi::syscall::{CallStatus, Event, MESSAGE_WORDS, NEVER, TurnOptions};
-use culm_abi::system::{EndDescription, end_kind, end_rights};
+use culm_abi::accounting::DomainAccount;
+use culm_abi::syscall::{CallStatus, NEVER};
+use culm_abi::system::{EndDescription, end_rights};
 
 /// What remains of a `signal` after [`Core::fast_signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,16 @@ pub enum SignalLeft {
     All,
 }
 
+/// The domain that has the core now, and its result.
+#[derive(Debug)]
+pub struct Passed<'c, 's, C> {
+    /// Whose registers are to be loaded.
+    pub domain: &'c mut Domain<'s, C>,
+    /// [`Core::fast_wait`]: the set of notifications, of group 0. [`Core::fast_call`] and [`Core::fast_reply`]: the event or
+    /// the status; the message is the sender's registers.
+    pub result: u64,
+}
+
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `signal` of one channel. Answers what is left to do.
     #[inline(always)]
@@ -32,137 +43,95 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let Some(domain) = self.domains.get(self.current as usize) else { return SignalLeft::All };
         let Some(end) = single_peer(domain, signals, options) else { return SignalLeft::All };
         let Some(word) = self.system.words.get(end.word as usize) else { return SignalLeft::All };
-        add(&domain.account.system_calls, 1);
+        add(&domain.account.other_calls, 1);
         if word.signal(end.bit) { SignalLeft::Wake(end.target) } else { SignalLeft::Nothing }
     }
 
     /// `wait` with one signal, to a waiting domain of this core that is next to run.
     #[inline(always)]
-    pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<&mut Domain<'s, C>> {
-        let current = self.current;
-        let end = single_peer(self.domains.get(current as usize)?, signals, options)?;
-        let local = end.target.wrapping_sub(self.first);
-        let highest = self.ready.highest();
-        let [from, to] = self.domains.get_disjoint_mut([current as usize, local as usize]).ok()?;
-        let ([own], [word]) = (from.words, to.words) else { return None };
-        if to.state != State::Waiting
+    pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
+        let (current, highest) = (self.current, self.ready.highest());
+        let domains = &mut *self.domains;
+        let from = domains.get(current as usize)?;
+        let end = single_peer(from, signals, options)?;
+        let (own, account) = (from.straight?, from.account);
+        let next = end.target.wrapping_sub(self.first);
+        let to = domains.get(next as usize)?;
+        let word = to.straight?;
+        if !to.state.waits()
             // Equals that are ready go first.
             || i32::from(to.priority) <= highest
-            || from.callers.0 != NO_DOMAIN
             || from.client != NO_DOMAIN
             || deadline != NEVER
-            || self.budgets
-            || !own.sleep()
+            || !own.sleep_idle()
         {
             return None;
         }
-        from.state = State::Waiting;
-        to.state = State::Running;
-        to.deadline = NEVER;
-        add(&from.account.system_calls, 1);
-        to.context.notified(Event::notified(0), word.take_with(end.bit));
-        let now = self.hardware.now();
-        hand_over(from, to, now.wrapping_sub(self.since));
-        self.since = now;
-        self.current = local;
-        Some(to)
+        domains[current as usize].state = State::Open;
+        let domain = &mut domains[next as usize];
+        domain.state = State::Running;
+        domain.deadline = NEVER;
+        self.current = next;
+        book(account, &self.hardware, &mut self.since);
+        Some(Passed { domain, result: word.take_with(end.bit) })
     }
 
-    /// `call` of a domain that waits, with `WORDS` or without.
+    /// `call` of a domain that waits for nothing else.
     #[inline(always)]
-    pub fn fast_call<const WORDS: bool>(&mut self, target: u64) -> Option<&mut Domain<'s, C>> {
+    pub fn fast_call(&mut self, channel: u64) -> Option<Passed<'_, 's, C>> {
         let current = self.current;
-        let (number, length) = (target as u32, (target >> 32) as usize);
-        let end = self.domains.get(current as usize)?.ends.get(number as usize)?;
-        let local = end.target.wrapping_sub(self.first);
-        if end.kind != end_kind::PEER
-            || end.rights & end_rights::CALL == 0
-            || length > MESSAGE_WORDS
-            || self.budgets
-            || WORDS == (length == 0)
-        {
+        let domains = &mut *self.domains;
+        let from = domains.get(current as usize)?;
+        let (end, account) = (from.ends.get(channel as usize)?, from.account);
+        if domains.get(end.callee as usize)?.state != State::Open {
             return None;
         }
-        let [from, to] = self.domains.get_disjoint_mut([current as usize, local as usize]).ok()?;
-        if to.state != State::Waiting {
-            return None;
-        }
-        let event = Event::called(end.peer_end, length);
+        let from = &mut domains[current as usize];
         from.state = State::Calling;
-        from.callee = local;
-        to.state = State::Running;
-        to.client = current;
-        to.deadline = NEVER;
-        if to.passive {
-            to.charge = from.charge;
-        }
-        add(&from.account.system_calls, 1);
-        if WORDS {
-            to.context.called(event, &from.context.message_of(length));
-        } else {
-            to.context.notified(event, 0);
-        }
-        let now = self.hardware.now();
-        hand_over(from, to, now.wrapping_sub(self.since));
-        self.since = now;
-        self.current = local;
-        Some(to)
+        from.callee = end.callee;
+        let domain = &mut domains[end.callee as usize];
+        domain.client = current;
+        domain.state = State::Running;
+        self.current = end.callee;
+        book(account, &self.hardware, &mut self.since);
+        Some(Passed { domain, result: end.event })
     }
 
-    /// `reply_wait` without signals, with `WORDS` or without, to a caller that is next to run.
+    /// `reply_wait` without signals, to a caller that is next to run.
     #[inline(always)]
-    pub fn fast_reply<const WORDS: bool>(
-        &mut self,
-        signals: u64,
-        deadline: u64,
-        options: u64,
-    ) -> Option<&mut Domain<'s, C>> {
-        let current = self.current;
-        let length = TurnOptions(options).length();
-        let client = self.domains.get(current as usize)?.client;
-        let highest = self.ready.highest();
-        let [from, to] = self.domains.get_disjoint_mut([current as usize, client as usize]).ok()?;
-        let [own] = from.words else { return None };
-        if signals != 0
-            || deadline != NEVER
-            || length > MESSAGE_WORDS
-            || WORDS == (length == 0)
-            || from.callers.0 != NO_DOMAIN
-            || i32::from(to.priority) < highest
-            || self.budgets
-            || !own.sleep()
-        {
+    pub fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
+        let (current, highest) = (self.current, self.ready.highest());
+        let domains = &mut *self.domains;
+        let from = domains.get(current as usize)?;
+        let (own, account, client) = (from.straight?, from.account, from.client);
+        let to = domains.get(client as usize)?;
+        if signals | options | !deadline != 0 || i32::from(to.priority) < highest || !own.still_asleep() {
             return None;
         }
-        from.state = State::Waiting;
+        let from = &mut domains[current as usize];
         from.client = NO_DOMAIN;
-        to.state = State::Running;
-        add(&from.account.system_calls, 1);
-        if WORDS {
-            to.context.replied(CallStatus::Replied, length, &from.context.message_of(length));
-        } else {
-            to.context.notified(Event(CallStatus::Replied as u64), 0);
-        }
-        let now = self.hardware.now();
-        hand_over(from, to, now.wrapping_sub(self.since));
-        self.since = now;
+        from.state = State::Open;
+        let domain = &mut domains[client as usize];
+        domain.state = State::Running;
         self.current = client;
-        Some(to)
+        book(account, &self.hardware, &mut self.since);
+        Some(Passed { domain, result: CallStatus::Replied as u64 })
     }
+}
+
+/// Books the time since the last switch, and this one, to the domain that leaves the core.
+#[inline(always)]
+fn book(account: &DomainAccount, hardware: &impl Hardware, since: &mut u64) {
+    add(&account.straight, 1);
+    let now = hardware.now();
+    add(&account.ticks, now.wrapping_sub(*since));
+    *since = now;
 }
 
 /// The end that `signals` names, where it is one peer of group 0 that may be notified.
 #[inline(always)]
 fn single_peer<'s, C>(domain: &Domain<'s, C>, signals: u64, options: u64) -> Option<&'s EndDescription> {
     let end = domain.ends.get(signals.trailing_zeros() as usize)?;
-    let single = signals & signals.wrapping_sub(1) == 0 && TurnOptions(options).group() == 0;
-    let allowed = end.kind == end_kind::PEER && end.rights & end_rights::NOTIFY != 0;
-    (single && allowed).then_some(end)
-}
-
-/// Books the time and the switch from one domain to the other.
-#[inline(always)]
-fn hand_over<C>(from: &Domain<'_, C>, to: &Domain<'_, C>, ticks: u64) {
-    add(&from.account.ticks, ticks);
-    add(&to.account.switches, 1);
+    let single = signals.is_power_of_two() && options == 0;
+    (single && end.rights & end_rights::NOTIFY != 0).then_some(end)
 }

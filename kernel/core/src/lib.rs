@@ -26,7 +26,7 @@ pub mod word;
 
 pub use crate::core::{Core, Next};
 pub use crate::domain::{Context, Domain};
-pub use crate::fast::SignalLeft;
+pub use crate::fast::{Passed, SignalLeft};
 pub use crate::system::{Hardware, System};
 
 /// Atomics of the standard kind, or loom's when models are checked.

@@ -134,7 +134,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
 
     /// Ends a caller's call without a reply.
     fn callee_gone(&mut self, caller: u32) {
-        self.domains[caller as usize].context.replied(CallStatus::CalleeGone, 0, &[0; MESSAGE_WORDS]);
+        self.domains[caller as usize].context.replied(CallStatus::CalleeGone, &[0; MESSAGE_WORDS]);
         self.make_ready(caller);
     }
 
@@ -158,5 +158,6 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         if self.domains[callee as usize].callers.1 == caller {
             self.domains[callee as usize].callers.1 = previous;
         }
+        self.callers_changed(callee);
     }
 }

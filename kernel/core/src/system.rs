@@ -170,15 +170,21 @@ impl System<'_> {
                 return Err(BadTable("domains", index));
             }
         }
-        for (index, end) in self.ends.iter().enumerate() {
-            let good = match end.kind {
-                end_kind::PEER => (end.target as usize) < self.domains.len() && signal(end.word, end.bit),
-                end_kind::CHILD => (end.target as usize) < self.domains.len(),
-                end_kind::INTERRUPT => true,
-                _ => false,
-            };
-            if !good {
-                return Err(BadTable("ends", index));
+        for domain in self.domains {
+            let first = domain.first_end as usize;
+            for (index, end) in self.ends.iter().enumerate().skip(first).take(domain.end_count as usize) {
+                let target = (end.target as usize) < self.domains.len();
+                let callee = end.callee == NONE
+                    || self.cores[domain.core as usize].first_domain.checked_add(end.callee) == Some(end.target);
+                let good = match end.kind {
+                    end_kind::PEER => target && callee && signal(end.word, end.bit),
+                    end_kind::CHILD => target && end.callee == NONE && end.rights == 0,
+                    end_kind::INTERRUPT => end.callee == NONE && end.rights == 0,
+                    _ => false,
+                };
+                if !good {
+                    return Err(BadTable("ends", index));
+                }
             }
         }
         for (index, route) in self.routes.iter().enumerate() {

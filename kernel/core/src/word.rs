@@ -48,6 +48,22 @@ impl Word {
         self.0.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP == 0
     }
 
+    /// [`Self::sleep`], but false also where the domain is marked asleep already, or by chance; then nothing changed.
+    #[inline(always)]
+    #[must_use]
+    pub fn sleep_idle(&self) -> bool {
+        self.0.compare_exchange_weak(0, ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the domain is still marked asleep, with nothing pending. A call leaves the mark: signals wake only who
+    /// waits, and the callee finds the mark there when it waits again.
+    #[inline(always)]
+    #[must_use]
+    pub fn still_asleep(&self) -> bool {
+        // Whoever signals and is not seen here found the mark, and has the domain woken: when it waits.
+        self.0.load(Ordering::Relaxed) == ASLEEP
+    }
+
     /// Takes all that is pending and marks the domain awake.
     #[inline(always)]
     pub fn take(&self) -> u64 {

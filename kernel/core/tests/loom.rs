@@ -115,6 +115,32 @@ fn no_signal_is_lost_between_groups() {
     });
 }
 
+/// A call finds its callee asleep and leaves the mark; the callee, when it has replied, looks only whether it still stands
+/// there alone (`Core::fast_reply`). Mail that comes while it serves wakes nobody (`Core::mail`).
+#[test]
+fn a_callee_that_replies_misses_no_signal() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        assert!(shore.words[0].sleep());
+        let sender = {
+            let shore = shore.clone();
+            thread::spawn(move || {
+                shore.data[0].store(1, Ordering::Relaxed);
+                shore.signal(0, 0);
+            })
+        };
+        if std::mem::take(&mut *shore.line.lock().unwrap()) {
+            assert_eq!(shore.mailbox.take(), 1, "it serves a call: nothing is done about it");
+        }
+        if shore.words[0].still_asleep() {
+            shore.idle();
+        }
+        assert_eq!(shore.words[0].take(), 1);
+        assert_eq!(shore.data[0].load(Ordering::Relaxed), 1, "what was written before is seen");
+        sender.join().unwrap();
+    });
+}
+
 #[test]
 fn the_last_command_reaches_the_other_core() {
     loom::model(|| {

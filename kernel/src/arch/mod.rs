@@ -6,4 +6,4 @@ pub use aarch64::console;
 pub use aarch64::machine::{Interrupt, Machine, counter_frequency, set_processor, start_core, wait_for_interrupt};
 pub use aarch64::psci::power_off;
 pub use aarch64::registers::Registers;
-pub use aarch64::system_header;
+pub use aarch64::{resume, system_header};

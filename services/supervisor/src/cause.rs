@@ -139,7 +139,6 @@ impl<'a> Cause<'a> {
             reason if reason == BadCall::Channel as u64 => {
                 "it has no channel of this number, or one that does not allow this"
             }
-            reason if reason == BadCall::Length as u64 => "the message is too long",
             reason if reason == BadCall::Reply as u64 => "there is no call to reply to",
             reason if reason == BadCall::Owed as u64 => "it has to reply to a call before it waits",
             reason if reason == BadCall::Right as u64 => "the system description does not give it this right",

@@ -30,36 +30,45 @@ pub enum Seen {
 #[derive(Debug, Default)]
 pub struct FakeContext {
     pub seen: Seen,
-    pub words: [u64; MESSAGE_WORDS],
-    calling: bool,
+    kept: [u64; MESSAGE_WORDS],
+}
+
+/// A message that begins with these words.
+fn message(words: &[u64]) -> [u64; MESSAGE_WORDS] {
+    let mut message = [0; MESSAGE_WORDS];
+    message[..words.len()].copy_from_slice(words);
+    message
+}
+
+/// The words of a message up to the last that is not zero.
+fn words(message: &[u64; MESSAGE_WORDS]) -> Vec<u64> {
+    let length = message.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+    message[..length].to_vec()
 }
 
 impl Context for FakeContext {
+    fn new(_: u64) -> Self {
+        Self::default()
+    }
     fn start(&mut self, _: u64, _: u64, _: [u64; 2]) {
         *self = Self { seen: Seen::Started, ..Self::default() };
     }
     fn notified(&mut self, event: Event, set: u64) {
-        // The three results without words share one form, as in the registers.
-        self.seen = if std::mem::take(&mut self.calling) {
-            Seen::Replied(vec![])
-        } else if event.is_call() {
-            Seen::Called(event.source(), vec![])
-        } else {
-            Seen::Notified(event.source(), set)
-        };
+        assert!(!event.is_call());
+        self.seen = Seen::Notified(event.source(), set);
     }
-    fn called(&mut self, event: Event, words: &[u64; MESSAGE_WORDS]) {
-        assert!(words[event.length()..].iter().all(|word| *word == 0), "a word leaked past the message");
-        self.seen = Seen::Called(event.source(), words[..event.length()].to_vec());
+    fn called(&mut self, event: Event, message: &[u64; MESSAGE_WORDS]) {
+        assert!(event.is_call());
+        self.seen = Seen::Called(event.source(), words(message));
     }
-    fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]) {
-        assert!(words[length..].iter().all(|word| *word == 0), "a word leaked past the message");
-        self.calling = false;
-        self.seen =
-            if status == CallStatus::Replied { Seen::Replied(words[..length].to_vec()) } else { Seen::CalleeGone };
+    fn replied(&mut self, status: CallStatus, message: &[u64; MESSAGE_WORDS]) {
+        self.seen = if status == CallStatus::Replied { Seen::Replied(words(message)) } else { Seen::CalleeGone };
     }
-    fn message(&self) -> [u64; MESSAGE_WORDS] {
-        self.words
+    fn keep(&mut self, words: &[u64; MESSAGE_WORDS]) {
+        self.kept = *words;
+    }
+    fn kept(&self) -> [u64; MESSAGE_WORDS] {
+        self.kept
     }
     fn place(&self) -> [u64; 4] {
         [1, 2, 3, 4]
@@ -147,7 +156,8 @@ impl Builder {
 
     fn end(&mut self, owner: u32, kind: u32, rights: u32, target: u32, peer_end: u32) -> u32 {
         let ends = &mut self.domains[owner as usize].1;
-        ends.push(EndDescription { kind, rights, target, peer_end, word: 0, bit: 0, reserved: [0; 2] });
+        let event = if kind == end_kind::PEER { Event::called(peer_end).0 } else { 0 };
+        ends.push(EndDescription { kind, rights, target, callee: NONE, event, word: 0, bit: 0 });
         ends.len() as u32 - 1
     }
 
@@ -196,7 +206,15 @@ impl Builder {
         }
         let place = |domain: u32, end: u32| (domains[domain as usize].first_word + end / GROUP, end % GROUP);
         for end in ends.iter_mut().filter(|end| end.kind == end_kind::PEER) {
-            (end.word, end.bit) = place(end.target, end.peer_end);
+            (end.word, end.bit) = place(end.target, Event(end.event).source());
+        }
+        let first = |core: u32| domains.iter().filter(|description| description.core < core).count() as u32;
+        for owner in &domains {
+            for end in &mut ends[owner.first_end as usize..][..owner.end_count as usize] {
+                if end.rights & end_rights::CALL != 0 && domains[end.target as usize].core == owner.core {
+                    end.callee = end.target - first(owner.core);
+                }
+            }
         }
         let mut routes = vec![InterruptRoute { domain: NONE, flags: 0, word: 0, bit: 0 }; 988];
         for (number, domain, end) in self.routes {
@@ -307,9 +325,11 @@ impl Fake {
     pub fn wait(&mut self, domain: u32, signals: u64) {
         let straight = self.straight;
         let core = self.running(domain);
-        if !straight || core.fast_wait(signals, NEVER, 0).is_none() {
-            _ = core.wait(signals, NEVER, 0);
+        if let Some(passed) = straight.then(|| core.fast_wait(signals, NEVER, 0)).flatten() {
+            passed.domain.context.notified(Event::notified(0), passed.result);
+            return;
         }
+        _ = core.wait(signals, NEVER, 0);
     }
 
     pub fn wait_until(&mut self, domain: u32, deadline: u64) {
@@ -328,33 +348,24 @@ impl Fake {
     }
 
     pub fn call(&mut self, domain: u32, channel: u32, words: &[u64]) {
-        self.running(domain);
         let straight = self.straight;
-        let (core, local) = self.core(domain);
-        let context = &mut core.domain(local).context;
-        context.words = [0xbad; MESSAGE_WORDS];
-        context.words[..words.len()].copy_from_slice(words);
-        context.calling = true;
-        let target = u64::from(channel) | (words.len() as u64) << 32;
-        if !straight || (core.fast_call::<false>(target).is_none() && core.fast_call::<true>(target).is_none()) {
-            _ = core.call(target);
+        let core = self.running(domain);
+        if let Some(passed) = straight.then(|| core.fast_call(channel.into())).flatten() {
+            passed.domain.context.called(Event(passed.result), &message(words));
+            return;
         }
+        _ = core.call(&message(words), channel.into());
     }
 
     pub fn reply_wait(&mut self, domain: u32, words: &[u64]) {
-        self.running(domain);
         let straight = self.straight;
-        let (core, local) = self.core(domain);
-        let context = &mut core.domain(local).context;
-        context.words = [0xbad; MESSAGE_WORDS];
-        context.words[..words.len()].copy_from_slice(words);
-        let options = words.len() as u64;
-        if !straight
-            || (core.fast_reply::<false>(0, NEVER, options).is_none()
-                && core.fast_reply::<true>(0, NEVER, options).is_none())
-        {
-            _ = core.reply_wait(0, NEVER, options);
+        let core = self.running(domain);
+        if let Some(passed) = straight.then(|| core.fast_reply(0, NEVER, 0)).flatten() {
+            assert_eq!(passed.result, CallStatus::Replied as u64);
+            passed.domain.context.replied(CallStatus::Replied, &message(words));
+            return;
         }
+        _ = core.reply_wait(&message(words), 0, NEVER, 0);
     }
 
     /// Time passes on all cores; timers go off when they are due.

@@ -8,6 +8,8 @@ use core::mem::offset_of;
 use culm_abi::memory::{IMAGE_OFFSET, KERNEL_BASE, MAIR};
 use culm_abi::system::{CoreDescription, HEADER_OFFSET, SystemHeader, Table};
 
+use crate::processor::Processor;
+
 core::arch::global_asm!(
     r#"
     .section .culm.image, "ax"
@@ -180,12 +182,12 @@ stack:
     mov     x1, #{core_size}
     madd    x0, x20, x1, x0
     ldr     x0, [x0, #{stack_top}]
-    mov     sp, x0
+    sub     x1, x0, #{processor}    // above the stack: the core's state
+    mov     sp, x1
     mov     x29, xzr
     mov     x30, xzr
     mov     x0, x20
     bl      culm_main
-    b       culm_resume
 
 hang:
     wfe
@@ -202,6 +204,7 @@ hang:
     cores = const offset_of!(SystemHeader, cores) + offset_of!(Table, address),
     core_size = const size_of::<CoreDescription>(),
     stack_top = const offset_of!(CoreDescription, stack_top),
+    processor = const size_of::<Processor>(),
     mair = const MAIR,
 );
 

@@ -1,46 +1,92 @@
 //! Entering and leaving the kernel.
 //!
-//! While a domain runs, `SP_EL1` points at its [`Registers`] (which stand first in its `Domain`) and `TPIDR_EL1` at the
-//! core's [`crate::processor::Processor`], whose first word is the top of the kernel stack. There is one kernel stack
-//! per core, empty between entries: the kernel never sleeps inside.
+//! While a domain runs, `SP_EL1` points at the core's [`Processor`], below which its kernel stack grows: empty between
+//! entries, since the kernel never sleeps inside. The processor's first word points at the [`Registers`] of the domain that
+//! runs, the next eight take the message of a call or a reply. `TPIDR_EL1` points at
+//! the processor too, for those who no longer know where the stack ends.
 //!
-//! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered.
-//! `x19`–`x28` go to memory only where another domain takes the core. An interrupt or fault saves all. On the way back
-//! every register that carries no result is cleared. So is `TPIDR_EL0` at each switch: a domain can write it without the
-//! kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
+//! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered. One
+//! that goes straight to another domain ([`culm_kernel_core::Passed`]) leaves by `passed_message` or `passed_set`: nothing of its result is in memory. All others leave by
+//! `culm_resume`. A `signal` that switches nothing saves nothing at all. An interrupt or fault saves all. On the way back
+//! every register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it without the kernel's help
+//! (Arm ARM D19.2.147), and would leave a message there for the next.
 
 use super::registers::{Registers, resume};
+use crate::processor::Processor;
 use core::mem::offset_of;
 use culm_abi::syscall;
-use culm_kernel_core::Domain;
 
 core::arch::global_asm!(
     r#"
+    // What a system call keeps goes to the registers at x17; clobbers x16 and x18.
+    .macro save_kept
+    mrs     x16, sp_el0
+    mrs     x18, elr_el1
+    stp     x19, x20, [x17, #152]
+    stp     x21, x22, [x17, #168]
+    stp     x23, x24, [x17, #184]
+    stp     x25, x26, [x17, #200]
+    stp     x27, x28, [x17, #216]
+    stp     x29, x16, [x17, #232]
+    str     x18, [x17, #{pc}]
+    .endm
+
+    .macro save_message
+    stp     x0, x1, [sp, #{message}]
+    stp     x2, x3, [sp, #{message} + 16]
+    stp     x4, x5, [sp, #{message} + 32]
+    stp     x6, x7, [sp, #{message} + 48]
+    .endm
+
+    // All registers of an interrupted domain; x16 and x17 are below the stack.
     .macro save_all
-    stp     x0, x1, [sp, #0]
-    stp     x2, x3, [sp, #16]
-    stp     x4, x5, [sp, #32]
-    stp     x6, x7, [sp, #48]
-    stp     x8, x9, [sp, #64]
-    stp     x10, x11, [sp, #80]
-    stp     x12, x13, [sp, #96]
-    stp     x14, x15, [sp, #112]
-    stp     x18, x19, [sp, #144]
-    stp     x20, x21, [sp, #160]
-    stp     x22, x23, [sp, #176]
-    stp     x24, x25, [sp, #192]
-    stp     x26, x27, [sp, #208]
-    stp     x28, x29, [sp, #224]
+    ldr     x16, [sp, #{current}]
+    stp     x0, x1, [x16, #0]
+    stp     x2, x3, [x16, #16]
+    stp     x4, x5, [x16, #32]
+    stp     x6, x7, [x16, #48]
+    stp     x8, x9, [x16, #64]
+    stp     x10, x11, [x16, #80]
+    stp     x12, x13, [x16, #96]
+    stp     x14, x15, [x16, #112]
+    ldp     x0, x1, [sp, #-16]
+    stp     x0, x1, [x16, #128]
+    stp     x18, x19, [x16, #144]
+    stp     x20, x21, [x16, #160]
+    stp     x22, x23, [x16, #176]
+    stp     x24, x25, [x16, #192]
+    stp     x26, x27, [x16, #208]
+    stp     x28, x29, [x16, #224]
     mrs     x1, sp_el0
     mrs     x2, elr_el1
     mrs     x3, spsr_el1
     mov     x4, #{all}
-    stp     x30, x1, [sp, #240]
-    stp     x2, x3, [sp, #{pc}]
-    str     x4, [sp, #{resume}]
-    mrs     x0, tpidr_el1
-    ldr     x4, [x0]
-    mov     sp, x4
+    stp     x1, x2, [x16, #{sp}]
+    str     x30, [x16, #{link}]
+    stp     x3, x4, [x16, #{pstate}]
+    mov     x0, sp
+    .endm
+
+    // What a system call keeps, the address space and the processor state come from the registers at x0; clobbers x10-x12.
+    .macro load_kept
+    ldp     x29, x10, [x0, #232]
+    ldp     x11, x12, [x0, #{pc}]
+    msr     sp_el0, x10
+    msr     elr_el1, x11
+    msr     ttbr0_el1, x12
+    msr     tpidr_el0, xzr
+    ldp     x19, x20, [x0, #152]
+    ldp     x21, x22, [x0, #168]
+    ldp     x23, x24, [x0, #184]
+    ldp     x25, x26, [x0, #200]
+    ldp     x27, x28, [x0, #216]
+    .endm
+
+    .macro clear from, to
+    mov     x\from, xzr
+    .if     \to - \from
+    clear   %(\from + 1), \to
+    .endif
     .endm
 
     .macro vector name
@@ -48,6 +94,7 @@ core::arch::global_asm!(
     b       \name
     .endm
 
+    .altmacro
     .text
     .balign 0x800
     .globl culm_vectors
@@ -62,31 +109,27 @@ culm_vectors:
     vector  kernel_fault
 
     .balign 0x80                    // EL0, synchronous
-    stp     x16, x17, [sp, #128]
+    stp     x16, x17, [sp, #-16]
     mrs     x16, esr_el1
-    lsr     x17, x16, #26           // EC 0x15: SVC from AArch64
-    cmp     x17, #0x15
-    b.ne    user_fault
-    mrs     x17, sp_el0
-    mrs     x18, elr_el1
-    str     x29, [sp, #232]
-    stp     x17, x18, [sp, #{sp}]
-    mov     x11, sp
-    mrs     x14, tpidr_el1
-    ldr     x13, [x14]
-    mov     sp, x13
-    str     x11, [sp, #-16]!        // whose system call this is, for the way back
-    ands    w13, w16, #0xffff
-    b.eq    call_wait
-    cmp     w13, #{SIGNAL}
-    b.eq    call_signal
-    b.lo    call_reply_wait
-    cmp     w13, #{CALL}
+    mov     x17, #0x56000000        // EC 0x15, SVC from AArch64, of 32 bits; below it the call's number
+    sub     x16, x16, x17
+    cbz     x16, call_wait
+    cmp     x16, #{CALL}
     b.eq    call_call
-    b       call_other
+    b.hi    call_other
+    tbz     x16, #0, call_signal
+    ldr     x17, [sp, #{current}]   // reply_wait
+    save_message
+    save_kept
+    mov     x0, sp
+    mov     x1, x8
+    mov     x2, x9
+    mov     x3, x10
+    bl      culm_reply_wait
+    b       passed_message
 
     .balign 0x80                    // EL0, interrupt
-    stp     x16, x17, [sp, #128]
+    stp     x16, x17, [sp, #-16]
     b       user_interrupt
     .balign 0x80
     b       kernel_fault            // FIQ: not used
@@ -98,152 +141,106 @@ culm_vectors:
     vector  kernel_fault
 
 call_wait:
-    mov     x0, x14
+    ldr     x17, [sp, #{current}]
+    save_kept
+    mov     x0, sp
     mov     x1, x8
     mov     x2, x9
     mov     x3, x10
     bl      culm_wait
-    b       leave_call
+
+    // x0: the registers of the domain that has the core now; x1: the set of its notifications.
+passed_set:
+    str     x0, [sp, #{current}]
+    mov     x9, x1
+    msr     spsr_el1, xzr
+    load_kept
+    clear   0, 8
+    clear   10, 18
+    mov     x30, xzr
+    eret
+
+call_call:
+    ldr     x17, [sp, #{current}]
+    save_message
+    save_kept
+    mov     x0, sp
+    mov     x1, x8
+    bl      culm_call
+
+    // x0: the registers of the domain that has the core now; x1: its event or status. The message is the sender's.
+passed_message:
+    str     x0, [sp, #{current}]
+    mov     x8, x1
+    msr     spsr_el1, xzr
+    load_kept
+    ldp     x0, x1, [sp, #{message}]
+    ldp     x2, x3, [sp, #{message} + 16]
+    ldp     x4, x5, [sp, #{message} + 32]
+    ldp     x6, x7, [sp, #{message} + 48]
+    clear   9, 18
+    mov     x30, xzr
+    eret
 
 call_signal:
-    mov     x0, x14
+    stp     x8, x10, [sp, #{message}]
+    mov     x0, sp
     mov     x1, x8
     mov     x2, x10
     bl      culm_signal
-    cbnz    x0, leave_call
-    ldr     x0, [sp]                // nothing to switch and no result
-    mov     sp, x0
-    mov     x8, xzr
-    mov     x9, xzr
-    b       clear
-
-call_reply_wait:
-    cbz     w10, 1f                 // a reply of no words
-    stp     x0, x1, [x11, #0]
-    stp     x2, x3, [x11, #16]
-    stp     x4, x5, [x11, #32]
-    stp     x6, x7, [x11, #48]
-1:  mov     x0, x14
-    mov     x1, x8
-    mov     x2, x9
-    mov     x3, x10
-    bl      culm_reply_wait
-    b       leave_call
-
-call_call:
-    lsr     x13, x8, #32
-    cbz     x13, 1f                 // a message of no words
-    stp     x0, x1, [x11, #0]
-    stp     x2, x3, [x11, #16]
-    stp     x4, x5, [x11, #32]
-    stp     x6, x7, [x11, #48]
-1:  mov     x0, x14
-    mov     x1, x8
-    bl      culm_call
-    b       leave_call
+    cbnz    x0, 1f
+    clear   0, 18                   // nothing to switch and no result
+    mov     x30, xzr
+    eret
+1:  mov     x1, x0                  // what is left of it; x19-x29 are what they were, since Rust functions keep them
+    ldr     x17, [sp, #{current}]
+    save_kept
+    mov     x0, sp
+    bl      culm_signal_rest
 
 call_other:
+    lsr     x17, x16, #16
+    cbnz    x17, user_fault         // no system call
+    ldr     x17, [sp, #{current}]
+    mov     x1, x16
     mov     x2, x0
-    mov     x0, x14
-    mov     x1, x13
+    save_kept
+    mov     x0, sp
     bl      culm_other_call
-    b       leave_call
 
 user_interrupt:
     save_all
     bl      culm_interrupt
-    b       culm_resume
 
 user_fault:
     save_all
-    mov     x1, x16                 // syndrome
+    mrs     x1, esr_el1
     mrs     x2, far_el1
     bl      culm_fault
-    b       culm_resume
 
-    // After a system call. x0: the domain that runs next. Its caller's x19-x28 are what they were, since Rust functions
-    // keep them; they are saved only now that it turns out whether another domain takes the core.
-leave_call:
-    ldr     x1, [sp]
-    mov     sp, x0
-    ldr     x10, [x0, #{resume}]
-    cmp     x0, x1
-    b.ne    1f
-    cmp     x10, #{message}
-    b.lo    3f
-    b.eq    4f
-1:  stp     x19, x20, [x1, #152]
-    stp     x21, x22, [x1, #168]
-    stp     x23, x24, [x1, #184]
-    stp     x25, x26, [x1, #200]
-    stp     x27, x28, [x1, #216]
-    b       2f
-
-    // x0: the domain that runs next; nothing of what ran before is left to save.
+    // x0: the saved registers of the domain that runs next, its result in them.
     .globl culm_resume
 culm_resume:
-    mov     sp, x0
+    mrs     x1, tpidr_el1
+    mov     sp, x1
+    str     x0, [sp, #{current}]
+    load_kept
     ldr     x10, [x0, #{resume}]
-2:  cmp     x10, #{message}
-    b.hs    5f
-    ldr     x11, [x0, #{table}]
-    ldp     x12, x13, [x0, #{sp}]
-    msr     ttbr0_el1, x11
-    msr     tpidr_el0, xzr
-    msr     sp_el0, x12
-    msr     elr_el1, x13
+    cmp     x10, #{with_message}
+    b.hi    3f
     msr     spsr_el1, xzr
-    ldp     x19, x20, [x0, #152]
-    ldp     x21, x22, [x0, #168]
-    ldp     x23, x24, [x0, #184]
-    ldp     x25, x26, [x0, #200]
-    ldp     x27, x28, [x0, #216]
-    ldr     x29, [x0, #232]
-3:  ldp     x8, x9, [x0, #64]
-clear:
-    mov     x0, xzr
-    mov     x1, xzr
-    mov     x2, xzr
-    mov     x3, xzr
-    mov     x4, xzr
-    mov     x5, xzr
-    mov     x6, xzr
-    mov     x7, xzr
-    b       clear_and_leave
-
-5:  ldr     x11, [x0, #{table}]
-    ldp     x12, x13, [x0, #{sp}]
-    msr     ttbr0_el1, x11
-    msr     tpidr_el0, xzr
-    msr     sp_el0, x12
-    msr     elr_el1, x13
-    ldp     x19, x20, [x0, #152]
-    ldp     x21, x22, [x0, #168]
-    ldp     x23, x24, [x0, #184]
-    ldp     x25, x26, [x0, #200]
-    ldp     x27, x28, [x0, #216]
-    ldr     x29, [x0, #232]
-    b.hi    6f
-    msr     spsr_el1, xzr
-4:  ldp     x2, x3, [x0, #16]
-    ldp     x4, x5, [x0, #32]
-    ldp     x6, x7, [x0, #48]
     ldp     x8, x9, [x0, #64]
-    ldp     x0, x1, [x0, #0]
-clear_and_leave:
-    mov     x10, xzr
-    mov     x11, xzr
-    mov     x12, xzr
-    mov     x13, xzr
-    mov     x14, xzr
-    mov     x15, xzr
-    mov     x16, xzr
-    mov     x17, xzr
-    mov     x18, xzr
+    b.eq    2f
+    clear   0, 7
+1:  clear   10, 18
     mov     x30, xzr
     eret
-
-6:  ldr     x11, [x0, #{pstate}]
+2:  ldp     x2, x3, [x0, #16]
+    ldp     x4, x5, [x0, #32]
+    ldp     x6, x7, [x0, #48]
+    ldp     x0, x1, [x0, #0]
+    b       1b
+3:  ldp     x30, x11, [x0, #{link}]
     msr     spsr_el1, x11
     ldp     x2, x3, [x0, #16]
     ldp     x4, x5, [x0, #32]
@@ -254,33 +251,46 @@ clear_and_leave:
     ldp     x14, x15, [x0, #112]
     ldp     x16, x17, [x0, #128]
     ldr     x18, [x0, #144]
-    ldr     x30, [x0, #240]
     ldp     x0, x1, [x0, #0]
     eret
 
 kernel_fault:                       // a defect of the kernel: what is left of it says so on a stack that is sound
     mrs     x3, tpidr_el1
-    ldr     x3, [x3]
     mov     sp, x3
     mrs     x0, esr_el1
     mrs     x1, elr_el1
     mrs     x2, far_el1
     bl      culm_kernel_fault
+    .noaltmacro
     "#,
+    current = const Processor::CURRENT,
+    message = const Processor::MESSAGE,
     sp = const offset_of!(Registers, sp),
     pc = const offset_of!(Registers, pc),
+    link = const offset_of!(Registers, link),
     pstate = const offset_of!(Registers, pstate),
     resume = const offset_of!(Registers, resume),
-    table = const offset_of!(Domain<Registers>, table),
     all = const resume::ALL,
-    message = const resume::MESSAGE,
-    SIGNAL = const syscall::SIGNAL,
+    with_message = const resume::MESSAGE,
     CALL = const syscall::CALL,
 );
 
 const _: () = {
-    assert!(offset_of!(Domain<Registers>, context) == 0);
-    assert!(offset_of!(Registers, sp) == 248 && offset_of!(Registers, pc) == 256);
-    assert!(offset_of!(Registers, pstate) == offset_of!(Registers, pc) + 8);
-    assert!(syscall::WAIT == 0 && syscall::REPLY_WAIT < syscall::SIGNAL);
+    assert!(offset_of!(Registers, sp) == 240 && offset_of!(Registers, pc) == 248);
+    assert!(offset_of!(Registers, table) == offset_of!(Registers, pc) + 8);
+    assert!(offset_of!(Registers, pstate) == offset_of!(Registers, link) + 8);
+    assert!(offset_of!(Registers, resume) == offset_of!(Registers, pstate) + 8);
+    assert!(align_of::<Processor>() >= 16 && Processor::MESSAGE.is_multiple_of(8));
+    assert!(syscall::WAIT == 0 && syscall::REPLY_WAIT == 1 && syscall::SIGNAL == 2 && syscall::CALL == 3);
 };
+
+unsafe extern "C" {
+    fn culm_resume(registers: *mut Registers) -> !;
+}
+
+/// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
+pub fn resume(registers: &'static mut Registers) -> ! {
+    // SAFETY: the assembly reads this type, and writes it at this domain's next entry, when no reference to it is left:
+    // what the caller has on the stack is never used again and needs no destructor.
+    unsafe { culm_resume(registers) }
+}

@@ -14,3 +14,4 @@ pub mod registers;
 mod system_register;
 
 pub use boot::system_header;
+pub use entry::resume;

@@ -13,16 +13,21 @@ pub mod resume {
     pub const ALL: u64 = 2;
 }
 
-/// General registers, and what an exception level needs to go back.
-#[derive(Clone, Debug, Default)]
+/// General registers, and what an exception level needs to go back. In the order in which the entry code stores and
+/// loads them by pairs: what a system call keeps is `x19` to `pc`.
+#[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Registers {
-    /// `x0`–`x30`. After a system call only `x0`–`x9` and `x19`–`x29` mean something.
-    pub x: [u64; 31],
+    /// `x0`–`x29`. After a system call only `x0`–`x9` and `x19`–`x29` mean something.
+    pub x: [u64; 30],
     /// `SP_EL0`.
     pub sp: u64,
     /// Where to go on.
     pub pc: u64,
+    /// `TTBR0`: the address space.
+    pub table: u64,
+    /// `x30`.
+    pub link: u64,
     /// `SPSR`; after a system call it is not kept, and zero (EL0, nothing masked) is loaded.
     pub pstate: u64,
     /// One of [`resume`].
@@ -31,7 +36,7 @@ pub struct Registers {
 
 impl Registers {
     fn set_message(&mut self, x8: u64, words: &[u64; MESSAGE_WORDS]) {
-        self.x[..MESSAGE_WORDS].copy_from_slice(words);
+        self.keep(words);
         self.x[8] = x8;
         self.x[9] = 0;
         self.resume = resume::MESSAGE;
@@ -39,8 +44,12 @@ impl Registers {
 }
 
 impl Context for Registers {
+    fn new(table: u64) -> Self {
+        Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL }
+    }
+
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2]) {
-        *self = Self { sp: stack, pc: entry, resume: resume::ALL, ..Self::default() };
+        *self = Self { sp: stack, pc: entry, ..Self::new(self.table) };
         self.x[..2].copy_from_slice(&arguments);
     }
 
@@ -57,19 +66,24 @@ impl Context for Registers {
     }
 
     #[inline]
-    fn replied(&mut self, status: CallStatus, length: usize, words: &[u64; MESSAGE_WORDS]) {
-        self.set_message(status as u64 | (length as u64) << 32, words);
+    fn replied(&mut self, status: CallStatus, words: &[u64; MESSAGE_WORDS]) {
+        self.set_message(status as u64, words);
     }
 
     #[inline]
-    fn message(&self) -> [u64; MESSAGE_WORDS] {
+    fn keep(&mut self, words: &[u64; MESSAGE_WORDS]) {
+        self.x[..MESSAGE_WORDS].copy_from_slice(words);
+    }
+
+    #[inline]
+    fn kept(&self) -> [u64; MESSAGE_WORDS] {
         let mut words = [0; MESSAGE_WORDS];
         words.copy_from_slice(&self.x[..MESSAGE_WORDS]);
         words
     }
 
     fn place(&self) -> [u64; 4] {
-        let link = if self.resume == resume::ALL { self.x[30] } else { 0 };
+        let link = if self.resume == resume::ALL { self.link } else { 0 };
         [self.pc, self.sp, self.x[29], link]
     }
 

@@ -108,7 +108,7 @@ fn live(
             // Thousandths of a step, times two percentages: the load's wave and some noise.
             let used = it.share * (STEP * FREQUENCY / 1_000_000) * wave * (70 + (random >> 33) % 60) / 10_000;
             account.ticks.fetch_add(used, Relaxed);
-            account.system_calls.fetch_add(used / 10_000, Relaxed);
+            account.other_calls.fetch_add(used / 10_000, Relaxed);
             busy[it.core as usize] += used;
             if let Some((packets, drops)) = it.packets {
                 page.values[0].fetch_add(packets * STEP * wave / 100_000, Relaxed);

@@ -71,7 +71,7 @@ const COMPONENTS: [Metric<Component>; 14] = [
         Value::Count(u64::from(it.state == DomainState::Alive))
     }),
     metric("component_system_calls", Counter, "System calls.", |it| Value::Count(it.system_calls)),
-    metric("component_switches", Counter, "Times it was switched to.", |it| Value::Count(it.switches)),
+    metric("component_switches", Counter, "Times it left the core.", |it| Value::Count(it.switches)),
     metric("component_preemptions", Counter, "Times it was preempted.", |it| Value::Count(it.preemptions)),
     metric("component_throttles", Counter, "Times its budget ran out.", |it| Value::Count(it.throttles)),
     metric("component_faults", Counter, "Faults.", |it| Value::Count(it.faults.into())),

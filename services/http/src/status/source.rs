@@ -183,8 +183,8 @@ fn update(component: &mut Component, account: &DomainAccount, counters: Option<&
         state if state == DomainState::Stopped as u32 => DomainState::Stopped,
         _ => DomainState::Alive,
     };
-    component.system_calls = account.system_calls.load(Relaxed);
-    component.switches = account.switches.load(Relaxed);
+    component.system_calls = account.system_calls();
+    component.switches = account.switches();
     component.preemptions = account.preemptions.load(Relaxed);
     component.throttles = account.throttles.load(Relaxed);
     component.faults = account.faults.load(Relaxed);

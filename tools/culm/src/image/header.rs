@@ -53,7 +53,6 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
         interrupts: at(objects.system_tables, &tables.interrupts),
         local_state: at(objects.state, &tables.local_state),
         shared_state: at(objects.state, &tables.shared_state),
-        core_state: at(objects.state, &tables.core_state),
         words: at(objects.state, &tables.words),
         mailboxes: at(objects.state, &tables.mailboxes),
         timer_slots: at(objects.state, &tables.timer_slots),

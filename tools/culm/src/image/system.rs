@@ -4,7 +4,7 @@ use crate::layout::Layout;
 use crate::layout::kernel::{TablePlace, domains_per_core, groups, mailbox_words};
 use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
-use culm_abi::syscall::GROUP;
+use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
     CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, NONE,
     domain_flags, end_kind, end_rights, interrupt_flags,
@@ -54,7 +54,8 @@ pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
     put(&mut memory, &places.cores, &cores(plan, layout));
     let domains: Vec<_> = (0..plan.domains.len()).map(|id| domain(plan, layout, &firsts, id)).collect();
     put(&mut memory, &places.domains, &domains);
-    let ends: Vec<_> = plan.domains.iter().flat_map(|domain| &domain.ends).map(|end| end_of(&firsts, end)).collect();
+    let owned = plan.domains.iter().flat_map(|domain| domain.ends.iter().map(|end| (domain.core, end)));
+    let ends: Vec<_> = owned.map(|(core, end)| end_of(plan, &firsts, core, end)).collect();
     put(&mut memory, &places.ends, &ends);
     put(&mut memory, &places.interrupts, &routes(plan, &firsts));
     memory
@@ -125,8 +126,9 @@ fn padded(name: &str) -> [u8; 32] {
     bytes
 }
 
-fn end_of(firsts: &Firsts, end: &End) -> EndDescription {
-    let none = EndDescription { kind: 0, rights: 0, target: 0, peer_end: 0, word: 0, bit: 0, reserved: [0; 2] };
+/// An end of a domain on `core`.
+fn end_of(plan: &Plan, firsts: &Firsts, core: u32, end: &End) -> EndDescription {
+    let none = EndDescription { kind: 0, rights: 0, target: 0, callee: NONE, event: 0, word: 0, bit: 0 };
     match end {
         &End::Peer { domain, end, notify, call, .. } => {
             let (word, bit) = firsts.landing(domain, end);
@@ -134,10 +136,10 @@ fn end_of(firsts: &Firsts, end: &End) -> EndDescription {
                 kind: end_kind::PEER,
                 rights: rights(notify, call),
                 target: domain as u32,
-                peer_end: end,
+                callee: if call { index_on_core(plan, core, domain) } else { NONE },
+                event: Event::called(end).0,
                 word,
                 bit,
-                ..none
             }
         }
         End::Interrupt { interrupt, .. } => {
@@ -145,6 +147,12 @@ fn end_of(firsts: &Firsts, end: &End) -> EndDescription {
         }
         End::Child { domain } => EndDescription { kind: end_kind::CHILD, target: *domain as u32, ..none },
     }
+}
+
+/// Index of a domain among those of `core`, or none where it is on another. Domains are sorted by core.
+fn index_on_core(plan: &Plan, core: u32, domain: DomainId) -> u32 {
+    let on_core = |id: &DomainId| plan.domains[*id].core == core;
+    if on_core(&domain) { (0..domain).filter(on_core).count() as u32 } else { NONE }
 }
 
 fn routes(plan: &Plan, firsts: &Firsts) -> Vec<InterruptRoute> {

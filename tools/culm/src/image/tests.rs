@@ -5,6 +5,7 @@ use crate::layout::fixture::{self, Shape};
 use crate::plan::{ConnectionData, End, Interrupt, Trigger};
 use culm_abi::connection::Observation;
 use culm_abi::start::{self, Span, StartHeader};
+use culm_abi::syscall::Event;
 use culm_abi::system::{
     DomainDescription, EndDescription, FIRST_INTERRUPT, HEADER_OFFSET, InterruptRoute, MAGIC, NONE, SystemHeader,
     Table, end_kind, interrupt_flags,
@@ -136,7 +137,7 @@ fn a_signal_lands_in_the_peers_word() {
     let header = made.header();
     let ends: Vec<EndDescription> = made.table(header.ends);
     // One word of the first domain, then two of the second: end 70 is bit 7 of the latter's second.
-    assert_eq!((ends[0].kind, ends[0].target, ends[0].peer_end), (end_kind::PEER, 1, 70));
+    assert_eq!((ends[0].kind, ends[0].target, ends[0].event), (end_kind::PEER, 1, Event::called(70).0));
     assert_eq!((ends[0].word, ends[0].bit), (2, 7));
     assert_eq!((ends[1].word, ends[1].bit), (0, 0));
     let domains: Vec<DomainDescription> = made.table(header.domains);

@@ -71,14 +71,8 @@ pub struct Parts {
 }
 
 /// Sizes of a made-up kernel's state.
-pub const KERNEL_LAYOUT: KernelLayout = KernelLayout {
-    version: culm_abi::VERSION,
-    local_state: 512,
-    shared_state: 64,
-    core_state: 1024,
-    timer_slot: 16,
-    reserved: 0,
-};
+pub const KERNEL_LAYOUT: KernelLayout =
+    KernelLayout { version: culm_abi::VERSION, local_state: 512, shared_state: 64, timer_slot: 16 };
 
 impl Parts {
     /// What the layout is made from.

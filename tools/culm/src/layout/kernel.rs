@@ -55,8 +55,6 @@ pub struct KernelTables {
     pub local_state: TablePlace,
     /// State of domains that other cores may touch.
     pub shared_state: TablePlace,
-    /// State of cores.
-    pub core_state: TablePlace,
     /// Notification words.
     pub words: TablePlace,
     /// Mailbox words.
@@ -117,7 +115,6 @@ impl KernelTables {
             domains: fixed.place(domains, size_of::<DomainDescription>()),
             ends: fixed.place(ends, size_of::<EndDescription>()),
             interrupts: fixed.place((END_INTERRUPT - FIRST_INTERRUPT) as usize, size_of::<InterruptRoute>()),
-            core_state: state.place(cores, layout.core_state as usize),
             local_state: state.place(domains, layout.local_state as usize),
             shared_state: state.place(domains, layout.shared_state as usize),
             words: state.place(words as usize, 8),
