@@ -36,7 +36,7 @@ impl Component for Snoop {
     fn notified(&mut self, _: Channels) {
         #[cfg(target_os = "none")]
         match self.config.role {
-            "high" => registers::high(&self.config),
+            "high" => registers::high(&self.config, self.connections.peer),
             _ => registers::low(&self.config, self.connections.peer),
         }
     }

@@ -5,7 +5,7 @@ use crate::{Config, counters};
 use core::arch::global_asm;
 use culm::Channel;
 use culm::time::{self, Duration, Instant};
-use culm_abi::syscall::{Event, TurnOptions};
+use culm_abi::syscall::{Event, NEVER, TurnOptions};
 
 global_asm!(include_str!("registers.s"));
 
@@ -24,13 +24,17 @@ fn with_registers(call: unsafe extern "C" fn(*mut Registers), registers: &mut Re
     unsafe { call(registers) };
 }
 
-/// Of lower priority: calls its peer, then works until the peer's deadlines preempt it.
+/// Of lower priority: calls its peer, exchanges notifications with it, then works until the peer's deadlines preempt it.
 pub fn low(config: &Config, peer: Channel) -> ! {
     let before = call_registers(peer);
+    let exchange = wait_registers(LOW, Some(peer), None);
     loop {
         let mut after = before;
         with_registers(snoop_call, &mut after);
         check(&Result::Reply, &before, &after);
+        let mut after = exchange;
+        with_registers(snoop_wait, &mut after);
+        check(&Result::Event, &exchange, &after);
         let mut work = marked(LOW);
         work[0] = 20_000;
         let kept = work;
@@ -40,15 +44,19 @@ pub fn low(config: &Config, peer: Channel) -> ! {
     }
 }
 
-/// Of higher priority: replies to calls, and looks at its registers after each deadline.
-pub fn high(config: &Config) -> ! {
-    let mut called = false;
+/// Of higher priority: replies to calls, answers notifications, and looks at its registers after each event. Every other
+/// time it waits without a deadline, so that the kernel's straight paths are taken as well as the others.
+pub fn high(config: &Config, peer: Channel) -> ! {
+    let (mut called, mut notified, mut straight) = (false, false, false);
     loop {
-        let before = wait_registers(time::now() + Duration::from_micros(200));
+        let deadline = (!straight).then(|| time::now() + Duration::from_micros(200));
+        let before = wait_registers(HIGH, notified.then_some(peer), deadline);
         let mut after = before;
         with_registers(if called { snoop_reply_wait } else { snoop_wait }, &mut after);
         check(&Result::Event, &before, &after);
         called = Event(after[8]).is_call();
+        notified = !called && after[9] != 0;
+        straight = !straight;
         report(config);
     }
 }
@@ -60,11 +68,11 @@ fn call_registers(peer: Channel) -> Registers {
     registers
 }
 
-/// A wait without signals; everything that it does not read is marked, and so is the reply where there is one.
-fn wait_registers(deadline: Instant) -> Registers {
-    let mut registers = marked(HIGH);
-    registers[8] = 0;
-    registers[9] = deadline.ticks();
+/// A wait that notifies `signal`; everything that it does not read is marked, and so is the reply where there is one.
+fn wait_registers(role: u64, signal: Option<Channel>, deadline: Option<Instant>) -> Registers {
+    let mut registers = marked(role);
+    registers[8] = signal.map_or(0, |channel| 1 << channel.number());
+    registers[9] = deadline.map_or(NEVER, Instant::ticks);
     registers[10] = TurnOptions::new(0).0;
     registers
 }
