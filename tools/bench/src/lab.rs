@@ -55,6 +55,9 @@ pub struct Lab {
 pub struct Setup {
     /// Its emulated cores, where not those that the caller wants.
     pub cores: Option<u32>,
+    /// QEMU may use all processors of the host: emulated cores that wait for each other by spinning do so for
+    /// long where they share one. The load shares one with it then.
+    pub unpinned: bool,
     /// Count accesses to device registers.
     pub devices: bool,
     /// A network device that computes no checksums and cuts no segments.
@@ -164,7 +167,9 @@ impl Lab {
     }
 
     fn network(&self) -> Result<Network> {
-        let ports = [Port::Udp(port::ECHO), Port::Udp(port::ECHO_BATCH), Port::Tcp(port::HTTP), Port::Tcp(port::IPERF)];
+        let udp = [port::ECHO, port::ECHO_BATCH].map(Port::Udp);
+        let tcp = [port::DISCARD, port::SOURCE, port::HTTP, port::IPERF].map(Port::Tcp);
+        let ports = [udp.as_slice(), &tcp].concat();
         if self.settings.user_networking {
             self.note(USER_NETWORKING_COST);
             return Network::user(&ports);
@@ -181,7 +186,7 @@ impl Lab {
             initrd,
             command_line,
             cores: setup.cores.unwrap_or(self.settings.cores),
-            processor: self.guest_processor,
+            processor: self.guest_processor.filter(|_| !setup.unpinned),
             plugin: self.plugin.clone(),
             profile: self.settings.profile,
             devices: setup.devices || self.settings.devices,

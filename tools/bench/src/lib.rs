@@ -164,6 +164,13 @@ pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
             failed.push(*name);
         }
     }
+    for name in lab.settings.names.iter().filter(|_| failed.is_empty()) {
+        if let Some((bench, row)) = name.split_once('/')
+            && !results.entries().iter().any(|entry| entry.bench == bench && entry.row == row)
+        {
+            bail!("nothing was measured for '{name}': `./culm bench {bench}` shows the rows that there are");
+        }
+    }
     report(&lab, &results, &targets, &failed)
 }
 

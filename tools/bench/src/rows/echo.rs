@@ -22,6 +22,9 @@ pub struct Pressure {
 pub fn measure(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<Sample> {
     let (mut sample, report) = load(lab, subject, pressure)?;
     let counts = report.counts;
+    if counts.answered == 0 {
+        bail!("nothing was answered. The guest's console's last lines:\n{}", subject.machine.last_lines());
+    }
     if counts.corrupt > 0 || counts.duplicates > 0 {
         bail!("{} answers were corrupt, {} came twice", counts.corrupt, counts.duplicates);
     }
@@ -53,7 +56,8 @@ pub fn load(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<(Sa
     let (window, before) = (subject.begin()?, load.counts());
     std::thread::sleep(lab.window);
     let answered = load.counts().answered - before.answered;
-    let sample = subject.end(window, answered as f64, "packet")?;
+    // A side that answers nothing under overload has a figure too: what it does meanwhile.
+    let sample = subject.end(window, (answered as f64).max(1.0), "packet")?;
     let report = load.finish()?;
     std::thread::sleep(Duration::from_millis(50));
     Ok((sample, report))

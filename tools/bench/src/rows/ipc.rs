@@ -29,12 +29,20 @@ const CULM: &[(u64, &str)] =
 /// The same between two cores (`bench/systems/bench-ipc-cores.toml`); its deadlines are those of one core.
 const CULM_CORES: &[(u64, &str)] = &[(101, "notify-no-wait-cores"), (104, "notify-ping-pong-cores"), (105, "")];
 
+/// From a fault until the component runs again (`apps/fault-bench`).
+const CULM_FAULT: &[(u64, &str)] = &[(200, "fault-restart")];
+
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     let cores = Setup { cores: Some(2), ..Setup::default() };
     if lab.settings.culm() {
         culm_side(lab.boot_culm(&System::file("bench-ipc"), &Setup::default())?, results, CULM)?;
-        culm_side(lab.boot_culm(&System::file("bench-ipc-cores"), &cores)?, results, CULM_CORES)?;
+        lab.attempt(BENCH, "cores", || {
+            culm_side(lab.boot_culm(&System::file("bench-ipc-cores"), &cores)?, results, CULM_CORES)
+        });
+        lab.attempt(BENCH, "fault-restart", || {
+            culm_side(lab.boot_culm(&System::file("bench-fault"), &Setup::default())?, results, CULM_FAULT)
+        });
     }
     if lab.settings.peer() {
         let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc", &Setup::default())?;

@@ -136,7 +136,7 @@ fn devices(lab: &Lab, results: &mut Results) -> Result<()> {
 
 /// Two cores: the card on one, the echo server on the other; Linux does as it likes.
 fn cores(lab: &Lab, results: &mut Results) -> Result<()> {
-    let setup = Setup { cores: Some(2), ..Setup::default() };
+    let setup = Setup { cores: Some(2), unpinned: true, ..Setup::default() };
     let system = Echo { core: 1, ..Echo::default() }.system("bench-echo-cores");
     both_sides(lab, results, &special(lab, &[1, 64, 256], "cores2"), &system, &setup)
 }
