@@ -24,7 +24,7 @@ fn answers_pings(address: &str, size: usize) {
 fn it_answers_pings() {
     on_a_wire(Boot::system("web"), |machine| {
         machine.wait_for_web();
-        let addresses = [machine.address(80).ip().to_string(), machine.link_local().to_string()];
+        let addresses = [machine.address(80).ip().to_string(), machine.link_local()];
         for address in &addresses {
             for size in [56, 1400] {
                 answers_pings(address, size);

@@ -27,6 +27,8 @@ fn hello_greets_and_ctrl_c_leaves_nothing_behind() {
 fn web_serves_its_site_and_its_status() {
     let mut machine = Boot::system("web").start(&[80]);
     machine.wait_for_web();
+    // QEMU's user networking has a DHCP server.
+    machine.expect_anywhere("http: address 10.0.2.15/24 by DHCP");
     let page = curl(&machine.url("/"), &[]);
     assert_eq!(page.status, 200);
     assert!(page.text().contains("Culm"));
