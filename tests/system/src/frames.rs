@@ -95,6 +95,10 @@ pub fn noise(to: Mac, random: &mut Random, count: usize) -> Vec<Vec<u8>> {
             if let Some(first) = frame.get_mut(ETHERNET) {
                 *first = [0x45, 0x46, 0x60, *first][random.below(4)];
             }
+            // The protocol, where an IPv4 packet has it.
+            if let Some(protocol) = frame.get_mut(ETHERNET + 9) {
+                *protocol = [ICMP, TCP, UDP, *protocol][random.below(4)];
+            }
             frame
         })
         .collect()

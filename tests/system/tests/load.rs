@@ -101,7 +101,7 @@ fn slow_and_silent_clients_do_not_keep_others_out() {
     on_a_wire(Boot::system("web"), |machine| {
         machine.wait_for_web();
         let mut slow = vec![];
-        for number in 0..300 {
+        for number in 0..400 {
             let stream = TcpStream::connect_timeout(&machine.address(80), Duration::from_secs(20));
             let mut stream = stream.unwrap_or_else(|error| panic!("connection {number}: {error}"));
             // Half of them begin a request and never end it, half say nothing.
