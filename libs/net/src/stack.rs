@@ -26,6 +26,7 @@
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those of stateless
 //! autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP fragments and options of IPv6 are dropped.
 
+mod askers;
 mod classify;
 mod connections;
 pub mod datagram;

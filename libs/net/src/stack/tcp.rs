@@ -3,10 +3,12 @@
 //!
 //! Every place ("slot") has a socket with its buffers for as long as the component runs. A SYN to a listening port takes a free
 //! slot. When none is free, the slot is taken of a connection that is over and only waits (TIME-WAIT), oldest first; else of one that is
-//! still half open, oldest first. So a flood of SYNs pushes out its own, and what is established stays. A connection that
-//! completes within the time that the flood needs to go round all free slots is let in.
+//! still half open, oldest first. Where that is young still, a flood is on: it goes only for who asks a second time
+//! ([`askers`](super::askers)). So a flood of SYNs pushes out its own, seldom enough that others complete in between, and what is
+//! established stays.
 
 use super::Clock;
+use super::askers::Askers;
 use super::classify::{Key, Segment};
 use super::connections::{Event, Stream};
 use super::port::Port;
@@ -31,6 +33,9 @@ const STEP: Duration = Duration::from_millis(4);
 
 /// How long a connection may be half open.
 const HALF_OPEN: Duration = Duration::from_secs(10);
+
+/// How long a connection may be half open at least, whoever asks for its place for the first time.
+const YOUTH: Duration = Duration::from_millis(100);
 
 /// How long a connection that the application released may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(20);
@@ -113,6 +118,7 @@ pub(super) struct Tcp {
     /// No sockets: smoltcp answers a segment for nobody by itself.
     nobody: SocketSet<'static>,
     secret: u64,
+    askers: Askers,
     pub(super) opened: u64,
     pub(super) refused: u64,
     pub(super) evicted: u64,
@@ -131,6 +137,7 @@ impl Tcp {
             wheel: Wheel::new(count, ticks(STEP), culm::time::now()),
             nobody: SocketSet::new(vec![]),
             secret,
+            askers: Askers::new(count),
             opened: 0,
             refused: 0,
             evicted: 0,
@@ -185,7 +192,7 @@ impl Tcp {
         if segment.local_port == 0 {
             return None;
         }
-        let index = self.place()?;
+        let index = self.place(&segment.key, now)?;
         let slot = &mut self.slots[index];
         slot.key = segment.key;
         slot.port = segment.local_port;
@@ -203,10 +210,10 @@ impl Tcp {
     }
 
     /// A free slot, if need be by ending the least valuable connection.
-    fn place(&mut self) -> Option<usize> {
+    fn place(&mut self, key: &Key, now: Instant) -> Option<usize> {
         for phase in [Phase::Free, Phase::Waiting, Phase::HalfOpen] {
             let first = self.lists[phase as usize].first;
-            if first != NONE {
+            if first != NONE && (phase != Phase::HalfOpen || self.may_replace(first, key, now)) {
                 if phase != Phase::Free {
                     self.evicted += 1;
                     self.free(first.into());
@@ -216,6 +223,13 @@ impl Tcp {
         }
         self.refused += 1;
         None
+    }
+
+    /// Whether the half-open connection in slot `oldest` makes way for who asks with this key.
+    #[cold]
+    fn may_replace(&mut self, oldest: u16, key: &Key, now: Instant) -> bool {
+        let is_young = now + HALF_OPEN < self.slots[usize::from(oldest)].limit + YOUTH;
+        !is_young || self.askers.again(self.hash(key), now)
     }
 
     /// Takes a connection out of its slot, without a word to the peer.
@@ -423,12 +437,17 @@ impl Tcp {
 
     #[inline]
     fn bucket(&self, key: &Key) -> usize {
+        self.hash(key) as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn hash(&self, key: &Key) -> u64 {
         let mut hash = self.secret;
         for word in [key.remote[0], key.remote[1], key.local[0] ^ key.local[1], key.ports.into()] {
             hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             hash ^= hash >> 29;
         }
-        hash as usize & (self.buckets.len() - 1)
+        hash
     }
 
     #[inline]

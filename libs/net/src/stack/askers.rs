@@ -1,0 +1,91 @@
+//! Who has asked for a connection lately, while there are more who ask than places.
+//!
+//! Whoever floods a server with SYNs makes up a new sender for each, or it would be told apart; who wants a connection asks again
+//! after a second (RFC 6298 §2). So where all places are taken, only who asks again gets one, and the flood, which does not, leaves
+//! those who do the time to complete.
+//!
+//! What is kept is a bit for each asker, by hash, in two generations: the older one is forgotten every other second.
+//! Strangers that share a bit are taken for one; there are bits enough that few do.
+
+use alloc::vec::Vec;
+use culm::time::{Duration, Instant};
+
+/// How long a generation lasts: so that an asker is remembered for this long at least, longer than until the first repetition.
+const GENERATION: Duration = Duration::from_secs(2);
+
+/// Bits for each connection that the stack has a place for.
+const BITS: usize = 4096;
+
+/// Those who have asked.
+pub(super) struct Askers {
+    /// The current generation and the one before; empty until somebody is to be remembered.
+    generations: [Vec<u64>; 2],
+    /// Words of a generation, a power of two.
+    words: usize,
+    ends: Instant,
+}
+
+impl Askers {
+    /// Nobody, for a stack with so many places.
+    pub(super) fn new(places: usize) -> Self {
+        let words = (places * BITS / 64).next_power_of_two();
+        Self { generations: [Vec::new(), Vec::new()], words, ends: Instant::default() }
+    }
+
+    /// Whether the asker with this hash has asked before. It has from now on.
+    #[cold]
+    pub(super) fn again(&mut self, hash: u64, now: Instant) -> bool {
+        if now >= self.ends {
+            self.turn(now);
+        }
+        let (word, bit) = ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64));
+        let [current, before] = &mut self.generations;
+        let known = [&*current, &*before].iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0));
+        match current.get_mut(word) {
+            Some(word) => *word |= bit,
+            // There is no memory to remember anybody by: all are let in.
+            None => return true,
+        }
+        known
+    }
+
+    /// Begins a new generation.
+    fn turn(&mut self, now: Instant) {
+        let forgotten = now >= self.ends + GENERATION;
+        self.ends = now + GENERATION;
+        let [current, before] = &mut self.generations;
+        core::mem::swap(current, before);
+        for words in [Some(current), forgotten.then_some(before)].into_iter().flatten() {
+            words.clear();
+            if words.try_reserve_exact(self.words).is_ok() {
+                words.resize(self.words, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn askers_are_known_again_for_a_while() {
+        let mut askers = Askers::new(4);
+        let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
+        for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
+            assert_eq!(askers.again(77, at(now)), again, "{now}");
+        }
+        assert!(!askers.again(78, at(21_000)));
+    }
+
+    #[test]
+    fn few_are_taken_for_others() {
+        let mut askers = Askers::new(64);
+        let mut hash = 1_u64;
+        let mistaken = (0..20_000).filter(|_| {
+            hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            askers.again(hash >> 20, Instant::default())
+        });
+        assert!(mistaken.count() < 2000);
+    }
+}
