@@ -28,6 +28,10 @@ const PLOTS: &[(&str, &str)] = &[
     ("net-round-trips", "UDP echo of 64 bytes at 1,000 packets a second: distribution of round trips"),
     ("net-overload", "UDP echo of 64 bytes: answers under overload"),
     ("web-components", "HTTP: Culm's instructions per request, by component"),
+    ("web-sweep", "HTTP, a connection for each request: answers from a tenth to three times saturation"),
+    ("crossing-components", "UDP echo: instructions per packet by components in the way"),
+    ("steps-components", "The echo path with and without each idea: instructions per packet, by component"),
+    ("growth-cost", "Cost against work: instructions per operation to the smallest's"),
 ];
 
 /// Where the book has the plots.
@@ -77,5 +81,12 @@ fn section(text: &mut String, bench: &str, what: &str, record: &Record) {
 
 /// Counts and what has a target; the rest is noise of one host.
 fn worth_telling(row: &Row) -> bool {
-    row.target.is_some() || row.unit.starts_with("instructions") || row.unit == "image bytes"
+    const UNITS: &[&str] = &[
+        "image bytes",
+        "% more for each component",
+        "cost to the smallest's",
+        "cost to what is usual",
+        "device accesses/packet",
+    ];
+    row.target.is_some() || row.unit.starts_with("instructions") || UNITS.contains(&row.unit.as_str())
 }

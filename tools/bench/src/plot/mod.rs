@@ -17,6 +17,10 @@ pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> 
         ("net-round-trips", round_trips(results)),
         ("net-overload", overload(results)),
         ("net-processor", processor(results)),
+        ("web-sweep", sweep(results)),
+        ("crossing-components", crossing(results)),
+        ("steps-components", components(results, "steps")),
+        ("growth-cost", growth(results)),
     ];
     std::fs::create_dir_all(folder)?;
     let mut count = 0;
@@ -103,15 +107,92 @@ fn processor(results: &Results) -> Option<String> {
 fn components(results: &Results, bench: &str) -> Option<String> {
     let mut bars = Vec::new();
     // A MiB and a packet do not fit on one scale.
-    let of_packets = |entry: &&Entry| entry.bench == bench && !entry.params.contains_key("bytes");
+    let of_packets = |entry: &&Entry| {
+        let other = ["bytes", "of saturation"].iter().any(|name| entry.params.contains_key(*name));
+        entry.bench == bench && !other
+    };
     for entry in results.entries().iter().filter(of_packets) {
         let culm = entry.samples.iter().find(|(side, _)| *side == Side::Culm);
         if let Some((_, sample)) = culm.filter(|(_, sample)| !sample.parts.is_empty()) {
             bars.push(Bar { name: entry.row.clone(), parts: sample.parts.clone() });
         }
     }
-    bars.truncate(16);
+    bars.truncate(20);
     Stacked { title: "Culm: guest instructions per operation, by component", x: "instructions", bars }.draw()
+}
+
+/// Answers of web servers by what is asked of them, both as shares of what saturates the server.
+fn sweep(results: &Results) -> Option<String> {
+    let mut lines: Vec<Series> = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == "web") {
+        let (Some(factor), Some(rate)) = (number(entry, "of saturation"), number(entry, "rate")) else { continue };
+        for (side, sample) in &entry.samples {
+            let Some(replies) = sample.figures.get("replies/s") else { continue };
+            // The rate is the first side's; each side has its own, at the same share of its saturation.
+            let asked = sample.figures.get("asked/s").copied().unwrap_or(rate);
+            let point = (factor, replies / asked * factor * 100.0);
+            match lines.iter_mut().find(|line| line.name == side.name()) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Series { name: side.name().to_owned(), points: vec![point] }),
+            }
+        }
+    }
+    lines.retain(|line| line.points.len() > 1);
+    Lines {
+        title: "HTTP, a connection for each request: answers by load",
+        x: "connections per second, as a multiple of what saturates the server",
+        y: "answers per second, % of that",
+        series: lines,
+        logarithmic: false,
+    }
+    .draw()
+}
+
+fn crossing(results: &Results) -> Option<String> {
+    let mut lines: Vec<Series> = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == "crossing") {
+        let (Some(count), Some(window)) = (number(entry, "components"), number(entry, "window")) else { continue };
+        let culm = entry.samples.iter().find(|(side, _)| *side == Side::Culm);
+        let Some(cost) = culm.and_then(|(_, sample)| sample.figures.get("instructions/packet")) else { continue };
+        let name = format!("window {window}");
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push((count, *cost)),
+            None => lines.push(Series { name, points: vec![(count, *cost)] }),
+        }
+    }
+    Lines {
+        title: "UDP echo, 64 bytes: further components in the way",
+        x: "components between copier and echo server",
+        y: "instructions per packet",
+        series: lines,
+        logarithmic: false,
+    }
+    .draw()
+}
+
+/// One line for each series and side: the cost by how many there are, as a multiple of the smallest's.
+fn growth(results: &Results) -> Option<String> {
+    let mut lines: Vec<Series> = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == "growth") {
+        let Some((name, size)) = entry.row.rsplit_once('-') else { continue };
+        let Ok(size) = size.parse::<f64>() else { continue };
+        for (side, sample) in &entry.samples {
+            let Some(cost) = sample.figures.get("cost to the smallest's") else { continue };
+            let name = if *side == Side::Culm { name.to_owned() } else { format!("{name}, {}", side.name()) };
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push((size, *cost)),
+                None => lines.push(Series { name, points: vec![(size, *cost)] }),
+            }
+        }
+    }
+    Lines {
+        title: "Cost against work",
+        x: "how many there are",
+        y: "instructions per operation, to the smallest's",
+        series: lines,
+        logarithmic: true,
+    }
+    .draw()
 }
 
 fn round_trips(results: &Results) -> Option<String> {

@@ -103,6 +103,7 @@ fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, ad
             let calls = Calls { connections, each: 1, rate: Some(rate) };
             let done = subject.machine.network.within(|| httperf(lab, address, PATH, &calls))?;
             let mut sample = subject.end(window, done.requests, "request")?;
+            sample.set("asked/s", rate);
             sample.set("replies/s", done.requests / done.seconds.max(1e-3));
             sample.set("% errors", done.errors / connections as f64 * 100.0);
             if let Some(response) = done.response_ms {
