@@ -101,7 +101,9 @@ impl Stacked<'_> {
         if most <= 0.0 {
             return None;
         }
-        let (step, left) = (28.0, 150.0);
+        // Letters of this size are about 6.6 wide.
+        let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        let (step, left) = (28.0, (longest as f64 * 6.6 + 24.0).max(150.0));
         let height = TOP + step * self.bars.len() as f64 + BOTTOM;
         let top = nice_top(most);
         let scale = (WIDTH - left - RIGHT) / top;
