@@ -151,7 +151,8 @@ extern "C" fn call(processor: &'static mut Processor, channel: u64) -> ! {
     processor.resume(next)
 }
 
-/// What [`culm_signal`] answers where everything is left to do; else 0 for nothing, or the domain to wake and 1.
+/// What [`culm_signal`] answers where all is left to do. Where nothing is, it answers 0; where a domain is to be woken, one
+/// more than its index.
 const ALL_LEFT: u64 = u64::MAX;
 
 #[unsafe(no_mangle)]

@@ -6,10 +6,11 @@
 //! the processor too, for those who no longer know where the stack ends.
 //!
 //! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered. One
-//! that goes straight to another domain ([`culm_kernel_core::Passed`]) leaves by `passed_message` or `passed_set`: nothing of its result is in memory. All others leave by
-//! `culm_resume`. A `signal` that switches nothing saves nothing at all. An interrupt or fault saves all. On the way back
-//! every register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it without the kernel's help
-//! (Arm ARM D19.2.147), and would leave a message there for the next.
+//! that goes straight to another domain ([`culm_kernel_core::Passed`]) leaves by `passed_message` or `passed_set`, its result
+//! in registers. All others leave by `culm_resume`, their result in the domain's saved registers. A `signal` that switches
+//! nothing saves nothing. An interrupt or fault saves all. On the way back every register that carries no result is
+//! cleared. So is `TPIDR_EL0`: a domain can write it without the kernel's help (Arm ARM D19.2.147), and would leave a
+//! message there for the next.
 
 use super::registers::{Registers, resume};
 use crate::processor::Processor;
