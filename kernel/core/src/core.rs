@@ -4,6 +4,7 @@
 //! domain is `Running`, or none. The order of a turn is always the same: signals go out, a reply goes out, then the
 //! domain waits; notifications come before calls.
 
+use crate::account::add;
 use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
 use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
@@ -32,7 +33,7 @@ pub struct Core<'s, C: Context, H: Hardware> {
     /// Whether any domain of this core has a budget.
     pub(crate) budgets: bool,
     /// Whether the running domain runs on one.
-    charged: bool,
+    pub(crate) charged: bool,
     /// Since when the running domain runs (or the core idles), not yet accounted.
     pub(crate) since: u64,
     /// What the hardware timer is set to.
@@ -559,24 +560,6 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Some(next)
     }
 
-    /// Books the time since the last switch to whoever had it.
-    #[inline(always)]
-    fn account(&mut self, now: u64) {
-        let ticks = now.wrapping_sub(self.since);
-        self.since = now;
-        let Some(domain) = self.domains.get(self.current as usize) else {
-            add(&self.system.core_accounts[self.index as usize].idle, ticks);
-            return;
-        };
-        add(&domain.account.ticks, ticks);
-        if self.charged {
-            let charge = domain.charge;
-            if let Some(budget) = &mut self.domains[charge as usize].budget {
-                budget.consume(ticks);
-            }
-        }
-    }
-
     /// Sees to it that the timer goes off at `time` or before. Never puts it off: an early timer costs one look.
     #[inline(always)]
     fn set_alarm(&mut self, time: u64) {
@@ -596,35 +579,6 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             }
         }
         self.set_alarm(time);
-    }
-
-    #[inline(always)]
-    pub(crate) fn count_system_call(&self) {
-        add(&self.domains[self.current as usize].account.other_calls, 1);
-    }
-
-    /// The running domain leaves the core.
-    #[inline(always)]
-    fn count_switch(&self) {
-        if let Some(domain) = self.domains.get(self.current as usize) {
-            add(&domain.account.other_switches, 1);
-        }
-    }
-
-    fn count_interrupt(&self) {
-        add(&self.system.core_accounts[self.index as usize].interrupts, 1);
-    }
-
-    /// Counts a sleep of the core, which begins now.
-    pub fn count_sleep(&self) {
-        let account = &self.system.core_accounts[self.index as usize];
-        add(&account.sleeps, 1);
-        account.asleep.store(1, Ordering::Relaxed);
-    }
-
-    /// Notes that the core sleeps no longer.
-    pub fn note_awake(&self) {
-        self.system.core_accounts[self.index as usize].asleep.store(0, Ordering::Relaxed);
     }
 }
 
@@ -656,10 +610,4 @@ fn collect_group<C: Context>(domain: &mut Domain<'_, C>) {
     }
     domain.last_group = found.0;
     domain.context.notified(Event::notified(found.0), found.1);
-}
-
-/// Adds to a counter that only this core writes: no atomic read-modify-write is needed.
-#[inline(always)]
-pub(crate) fn add(counter: &::core::sync::atomic::AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }

@@ -8,7 +8,8 @@
 //! No budget is on the core, each domain has one notification word and no queue of callers ([`Domain::straight`]), and no
 //! deadline is set: then neither timer nor ready queue change. A message is not looked at: the entry code passes it on as it came.
 
-use crate::core::{Core, add};
+use crate::account::add;
+use crate::core::Core;
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::system::Hardware;
 use culm_abi::accounting::DomainAccount;

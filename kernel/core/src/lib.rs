@@ -13,6 +13,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod account;
 pub mod budget;
 pub mod core;
 pub mod domain;
