@@ -63,7 +63,7 @@ fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
 /// Where it fails, with what it said.
 pub fn ip(words: &str) -> Result<()> {
     let result = Command::new("ip").args(words.split_whitespace()).stdin(Stdio::null()).output();
-    let output = result.context("cannot run ip: is it installed? (./culm setup --tests)")?;
+    let output = result.context("cannot run ip: is it installed? (`./culm setup --tests` does that)")?;
     if !output.status.success() {
         bail!("`ip {words}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
