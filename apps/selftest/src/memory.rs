@@ -2,24 +2,33 @@
 
 use core::hint::black_box;
 
-/// More than two rounds of the longest loop, at every alignment.
-const LONGEST: usize = 210;
+/// More than two rounds of the loop that all routines have.
+const SHORT: usize = 210;
+/// More than two rounds of the longer loop that copies have, at any rest that it leaves.
+const LONG: usize = 256 + 256 + 320;
 const ALIGNMENTS: usize = 16;
 /// Bytes around what a routine may touch, to see that it touches nothing else.
 const GUARD: usize = 16;
-const SIZE: usize = GUARD + ALIGNMENTS + LONGEST + GUARD;
+/// Room for `length` bytes at any alignment, between guards.
+const fn room(length: usize) -> usize {
+    GUARD + ALIGNMENTS + length + GUARD
+}
 
-/// Checks every length up to [`LONGEST`] at every alignment of source and destination; returns the count of checks.
+type Bytes<const SIZE: usize> = [u8; SIZE];
+type ShortBytes = Bytes<{ room(SHORT) }>;
+
+/// Checks every length up to [`SHORT`] at every alignment of source and destination, and copies of every length up to [`LONG`];
+/// returns the count of lengths.
 ///
 /// # Errors
 ///
 /// What did not come out as the loop over bytes has it.
 pub fn check() -> Result<u64, &'static str> {
     let mut checks = 0;
-    for length in 0..=LONGEST {
+    for length in 0..=SHORT {
         for from in 0..ALIGNMENTS {
             for to in 0..ALIGNMENTS {
-                copy(from, to, length)?;
+                copy::<{ room(SHORT) }>(from, to, length)?;
             }
             fill(from, length)?;
             compare(from, length)?;
@@ -29,22 +38,28 @@ pub fn check() -> Result<u64, &'static str> {
         }
         checks += 1;
     }
+    for length in SHORT + 1..=LONG {
+        for from in 0..ALIGNMENTS {
+            copy::<{ room(LONG) }>(from, from * 7 % ALIGNMENTS, length)?;
+        }
+        checks += 1;
+    }
     Ok(checks)
 }
 
 /// Bytes that differ from their neighbours.
-fn pattern(seed: usize) -> [u8; SIZE] {
+fn pattern<const SIZE: usize>(seed: usize) -> Bytes<SIZE> {
     core::array::from_fn(|index| (index * 151 + seed * 29) as u8)
 }
 
-fn same(left: &[u8; SIZE], right: &[u8; SIZE]) -> bool {
+fn same<const SIZE: usize>(left: &Bytes<SIZE>, right: &Bytes<SIZE>) -> bool {
     // Not by `==`, which is one of the routines under test.
     left.iter().zip(right).all(|(left, right)| black_box(*left) == black_box(*right))
 }
 
-fn copy(from: usize, to: usize, length: usize) -> Result<(), &'static str> {
-    let source = pattern(1);
-    let (mut result, mut expected) = (pattern(2), pattern(2));
+fn copy<const SIZE: usize>(from: usize, to: usize, length: usize) -> Result<(), &'static str> {
+    let source: Bytes<SIZE> = pattern(1);
+    let (mut result, mut expected): (Bytes<SIZE>, _) = (pattern(2), pattern(2));
     let (from, to) = (GUARD + from, GUARD + to);
     for index in 0..length {
         expected[to + index] = black_box(source[from + index]);
@@ -54,7 +69,7 @@ fn copy(from: usize, to: usize, length: usize) -> Result<(), &'static str> {
 }
 
 fn fill(to: usize, length: usize) -> Result<(), &'static str> {
-    let (mut result, mut expected) = (pattern(3), pattern(3));
+    let (mut result, mut expected): (ShortBytes, _) = (pattern(3), pattern(3));
     let to = GUARD + to;
     for index in 0..length {
         expected[to + index] = black_box(0xa5);
@@ -65,8 +80,8 @@ fn fill(to: usize, length: usize) -> Result<(), &'static str> {
 
 /// Overlapping copies by `distance`, in both directions.
 fn slide(distance: usize, length: usize) -> Result<(), &'static str> {
-    let length = length.min(SIZE - distance);
-    let (mut up, mut expected) = (pattern(4), pattern(4));
+    let length = length.min(room(SHORT) - distance);
+    let (mut up, mut expected): (ShortBytes, _) = (pattern(4), pattern(4));
     for index in 0..length {
         expected[index] = black_box(up[distance + index]);
     }
@@ -74,7 +89,7 @@ fn slide(distance: usize, length: usize) -> Result<(), &'static str> {
     if !same(&up, &expected) {
         return Err("memmove to a lower address");
     }
-    let (mut down, mut expected) = (pattern(5), pattern(5));
+    let (mut down, mut expected): (ShortBytes, _) = (pattern(5), pattern(5));
     for index in 0..length {
         expected[distance + index] = black_box(down[index]);
     }
@@ -83,8 +98,8 @@ fn slide(distance: usize, length: usize) -> Result<(), &'static str> {
 }
 
 fn compare(at: usize, length: usize) -> Result<(), &'static str> {
-    let left = pattern(6);
-    let mut right = pattern(6);
+    let left: ShortBytes = pattern(6);
+    let mut right: ShortBytes = pattern(6);
     let range = GUARD + at..GUARD + at + black_box(length);
     if left[range.clone()] != right[range.clone()] {
         return Err("bcmp of equal bytes");
