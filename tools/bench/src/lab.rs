@@ -1,5 +1,6 @@
 //! What every row uses: where things are, which processors are whose, and how either side is booted.
 
+use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
 use crate::culm::Image;
 use crate::linux::{self, Linux, Variant, port};
@@ -40,6 +41,8 @@ pub struct Lab {
     pub guest_processor: Option<usize>,
     /// The processor of the load.
     pub load_processor: Option<usize>,
+    /// While the guest waits, its processor does.
+    _awake: Awake,
     /// The caller's wishes.
     pub settings: Settings,
     board: Board,
@@ -108,6 +111,7 @@ impl Lab {
             window: Duration::from_secs_f64(settings.seconds.clamp(0.2, 600.0)),
             guest_processor: (processors.len() > 1).then(|| processors[0]),
             load_processor: (processors.len() > 1).then(|| processors[1]),
+            _awake: Awake::keep((processors.len() > 1).then(|| processors[0])),
             board: Board::read(root, BOARD)?,
             plugin,
             cache,

@@ -8,6 +8,7 @@
 //! are the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
 //! [`targets`], [`record`], [`page`], [`figures`], [`plot`] and [`profile`] say what came out.
 
+mod awake;
 pub mod counters;
 pub mod culm;
 pub mod figures;

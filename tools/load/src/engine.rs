@@ -295,8 +295,8 @@ impl Engine {
     }
 
     fn send_due(&mut self, now: u64, rate: f64) -> Result<()> {
-        let due_until = (now as f64 * rate / 1e9) as u64;
-        while self.next < due_until && !self.full() {
+        let due = due_until(now, rate);
+        while self.next < due && !self.full() {
             let slot = (self.next % self.slots.len() as u64) as usize;
             if self.slots[slot].waiting {
                 self.shared.lost.fetch_add(1, Relaxed);
@@ -381,6 +381,11 @@ impl Engine {
     }
 }
 
+/// How many packets are due at `now`, in nanoseconds: packet `n` at `n / rate`, so the first one at once.
+fn due_until(now: u64, rate: f64) -> u64 {
+    (now as f64 * rate / 1e9) as u64 + 1
+}
+
 /// Keeps the calling thread on one processor; where that is refused, the figures are only noisier.
 pub(crate) fn pin(processor: Option<usize>) {
     let Some(processor) = processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) else { return };
@@ -405,5 +410,17 @@ pub(crate) fn enlarge_buffers(socket: &UdpSocket) {
         if set(forced) != 0 {
             set(polite);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_packet_goes_when_it_is_due() {
+        assert_eq!(due_until(0, 1000.0), 1);
+        assert_eq!(due_until(999_999, 1000.0), 1);
+        assert_eq!(due_until(1_000_000, 1000.0), 2);
     }
 }

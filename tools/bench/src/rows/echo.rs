@@ -46,8 +46,8 @@ pub fn load(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<(Sa
         targets: pressure.targets.clone(),
         size: pressure.size,
         mode: pressure.mode,
-        // Under overload packets queue up before the guest, and are answered late; that they are answered is what counts.
-        patience: Duration::from_millis(if matches!(pressure.mode, Mode::Rate(_)) { 2000 } else { 200 }),
+        // Before a slow guest, and under overload, packets queue up and are answered late; that they are answered is what counts.
+        patience: Duration::from_secs(2),
         processor: lab.load_processor,
     };
     let mut load = subject.machine.network.within(|| Load::start(&plan))?;
