@@ -106,7 +106,8 @@ pub fn folder() -> Result<tempfile::TempDir> {
 pub fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let result = command.stdin(Stdio::null()).output();
-    let output = result.with_context(|| format!("cannot run {name}: is it installed? (`./culm setup --tests` does that)"))?;
+    let output =
+        result.with_context(|| format!("cannot run {name}: is it installed? (`./culm setup --tests` does that)"))?;
     if !output.status.success() {
         let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
         let said = String::from_utf8_lossy(&output.stderr);
