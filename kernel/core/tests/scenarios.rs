@@ -55,6 +55,20 @@ fn signals_of_one_channel_merge_and_of_several_arrive_together() {
     assert_eq!(fake.runs(0), None);
 }
 
+/// No bit is not bit 64, which a domain with so many ends has.
+#[test]
+fn a_signal_of_no_channel_reaches_nobody() {
+    let mut builder = Builder::default();
+    let (receiver, sender) = (builder.domain(0, 10), builder.domain(0, 20));
+    let ends: Vec<_> = (0..70).map(|_| builder.channel(sender, receiver)).collect();
+    assert!(ends.iter().any(|end| end.0 == 64));
+    let mut fake = builder.build();
+    fake.signal(sender, 0);
+    fake.wait(sender, 0);
+    fake.wait(receiver, 0);
+    assert_eq!(fake.runs(0), None);
+}
+
 #[test]
 fn channels_beyond_63_arrive_group_by_group() {
     let mut builder = Builder::default();

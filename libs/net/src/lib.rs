@@ -51,7 +51,6 @@ pub mod mac;
 pub mod session;
 pub mod shares;
 pub mod slots;
-
 #[cfg(feature = "stack")]
 pub mod stack;
 pub mod stash;
