@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod command_line;
 pub mod commands;
 pub mod create;
 pub mod description;

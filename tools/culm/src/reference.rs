@@ -252,7 +252,7 @@ fn region() -> Table {
 /// The reference as a page of the book.
 pub fn page() -> String {
     let mut out = String::from(
-        "<!-- Written by `culm-tool reference system-file`: change tools/culm/src/reference.rs, then run the test with \
+        "<!-- Written by `./culm reference system-file`: change tools/culm/src/reference.rs, then run the test with \
          CULM_BLESS=1. -->\n\n# System files\n\n\
          A system is a TOML file, `systems/NAME.toml`. Every name in it is checked before anything is built, and a \
          key that is not in these tables is a mistake.\n\n\
@@ -310,7 +310,7 @@ Each rule has an example in `tests/bad/`, with the message.
 /// The reference of the command line as a page of the book.
 pub fn commands(command_line: &clap::Command) -> String {
     let mut out = String::from(
-        "<!-- Written by `culm-tool reference commands`: change the command line, then run its test with \
+        "<!-- Written by `./culm reference commands`: change the command line, then run its test with \
          CULM_BLESS=1. -->\n\n# Commands\n\n\
          `./culm COMMAND` sets up what is missing and hands over to the tool; `./culm setup --check` lists what is there \
          and what is missing, and changes nothing. `./culm COMMAND --help` says what stands here.\n",

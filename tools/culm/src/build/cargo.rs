@@ -102,7 +102,10 @@ impl Cargo {
                 .help("a component's crate has a `src/main.rs` and bears the component's name"));
         }
         if built.is_empty() && !status.success() {
-            return Err(Failure::new(format!("cargo fails ({status})")).help("its messages are above"));
+            return Err(Failure::new(format!("cargo fails ({status})")).help(
+                "its messages are above; it reads the crates of all components before it builds one, so one without a \
+                 good Cargo.toml stops it: mend that, or remove its folder",
+            ));
         }
         Ok(built)
     }

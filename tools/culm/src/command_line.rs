@@ -1,10 +1,8 @@
 //! The command line of the host tool.
 
-#![forbid(unsafe_code)]
-
+use crate::build::command as build;
+use crate::{bench, commands, create, run, test};
 use clap::{CommandFactory as _, Parser, Subcommand};
-use culm_tool::build::command as build;
-use culm_tool::{bench, commands, create, run, test};
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -43,7 +41,8 @@ enum Command {
     Test(test::Options),
 }
 
-fn main() -> ExitCode {
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let result = match command_line.command {
         Command::Run(options) => return done(run::run(&options)),
@@ -84,7 +83,7 @@ mod tests {
     #[test]
     fn the_page_of_commands_in_the_book_is_this_one() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/commands.md");
-        let page = culm_tool::reference::commands(&CommandLine::command());
+        let page = crate::reference::commands(&CommandLine::command());
         if std::env::var_os("CULM_BLESS").is_some() {
             std::fs::write(&file, &page).expect("the book can be written");
         }

@@ -1,0 +1,27 @@
+//! The front door's workspace: what it builds is the tool that the large workspace tests.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Name and version of each package of a lock file that comes from a registry.
+fn packages(file: &str) -> BTreeSet<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = std::fs::read_to_string(path).expect("there is a lock file");
+    let lock: toml::Table = text.parse().expect("a lock file is TOML");
+    let packages = lock["package"].as_array().expect("it lists packages").iter();
+    let text = |package: &toml::Value, key: &str| package[key].as_str().expect("text").to_string();
+    packages
+        .filter(|package| package.get("source").is_some())
+        .map(|package| (text(package, "name"), text(package, "version")))
+        .collect()
+}
+
+#[test]
+fn both_workspaces_have_the_same_dependencies() {
+    let all = packages("../../Cargo.lock");
+    let others: Vec<_> = packages("../door/Cargo.lock").into_iter().filter(|package| !all.contains(package)).collect();
+    assert!(
+        others.is_empty(),
+        "the large workspace has no {others:?}: copy Cargo.lock to tools/door, and build `./culm` without --locked"
+    );
+}
