@@ -27,7 +27,7 @@
 //!
 //! * [`descriptor`]: the entries. [`session`]: how both sides of a pair of queues start over when one of them was restarted.
 //! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not asked for yet. [`shares`]: how much of a common stock each client may hold.
-//! * [`header`], [`mac`], [`checksum`]: what is in a packet.
+//! * [`header`], [`mac`], [`checksum`]: what is in a packet. [`outgoing`]: what of it a client may send whose sender is checked.
 //! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
 //!
 //! # Notifications
@@ -48,6 +48,7 @@ pub mod client;
 pub mod descriptor;
 pub mod header;
 pub mod mac;
+pub mod outgoing;
 pub mod session;
 pub mod shares;
 pub mod slots;

@@ -5,7 +5,9 @@ use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
 use crate::testing::{Peer, memory, read_frame, ring, write_packet};
-use crate::{BUFFER_SIZE, Descriptor, ETHERNET_HEADER, HEADROOM, LARGE_BUFFER, MTU, PacketHeader, checksum};
+use crate::{
+    BUFFER_SIZE, Descriptor, ETHERNET_HEADER, HEADROOM, LARGE_BUFFER, MTU, Mac, PacketHeader, checksum, outgoing,
+};
 use culm::Region;
 use culm::connection::NetClient;
 use culm::time::{self, Duration};
@@ -228,7 +230,8 @@ impl Lan {
             let mut header = [0; HEADROOM];
             self.tx_data.read(packet.offset as usize, &mut header).expect("inside");
             let header = PacketHeader::read(&header);
-            assert!(header.is_sane(frame.len()));
+            let head = &frame[..frame.len().min(outgoing::HEAD)];
+            assert!(outgoing::may_send(header, head, frame.len(), Mac::new(MAC)));
             if header.flags & NEEDS_CHECKSUM != 0 {
                 assert!(self.flags & CHECKSUM_OFFLOAD != 0, "nobody said that the device does that");
                 let start = usize::from(header.checksum_start);

@@ -6,9 +6,9 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::NetTxVirtualiser;
+use culm_net::outgoing::{HEAD, may_send};
 use culm_net::{HEADROOM, Mac, PacketHeader, Slots};
 
 /// No client's frame.
@@ -41,13 +41,19 @@ impl Bounce {
         !small.is_empty() && (!large.is_empty() || self.slots.large() == 0)
     }
 
-    /// Copies a client's packet. `None`: it asks for what it may not, or does not come from `only`.
+    /// Copies a client's packet. `None`: it is none that a client with the address `only` may send.
+    ///
+    /// The beginning is copied first, and checked in the copy, which the client cannot change: so what is refused costs no
+    /// more than that beginning, however long it is.
     pub(crate) fn copy(&mut self, packet: &Region, client: u32, only: Mac) -> Option<u32> {
         let large = packet.len() > self.slots.buffer_size();
         let number = self.idle[usize::from(large)].pop()?;
         let offset = self.slots.offset(number) as usize;
-        let copied = packet.copy(0, &self.data, offset, packet.len()).is_ok();
-        if !copied || !self.is_allowed(offset, packet.len(), only) {
+        let first = packet.len().min(HEADROOM + HEAD);
+        let copied = packet.copy(0, &self.data, offset, first).is_ok()
+            && self.is_allowed(offset, packet.len(), only)
+            && packet.copy(first, &self.data, offset + first, packet.len() - first).is_ok();
+        if !copied {
             self.idle[usize::from(large)].push(number);
             return None;
         }
@@ -55,18 +61,15 @@ impl Bounce {
         Some(number)
     }
 
+    /// Whether the packet of `length` bytes whose beginning was copied to `offset` may be sent.
     fn is_allowed(&self, offset: usize, length: usize, only: Mac) -> bool {
-        let mut header = [0; HEADROOM];
-        let read = self.data.read(offset, &mut header).is_ok();
-        read && self.source(offset) == Some(only) && PacketHeader::read(&header).is_sane(length - HEADROOM)
-    }
-
-    /// The address that a copied frame says it comes from: the six bytes after the destination.
-    fn source(&self, offset: usize) -> Option<Mac> {
-        const { assert!(HEADROOM.is_multiple_of(4)) };
-        let low = self.data.atomic_u32(offset + HEADROOM + 4).ok()?.load(Relaxed);
-        let high = self.data.atomic_u32(offset + HEADROOM + 8).ok()?.load(Relaxed);
-        Some(Mac::from_word((u64::from(low) | u64::from(high) << 32) >> 16))
+        let mut beginning = [0; HEADROOM + HEAD];
+        let bytes = &mut beginning[..length.min(HEADROOM + HEAD)];
+        if self.data.read(offset, bytes).is_err() {
+            return false;
+        }
+        let Some((header, head)) = bytes.split_first_chunk() else { return false };
+        may_send(PacketHeader::read(header), head, length - HEADROOM, only)
     }
 
     /// Where the device finds a buffer.

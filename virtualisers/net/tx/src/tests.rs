@@ -193,6 +193,24 @@ fn a_client_cannot_send_under_anothers_address() {
 }
 
 #[test]
+fn a_client_cannot_have_the_device_write_over_what_was_checked() {
+    let mut world = World::new(1, true);
+    let data = Region::new(world.client_connections[0].data);
+    // Sums from anywhere to the second half of the source address, in frames of nothing in particular and of UDP.
+    for (start, offset, kind) in [(0_u8, 6_u8, 0x88_u8), (0, 10, 0x88), (10, 0, 8), (14, 12, 8), (14, 20, 8)] {
+        let buffer = world.free[0].pop().expect("a buffer");
+        let mut sent = frame(SOMEBODY, mac(0), &[0; 60]);
+        sent[12..15].copy_from_slice(&[kind, 0, 0x45]);
+        let length = write_packet(&data, buffer.offset, &sent);
+        data.write(buffer.offset as usize, &[1, 0, 0, 0, 0, 0, start, 0, offset, 0]).expect("inside");
+        world.clients[0].send(&[Descriptor { length, ..buffer }]);
+        world.turn();
+        assert!(world.driver.take().is_empty(), "a checksum at {start} + {offset}");
+        world.collect();
+    }
+}
+
+#[test]
 fn a_client_cannot_change_a_frame_after_the_check() {
     let mut world = World::new(1, true);
     let offset = world.send(0, mac(0)).expect("a buffer");
@@ -299,6 +317,15 @@ fn a_restarted_client_is_not_given_what_is_being_sent() {
     assert_eq!(world.free[0].len() as u32, BUFFERS);
 }
 
+/// A frame of TCP over IPv4 of 60,014 bytes.
+fn segments(from: Mac) -> Vec<u8> {
+    let mut frame = frame(SOMEBODY, from, &[0; 60_000]);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14..24].copy_from_slice(&[0x45, 0, 0xea, 0x60, 0, 0, 0x40, 0, 64, 6]);
+    frame[46] = 0x50;
+    frame
+}
+
 /// A world in which the client has sent `count` packets of many segments; returns what the driver got.
 fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDescriptor> {
     let data = Region::new(world.client_connections[0].data);
@@ -308,7 +335,7 @@ fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDesc
             world.free[0].push(buffer);
             continue;
         }
-        let length = write_packet(&data, buffer.offset, &frame(SOMEBODY, mac(0), &[0; 60_000]));
+        let length = write_packet(&data, buffer.offset, &segments(mac(0)));
         let header = PacketHeader {
             flags: header::flags::NEEDS_CHECKSUM,
             segmentation: header::segmentation::TCP_4,
