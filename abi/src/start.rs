@@ -6,6 +6,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Count of the 64-bit words of randomness that a domain is given at each start, in `x2` and the registers after it: fresh
+/// each time, for this domain alone. All are zero where the machine has no source.
+pub const SEED_WORDS: usize = 4;
+
 /// First word of a start block ("CULMSTA1").
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CULMSTA1");
 

@@ -131,7 +131,8 @@ pub struct DomainDescription {
     pub entry: u64,
     /// Initial stack pointer.
     pub stack_top: u64,
-    /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far.
+    /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far, `x2` to `x5` a seed
+    /// ([`crate::start::SEED_WORDS`]).
     pub start_block: u64,
     /// Nanoseconds that it may run in each period; 0 for no limit.
     pub budget: u64,

@@ -11,6 +11,8 @@ mod arch;
 mod image;
 #[cfg(target_os = "none")]
 mod processor;
+#[cfg(any(target_os = "none", test))]
+mod trng;
 
 #[cfg(not(target_os = "none"))]
 fn main() {

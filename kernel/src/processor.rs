@@ -71,12 +71,17 @@ impl Processor {
     }
 }
 
-/// Called by the boot code on each core's own stack, with the place above it for the core's state.
+/// Called by the boot code on each core's own stack, with the place above it for the core's state, and the exception
+/// level at which the image was entered.
 #[unsafe(no_mangle)]
-extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>) -> ! {
+extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, entry_level: u64) -> ! {
     let header = crate::arch::system_header();
     if index == 0 {
+        crate::arch::set_entry_level(entry_level);
         image::check_header(header);
+        if !crate::arch::find_source() {
+            println!("culm: this machine has no source of random numbers: what components make up can be guessed");
+        }
     }
     let system = image::system(header);
     if index == 0

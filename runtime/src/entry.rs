@@ -2,13 +2,14 @@
 
 use crate::domain::own;
 use crate::start::{self, FromStart as _};
-use crate::{Component, counters, log, turn};
+use crate::{Component, counters, log, random, turn};
 use core::cell::Cell;
+use culm_abi::start::SEED_WORDS;
 
 // At start and at each restart (`culm_abi::syscall::RESTART`) the kernel enters here with x0 = start block, x1 = count
-// of restarts so far, the stack pointer at the stack's top and everything else zero. Memory is what the previous life
-// left: `.data` is copied from its image in the read-only part and `.bss` is zeroed, before any compiled code runs.
-// The linker script aligns all bounds to 16 bytes.
+// of restarts so far, x2 to x5 = seed, the stack pointer at the stack's top and everything else zero. Memory is what the
+// previous life left: `.data` is copied from its image in the read-only part and `.bss` is zeroed, before any compiled code
+// runs. The linker script aligns all bounds to 16 bytes.
 #[cfg(target_os = "none")]
 core::arch::global_asm!(
     r#"
@@ -16,24 +17,24 @@ core::arch::global_asm!(
     .globl _start
     .type _start, %function
 _start:
-    adrp x2, __data_load
-    add x2, x2, :lo12:__data_load
-    adrp x3, __data_start
-    add x3, x3, :lo12:__data_start
-    adrp x4, __data_end
-    add x4, x4, :lo12:__data_end
-1:  cmp x3, x4
+    adrp x9, __data_load
+    add x9, x9, :lo12:__data_load
+    adrp x10, __data_start
+    add x10, x10, :lo12:__data_start
+    adrp x11, __data_end
+    add x11, x11, :lo12:__data_end
+1:  cmp x10, x11
     b.hs 2f
-    ldp x5, x6, [x2], #16
-    stp x5, x6, [x3], #16
+    ldp x12, x13, [x9], #16
+    stp x12, x13, [x10], #16
     b 1b
-2:  adrp x3, __bss_start
-    add x3, x3, :lo12:__bss_start
-    adrp x4, __bss_end
-    add x4, x4, :lo12:__bss_end
-3:  cmp x3, x4
+2:  adrp x10, __bss_start
+    add x10, x10, :lo12:__bss_start
+    adrp x11, __bss_end
+    add x11, x11, :lo12:__bss_end
+3:  cmp x10, x11
     b.hs 4f
-    stp xzr, xzr, [x3], #16
+    stp xzr, xzr, [x10], #16
     b 3b
 4:  mov x29, xzr
     mov x30, xzr
@@ -43,10 +44,11 @@ _start:
 );
 
 /// Starts the component; `culm::component!` generates the call.
-pub fn run<C: Component>(restarts: u64) -> ! {
+pub fn run<C: Component>(restarts: u64, seed: [u64; SEED_WORDS]) -> ! {
     let block = start::current();
     let header = block.header();
     RESTARTS.with(|cell| cell.set(restarts));
+    random::seed(seed);
     log::open(header.log_level, start::name(), block.log());
     counters::set_page(start::counters(&block));
     let mut component = C::init(C::Config::read(&block), C::Connections::read(&block));

@@ -65,6 +65,7 @@ pub mod log;
 pub mod message;
 pub mod observe;
 pub mod queue;
+pub mod random;
 pub mod region;
 pub mod start;
 pub mod supervision;

@@ -106,6 +106,11 @@ pub fn channels(numbers: &[u32]) -> Channels {
     Channels::new(group, numbers.iter().fold(0, |bits, number| bits | 1 << (number % GROUP)))
 }
 
+/// Gives this test's random numbers a seed, as the kernel does at each start; all zero is no source, as at first.
+pub fn set_seed(seed: [u64; culm_abi::start::SEED_WORDS]) {
+    crate::random::seed(seed);
+}
+
 pub(crate) fn log(line: &[u8]) {
     WORLD.with(|world| world.log.borrow_mut().push_str(&String::from_utf8_lossy(line)));
 }

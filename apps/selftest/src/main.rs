@@ -34,6 +34,10 @@ impl Component for Selftest {
     type Connections = Connections;
 
     fn init(config: Config, _: Connections) -> Self {
+        match culm::random::words() {
+            Some([word]) => culm::info!("a random number: {word:#018x}"),
+            None => culm::info!("no random numbers"),
+        }
         // The checks run in the first turn, so that they see a turn too.
         culm::wake_at(time::now() + Duration::from_millis(1));
         Self { config, begun: time::now() }

@@ -82,12 +82,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// The domain's first instruction is what it will do next.
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
+        let seed = self.hardware.seed();
         let domain = &mut self.domains[local as usize];
-        domain.context.start(
-            description.entry,
-            description.stack_top,
-            [description.start_block, u64::from(domain.restarts)],
-        );
+        let arguments = [description.start_block, u64::from(domain.restarts)];
+        domain.context.start(description.entry, description.stack_top, arguments, seed);
         self.publish_state(local, DomainState::Alive);
         self.make_ready(local);
     }

@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::system::System;
 use crate::word::Word;
 use culm_abi::accounting::DomainAccount;
+use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::{EndDescription, domain_flags};
 
@@ -17,8 +18,8 @@ pub const GONE: u32 = u32::MAX - 1;
 pub trait Context {
     /// No registers yet. `table` is the address space, as the architecture wants it: loaded with the registers.
     fn new(table: u64) -> Self;
-    /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments.
-    fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2]);
+    /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a seed.
+    fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
     /// Sets the result of a wait that ended with notifications.
     fn notified(&mut self, event: Event, set: u64);
     /// Sets the result of a wait that ended with a call.

@@ -4,6 +4,7 @@ use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::mailbox::Mailbox;
 use crate::word::Word;
 use culm_abi::accounting::{CoreAccount, DomainAccount};
+use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
 use culm_abi::system::{CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, end_kind};
 
@@ -17,6 +18,8 @@ pub trait Hardware {
     fn interrupt_core(&mut self, core: u32);
     /// Lets an interrupt that was delivered come again.
     fn enable_interrupt(&mut self, number: u32);
+    /// Random bits that nobody has seen; all zero where the machine has none to give.
+    fn seed(&mut self) -> [u64; SEED_WORDS];
     /// Ends the system.
     fn halt(&mut self, status: u64) -> !;
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Builder, Seen};
+use common::{Builder, Fake, Seen};
 use culm_abi::syscall::{BadCall, FaultKind, NEVER};
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
@@ -375,4 +375,20 @@ fn a_fault_without_a_supervisor_halts_the_system() {
     builder.domain(0, 10);
     let mut fake = builder.build();
     _ = fake.cores[0].refuse(BadCall::Number, 99);
+}
+
+#[test]
+fn each_start_has_a_seed_of_its_own() {
+    let mut builder = Builder::default();
+    let supervisor = builder.domain(0, 200);
+    let child = builder.domain(0, 100);
+    let end = builder.supervise(supervisor, child);
+    let mut fake = builder.build();
+    let seed = |fake: &mut Fake, domain: u32| {
+        let (core, local) = fake.core(domain);
+        core.domain(local).context.seed[0]
+    };
+    assert_eq!((seed(&mut fake, supervisor), seed(&mut fake, child)), (1, 2));
+    _ = fake.cores[0].supervise(u64::from(end), Command::Restart, 6);
+    assert_eq!(seed(&mut fake, child), 3);
 }

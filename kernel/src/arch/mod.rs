@@ -5,5 +5,6 @@ mod aarch64;
 pub use aarch64::console;
 pub use aarch64::machine::{Interrupt, Machine, counter_frequency, set_processor, start_core, wait_for_interrupt};
 pub use aarch64::psci::power_off;
+pub use aarch64::random::find_source;
 pub use aarch64::registers::Registers;
-pub use aarch64::{resume, system_header};
+pub use aarch64::{resume, set_entry_level, system_header};

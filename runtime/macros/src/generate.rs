@@ -20,8 +20,8 @@ pub fn component(component: &syn::Path, manifest: &Manifest) -> TokenStream {
         #[cfg(target_os = "none")]
         const _: () = {
             #[unsafe(no_mangle)]
-            extern "C" fn culm_main(_start_block: u64, restarts: u64) -> ! {
-                ::culm::entry::run::<#component>(restarts)
+            extern "C" fn culm_main(_start_block: u64, restarts: u64, a: u64, b: u64, c: u64, d: u64) -> ! {
+                ::culm::entry::run::<#component>(restarts, [a, b, c, d])
             }
         };
 

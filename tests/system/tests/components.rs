@@ -13,6 +13,23 @@ fn the_runtime_holds_on_the_target() {
 }
 
 #[test]
+fn each_start_has_random_numbers_where_the_processor_makes_them() {
+    let mut machine = Boot::system("tests/systems/selftest.toml").option(&["--qemu=-cpu", "--qemu=max"]).start(&[]);
+    let mut starts: Vec<_> = (0..3).map(|_| machine.expect("a random number: 0x")).collect();
+    let number = |line: &mut String| line.split_off(line.find("0x").expect("it says one"));
+    let numbers: std::collections::BTreeSet<_> = starts.iter_mut().map(number).collect();
+    assert_eq!(numbers.len(), 3, "{numbers:?}");
+    assert!(!machine.saw("no source of random numbers"));
+}
+
+#[test]
+fn a_machine_without_random_numbers_says_so() {
+    let mut machine = Boot::system("tests/systems/selftest.toml").start(&[]);
+    machine.expect("culm: this machine has no source of random numbers");
+    machine.expect("selftest: no random numbers");
+}
+
+#[test]
 fn no_register_leaks_from_one_domain_to_another() {
     let mut machine = Boot::system("tests/systems/registers.toml").start(&[]);
     machine.expect_anywhere("low: nothing leaked in 20000 looks");

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use culm_abi::accounting::{CoreAccount, DomainAccount};
+use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS, NEVER};
 use culm_abi::system::{
     CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
@@ -30,6 +31,7 @@ pub enum Seen {
 #[derive(Debug, Default)]
 pub struct FakeContext {
     pub seen: Seen,
+    pub seed: [u64; SEED_WORDS],
     kept: [u64; MESSAGE_WORDS],
 }
 
@@ -50,8 +52,8 @@ impl Context for FakeContext {
     fn new(_: u64) -> Self {
         Self::default()
     }
-    fn start(&mut self, _: u64, _: u64, _: [u64; 2]) {
-        *self = Self { seen: Seen::Started, ..Self::default() };
+    fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {
+        *self = Self { seen: Seen::Started, seed, ..Self::default() };
     }
     fn notified(&mut self, event: Event, set: u64) {
         assert!(!event.is_call());
@@ -87,6 +89,8 @@ pub struct Bench {
     pub now: Cell<u64>,
     pub called: RefCell<Vec<u32>>,
     pub enabled: RefCell<Vec<u32>>,
+    /// How many seeds were given: each is made of its number.
+    pub seeds: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -107,6 +111,10 @@ impl Hardware for FakeHardware {
     }
     fn enable_interrupt(&mut self, number: u32) {
         self.bench.enabled.borrow_mut().push(number);
+    }
+    fn seed(&mut self) -> [u64; SEED_WORDS] {
+        self.bench.seeds.set(self.bench.seeds.get() + 1);
+        [self.bench.seeds.get(); SEED_WORDS]
     }
     fn halt(&mut self, status: u64) -> ! {
         panic!("halted with status {status}");

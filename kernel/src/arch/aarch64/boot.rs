@@ -40,7 +40,8 @@ start:
     msr     daifset, #0xf
     adr     x21, culm_system_header
     mrs     x0, CurrentEL
-    cmp     x0, #(2 << 2)
+    lsr     x22, x0, #2             // the level of entry
+    cmp     x22, #2
     b.ne    at_el1
     mrs     x0, id_aa64dfr0_el1     // MDCR_EL2: no debug or counter access is trapped here, all counters are EL1's
     sbfx    x0, x0, #8, #4          // PMUVer: 0 is none, 15 is one that is not Arm's
@@ -90,7 +91,7 @@ leave_el2:                          // no VHE: the kernel lives at EL1, nothing 
     eret
 
 at_el1:
-    cmp     x0, #(1 << 2)
+    cmp     x22, #1
     b.ne    hang                    // EL3: no firmware below us, nothing we could do
 
 translate:
@@ -187,6 +188,7 @@ stack:
     mov     x29, xzr
     mov     x30, xzr
     mov     x0, x20
+    mov     x2, x22
     bl      culm_main
 
 hang:

@@ -2,7 +2,8 @@
 
 use super::gic::{CALL_INTERRUPT, FIRST_SPECIAL, Gic};
 use super::system_register::{read_register, write_register};
-use super::{boot, console, psci};
+use super::{boot, console, psci, random};
+use culm_abi::start::SEED_WORDS;
 use culm_abi::system::CoreDescription;
 use culm_kernel_core::{Hardware, System};
 
@@ -94,6 +95,10 @@ impl Hardware for Machine {
     #[inline]
     fn enable_interrupt(&mut self, number: u32) {
         self.gic.deactivate(number);
+    }
+
+    fn seed(&mut self) -> [u64; SEED_WORDS] {
+        random::seed()
     }
 
     fn halt(&mut self, status: u64) -> ! {

@@ -6,12 +6,15 @@
 mod boot;
 pub mod console;
 mod entry;
+mod firmware;
 mod gic;
 pub mod machine;
 pub mod psci;
+pub mod random;
 pub mod registers;
 #[macro_use]
 mod system_register;
 
 pub use boot::system_header;
 pub use entry::resume;
+pub use firmware::set_entry_level;

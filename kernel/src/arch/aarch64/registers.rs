@@ -1,5 +1,6 @@
 //! The saved registers of a protection domain.
 
+use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_kernel_core::Context;
 
@@ -48,9 +49,10 @@ impl Context for Registers {
         Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL }
     }
 
-    fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2]) {
+    fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]) {
         *self = Self { sp: stack, pc: entry, ..Self::new(self.table) };
         self.x[..2].copy_from_slice(&arguments);
+        self.x[2..2 + SEED_WORDS].copy_from_slice(&seed);
     }
 
     #[inline(always)]
