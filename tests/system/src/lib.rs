@@ -13,6 +13,8 @@ mod dhcp;
 pub mod download;
 pub mod frames;
 mod machine;
+pub mod process;
+pub mod terminal;
 pub mod wire;
 
 pub use machine::{Boot, Machine, free_port};

@@ -82,6 +82,11 @@ impl Boot {
         self.launch(command, Reach::Wire(server))
     }
 
+    /// The command that runs it, for who starts it in another way than [`Self::start`].
+    pub fn run_command(&self) -> Command {
+        self.command("run")
+    }
+
     fn command(&self, verb: &str) -> Command {
         let tool = std::env::var("CULM").map_or_else(|_| root().join("culm"), PathBuf::from);
         let mut command = Command::new(tool);

@@ -2,31 +2,11 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_system_tests::process::{are_gone, blocks, children};
+use culm_system_tests::terminal::Terminal;
 use culm_system_tests::{Boot, Machine};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// The folders in /proc of a process's children, to be asked for while it lives: an orphan has another parent.
-fn children(process: u32) -> Vec<PathBuf> {
-    let is_child = |folder: &PathBuf| {
-        let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
-        status.lines().any(|line| line == format!("PPid:\t{process}"))
-    };
-    let all = std::fs::read_dir("/proc").expect("Linux has /proc").flatten().map(|entry| entry.path());
-    let children: Vec<_> = all.filter(is_child).collect();
-    assert!(!children.is_empty(), "the tool has an emulator");
-    children
-}
-
-fn are_gone(processes: &[PathBuf]) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while let Some(alive) = processes.iter().find(|folder| folder.exists()) {
-        assert!(Instant::now() < until, "{} outlived the tool", alive.display());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 fn hello() -> Machine {
     let mut machine = Boot::system("hello").start(&[]);
@@ -47,20 +27,43 @@ fn misbehaving(rest: &str) -> (tempfile::TempDir, Machine) {
     (folder, machine)
 }
 
+fn send(machine: &Machine, signal: Signal) {
+    let process = i32::try_from(machine.process()).expect("a process number fits");
+    kill(Pid::from_raw(process), signal).expect("it is alive");
+}
+
 #[test]
-fn ctrl_c_ends_well_and_leaves_nothing_behind() {
-    let machine = hello();
-    let emulator = children(machine.process());
-    assert!(machine.interrupt().success());
+fn ctrl_c_at_a_terminal_ends_well_and_leaves_it_as_it_was() {
+    let boot = Boot::system("hello");
+    boot.build();
+    let mut terminal = Terminal::run(&boot.run_command());
+    terminal.expect("hello, world! (2)");
+    assert!(!terminal.is_in_order(), "the machine's console takes keys one by one");
+    let emulator = children(terminal.process());
+    // Else it could not be asked to end, and would be killed after a while.
+    assert!(!emulator.iter().any(|process| blocks(process, Signal::SIGTERM)), "QEMU can be told to end");
+    terminal.press("\x03");
+    assert!(terminal.wait().success());
+    assert!(terminal.is_in_order(), "the terminal is a shell's again");
     are_gone(&emulator);
+}
+
+#[test]
+fn a_tool_told_to_end_ends_as_told_and_leaves_nothing_behind() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let machine = hello();
+        let emulator = children(machine.process());
+        send(&machine, signal);
+        assert_eq!(machine.wait().code(), Some(128 + signal as i32));
+        are_gone(&emulator);
+    }
 }
 
 #[test]
 fn a_killed_tool_leaves_nothing_behind() {
     let machine = hello();
     let emulator = children(machine.process());
-    let process = i32::try_from(machine.process()).expect("a process number fits");
-    kill(Pid::from_raw(process), Signal::SIGKILL).expect("it is alive");
+    send(&machine, Signal::SIGKILL);
     assert!(!machine.wait().success());
     are_gone(&emulator);
 }

@@ -2,25 +2,16 @@
 
 use culm_system_tests::Boot;
 use culm_system_tests::client::curl;
-use std::time::Duration;
+use culm_system_tests::process::{are_gone, children};
 
 #[test]
 fn hello_greets_and_ctrl_c_leaves_nothing_behind() {
     let mut machine = Boot::system("hello").start(&[]);
     machine.expect("hello, world");
     machine.expect("hello, world");
-    // Asked for while the tool lives: an orphan would have another parent.
-    let process = machine.process();
-    let is_child = |folder: &std::path::PathBuf| {
-        let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
-        status.lines().any(|line| line == format!("PPid:\t{process}"))
-    };
-    let all = std::fs::read_dir("/proc").expect("Linux has /proc").flatten().map(|entry| entry.path());
-    let children: Vec<_> = all.filter(is_child).collect();
-    assert!(!children.is_empty(), "the tool has an emulator");
-    machine.interrupt();
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(!children.iter().any(|folder| folder.exists()), "QEMU outlived the tool");
+    let emulator = children(machine.process());
+    assert!(machine.interrupt().success());
+    are_gone(&emulator);
 }
 
 #[test]

@@ -25,6 +25,9 @@ enum Command {
     Expand(commands::System),
     /// Draw a system as an SVG picture
     Graph(commands::Graph),
+    /// Become another program that ends with its parent
+    #[command(hide = true)]
+    Become(run::launch::Become),
     /// Make something new from a template
     #[command(subcommand)]
     New(create::New),
@@ -45,6 +48,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let result = match command_line.command {
+        Command::Become(options) => Err(run::launch::into_program(&options).into()),
         Command::Run(options) => return done(run::run(&options)),
         Command::Bench(options) => bench::bench(&options),
         Command::Build(options) => build::build(&options),

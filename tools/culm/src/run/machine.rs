@@ -1,10 +1,10 @@
 //! A running emulator: its console passed on, its end noticed, nothing left behind.
 //!
 //! QEMU runs in a process group of its own, so that Ctrl-C reaches this program alone, which then ends QEMU; and it is
-//! killed by the operating system should this program be killed (`PR_SET_PDEATHSIG`, set by `setpriv`).
+//! killed by the operating system should this program be killed.
 
+use super::launch;
 use super::terminal::Keyboard;
-use crate::build::find_program;
 use crate::failure::Failure;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -16,11 +16,11 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to end when asked to.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long QEMU may take to end when asked to, which it does within some hundredths of a second.
+const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Why a machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub fn run(program: &Path, arguments: &[OsString], watch: &mut dyn Watch) -> Res
     }
 }
 
-/// From here on these signals are read, not delivered. Children are started with none blocked.
+/// From here on these signals are read, not delivered. Children inherit that; see [`launch`].
 fn block_signals() -> nix::Result<SignalFd> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
@@ -91,14 +91,7 @@ fn block_signals() -> nix::Result<SignalFd> {
 
 impl Emulator {
     fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Failure> {
-        let mut command = match find_program("setpriv") {
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
+        let mut command = launch::command(program)?;
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
@@ -238,7 +231,7 @@ impl Emulator {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = killpg(group, Signal::SIGKILL);

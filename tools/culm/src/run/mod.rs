@@ -2,6 +2,7 @@
 
 mod console;
 mod forward;
+pub mod launch;
 mod machine;
 pub mod qemu;
 mod symbols;

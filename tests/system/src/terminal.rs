@@ -1,0 +1,114 @@
+//! A terminal with a command in it, as a person has it in front: a pseudo-terminal on which keys are typed.
+
+use crate::PATIENCE;
+use nix::pty::{OpenptyResult, openpty};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A terminal. Dropping it kills the command that runs in it.
+#[derive(Debug)]
+pub struct Terminal {
+    keyboard: File,
+    /// Kept open, so that the terminal's settings can be looked at after the command's end.
+    screen: File,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+    command: Child,
+}
+
+impl Terminal {
+    /// Runs a command as the terminal's foreground.
+    ///
+    /// # Panics
+    /// Where there is no terminal to be had, or the command does not start.
+    pub fn run(command: &Command) -> Self {
+        let OpenptyResult { master, slave } = openpty(None, None).expect("Linux has pseudo-terminals");
+        let screen = File::from(slave);
+        let twin = || screen.try_clone().expect("a file can be held twice");
+        let mut inside = Command::new("setsid");
+        inside.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            inside.current_dir(folder);
+        }
+        let command = inside.stdin(twin()).stdout(twin()).stderr(twin()).spawn().expect("the command starts");
+        let keyboard = File::from(master);
+        let mut reader = keyboard.try_clone().expect("a file can be held twice");
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { keyboard, screen, output, seen: String::new(), command }
+    }
+
+    /// Waits for a text and forgets everything up to it.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect(&mut self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("no {text:?} ({error}); the screen so far:\n{}", self.seen),
+            }
+        }
+    }
+
+    /// Presses keys.
+    ///
+    /// # Panics
+    /// Where the terminal is gone.
+    pub fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    /// Whether it shows what is typed and hands it on by lines, as it does for a shell.
+    ///
+    /// # Panics
+    /// Where it has no settings.
+    pub fn is_in_order(&self) -> bool {
+        let settings = tcgetattr(&self.screen).expect("a terminal has settings");
+        settings.local_flags.contains(LocalFlags::ICANON | LocalFlags::ECHO)
+    }
+
+    /// The command's process.
+    pub fn process(&self) -> u32 {
+        self.command.id()
+    }
+
+    /// Waits until the command ends.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.command.try_wait().expect("a child can be waited for") {
+                return status;
+            }
+            assert!(Instant::now() < until, "the command does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        _ = self.command.kill();
+        _ = self.command.wait();
+    }
+}
