@@ -3,7 +3,7 @@
 use crate::documents::{Documents, Renderer, RenderingId};
 use crate::limits::{self, Timeouts};
 use crate::plan::{After, Answer, Memory, Plan, plan};
-use crate::request::{Parser, Progress};
+use crate::request::{Parser, Part, Progress, START};
 use crate::response::{self, Head, Persistence, Refusal, Status};
 use crate::site::{ResourceId, Site};
 use crate::transport::Stream;
@@ -226,19 +226,25 @@ impl Connection {
         let body = match plan.answer {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
-                put(resource.head(), persistence.tail(), stream, &mut shared.tally)?;
+                put(&[resource.head(), persistence.tail()], stream, &mut shared.tally)?;
                 shared.tally.refused += u64::from(shared.site.is_not_found(id));
                 (Source::Resource(id), 0, resource.bytes().len())
             }
             Answer::NotModified(id) => {
-                put(shared.site.resource(id).not_modified(), persistence.tail(), stream, &mut shared.tally)?;
+                let resource = shared.site.resource(id);
+                put(&[resource.not_modified(), persistence.tail()], stream, &mut shared.tally)?;
                 (Source::Resource(id), 0, 0)
             }
             Answer::Partial(id, start, end) => {
                 let resource = shared.site.resource(id);
-                let head = response::partial(start, end, resource.bytes().len(), resource.media(), resource.tag());
-                put(head.as_bytes(), persistence.tail(), stream, &mut shared.tally)?;
+                let head = response::partial(start, end, resource.bytes().len(), resource.media());
+                let pieces = [head.as_bytes(), resource.fields().as_bytes(), persistence.tail()];
+                put(&pieces, stream, &mut shared.tally)?;
                 (Source::Resource(id), start, end)
+            }
+            Answer::Redirect(id, query) => {
+                begin_redirect(id, query, plan, stream, shared)?;
+                (Source::Resource(id), 0, 0)
             }
             Answer::Document(id, number) => {
                 return self.begin_document(id, number, plan, stream, shared);
@@ -265,7 +271,7 @@ impl Connection {
         stream: &mut S,
         shared: &mut Shared<R>,
     ) -> Option<Step> {
-        put(whole.as_bytes(), b"", stream, &mut shared.tally)?;
+        put(&[whole.as_bytes()], stream, &mut shared.tally)?;
         shared.tally.refused += 1;
         self.consume_head(plan, stream);
         Some(self.end_response(plan.after, stream, shared))
@@ -285,7 +291,7 @@ impl Connection {
         };
         let length = shared.documents.bytes(rendering).len();
         let head = response::rendered(length, shared.site.resource(id).media());
-        if put(head.as_bytes(), plan.persistence.tail(), stream, &mut shared.tally).is_none() {
+        if put(&[head.as_bytes(), plan.persistence.tail()], stream, &mut shared.tally).is_none() {
             shared.documents.release(rendering);
             return None;
         }
@@ -354,8 +360,11 @@ impl Connection {
     /// Answers a request whose end cannot be known, and ends the connection.
     #[cold]
     fn refuse<S: Stream, R: Renderer>(&mut self, refusal: Refusal, stream: &mut S, shared: &mut Shared<R>) -> Step {
-        let head = response::refusal(refusal, Persistence::Close, true);
-        if put(head.as_bytes(), b"", stream, &mut shared.tally).is_none() {
+        let mut start = [0; START];
+        let count = stream.copy_received(&mut start);
+        let with_body = !self.parser.is_head(&start[..count]);
+        let head = response::refusal(refusal, Persistence::Close, with_body);
+        if put(&[head.as_bytes()], stream, &mut shared.tally).is_none() {
             self.phase = Phase::Refusing(refusal);
             return Step::Wait;
         }
@@ -447,14 +456,31 @@ impl Connection {
 
 const BUSY: Refusal = Refusal::new(Status::Unavailable, "Too many readers are at this page. Try again in a moment.");
 
-/// Sends a head if all of it finds room.
-fn put<S: Stream>(head: &[u8], tail: &[u8], stream: &mut S, tally: &mut Tally) -> Option<()> {
-    let length = head.len() + tail.len();
+/// Sends a redirect's head, if it finds room, with the query of the request that is still in the receive buffer.
+#[cold]
+fn begin_redirect<S: Stream, R: Renderer>(
+    id: ResourceId,
+    query: Part,
+    plan: Plan,
+    stream: &mut S,
+    shared: &mut Shared<R>,
+) -> Option<()> {
+    let count = stream.copy_received(&mut shared.scratch.head[..usize::from(plan.length)]);
+    let query = query.of(&shared.scratch.head[..count]);
+    let pieces = [shared.site.resource(id).head(), query, b"\r\n", plan.persistence.tail()];
+    put(&pieces, stream, &mut shared.tally)
+}
+
+/// Sends a head that is in pieces, if all of it finds room.
+#[inline]
+fn put<S: Stream, const COUNT: usize>(pieces: &[&[u8]; COUNT], stream: &mut S, tally: &mut Tally) -> Option<()> {
+    let length = pieces.iter().map(|piece| piece.len()).sum();
     if stream.room() < length {
         return None;
     }
-    stream.send(head);
-    stream.send(tail);
+    for piece in pieces {
+        stream.send(piece);
+    }
     tally.bytes += length as u64;
     Some(())
 }

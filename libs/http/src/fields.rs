@@ -14,7 +14,50 @@ pub fn each(list: &[u8], mut take: impl FnMut(&[u8])) {
 
 /// Whether `value` can be a `Host` field's value: `uri-host [ ":" port ]` or empty (RFC 9110 §7.2).
 pub fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|&byte| scan::class(byte) & classes::HOST != 0)
+    let end = value.iter().position(|&byte| scan::class(byte) & classes::NAME == 0).unwrap_or(value.len());
+    match &value[end..] {
+        [] => true,
+        [b':', port @ ..] => end > 0 && is_port(port),
+        rest => is_unusual_host(value, rest),
+    }
+}
+
+/// RFC 3986 §3.2.3 lets a port be empty.
+fn is_port(port: &[u8]) -> bool {
+    port.iter().all(u8::is_ascii_digit)
+}
+
+/// A host with escapes, or an address in brackets. `rest` begins with what made it unusual.
+#[cold]
+fn is_unusual_host(value: &[u8], mut rest: &[u8]) -> bool {
+    if let Some(literal) = value.strip_prefix(b"[") {
+        let Some(end) = literal.iter().position(|&byte| byte == b']') else { return false };
+        let (address, after) = (&literal[..end], &literal[end + 1..]);
+        return is_literal(address) && (after.is_empty() || after.strip_prefix(b":").is_some_and(is_port));
+    }
+    loop {
+        rest = match rest {
+            [] => return true,
+            [b':', port @ ..] => return is_port(port),
+            [b'%', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => tail,
+            [byte, tail @ ..] if scan::class(*byte) & classes::NAME != 0 => tail,
+            _ => return false,
+        }
+    }
+}
+
+/// What may stand between brackets: an IPv6 address, or one of a version to come (RFC 3986 §3.2.2).
+fn is_literal(address: &[u8]) -> bool {
+    if let [b'v' | b'V', future @ ..] = address {
+        let Some(dot) = future.iter().position(|&byte| byte == b'.') else { return false };
+        let (version, rest) = (&future[..dot], &future[dot + 1..]);
+        let may_stand = |&byte: &u8| byte == b':' || scan::class(byte) & classes::NAME != 0;
+        return !version.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && !rest.is_empty()
+            && rest.iter().all(may_stand);
+    }
+    core::str::from_utf8(address).is_ok_and(|address| address.parse::<core::net::Ipv6Addr>().is_ok())
 }
 
 /// A number of decimal digits and nothing else that fits in 64 bits.
@@ -94,13 +137,18 @@ fn read_range(value: &[u8], length: usize) -> Option<Range> {
     if !unit.eq_ignore_ascii_case(b"bytes=") {
         return None;
     }
-    let set = set.trim_ascii();
+    // RFC 9110 §5.6.1.2: empty elements of a list are to be ignored.
+    let mut specs = set.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|spec| !spec.is_empty());
+    let (Some(set), None) = (specs.next(), specs.next()) else { return None };
     let dash = set.iter().position(|&byte| byte == b'-')?;
     let (first, last) = (&set[..dash], &set[dash + 1..]);
     if first.is_empty() {
-        let suffix = position(last)?.min(length);
-        let outcome = if suffix == 0 { Range::Unsatisfiable } else { Range::Part(length - suffix, length) };
-        return Some(outcome);
+        return match position(last)? {
+            0 => Some(Range::Unsatisfiable),
+            // All of nothing: it can be satisfied, but no `Content-Range` could say by which bytes.
+            _ if length == 0 => None,
+            suffix => Some(Range::Part(length - suffix.min(length), length)),
+        };
     }
     let first = position(first)?;
     let end = if last.is_empty() { length } else { position(last)?.saturating_add(1) };
@@ -139,7 +187,10 @@ mod tests {
         {
             assert_eq!(read(whole), Range::Whole, "{whole}");
         }
+        assert_eq!(read("bytes= 0-4 ,"), Range::Part(0, 5));
         assert_eq!(range(b"bytes=0-", 0), Range::Unsatisfiable);
+        assert_eq!(range(b"bytes=-0", 0), Range::Unsatisfiable);
+        assert_eq!(range(b"bytes=-5", 0), Range::Whole);
     }
 
     #[test]
@@ -164,10 +215,54 @@ mod tests {
 
     #[test]
     fn hosts() {
-        for good in ["", "localhost", "10.0.2.15:8080", "[::1]:80", "a%20b"] {
+        for good in [
+            "",
+            "localhost",
+            "10.0.2.15:8080",
+            "a:",
+            "[::1]",
+            "[::1]:80",
+            "[::1]:",
+            "[2001:db8::10.0.0.1]",
+            "[v1.a:b]",
+            "a%20b",
+            "a%2Fb:80",
+            "a-b_c.d~e",
+        ] {
             assert!(is_host(good.as_bytes()), "{good}");
         }
-        for bad in ["a b", "a/b", "a@b", "a#b", "é"] {
+        for bad in [
+            "a b",
+            "a/b",
+            "a@b",
+            "a#b",
+            "é",
+            "::1",
+            "[::1",
+            "::1]",
+            "]",
+            "[]",
+            "[zz]",
+            "[::1]x",
+            "[::1]:x",
+            "[1]",
+            "[::1%25eth0]",
+            "[v.a]",
+            "[v1.]",
+            "[v1]",
+            "[vx.a]",
+            "a:b",
+            "a:80:80",
+            "a:-1",
+            "a:+1",
+            ":80",
+            ":",
+            "%zz",
+            "%",
+            "%2",
+            "a%20:x",
+            "a[::1]",
+        ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
         }
     }

@@ -1,11 +1,14 @@
 //! The limits on what a client may ask for, and for how long. Each has a status that tells the client which one it met.
 
-/// Bytes of a request line, its end excluded: 414 beyond.
-pub const REQUEST_LINE: usize = 4096;
+/// Bytes of a request line, its end excluded: 414 beyond. As many as RFC 9112 §3 asks every server to take.
+pub const REQUEST_LINE: usize = 8000;
 
 /// Bytes of a request's head, from its first byte to the empty line: 431 beyond. A transport's receive buffer
 /// must hold at least as many, since a head is parsed where it was received.
-pub const HEAD: usize = 8192;
+pub const HEAD: usize = 12 * 1024;
+
+/// Bytes of a query that a redirect carries on: 414 beyond. With the rest of its head it fits the smallest send buffer.
+pub const REDIRECTED_QUERY: usize = 1024;
 
 /// Fields in a request's head: 431 beyond.
 pub const FIELDS: usize = 64;

@@ -2,7 +2,7 @@
 
 use crate::fields::{self, Comparison, Range};
 use crate::limits;
-use crate::request::{Expect, Framing, Method, Request};
+use crate::request::{Expect, Framing, List, Method, Part, Request};
 use crate::response::{Persistence, Refusal, Status};
 use crate::site::{Kind, ResourceId, Site};
 use crate::target;
@@ -20,6 +20,8 @@ pub(crate) enum Answer {
     Unsatisfiable(ResourceId),
     /// What is rendered for the request.
     Document(ResourceId, u16),
+    /// It is elsewhere, where this query, which begins with `?`, goes along.
+    Redirect(ResourceId, Part),
     /// It is not served.
     Refused(Refusal),
 }
@@ -135,22 +137,21 @@ fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
 
 /// Applies conditions and ranges, in the order of RFC 9110 §13.2.2.
 fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer {
-    const MISMATCH: Refusal = Refusal::new(Status::PreconditionFailed, "No entity tag in If-Match is this file's.");
     let resource = site.resource(id);
-    match resource.kind() {
-        Kind::File => {}
+    let kind = resource.kind();
+    // RFC 9110 §13.2.1: what would not be answered with success has no conditions.
+    match kind {
+        Kind::File | Kind::Document(_) => {}
         Kind::Fixed => return Answer::Whole(id),
-        Kind::Document(number) => return Answer::Document(id, number),
+        Kind::Redirect => return redirect(request, head, id),
     }
-    if let Some(list) = request.if_match
-        && !resource.matches(list.of(head), Comparison::Strong)
+    if has_conditions(request)
+        && let Some(answer) = failed_condition(request, head, site, id)
     {
-        return Answer::Refused(MISMATCH);
+        return answer;
     }
-    if let Some(list) = request.if_none_match
-        && resource.matches(list.of(head), Comparison::Weak)
-    {
-        return Answer::NotModified(id);
+    if let Kind::Document(number) = kind {
+        return Answer::Document(id, number);
     }
     let Some(range) = request.range else { return Answer::Whole(id) };
     // RFC 9110 §14.2: ranges are for GET only.
@@ -167,4 +168,31 @@ fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer
         Range::Part(start, end) => Answer::Partial(id, start, end),
         Range::Unsatisfiable => Answer::Unsatisfiable(id),
     }
+}
+
+fn has_conditions(request: &Request) -> bool {
+    request.if_match.is_present() || request.if_none_match.is_present()
+}
+
+/// What is answered because a condition does not hold, where one does not.
+fn failed_condition(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Option<Answer> {
+    const MISMATCH: Refusal = Refusal::new(Status::PreconditionFailed, "No entity tag in If-Match is this file's.");
+    let resource = site.resource(id);
+    let matches = |list: List, name: &[u8], comparison| {
+        list.any(name, head, |value| fields::tags_contain(value, resource.tag().as_bytes(), comparison))
+    };
+    if request.if_match.is_present() && !matches(request.if_match, b"if-match", Comparison::Strong) {
+        return Some(Answer::Refused(MISMATCH));
+    }
+    matches(request.if_none_match, b"if-none-match", Comparison::Weak).then_some(Answer::NotModified(id))
+}
+
+/// RFC 9110 §15.4: the new address is for the same request, so its query goes along.
+#[cold]
+fn redirect(request: &Request, head: &[u8], id: ResourceId) -> Answer {
+    const TOO_LONG: Refusal = Refusal::new(Status::UriTooLong, "The query is longer than a redirect can carry on.");
+    let target = request.target.of(head);
+    let path = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+    let query = request.target.skip(path);
+    if target.len() - path > limits::REDIRECTED_QUERY { Answer::Refused(TOO_LONG) } else { Answer::Redirect(id, query) }
 }

@@ -21,6 +21,53 @@ impl Part {
     pub fn of(self, head: &[u8]) -> &[u8] {
         head.get(usize::from(self.start)..usize::from(self.end)).unwrap_or(&[])
     }
+
+    /// What is left of this part after its first `count` bytes.
+    #[must_use]
+    pub fn skip(self, count: usize) -> Self {
+        Self { start: self.start.saturating_add(offset(count)).min(self.end), end: self.end }
+    }
+}
+
+/// The value of a field that is a list, and so may stand on several lines (RFC 9110 §5.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum List {
+    /// The request has no such field.
+    #[default]
+    Absent,
+    /// It has one, with this value.
+    One(Part),
+    /// It has several: [`lines`] finds them again.
+    Several,
+}
+
+impl List {
+    fn add(&mut self, value: Part) {
+        *self = if *self == Self::Absent { Self::One(value) } else { Self::Several };
+    }
+
+    /// Whether the request has the field.
+    pub fn is_present(self) -> bool {
+        self != Self::Absent
+    }
+
+    /// Whether `is_meant` says so of the value of any of the field's lines. `name` is the field's, and `head` the request's.
+    pub fn any(self, name: &[u8], head: &[u8], mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::One(value) => is_meant(value.of(head)),
+            Self::Several => lines(name, head).any(is_meant),
+        }
+    }
+}
+
+/// The values of all fields called `name` in a head that was found to be good.
+fn lines<'h>(name: &'h [u8], head: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
+    head.split(|&byte| byte == b'\n').filter_map(move |line| {
+        let (start, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?;
+        start.eq_ignore_ascii_case(name).then_some(value.trim_ascii())
+    })
 }
 
 /// What a request asks to be done.
@@ -79,9 +126,9 @@ pub struct Request {
     /// What the client waits for.
     pub expect: Expect,
     /// `If-Match`.
-    pub if_match: Option<Part>,
+    pub if_match: List,
     /// `If-None-Match`.
-    pub if_none_match: Option<Part>,
+    pub if_none_match: List,
     /// `If-Range`.
     pub if_range: Option<Part>,
     /// `Range`.
@@ -89,6 +136,9 @@ pub struct Request {
     /// Bytes of the head.
     pub length: u16,
 }
+
+/// As many of a request's first bytes decide whether it is a HEAD: empty lines, the method and a space.
+pub const START: usize = 2 * limits::BLANK_LINES as usize + 5;
 
 /// Whether a head is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +216,15 @@ impl Parser {
         &self.request
     }
 
+    /// Whether the request is a HEAD, so that no answer to it may have content, also where it is not complete or not
+    /// good otherwise (RFC 9110 §9.3.2). `start` are its first bytes, [`START`] where there are as many.
+    pub fn is_head(&self, start: &[u8]) -> bool {
+        match self.stage {
+            Stage::RequestLine => start.get(self.line..).is_some_and(|line| line.starts_with(b"HEAD ")),
+            Stage::Fields | Stage::Done => self.request.method == Method::Head,
+        }
+    }
+
     /// Goes on with `bytes`, all bytes received since the request's first.
     #[inline]
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Progress, Refusal> {
@@ -174,14 +233,16 @@ impl Parser {
             let LineEnd::At(end) = self.line_end(bytes)? else { return Ok(Progress::Incomplete) };
             let start = self.line;
             let line = &bytes[start..end];
-            self.line = end + 2;
-            self.scanned = self.line;
+            let next = end + 2;
+            self.scanned = next;
             match (self.stage, line.is_empty()) {
                 (Stage::RequestLine, true) => self.blank_line()?,
                 (Stage::RequestLine, false) => self.request_line(line, start)?,
                 (_, false) => self.field(line, start)?,
-                (_, true) => self.complete()?,
+                (_, true) => self.complete(next)?,
             }
+            // Not before: a line that is refused is looked at again.
+            self.line = next;
         }
         Ok(Progress::Complete)
     }
@@ -288,21 +349,25 @@ impl Parser {
                 });
             }
             (5, b'r') if name.eq_ignore_ascii_case(b"range") => once(&mut request.range, at)?,
-            (8, b'i') if name.eq_ignore_ascii_case(b"if-match") => once(&mut request.if_match, at)?,
+            (8, b'i') if name.eq_ignore_ascii_case(b"if-match") => request.if_match.add(at),
             (8, b'i') if name.eq_ignore_ascii_case(b"if-range") => once(&mut request.if_range, at)?,
-            (13, b'i') if name.eq_ignore_ascii_case(b"if-none-match") => once(&mut request.if_none_match, at)?,
+            (13, b'i') if name.eq_ignore_ascii_case(b"if-none-match") => request.if_none_match.add(at),
             (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => {
                 self.lengths += 1;
                 request.framing = Framing::Length(fields::number(value).ok_or(BAD_LENGTH)?);
             }
             (17, b't') if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 self.codings += 1;
-                let chunked = value.eq_ignore_ascii_case(b"chunked");
+                let chunked = value.eq_ignore_ascii_case(b"chunked") && self.codings == 1;
                 request.framing = if chunked { Framing::Chunked } else { Framing::Unknown };
             }
             (6, b'e') if name.eq_ignore_ascii_case(b"expect") => {
-                let known = value.eq_ignore_ascii_case(b"100-continue");
-                request.expect = if known { Expect::Continue } else { Expect::Unknown };
+                fields::each(value, |expectation| {
+                    let known = expectation.eq_ignore_ascii_case(b"100-continue");
+                    if !known || request.expect == Expect::None {
+                        request.expect = if known { Expect::Continue } else { Expect::Unknown };
+                    }
+                });
             }
             _ => {}
         }
@@ -310,19 +375,23 @@ impl Parser {
     }
 
     /// What can only be judged when all fields are known.
-    fn complete(&mut self) -> Result<(), Refusal> {
+    fn complete(&mut self, end: usize) -> Result<(), Refusal> {
         let request = &mut self.request;
         // RFC 9112 §3.2: HTTP/1.1 requires exactly one Host.
         if self.hosts > 1 || (self.hosts == 0 && !request.old) {
             return Err(BAD_HOST);
         }
         // RFC 9112 §6.1, §6.3: two words about the length, or a coding in HTTP/1.0, are how requests are smuggled.
-        if self.lengths + self.codings > 1 || (self.codings > 0 && request.old) {
+        if self.lengths > 1 || (self.codings > 0 && (self.lengths > 0 || request.old)) {
             return Err(BAD_LENGTH);
+        }
+        // RFC 9110 §10.1.1: HTTP/1.0 does not know this expectation.
+        if request.old && request.expect == Expect::Continue {
+            request.expect = Expect::None;
         }
         // RFC 9112 §9.3; HTTP/1.0 clients ask for it (appendix C.2.2).
         request.keep = !self.close && (!request.old || self.keep_alive);
-        request.length = offset(self.line);
+        request.length = offset(end);
         self.stage = Stage::Done;
         Ok(())
     }

@@ -187,14 +187,14 @@ pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> H
     head
 }
 
-/// The head of a response with some bytes of a file (RFC 9110 §15.3.7), without its tail.
+/// The head of a response with some bytes of a file, without the fields that its other answers have too, and its tail.
 #[cold]
-pub fn partial(start: usize, end: usize, whole: usize, media: &str, tag: &str) -> Head {
+pub fn partial(start: usize, end: usize, whole: usize, media: &str) -> Head {
     let mut head = Head::new(Status::PartialContent);
     let length = end - start;
     let last = end - 1;
     head.format(format_args!(
-        "Content-Type: {media}\r\nContent-Length: {length}\r\nContent-Range: bytes {start}-{last}/{whole}\r\nETag: {tag}\r\n"
+        "Content-Type: {media}\r\nContent-Length: {length}\r\nContent-Range: bytes {start}-{last}/{whole}\r\n"
     ));
     head
 }

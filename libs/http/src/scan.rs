@@ -36,8 +36,8 @@ pub mod classes {
     pub const TOKEN: u8 = 1 << 0;
     /// Stands for itself in a path and needs no further look: an unreserved or delimiting character, or `/`.
     pub const PATH: u8 = 1 << 1;
-    /// May stand in a host with its port (RFC 3986 §3.2.2).
-    pub const HOST: u8 = 1 << 2;
+    /// Stands for itself in a registered name or an IPv4 address (RFC 3986 §3.2.2).
+    pub const NAME: u8 = 1 << 2;
 }
 
 /// What `byte` may stand for: [`classes`].
@@ -58,12 +58,13 @@ const fn build_classes() -> [u8; 256] {
             table[at] |= classes::TOKEN;
         }
         // RFC 3986 §3.3: pchar = unreserved / pct-encoded / sub-delims / ":" / "@". The percent sign is not among
-        // them, because it begins an escape; nor is the dot, because it may make a dot segment.
-        if alphanumeric || is_any(byte, b"-_~!$&'()*+,;=:@/") {
+        // them, because it begins an escape; nor is the dot, because it may make a dot segment. The last four are none,
+        // but browsers leave them as they are (WHATWG URL, "path percent-encode set").
+        if alphanumeric || is_any(byte, b"-_~!$&'()*+,;=:@/|^[]") {
             table[at] |= classes::PATH;
         }
-        if alphanumeric || is_any(byte, b"-._~!$&'()*+,;=:[]%") {
-            table[at] |= classes::HOST;
+        if alphanumeric || is_any(byte, b"-._~!$&'()*+,;=") {
+            table[at] |= classes::NAME;
         }
         byte += 1;
     }

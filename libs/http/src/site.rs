@@ -3,7 +3,6 @@
 //! A path finds its resource by a hash table that is built at start and never changes. `index.html` answers for its
 //! folder, a folder named without its slash is redirected, `404.html` at the root answers for what is not there.
 
-use crate::fields::{self, Comparison};
 use crate::media;
 use crate::response::{self, Status};
 use crate::target::{self, Path};
@@ -42,20 +41,16 @@ pub struct Embedded<'a> {
 #[derive(Debug)]
 pub struct Resource<'a> {
     path: String,
-    content: Content<'a>,
+    kind: Kind,
+    content: Cow<'a, [u8]>,
     media: &'static str,
     tag: String,
-    /// The head of the usual response, without its tail.
+    /// The fields that answers with parts of it have too (RFC 9110 §15.3.7).
+    fields: String,
+    /// The head of the usual response, without its tail; of a redirect, up to the end of its path.
     head: Box<[u8]>,
     /// The head of a 304, without its tail; empty where there is none.
     not_modified: Box<[u8]>,
-}
-
-/// Where the bytes are.
-#[derive(Debug)]
-enum Content<'a> {
-    Bytes(Cow<'a, [u8]>),
-    Document(u16),
 }
 
 /// What a resource is, beyond its bytes.
@@ -63,8 +58,10 @@ enum Content<'a> {
 pub enum Kind {
     /// A file: ranges and conditions apply.
     File,
-    /// A redirect or an error page: sent as it is.
+    /// An error page: sent as it is.
     Fixed,
+    /// A redirect: its head is completed with the request's query.
+    Redirect,
     /// Rendered on request, by this number.
     Document(u16),
 }
@@ -72,19 +69,12 @@ pub enum Kind {
 impl Resource<'_> {
     /// What it is.
     pub fn kind(&self) -> Kind {
-        match self.content {
-            Content::Document(number) => Kind::Document(number),
-            Content::Bytes(_) if self.not_modified.is_empty() => Kind::Fixed,
-            Content::Bytes(_) => Kind::File,
-        }
+        self.kind
     }
 
-    /// The bytes; none for a document.
+    /// The bytes; none for a document or a redirect.
     pub fn bytes(&self) -> &[u8] {
-        match &self.content {
-            Content::Bytes(bytes) => bytes,
-            Content::Document(_) => &[],
-        }
+        &self.content
     }
 
     /// The media type.
@@ -97,6 +87,11 @@ impl Resource<'_> {
         &self.tag
     }
 
+    /// The fields that every answer with some of it has: its entity tag and what caches may do.
+    pub fn fields(&self) -> &str {
+        &self.fields
+    }
+
     /// The head of the response that sends all of it, without its tail.
     pub fn head(&self) -> &[u8] {
         &self.head
@@ -105,11 +100,6 @@ impl Resource<'_> {
     /// The head of the response to a client that has it already, without its tail.
     pub fn not_modified(&self) -> &[u8] {
         &self.not_modified
-    }
-
-    /// Whether the list of entity tags in a condition contains this resource's.
-    pub fn matches(&self, list: &[u8], comparison: Comparison) -> bool {
-        fields::tags_contain(list, self.tag.as_bytes(), comparison)
     }
 }
 
@@ -149,8 +139,7 @@ impl<'a> Site<'a> {
             }
         }
         let missing = not_found.map_or(Cow::Borrowed(NOT_FOUND.as_bytes()), Cow::Borrowed);
-        // Without a leading slash: no request finds it by its path.
-        resources.push(fixed_resource(String::new(), Status::NotFound, missing, ""));
+        resources.push(not_found_resource(missing));
         let not_found = ResourceId((resources.len() - 1) as u16);
         let table = build_table(&resources);
         Self { resources, table, not_found }
@@ -185,14 +174,26 @@ const NOT_FOUND: &str = "<!doctype html><html lang=en><meta charset=utf-8><title
                          <p>There is nothing at this address. <a href=/>Start page</a>\n";
 
 fn document_resource<'a>(document: &Document, number: u16) -> Resource<'a> {
+    // Each rendering is another one, so there is no entity tag and nothing to keep.
+    let fields = String::from("Cache-Control: no-store\r\n");
     Resource {
         path: document.path.into(),
-        content: Content::Document(number),
+        kind: Kind::Document(number),
+        content: Cow::Borrowed(&[]),
         media: document.media,
         tag: String::new(),
         head: Box::default(),
-        not_modified: Box::default(),
+        not_modified: head(Status::NotModified, &fields),
+        fields,
     }
+}
+
+/// A rendered head: the status and these fields.
+fn head(status: Status, fields: &str) -> Box<[u8]> {
+    let mut head = String::new();
+    response::begin(&mut head, status);
+    head += fields;
+    head.into_bytes().into()
 }
 
 /// Adds a file, and what else finds it: its folder, where it is an index, with and without the slash.
@@ -204,42 +205,53 @@ fn add_file<'a>(resources: &mut Vec<Resource<'a>>, path: &str, content: &'a [u8]
     }
     resources.push(file_resource(format!("/{folder}"), content, media::HTML));
     if let Some(name) = folder.strip_suffix('/') {
-        let fields = format!("Location: /{}/\r\n", escaped(name));
-        resources.push(fixed_resource(format!("/{name}"), Status::MovedPermanently, Cow::Borrowed(b""), &fields));
+        resources.push(redirect_resource(name));
     }
 }
 
 fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str) -> Resource<'a> {
     let tag = entity_tag(content);
-    let mut head = String::new();
-    response::begin(&mut head, Status::Ok);
+    let fields = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
     let length = content.len();
-    head += &format!(
-        "Content-Type: {media}\r\nContent-Length: {length}\r\nETag: {tag}\r\nAccept-Ranges: bytes\r\nCache-Control: no-cache\r\n"
-    );
-    let mut not_modified = String::new();
-    response::begin(&mut not_modified, Status::NotModified);
-    not_modified += &format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+    let all = format!("Content-Type: {media}\r\nContent-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}");
     Resource {
         path,
-        content: Content::Bytes(Cow::Borrowed(content)),
+        kind: Kind::File,
+        content: Cow::Borrowed(content),
         media,
         tag,
-        head: head.into_bytes().into(),
-        not_modified: not_modified.into_bytes().into(),
+        head: head(Status::Ok, &all),
+        not_modified: head(Status::NotModified, &fields),
+        fields,
     }
 }
 
-fn fixed_resource<'a>(path: String, status: Status, content: Cow<'a, [u8]>, fields: &str) -> Resource<'a> {
-    let mut head = String::new();
-    response::begin(&mut head, status);
-    head += &format!("{fields}Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
+/// The redirect from a folder's name without its slash. Its head ends in the path, for the query to follow.
+fn redirect_resource<'a>(name: &str) -> Resource<'a> {
+    let fields = format!("Content-Length: 0\r\nLocation: /{}/", escaped(name));
     Resource {
-        path,
-        content: Content::Bytes(content),
+        path: format!("/{name}"),
+        kind: Kind::Redirect,
+        content: Cow::Borrowed(&[]),
         media: media::HTML,
         tag: String::new(),
-        head: head.into_bytes().into(),
+        fields: String::new(),
+        head: head(Status::MovedPermanently, &fields),
+        not_modified: Box::default(),
+    }
+}
+
+/// What answers for missing paths. Its own has no slash at its beginning, so that no request finds it.
+fn not_found_resource(content: Cow<'_, [u8]>) -> Resource<'_> {
+    let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
+    Resource {
+        path: String::new(),
+        kind: Kind::Fixed,
+        content,
+        media: media::HTML,
+        tag: String::new(),
+        fields: String::new(),
+        head: head(Status::NotFound, &fields),
         not_modified: Box::default(),
     }
 }

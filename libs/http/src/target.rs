@@ -1,5 +1,6 @@
 //! From a request's target to a path.
 
+use crate::fields;
 use crate::response::{Refusal, Status};
 use crate::scan::{self, classes};
 
@@ -61,7 +62,7 @@ fn path_of_url(target: &[u8]) -> Result<&[u8], Refusal> {
         return Err(BAD_TARGET);
     }
     let end = rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
-    if end == 0 || !rest[..end].iter().all(|&byte| scan::class(byte) & classes::HOST != 0) {
+    if end == 0 || !fields::is_host(&rest[..end]) {
         return Err(BAD_TARGET);
     }
     let path = &rest[end..];
@@ -105,9 +106,9 @@ fn escape(bytes: &[u8]) -> Option<u8> {
     (byte != 0).then_some(byte)
 }
 
-/// Queries are not used, but a target with a space or a byte beyond ASCII is none.
+/// Queries are not used, but a target with a space, a byte beyond ASCII or a fragment is none.
 fn check_query(query: &[u8]) -> Result<(), Refusal> {
-    if query.iter().all(u8::is_ascii_graphic) { Ok(()) } else { Err(BAD_TARGET) }
+    if query.iter().all(|&byte| byte.is_ascii_graphic() && byte != b'#') { Ok(()) } else { Err(BAD_TARGET) }
 }
 
 #[cfg(test)]
@@ -136,6 +137,8 @@ mod tests {
             ("HTTP://host:80/x?y", "/x"),
             ("http://[::1]?q", "/"),
             ("//x//", "//x//"),
+            ("/a|b^[c]", "/a|b^[c]"),
+            ("/%41|%5b", "/A|["),
         ] {
             assert_eq!(decoded(target), Ok(expected.into()), "{target}");
         }
@@ -163,10 +166,17 @@ mod tests {
             "/a#b",
             "/é",
             "/?a b",
+            "/?a#b",
             "/x%2f..%2fy",
             "http://a b/",
+            "http://a:b/",
+            "http://[::1/",
+            "http://%zz/",
+            "http://user@host/",
             "/<x>",
             "/\\",
+            "/{x}",
+            "/\"x\"",
         ] {
             assert_eq!(decoded(target), Err(Status::BadRequest), "{target}");
         }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{BIG, exchange, get, status};
+use culm_http_protocol::limits;
 
 fn field<'r>(response: &'r str, name: &str) -> Option<&'r str> {
     let head = response.split("\r\n\r\n").next()?;
@@ -125,9 +126,9 @@ fn ranges() {
 
 #[test]
 fn what_is_refused() {
-    let long = "a".repeat(5000);
+    let long = "a".repeat(limits::REQUEST_LINE);
     let many = "X: y\r\n".repeat(65);
-    let wide = format!("X: {}\r\n", "y".repeat(4000)).repeat(3);
+    let wide = format!("X: {}\r\n", "y".repeat(limits::HEAD / 2)).repeat(3);
     for (expected, request) in [
         (400, "GET /\r\n\r\n"),
         (400, "GET / HTTP/1.1\r\n\r\n"),

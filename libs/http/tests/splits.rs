@@ -3,6 +3,7 @@
 mod common;
 
 use common::exchange;
+use culm_http_protocol::limits;
 use proptest::prelude::*;
 
 /// Requests, good and bad, that follow each other on one connection.
@@ -15,19 +16,23 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
             "GET /a%20b.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=1-2\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
             "GET /missing HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            "GET /docs?q=1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
+            "GET /now HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\nIf-Match: *\r\n\r\n",
             "\r\nGET /docs/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::sample::select(vec![
             "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
             "GET / HTTP/3.0\r\n\r\n",
             "G E T",
+            "HEAD / HTTP/2.0\r\n\r\n",
+            "HEAD / HTTP/1.1\r\nHost: [\r\n\r\n",
             "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET / HTTP/1.1\nHost: a\n\n",
             "GET / HTTP/1.1\r\nHost: a\r\nX: \u{7f}\r\n\r\n",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..40),
-        1 => (4080usize..4110).prop_map(|length| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length)).into_bytes()),
-        1 => (8100usize..8200).prop_map(|length| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(length - 34)).into_bytes()),
+        1 => (limits::REQUEST_LINE - 16..limits::REQUEST_LINE + 16).prop_map(|length| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length)).into_bytes()),
+        1 => (limits::HEAD - 90..limits::HEAD + 10).prop_map(|length| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(length - 34)).into_bytes()),
     ];
     prop::collection::vec(piece, 1..5).prop_map(|pieces| pieces.concat())
 }
@@ -38,9 +43,9 @@ proptest! {
     #[test]
     fn splits_do_not_matter(
         input in requests(),
-        mut cuts in prop::collection::vec(0usize..9000, 0..12),
+        mut cuts in prop::collection::vec(0usize..13_000, 0..12),
         piece in prop_oneof![Just(usize::MAX), 0usize..200],
-        room in 700usize..5000,
+        room in 2048usize..5000,
     ) {
         cuts.sort_unstable();
         let whole = exchange(&input, &[], usize::MAX, usize::MAX);
