@@ -282,15 +282,13 @@ fn configure(interface: &mut Interface, address: Option<(Ipv4Cidr, Option<smoltc
 /// Takes over what DHCP has found out.
 fn follow_dhcp(interface: &mut Interface, socket: &mut dhcpv4::Socket<'static>) {
     match socket.poll() {
-        Some(dhcpv4::Event::Configured(lease)) => {
-            // A server that hands out an address which cannot be one is not followed.
-            if lease.address.address().octets()[0].wrapping_sub(1) < 223 {
-                culm::info!("address {} by DHCP", lease.address);
-                configure(interface, Some((lease.address, lease.router)));
-            }
+        Some(dhcpv4::Event::Configured(lease)) if lease.address.address().octets()[0].wrapping_sub(1) < 223 => {
+            culm::info!("address {} by DHCP", lease.address);
+            configure(interface, Some((lease.address, lease.router)));
         }
+        // A server that hands out an address which cannot be one is not followed.
+        Some(dhcpv4::Event::Configured(_)) | None => {}
         Some(dhcpv4::Event::Deconfigured) => configure(interface, None),
-        None => {}
     }
 }
 

@@ -110,11 +110,9 @@ impl Cargo {
         Ok(built)
     }
 
-    /// The command that has clippy look at `packages`, warnings denied.
+    /// The command that has clippy look at `packages`.
     pub fn clippy(&self, packages: &BTreeSet<String>) -> Command {
-        let mut command = self.command("clippy", packages, None);
-        command.args(["--", "-D", "warnings"]);
-        command
+        self.command("clippy", packages, None)
     }
 
     fn command(&self, verb: &str, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {

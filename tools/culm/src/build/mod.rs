@@ -9,4 +9,4 @@ mod toolchain;
 
 pub use cargo::{Built, Cargo, Profile, TARGET};
 pub use system::{BuiltSystem, build_system, output_folder};
-pub use toolchain::{MINIMUM_RUST, TargetSupport, Toolchain, Version, ask, find_program};
+pub use toolchain::{TargetSupport, Toolchain, Version, ask, find_program, minimum_rust};

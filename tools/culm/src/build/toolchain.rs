@@ -2,7 +2,7 @@
 //! target's libraries (rustup) or their sources (rustup's rust-src, Debian's rust-web-src).
 //!
 //! A machine can have several, of which the first on the path need not be the one that can; nothing is
-//! installed here, that is [`crate::setup`]'s work.
+//! installed here, that is the work of `./culm setup`.
 
 use super::TARGET;
 use crate::failure::Failure;
@@ -10,8 +10,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Oldest Rust that builds Culm.
-pub const MINIMUM_RUST: Version = Version { major: 1, minor: 91 };
+/// Oldest Rust that builds Culm, as the workspace's `Cargo.toml` says.
+pub fn minimum_rust() -> Version {
+    Version::find(env!("CARGO_PKG_RUST_VERSION")).unwrap_or(Version { major: 1, minor: 0 })
+}
 
 /// A program's version, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,8 +86,8 @@ impl Toolchain {
         let rustc = cargo.with_file_name("rustc");
         let version = ask(&rustc, &["--version"])?;
         let version = Version::find(&version).ok_or_else(|| format!("unreadable version: {}", version.trim()))?;
-        if version < MINIMUM_RUST {
-            return Err(format!("rustc {version} is older than {MINIMUM_RUST}"));
+        if version < minimum_rust() {
+            return Err(format!("rustc {version} is older than {}", minimum_rust()));
         }
         let rustlib = PathBuf::from(ask(&rustc, &["--print", "sysroot"])?.trim()).join("lib/rustlib");
         let support = if rustlib.join(TARGET).join("lib").is_dir() {
@@ -153,5 +155,10 @@ mod tests {
         assert_eq!(found("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)").as_deref(), Some("10.0"));
         assert_eq!(found("rustc 1.93.0-nightly (abc)").as_deref(), Some("1.93"));
         assert_eq!(found("no number"), None);
+    }
+
+    #[test]
+    fn the_oldest_rust_is_known() {
+        assert!(minimum_rust() >= Version { major: 1, minor: 91 });
     }
 }

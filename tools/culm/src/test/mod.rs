@@ -3,6 +3,7 @@
 //! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is being done, and the
 //! end of the file where it fails. All stages run, whatever the earlier ones found. The last line has the plain counts.
 
+mod lint;
 mod stage;
 mod tally;
 

@@ -1,5 +1,6 @@
 //! The stages, and how one is run.
 
+use super::lint::{self, Strictness};
 use super::tally::Tally;
 use crate::build::{Cargo, Profile, Toolchain};
 use crate::failure::Failure;
@@ -28,12 +29,15 @@ pub struct Stage {
 struct Program {
     name: String,
     command: Command,
+    /// Where it ends well, what clippy found is shown all the same.
+    shows_findings: bool,
 }
 
 /// Where and with what the stages run.
 pub struct Workshop {
     root: PathBuf,
     toolchain: Toolchain,
+    strictness: Strictness,
     components: Vec<String>,
     tool: PathBuf,
     /// Where the programs' output goes.
@@ -57,13 +61,14 @@ impl Workshop {
     /// A workshop for the checkout at `root`.
     ///
     /// # Errors
-    /// Where the logs cannot be written.
+    /// Where the logs cannot be written, or the checkout does not say which Rust is the recorded one.
     pub fn new(root: &Path, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
         let logs = root.join("build/test-logs");
         std::fs::create_dir_all(&logs)
             .map_err(|error| Failure::io(format_args!("make the folder {}", logs.display()), &error))?;
         let tool = std::env::current_exe().map_err(|error| Failure::io("find the running tool", &error))?;
-        Ok(Self { root: root.into(), toolchain, components, tool, logs })
+        let strictness = Strictness::of(&toolchain, root)?;
+        Ok(Self { root: root.into(), toolchain, strictness, components, tool, logs })
     }
 
     /// A command for which the chosen Rust is the first on the search path: cargo finds its clippy and rustdoc there, and
@@ -104,16 +109,26 @@ impl Workshop {
     }
 
     fn lint(&self) -> Stage {
-        let host =
-            self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets", "--", "-D", "warnings"]);
+        let mut host = self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets"]);
         let cargo = Cargo::new(self.toolchain.clone(), &self.root, Profile::Release);
         let mut packages = self.components.clone();
         packages.push("culm-kernel".into());
-        let target = cargo.clippy(&packages.into_iter().collect());
+        let mut target = cargo.clippy(&packages.into_iter().collect());
+        for command in [&mut host, &mut target] {
+            command.arg("--").args(self.strictness.arguments());
+        }
+        let (name, shows_findings) = match self.strictness {
+            Strictness::Deny => ("clippy".to_string(), false),
+            Strictness::Show(recorded) => {
+                let version = self.toolchain.version;
+                (format!("clippy {version} (shown only, the recorded one is {recorded})"), true)
+            }
+        };
+        let program = |what: &str, command| Program { shows_findings, ..program(&format!("{name} {what}"), command) };
         Stage {
             name: "lint",
             about: "clippy finds nothing, on the host and for the target",
-            programs: vec![program("clippy on the host", host), program("clippy for the target", target)],
+            programs: vec![program("on the host", host), program("for the target", target)],
         }
     }
 
@@ -232,6 +247,10 @@ impl Workshop {
         for line in left_out {
             println!("    {line}");
         }
+        if status.success() && program.shows_findings {
+            let found = lint::findings(&std::fs::read_to_string(log).unwrap_or_default());
+            println!("{}", if found.is_empty() { "    nothing is found" } else { &found });
+        }
         if !status.success() {
             let text = std::fs::read_to_string(log).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
@@ -242,7 +261,7 @@ impl Workshop {
 }
 
 fn program(name: &str, command: Command) -> Program {
-    Program { name: name.into(), command }
+    Program { name: name.into(), command, shows_findings: false }
 }
 
 /// A command is used up when it is run; a stage can be run more than once.

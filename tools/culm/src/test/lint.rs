@@ -1,0 +1,83 @@
+//! Clippy, of whatever version. Each knows lints that others do not, so only one version can be asked to find nothing:
+//! the one recorded in the workspace's `Cargo.toml`. What another finds is shown and fails nothing.
+
+use crate::build::{Toolchain, Version};
+use crate::failure::Failure;
+use std::path::Path;
+
+/// How clippy's findings are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// Whatever it finds fails the test.
+    Deny,
+    /// It is not of the recorded version, which is this: what it finds is shown.
+    Show(Version),
+}
+
+impl Strictness {
+    /// That for a Rust which works on the checkout at `root`.
+    ///
+    /// # Errors
+    /// Where the checkout does not say which version is the recorded one.
+    pub fn of(toolchain: &Toolchain, root: &Path) -> Result<Self, Failure> {
+        let file = root.join("Cargo.toml");
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| Failure::io(format_args!("read {}", file.display()), &error))?;
+        let recorded = recorded(&text).ok_or_else(|| {
+            Failure::new(format!("{} does not say which Rust is the recorded one", file.display()))
+                .help("[workspace.metadata.culm] has a line such as recorded-rust = \"1.95\"")
+        })?;
+        Ok(if toolchain.version == recorded { Self::Deny } else { Self::Show(recorded) })
+    }
+
+    /// What is said to clippy after `--`.
+    pub fn arguments(self) -> [&'static str; 2] {
+        match self {
+            Self::Deny => ["-D", "warnings"],
+            // Some of its lints are denied by themselves.
+            Self::Show(_) => ["-W", "clippy::all"],
+        }
+    }
+}
+
+fn recorded(cargo_toml: &str) -> Option<Version> {
+    let table: toml::Table = cargo_toml.parse().ok()?;
+    Version::find(table.get("workspace")?.get("metadata")?.get("culm")?.get("recorded-rust")?.as_str()?)
+}
+
+/// What clippy found: the lines of its output that tell no progress.
+pub fn findings(output: &str) -> String {
+    const PROGRESS: &[&str] = &[
+        "Adding ",
+        "Blocking ",
+        "Checking ",
+        "Compiling ",
+        "Downloaded ",
+        "Downloading ",
+        "Finished ",
+        "Locking ",
+        "Updating ",
+    ];
+    let is_progress = |line: &&str| PROGRESS.iter().any(|verb| line.trim_start().starts_with(verb));
+    output.lines().filter(|line| !is_progress(line)).collect::<Vec<_>>().join("\n").trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorded_version_is_in_the_workspace() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let text = std::fs::read_to_string(root.join("Cargo.toml")).expect("there is a workspace");
+        assert!(recorded(&text) >= Some(crate::build::minimum_rust()));
+        assert_eq!(recorded("[workspace.metadata.culm]"), None);
+    }
+
+    #[test]
+    fn what_clippy_finds_is_told_from_its_progress() {
+        let output = "    Checking culm-net v0.1.0 (/x)\nwarning: this can be collapsed\n --> a.rs:1:1\n  |\n\n    Finished `dev`";
+        assert_eq!(findings(output), "warning: this can be collapsed\n --> a.rs:1:1\n  |");
+        assert_eq!(findings("    Finished `dev` profile\n"), "");
+    }
+}
