@@ -40,6 +40,11 @@ impl Failure {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// The advice.
+    pub fn advice(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
 }
 
 impl fmt::Display for Failure {

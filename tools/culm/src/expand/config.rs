@@ -1,6 +1,7 @@
 //! Configuration: what a description gives, checked against what the component's manifest asks for.
 
 use super::draft::Draft;
+use crate::image::archive;
 use crate::plan::ConfigValue;
 use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Value};
@@ -77,6 +78,9 @@ fn folder(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
     if !full.is_dir() {
         let what = if full.is_file() { "is a file, not a folder" } else { "does not exist" };
         wrong_path(draft, &path, what);
+    } else if let Err(failure) = archive::list_folder(&as_written(draft, &path.value)) {
+        let diagnostic = draft.at(&path.span, failure.message()).maybe_help(failure.advice().map(Into::into));
+        draft.error(diagnostic);
     }
     ConfigValue::Folder(full)
 }
@@ -89,6 +93,10 @@ fn wrong_path(draft: &mut Draft<'_>, path: &Located<String>, what: &str) {
 
 /// A path of the system file, from where the tool runs.
 fn beside(draft: &Draft<'_>, path: &str) -> PathBuf {
-    let joined = draft.path.parent().unwrap_or(std::path::Path::new(".")).join(path);
+    let joined = as_written(draft, path);
     joined.canonicalize().unwrap_or(joined)
+}
+
+fn as_written(draft: &Draft<'_>, path: &str) -> PathBuf {
+    draft.path.parent().unwrap_or(std::path::Path::new(".")).join(path)
 }

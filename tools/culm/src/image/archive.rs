@@ -6,7 +6,11 @@
 
 use crate::failure::Failure;
 use crate::plan::{ConfigValue, Plan};
+use nix::fcntl::OFlag;
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Contents by the path that the plan gives.
@@ -50,51 +54,120 @@ impl FromIterator<(PathBuf, Vec<u8>)> for Contents {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::io(format_args!("read {}", path.display()), &error))
-}
-
-/// Packs all regular files in `folder` and below. Files and folders whose names begin with a dot are left out: editors
-/// and version control leave such.
+/// Packs what [`list_folder`] finds.
 pub fn pack_folder(folder: &Path) -> Result<Vec<u8>, Failure> {
     let mut files = BTreeMap::new();
-    collect(folder, "", &mut files)?;
-    pack(&files).ok_or_else(|| {
-        Failure::new(format!("the folder {} is larger than 4 GiB", folder.display()))
-            .help("an archive's offsets have 32 bits; leave something out")
-    })
-}
-
-fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::io(format_args!("list {}", folder.display()), &error);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let Ok(name) = entry.file_name().into_string() else {
-            return Err(Failure::new(format!("the name of {} is not UTF-8", entry.path().display()))
-                .help("rename it; a component sees paths as text"));
-        };
-        if name.starts_with('.') {
-            continue;
-        }
-        let path = format!("{prefix}{name}");
-        // Follows links, so that a site may be put together from them; a link that leads nowhere is an error.
-        let metadata = std::fs::metadata(entry.path())
-            .map_err(|error| Failure::io(format_args!("read {}", entry.path().display()), &error))?;
-        if metadata.is_dir() {
-            if prefix.matches('/').count() >= MAX_DEPTH {
-                return Err(Failure::new(format!("{} is nested too deeply", entry.path().display()))
-                    .help("is there a link that leads back to a folder above?"));
-            }
-            collect(&entry.path(), &format!("{path}/"), files)?;
-        } else {
-            files.insert(path, read(&entry.path())?);
-        }
+    for (name, path) in list_folder(folder)? {
+        files.insert(name, read(&path)?);
     }
-    Ok(())
+    pack(&files).ok_or_else(|| too_large(folder))
 }
 
-/// Folders within folders that are still looked into.
-const MAX_DEPTH: usize = 32;
+/// The regular files in `folder` and below, by their paths within it. Files and folders whose names begin with a dot are
+/// left out: editors and version control leave such. A link may lead to something else in `folder`, so that a site
+/// may be put together from links; one that leads out of it is refused, because what it leads to was never meant to
+/// be published.
+pub fn list_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let mut listing = Listing { files: BTreeMap::new(), size: 0, open: Vec::new() };
+    listing.add_folder(folder, "")?;
+    if listing.size > u64::from(u32::MAX) { Err(too_large(folder)) } else { Ok(listing.files) }
+}
+
+fn too_large(folder: &Path) -> Failure {
+    Failure::new(format!("the folder {} is larger than 4 GiB", folder.display()))
+        .help("an archive's offsets have 32 bits; leave something out")
+}
+
+/// What was found in a folder so far.
+struct Listing {
+    files: BTreeMap<String, PathBuf>,
+    /// Bytes of all files.
+    size: u64,
+    /// The folders that are being looked through, each within the one before, without links in their paths.
+    open: Vec<PathBuf>,
+}
+
+impl Listing {
+    fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::io(format_args!("list {}", folder.display()), &error);
+        let place = folder.canonicalize().map_err(failed)?;
+        if self.open.contains(&place) {
+            return Err(Failure::new(format!("the link {} leads back to a folder that it is in", folder.display()))
+                .help("that would be packed without end: remove the link"));
+        }
+        self.open.push(place);
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                return Err(Failure::new(format!("the name of {} is not UTF-8", path.display()))
+                    .help("rename it; a component sees paths as text"));
+            };
+            if !name.starts_with('.') {
+                self.add(&path, format!("{prefix}{name}"))?;
+            }
+        }
+        self.open.pop();
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, name: String) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::io(format_args!("read {}", path.display()), &error);
+        if path.symlink_metadata().map_err(failed)?.is_symlink() {
+            self.check_link(path)?;
+        }
+        let metadata = path.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return self.add_folder(path, &format!("{name}/"));
+        }
+        if !metadata.is_file() {
+            return Err(not_regular(path));
+        }
+        self.size = self.size.saturating_add(metadata.len());
+        self.files.insert(name, path.to_path_buf());
+        Ok(())
+    }
+
+    fn check_link(&self, link: &Path) -> Result<(), Failure> {
+        let target = link
+            .canonicalize()
+            .map_err(|error| Failure::io(format_args!("follow the link {}", link.display()), &error))?;
+        if self.open.first().is_some_and(|root| target.starts_with(root)) {
+            return Ok(());
+        }
+        Err(Failure::new(format!("the link {} leads out of its folder, to {}", link.display(), target.display())).help(
+            "all that is packed can be read by whoever reaches the component: copy what is meant into the folder",
+        ))
+    }
+}
+
+/// The content of a regular file that is as long as its file system says. So neither a pipe nor what a kernel makes up
+/// while it is read (all of /proc) keeps the tool waiting or fills its memory.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| Failure::io(format_args!("read {}", path.display()), &error);
+    // Opening a pipe waits for its writer, unless it is asked not to.
+    let options = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let file = options.map_err(|error| match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => not_regular(path),
+        _ => failed(error),
+    })?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(not_regular(path));
+    }
+    let size = metadata.len();
+    let mut content = Vec::new();
+    match file.take(size.saturating_add(1)).read_to_end(&mut content) {
+        Ok(count) if count as u64 == size => Ok(content),
+        Ok(_) => Err(Failure::new(format!("{} is not as long as its {size} bytes when it is read", path.display()))
+            .help("only files with a content of their own can be packed, and while nobody writes them")),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn not_regular(path: &Path) -> Failure {
+    Failure::new(format!("{} is neither a file nor a folder", path.display()))
+        .help("pipes, sockets and devices cannot be packed: remove it")
+}
 
 /// Packs files, given by path; `None` where the archive would pass 4 GiB.
 fn pack(files: &BTreeMap<String, Vec<u8>>) -> Option<Vec<u8>> {
@@ -140,6 +213,79 @@ mod tests {
             })
             .collect();
         assert_eq!(files, ["a=", "b/c=22", "z.txt=last"]);
+    }
+
+    /// The message of the failure to pack a folder in which `spoil` has made something.
+    fn refusal(spoil: impl FnOnce(&Path)) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("site")).expect("a folder");
+        std::fs::write(folder.path().join("site/index.html"), "fine").expect("a file");
+        std::fs::write(folder.path().join("secret"), "not for others").expect("a file");
+        spoil(&folder.path().join("site"));
+        pack_folder(&folder.path().join("site")).expect_err("is refused").to_string()
+    }
+
+    #[test]
+    fn links_out_of_the_folder_are_refused() {
+        use std::os::unix::fs::symlink;
+        for target in ["/etc/passwd", "../secret", "..", "/", "index.html/../../secret"] {
+            let message = refusal(|site| symlink(target, site.join("bad")).expect("a link"));
+            assert!(message.contains("site/bad"), "{target}: {message}");
+        }
+        let message = refusal(|site| {
+            std::fs::create_dir(site.join("deep")).expect("a folder");
+            symlink("../../secret", site.join("deep/out")).expect("a link");
+            symlink("deep/out", site.join("again")).expect("a link");
+        });
+        assert!(message.contains("leads out of its folder") && message.contains("secret"), "{message}");
+        let message = refusal(|site| symlink("nowhere", site.join("bad")).expect("a link"));
+        assert!(message.contains("site/bad"), "{message}");
+        let message = refusal(|site| {
+            symlink(".", site.join("loop")).expect("a link");
+            symlink(".", site.join("loop2")).expect("a link");
+        });
+        assert!(message.contains("site/loop") && message.contains("leads back"), "{message}");
+    }
+
+    #[test]
+    fn links_within_the_folder_are_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("a")).expect("a folder");
+        std::fs::write(folder.path().join("a/file"), "content").expect("a file");
+        std::os::unix::fs::symlink("a", folder.path().join("b")).expect("a link");
+        std::os::unix::fs::symlink("a/file", folder.path().join("c")).expect("a link");
+        assert_eq!(word(&pack_folder(folder.path()).expect("packs"), 0), 3);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_awaited() {
+        use nix::sys::stat::Mode;
+        let message = refusal(|site| nix::unistd::mkfifo(&site.join("pipe"), Mode::S_IRWXU).expect("a pipe"));
+        assert!(message.contains("site/pipe is neither a file nor a folder"), "{message}");
+        let message = refusal(|site| {
+            std::os::unix::net::UnixListener::bind(site.join("socket")).expect("a socket");
+        });
+        assert!(message.contains("site/socket is neither a file nor a folder"), "{message}");
+        let message = read(Path::new("/dev/zero")).expect_err("a device").to_string();
+        assert!(message.contains("/dev/zero is neither"), "{message}");
+    }
+
+    #[test]
+    fn what_is_made_up_while_it_is_read_is_refused() {
+        for path in ["/proc/version", "/proc/self/maps"] {
+            let message = read(Path::new(path)).expect_err("is no file").to_string();
+            assert!(message.contains(path) && message.contains("not as long as"), "{message}");
+        }
+        assert!(pack_folder(Path::new("/proc/sys/kernel")).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_read() {
+        let message = refusal(|site| {
+            let sparse = std::fs::File::create(site.join("huge")).expect("a file");
+            sparse.set_len(1 << 40).expect("a length");
+        });
+        assert!(message.contains("larger than 4 GiB"), "{message}");
     }
 
     #[test]
