@@ -62,6 +62,22 @@ impl<T: Entry> Consumer<T> {
         self.tail.wrapping_sub(self.head)
     }
 
+    /// Index of the next entry to read: how many were ever popped, modulo 2³².
+    #[inline(always)]
+    pub fn position(&self) -> u32 {
+        self.head
+    }
+
+    /// Passes over `count` entries, which a previous life took without releasing them. False: there are not so many, and
+    /// nothing changes.
+    pub fn skip(&mut self, count: u32) -> bool {
+        let known = self.available() >= count || self.refresh() >= count;
+        if known {
+            self.head = self.head.wrapping_add(count);
+        }
+        known
+    }
+
     /// Looks at the producer's index; returns the count of entries to pop.
     #[inline]
     pub fn refresh(&mut self) -> u32 {
@@ -212,6 +228,7 @@ impl<T: Entry> Consumer<T> {
     fn announce(&self, count: u32) {
         // The producer must get as far as `head + count`, that is, pass the index before it.
         let wanted = self.head.wrapping_add(count).wrapping_sub(1);
+        crate::step();
         self.shared.header().consumer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -229,6 +246,7 @@ impl<T: Entry> Consumer<T> {
 
     #[inline(always)]
     fn store_word(&self) {
+        crate::step();
         self.shared.header().consumer.word.store(word(self.generation, self.released), Ordering::Release);
     }
 }

@@ -32,7 +32,8 @@
 //! learns of it by [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
 //! behaves as if it had just been notified on all of them: it looks into each, publishes and releases, also where
 //! there is nothing to. The first publish and release after an attachment always ask for a notification, since the
-//! previous life may have ended between a publication and its notification.
+//! previous life may have ended between a publication and its notification. A component that keeps an account of what it took and
+//! gave beyond its life finds its place by [`Consumer::skip`] and [`Producer::position`].
 //!
 //! # A hostile peer
 //!
@@ -50,11 +51,13 @@
 
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "crash"))]
 extern crate std;
 
 mod atomic;
 mod consumer;
+#[cfg(feature = "crash")]
+pub mod crash;
 mod entry;
 mod producer;
 mod shared;
@@ -80,6 +83,13 @@ pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
         return None;
     }
     Some(HEADER_SIZE + capacity as usize * entry_size)
+}
+
+/// The next store is seen by the other side and by this side's next life: for tests that end a life just there.
+#[inline(always)]
+fn step() {
+    #[cfg(feature = "crash")]
+    crash::step();
 }
 
 /// Joins generation and index into a published word.

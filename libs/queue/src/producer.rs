@@ -76,6 +76,13 @@ impl<T: Entry> Producer<T> {
         self.limit.wrapping_sub(self.tail)
     }
 
+    /// Index of the next entry to write: how many were ever pushed, modulo 2³². After an attachment it is how many were ever
+    /// published.
+    #[inline(always)]
+    pub fn position(&self) -> u32 {
+        self.tail
+    }
+
     /// Looks at the consumer's index; returns the count of free slots.
     #[inline]
     pub fn refresh(&mut self) -> u32 {
@@ -210,6 +217,7 @@ impl<T: Entry> Producer<T> {
         let count = count.clamp(1, self.capacity());
         // The consumer must get as far as `tail + count - capacity`, that is, pass the index before it.
         let wanted = self.tail.wrapping_add(count).wrapping_sub(self.capacity()).wrapping_sub(1);
+        crate::step();
         self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.refresh() < count
@@ -228,6 +236,7 @@ impl<T: Entry> Producer<T> {
 
     #[inline(always)]
     fn store_word(&self) {
+        crate::step();
         self.shared.header().producer.word.store(word(self.generation, self.published), Ordering::Release);
     }
 }

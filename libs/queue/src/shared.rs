@@ -133,6 +133,7 @@ impl<T: Entry> Shared<T> {
     /// Copies an entry into the slot of any index.
     #[inline(always)]
     pub(crate) fn store(&self, index: u32, entry: T) {
+        crate::step();
         entry.into_word().store(self.cell(index));
     }
 }

@@ -1,4 +1,4 @@
-//! Setting a device up (VIRTIO 1.2 §3.1.1, §4.2.3, §5.1.5) and talking to its registers.
+//! Finding a device at work or setting it up (VIRTIO 1.2 §3.1.1, §4.2.3, §5.1.5), and talking to its registers.
 
 use crate::registers::*;
 use crate::ring::{Layout, Ring};
@@ -27,7 +27,10 @@ const WANTED: u64 = FEATURE_CHECKSUM
 /// What is used besides where all clients take packets in several buffers.
 const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
 
-/// A device that works.
+/// What [`STATUS`] says of a device that works.
+const AT_WORK: u32 = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
+
+/// A device.
 pub struct Device<R> {
     registers: R,
     /// What it may be asked for.
@@ -74,47 +77,75 @@ pub struct Rings {
 }
 
 impl<R: Registers> Device<R> {
-    /// Resets the device and sets it up with empty queues in `memory`. `large`: received packets may lie in several buffers.
-    pub fn start(registers: R, memory: &Region, large: bool) -> Result<(Self, Rings), (R, Unusable)> {
-        let wanted = if large { WANTED | WANTED_FOR_LARGE } else { WANTED };
-        let mut device = Self { registers, wanted, features: 0 };
-        match device.set_up(memory) {
-            Ok(rings) => Ok((device, rings)),
-            Err(reason) => Err((device.registers, reason)),
-        }
-    }
-
-    /// Resets the device and sets it up again.
-    pub fn restart(&mut self, memory: &Region) -> Result<Rings, Unusable> {
-        self.set_up(memory)
-    }
-
-    fn set_up(&mut self, memory: &Region) -> Result<Rings, Unusable> {
-        let registers = &self.registers;
+    /// The device behind `registers`, and its queues in `memory` from `start` on, as the previous life left them. `large`: received packets may
+    /// lie in several buffers.
+    pub fn find(registers: R, memory: &Region, start: usize, large: bool) -> Result<(Self, Rings), Unusable> {
         match (registers.read(MAGIC), registers.read(VERSION), registers.read(DEVICE_ID)) {
             (MAGIC_VALUE, VERSION_MODERN, DEVICE_NET) => {}
             (MAGIC_VALUE, 1, _) => return Err(Unusable::Legacy),
             (MAGIC_VALUE, VERSION_MODERN, kind) if kind != 0 => return Err(Unusable::Kind(kind)),
             _ => return Err(Unusable::Absent),
         }
-        self.reset()?;
-        // Nothing is at work in it any more.
-        memory.clear(0, memory.len()).map_err(|_| Unusable::Queue)?;
-        self.registers.write(STATUS, STATUS_ACKNOWLEDGE);
-        self.registers.write(STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
-        self.settle_features()?;
-        let receive = self.set_up_queue(QUEUE_RECEIVE, memory, 0, DESCRIPTOR_WRITE)?;
-        let transmit = self.set_up_queue(QUEUE_TRANSMIT, memory, receive.1.end, 0)?;
-        let ready = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
-        self.registers.write(STATUS, ready);
-        Ok(Rings { receive: receive.0, transmit: transmit.0 })
+        let wanted = if large { WANTED | WANTED_FOR_LARGE } else { WANTED };
+        let device = Self { registers, wanted, features: 0 };
+        let receive = device.find_queue(QUEUE_RECEIVE, memory, start, DESCRIPTOR_WRITE)?;
+        let transmit = device.find_queue(QUEUE_TRANSMIT, memory, receive.layout.end, 0)?;
+        Ok((device, Rings { receive, transmit }))
     }
 
-    fn reset(&self) -> Result<(), Unusable> {
+    fn find_queue(&self, number: u32, memory: &Region, start: usize, flags: u16) -> Result<Ring, Unusable> {
+        self.registers.write(QUEUE_SELECT, number);
+        let largest = self.registers.read(QUEUE_SIZE_MAX).min(QUEUE_LIMIT);
+        // The largest power of two; not all that a device allows are (§2.7).
+        let size = largest.checked_ilog2().map(|exponent| 1 << exponent).ok_or(Unusable::Queue)?;
+        Ring::new(memory, Layout::new(size, start), flags).ok_or(Unusable::Queue)
+    }
+
+    /// Whether the device is at work with these features, as far as can be seen.
+    pub fn goes_on(&mut self, features: u64) -> bool {
+        self.features = features;
+        let is_ready = |queue| {
+            self.registers.write(QUEUE_SELECT, queue);
+            self.registers.read(QUEUE_READY) == 1
+        };
+        let credible = features & !self.wanted == 0 && self.has(FEATURE_VERSION_1);
+        credible && self.registers.read(STATUS) == AT_WORK && is_ready(QUEUE_RECEIVE) && is_ready(QUEUE_TRANSMIT)
+    }
+
+    /// Whether the device says that it cannot go on without a reset (§2.1.1).
+    pub fn needs_reset(&self) -> bool {
+        self.registers.read(STATUS) & STATUS_NEEDS_RESET != 0
+    }
+
+    /// Resets the device and settles its features. It touches no memory from here on.
+    pub fn reset(&mut self) -> Result<(), Unusable> {
         self.registers.write(STATUS, 0);
         // It is done when it reads as 0 (§2.4.2).
-        let done = (0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == 0);
-        if done { Ok(()) } else { Err(Unusable::Stuck) }
+        if !(0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == 0) {
+            return Err(Unusable::Stuck);
+        }
+        self.registers.write(STATUS, STATUS_ACKNOWLEDGE);
+        self.registers.write(STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
+        self.settle_features()
+    }
+
+    /// Sets a device that was reset to work in its queues, which were renewed.
+    pub fn set_to_work(&self, memory: &Region, rings: &Rings) {
+        self.set_up_queue(QUEUE_RECEIVE, memory, &rings.receive);
+        self.set_up_queue(QUEUE_TRANSMIT, memory, &rings.transmit);
+        self.registers.write(STATUS, AT_WORK);
+    }
+
+    fn set_up_queue(&self, number: u32, memory: &Region, ring: &Ring) {
+        let layout = ring.layout;
+        self.registers.write(QUEUE_SELECT, number);
+        self.registers.write(QUEUE_SIZE, layout.size.into());
+        for (parts, offset) in
+            [(QUEUE_DESCRIPTORS, layout.descriptors), (QUEUE_DRIVER, layout.available), (QUEUE_DEVICE, layout.used)]
+        {
+            self.write_address(parts, memory.dma() + offset as u64);
+        }
+        self.registers.write(QUEUE_READY, 1);
     }
 
     fn settle_features(&mut self) -> Result<(), Unusable> {
@@ -144,23 +175,6 @@ impl<R: Registers> Device<R> {
         if self.registers.read(STATUS) & STATUS_FEATURES_OK == 0 { Err(Unusable::Features) } else { Ok(()) }
     }
 
-    fn set_up_queue(&self, number: u32, memory: &Region, start: usize, flags: u16) -> Result<(Ring, Layout), Unusable> {
-        self.registers.write(QUEUE_SELECT, number);
-        let largest = self.registers.read(QUEUE_SIZE_MAX).min(QUEUE_LIMIT);
-        // The largest power of two; not all that a device allows are (§2.7).
-        let size = largest.checked_ilog2().map(|exponent| 1 << exponent).ok_or(Unusable::Queue)?;
-        let layout = Layout::new(size, start);
-        let ring = Ring::new(memory, layout, flags, self.has(FEATURE_EVENT_INDEX)).ok_or(Unusable::Queue)?;
-        self.registers.write(QUEUE_SIZE, size.into());
-        for (parts, offset) in
-            [(QUEUE_DESCRIPTORS, layout.descriptors), (QUEUE_DRIVER, layout.available), (QUEUE_DEVICE, layout.used)]
-        {
-            self.write_address(parts, memory.dma() + offset as u64);
-        }
-        self.registers.write(QUEUE_READY, 1);
-        Ok((ring, layout))
-    }
-
     fn write_address(&self, [low, high]: [Register<u32>; 2], address: u64) {
         self.registers.write(low, address as u32);
         self.registers.write(high, (address >> 32) as u32);
@@ -186,10 +200,31 @@ impl<R: Registers> Device<R> {
         flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD) | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
     }
 
-    /// Acknowledges whatever it has interrupted for. Its status is not read first: what it says would change nothing.
+    /// The features that were settled.
+    pub fn features(&self) -> u64 {
+        self.features
+    }
+
+    /// Whether interrupts and doorbells are asked for by index.
+    pub fn has_event_index(&self) -> bool {
+        self.has(FEATURE_EVENT_INDEX)
+    }
+
+    /// Acknowledges that buffers were used. Whether that is what it has interrupted for is not read first: if its configuration
+    /// changed it interrupts again, until [`Self::has_changed`].
     #[inline(always)]
     pub fn acknowledge(&self) {
-        self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_ALL);
+        self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_USED);
+    }
+
+    /// Whether its configuration changed, or it met an error, since this was last asked.
+    pub fn has_changed(&self) -> bool {
+        let changed = self.registers.read(INTERRUPT_STATUS) & INTERRUPT_CHANGE != 0;
+        if changed {
+            // Before the configuration is read: what changes after that interrupts again.
+            self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_CHANGE);
+        }
+        changed
     }
 
     /// Rings the doorbell of a queue.

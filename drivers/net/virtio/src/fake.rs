@@ -1,5 +1,6 @@
 //! A network device for host tests: honest, or misbehaving as a test wishes.
 
+use crate::account::step;
 use crate::registers::*;
 use crate::ring::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -42,7 +43,7 @@ pub struct State {
     pub accepts_features: Cell<bool>,
     pub link: Cell<u16>,
     pub queue_size: Cell<u32>,
-    status: Cell<u32>,
+    pub status: Cell<u32>,
     driver_features: Cell<u64>,
     halves: Cell<[u32; 2]>,
     selected: Cell<usize>,
@@ -52,6 +53,8 @@ pub struct State {
     /// Interrupts that the driver was to be sent.
     pub interrupts: Cell<u32>,
     pub acknowledged: Cell<u32>,
+    /// What [`INTERRUPT_STATUS`] says.
+    pub causes: Cell<u32>,
     pub resets: Cell<u32>,
     /// Buffers taken from each queue and not used yet.
     held: RefCell<[VecDeque<Given>; 2]>,
@@ -80,6 +83,7 @@ impl Fake {
             doorbells: RefCell::default(),
             interrupts: Cell::new(0),
             acknowledged: Cell::new(0),
+            causes: Cell::new(0),
             resets: Cell::new(0),
             held: RefCell::default(),
         }))
@@ -111,7 +115,7 @@ impl State {
         let Queue { size, ready, addresses, .. } = self.queues.borrow()[queue];
         let offset = |[low, high]: [u32; 2]| (u64::from(low) | u64::from(high) << 32).checked_sub(DMA);
         let [descriptors, available, used] = addresses.map(|address| offset(address).unwrap_or(0) as usize);
-        ready.then_some(Layout { size: size as u16, descriptors, available, used, end: 0 })
+        ready.then_some(Layout { size: size as u16, descriptors, available, used, slots: 0, end: 0 })
     }
 
     fn half_word(&self, offset: usize) -> u16 {
@@ -182,6 +186,7 @@ impl State {
 
 impl Registers for Fake {
     fn read<T: Width>(&self, register: Register<T>) -> T {
+        step();
         let state = &self.0;
         let offset = register.offset();
         let value = match offset {
@@ -191,6 +196,8 @@ impl Registers for Fake {
             _ if offset == DEVICE_FEATURES.offset() => state.half(state.features.get(), 0),
             _ if offset == QUEUE_SIZE_MAX.offset() => state.queue_size.get(),
             _ if offset == STATUS.offset() => state.status.get(),
+            _ if offset == QUEUE_READY.offset() => state.queues.borrow()[state.selected.get()].ready.into(),
+            _ if offset == INTERRUPT_STATUS.offset() => state.causes.get(),
             _ if offset == CONFIG_STATUS.offset() => state.link.get().into(),
             0x100..0x106 => (offset - 0x100) as u32,
             _ => panic!("a read of {offset:#x}, which the driver has no reason for"),
@@ -199,6 +206,7 @@ impl Registers for Fake {
     }
 
     fn write<T: Width>(&self, register: Register<T>, value: T) {
+        step();
         let state = &self.0;
         let value = value.extend();
         let select = |index: usize| {
@@ -220,7 +228,10 @@ impl Registers for Fake {
             0x038 => state.queues.borrow_mut()[state.selected.get()].size = value,
             0x044 => state.queues.borrow_mut()[state.selected.get()].ready = value == 1,
             0x050 => state.doorbells.borrow_mut().push(value),
-            0x064 => state.acknowledged.set(state.acknowledged.get() + 1),
+            0x064 => {
+                state.acknowledged.set(state.acknowledged.get() + 1);
+                state.causes.set(state.causes.get() & !value);
+            }
             0x070 if value == 0 => {
                 state.reset();
                 state.status.set(0);

@@ -1,7 +1,8 @@
 //! Driver for virtio network devices on MMIO, modern interface (VIRTIO 1.2).
 //!
 //! It moves descriptors between the device's queues and those of the two virtualisers and maps no payload. [`registers`] says
-//! where things are, [`device`] sets a device up, [`ring`] is the virtqueue, [`net`] moves packets.
+//! where things are, [`device`] sets a device up, [`ring`] is the virtqueue, [`net`] moves packets between it and a [`pair`] of
+//! queues, [`account`] says how a restarted driver goes on, [`reset`] what happens where it cannot.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -11,11 +12,17 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std as alloc;
 
+mod account;
 mod device;
 #[cfg(test)]
 mod fake;
 mod net;
+mod pair;
+mod patience;
 mod registers;
+mod reset;
+#[cfg(test)]
+mod restart_tests;
 mod ring;
 #[cfg(test)]
 mod tests;

@@ -5,16 +5,17 @@
 //! there are a number of them, or as soon as the transmit virtualiser says that it waits; only then, or when there is more to
 //! send than the queue holds, does the device interrupt for them.
 
+use crate::account::{self, Account, State};
 use crate::counters;
 use crate::device::{Device, Rings, Unusable};
+use crate::pair::Pair;
+use crate::patience::Patience;
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use crate::ring::Ring;
 use culm::connection::NetDriver;
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Channels, Region, queue};
+use culm::{Channels, Region, queue, time};
 use culm_mmio::Registers;
-use culm_net::session::{Event, Marked, Marker};
-use culm_net::{DmaDescriptor, Mac, Session, put_off};
+use culm_net::{DmaDescriptor, Mac};
 
 /// Sent buffers that are worth taking back although nobody waits for them.
 const RECLAIM: u16 = 64;
@@ -22,113 +23,80 @@ const RECLAIM: u16 = 64;
 /// Received buffers that are worth replacing.
 const REFILL: u64 = 32;
 
-/// Resets in a row, without a packet in between, after which a device is given up.
-const RESET_LIMIT: u32 = 8;
-
-/// The queues to and from one virtualiser.
-struct Pair {
-    input: Consumer<DmaDescriptor>,
-    output: Producer<DmaDescriptor>,
-    session: Session,
-    channel: Channel,
-    /// There may be something to move.
-    due: bool,
-    /// The virtualiser has started over while the device had buffers of its previous life.
-    stale: bool,
-}
-
 /// The driver's state.
 pub struct Net<R> {
-    device: Device<R>,
-    memory: Region,
-    rings: Rings,
-    receive: Pair,
-    transmit: Pair,
+    pub(crate) device: Device<R>,
+    pub(crate) memory: Region,
+    pub(crate) account: Account,
+    pub(crate) rings: Rings,
+    pub(crate) receive: Pair,
+    pub(crate) transmit: Pair,
     /// What the device does for clients.
-    flags: u16,
-    link: bool,
+    pub(crate) flags: u16,
+    pub(crate) link: bool,
     /// Packets received since the virtualiser's buffers were last looked at; at [`REFILL`] they are.
     missing: u64,
     /// The device has interrupted since the last round.
     interrupted: bool,
     /// An interrupt was asked for when buffers are sent.
     waits_for_sent: bool,
-    resets: u32,
-    usable: bool,
-}
-
-impl Pair {
-    fn new(input: Consumer<DmaDescriptor>, mut output: Producer<DmaDescriptor>, channel: u32) -> Self {
-        let session = Session::begin(&mut output);
-        Self { input, output, session, channel: Channel::new(channel), due: true, stale: false }
-    }
-
-    /// Deals with an entry that is no buffer.
-    #[cold]
-    fn examine(&mut self, entry: DmaDescriptor, in_flight: u16) {
-        if let Some(marker) = entry.as_marker() {
-            self.session.receive(marker);
-            if matches!(marker, Marker::Welcome(_)) {
-                self.settle(in_flight);
-            }
-        }
-    }
-
-    /// Answers markers.
-    #[cold]
-    fn settle(&mut self, in_flight: u16) {
-        if self.session.settle(&mut self.output) == Event::Renewed && in_flight > 0 {
-            self.stale = true;
-        }
-    }
-
-    #[inline(always)]
-    fn publish(&mut self, in_flight: u16) {
-        if !self.session.is_live() {
-            self.settle(in_flight);
-        }
-        let given = self.output.publish();
-        // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.input.release_many(put_off(self.input.capacity()));
-        if given | taken {
-            self.channel.notify();
-        }
-    }
-
-    #[cold]
-    fn sleep_apart(&mut self) -> bool {
-        self.session.sleep(&mut self.output, &mut self.input)
-    }
+    /// The device has said that it needs a reset, or could not be set up.
+    pub(crate) failed: bool,
+    /// It waits for its reset.
+    pub(crate) out_of_service: bool,
+    pub(crate) patience: Patience,
 }
 
 impl<R: Registers> Net<R> {
-    /// Sets the device up.
+    /// Goes on with the device that the previous life left at work; where there is none, sets it up.
     pub fn new(registers: R, memory: Region, connection: &NetDriver) -> Result<Self, Unusable> {
-        let (device, rings) =
-            Device::start(registers, &memory, connection.large_receive != 0).map_err(|(_, reason)| reason)?;
-        let flags = device.flags();
-        let link = device.has_link();
-        if let Some(mac) = device.mac()
+        let account = Account::new(&memory).ok_or(Unusable::Queue)?;
+        let large = connection.large_receive != 0;
+        let (mut device, mut rings) = Device::find(registers, &memory, account::SIZE, large)?;
+        let at_work = account.state() == State::AtWork;
+        let goes_on = at_work && device.goes_on(account.features());
+        let event_index = device.has_event_index();
+        let rx = (queue::consumer(connection.rx_free), queue::producer(connection.rx_filled));
+        let tx = (queue::consumer(connection.tx_filled), queue::producer(connection.tx_free));
+        let (receive, receives) =
+            Pair::resume(QUEUE_RECEIVE, rx, connection.rx_channel, &mut rings.receive, &account, event_index);
+        let (transmit, transmits) =
+            Pair::resume(QUEUE_TRANSMIT, tx, connection.tx_channel, &mut rings.transmit, &account, event_index);
+        let mut net = Self {
+            device,
+            memory,
+            account,
+            rings,
+            receive,
+            transmit,
+            flags: 0,
+            link: true,
+            missing: REFILL,
+            interrupted: false,
+            waits_for_sent: false,
+            failed: false,
+            out_of_service: false,
+            patience: Patience::new(),
+        };
+        if goes_on && receives && transmits {
+            culm::info!(
+                "goes on: the device has {} buffers to fill and {} to send",
+                net.rings.receive.in_flight(),
+                net.rings.transmit.in_flight()
+            );
+            net.take_over();
+        } else {
+            if at_work {
+                net.finish_accounts();
+            }
+            net.set_up()?;
+        }
+        if let Some(mac) = net.device.mac()
             && mac != Mac::new(connection.mac)
         {
             culm::debug!("the device's own address is {mac}; it receives for every address");
         }
-        let rx = (queue::consumer(connection.rx_free), queue::producer(connection.rx_filled));
-        let tx = (queue::consumer(connection.tx_filled), queue::producer(connection.tx_free));
-        Ok(Self {
-            device,
-            memory,
-            rings,
-            receive: Pair::new(rx.0, rx.1, connection.rx_channel),
-            transmit: Pair::new(tx.0, tx.1, connection.tx_channel),
-            flags,
-            link,
-            missing: 0,
-            interrupted: false,
-            waits_for_sent: false,
-            resets: 0,
-            usable: true,
-        })
+        Ok(net)
     }
 
     /// The device has interrupted: for the received packet that was asked for, or for sent ones if those were.
@@ -147,17 +115,25 @@ impl<R: Registers> Net<R> {
         if channels.is_empty() {
             (self.receive.due, self.transmit.due) = (true, true);
         }
-        if channels.contains(self.receive.channel) {
+        if channels.contains(self.receive.channel()) {
             // There are new buffers, or the virtualiser has started over: look now, not only when many are missing.
             self.missing = REFILL;
             self.receive.due = true;
         }
-        self.transmit.due |= channels.contains(self.transmit.channel);
+        self.transmit.due |= channels.contains(self.transmit.channel());
     }
 
-    /// The configuration may have changed.
+    /// Nothing was received: the device may have interrupted for something else.
     #[cold]
-    fn check_link(&mut self) {
+    fn check_device(&mut self) {
+        if !self.device.has_changed() {
+            return;
+        }
+        if self.device.needs_reset() {
+            culm::warn!("the device has met an error");
+            self.failed = true;
+            return;
+        }
         let link = self.device.has_link();
         if link != self.link {
             self.link = link;
@@ -169,20 +145,21 @@ impl<R: Registers> Net<R> {
     /// is more already.
     #[inline]
     pub fn round(&mut self) -> bool {
-        if !self.usable {
-            return true;
+        if self.out_of_service {
+            self.repair();
+            return self.out_of_service;
         }
         if self.receive.due {
             let received = self.serve_receive();
-            if core::mem::take(&mut self.interrupted) && received == 0 && !self.waits_for_sent {
-                self.check_link();
+            if core::mem::take(&mut self.interrupted) && received == 0 {
+                self.check_device();
             }
         }
         if self.transmit.due {
             self.serve_transmit();
         }
-        if self.receive.stale | self.transmit.stale | self.rings.receive.is_broken() | self.rings.transmit.is_broken() {
-            self.start_over();
+        if self.receive.stale | self.failed | self.rings.receive.is_broken() | self.rings.transmit.is_broken() {
+            self.repair();
         }
         !(self.receive.due | self.transmit.due)
     }
@@ -190,32 +167,35 @@ impl<R: Registers> Net<R> {
     /// Passes received packets on, gives the device empty buffers. Returns how many packets there were.
     #[inline]
     fn serve_receive(&mut self) -> u64 {
-        let Self { device, rings, receive: pair, flags, .. } = self;
+        let Self { device, rings, receive: pair, flags, account, .. } = self;
         let ring = &mut rings.receive;
         let received = take_received(ring, pair, *flags);
+        pair.pass_on();
+        let mut asleep = true;
         // By the number, while the device has plenty of others.
         self.missing += received;
         if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 || !pair.session.is_live() {
             self.missing = 0;
-            refill(ring, pair);
+            asleep = refill(ring, pair, account);
         }
         if ring.publish() {
             device.ring_doorbell(QUEUE_RECEIVE);
             counters::DOORBELLS.add(1);
         }
-        pair.publish(ring.in_flight());
+        pair.finish(ring, account);
         if received > 0 {
             counters::RECEIVED_PACKETS.add(received);
-            self.resets = 0;
         }
         count_errors(ring);
 
-        let mut asleep = true;
-        if !pair.session.is_live() {
-            asleep &= pair.sleep_apart();
+        if !asleep {
+            // An entry waits for the next round.
+            self.missing = REFILL;
+        } else if !pair.session.is_live() {
+            asleep = pair.sleep_apart();
         } else if ring.in_flight() < ring.size() / 4 {
             // While the device has plenty, what comes back is found at the next packet.
-            asleep &= pair.input.sleep();
+            asleep = pair.input.sleep();
         }
         asleep &= if pair.output.free() > 0 { ring.wait_for(1) } else { pair.output.sleep() };
         pair.due = !asleep;
@@ -225,24 +205,27 @@ impl<R: Registers> Net<R> {
     /// Gives the device packets to send, returns sent ones where somebody waits for them.
     #[inline]
     fn serve_transmit(&mut self) {
-        let Self { device, rings, transmit: pair, .. } = self;
+        let Self { device, rings, transmit: pair, account, .. } = self;
         let ring = &mut rings.transmit;
         let in_flight = ring.in_flight();
         if in_flight >= RECLAIM.min(ring.size() / 2) || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
             take_sent(ring, pair);
         }
-        let sent = send(ring, pair);
+        let sent = send(ring, pair, account);
         if ring.publish() {
             device.ring_doorbell(QUEUE_TRANSMIT);
             counters::DOORBELLS.add(1);
         }
-        pair.publish(ring.in_flight());
+        pair.finish(ring, account);
         counters::SENT_PACKETS.add(sent);
         count_errors(ring);
 
         let mut asleep = true;
         let in_flight = ring.in_flight();
         let full = ring.space() == 0;
+        if pair.stale {
+            return self.wait_for_the_last();
+        }
         if !pair.session.is_live() {
             asleep &= pair.sleep_apart();
         } else if !full {
@@ -257,29 +240,26 @@ impl<R: Registers> Net<R> {
         pair.due = !asleep;
     }
 
-    /// Resets the device. Everything that it had is lost, and the virtualisers take it back.
+    /// The transmit virtualiser was restarted: it is welcome when the device has sent what it had of its previous life.
     #[cold]
-    fn start_over(&mut self) {
-        counters::RESETS.add(1);
-        self.resets += 1;
-        let rings = if self.resets > RESET_LIMIT { Err(Unusable::Stuck) } else { self.device.restart(&self.memory) };
-        match rings {
-            Ok(rings) => self.rings = rings,
-            Err(reason) => {
-                culm::error!("the device is given up: {reason}");
-                self.usable = false;
-            }
-        }
-        for pair in [&mut self.receive, &mut self.transmit] {
-            pair.session.restart(&mut pair.output);
-            (pair.due, pair.stale) = (true, false);
+    fn wait_for_the_last(&mut self) {
+        let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
+        take_sent(ring, pair);
+        self.waits_for_sent = true;
+        let in_flight = ring.in_flight();
+        pair.due = in_flight == 0 || !ring.wait_for(in_flight);
+        if time::now() >= pair.patience {
+            culm::warn!("the device does not send {in_flight} packets of a previous life");
+            self.failed = true;
+        } else {
+            culm::wake_at(pair.patience);
         }
     }
 }
 
 /// Passes received packets on; returns how many.
 #[inline(always)]
-fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
+pub(crate) fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
     let count = u32::from(ring.refresh());
     let mut space = pair.output.reserve(count);
     let mut received = 0;
@@ -293,24 +273,25 @@ fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
     received
 }
 
-/// Gives empty buffers to the device.
+/// Gives empty buffers to the device. False: an entry waits for what was given to be published.
 #[inline(always)]
-fn refill(ring: &mut Ring, pair: &mut Pair) {
+fn refill(ring: &mut Ring, pair: &mut Pair, account: &Account) -> bool {
     pair.input.refresh();
     while ring.space() > 0
         && let Some(entry) = pair.input.pop_known()
     {
         if entry.flags == 0 && pair.session.is_live() {
             ring.add(entry.address, entry.length, entry.token);
-        } else {
-            pair.examine(entry, ring.in_flight());
+        } else if !pair.examine(entry, ring, account) {
+            return false;
         }
     }
+    true
 }
 
 /// Gives packets to the device; returns how many.
 #[inline(always)]
-fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
+fn send(ring: &mut Ring, pair: &mut Pair, account: &Account) -> u64 {
     let mut sent = 0;
     pair.input.refresh();
     loop {
@@ -324,15 +305,15 @@ fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
         if entry.flags == 0 && pair.session.is_live() {
             ring.add(entry.address, entry.length, entry.token);
             sent += 1;
-        } else {
-            pair.examine(entry, ring.in_flight());
+        } else if !pair.examine(entry, ring, account) {
+            return sent;
         }
     }
 }
 
 /// Returns sent buffers to the virtualiser.
 #[inline]
-fn take_sent(ring: &mut Ring, pair: &mut Pair) {
+pub(crate) fn take_sent(ring: &mut Ring, pair: &mut Pair) {
     let mut space = pair.output.reserve(u32::from(ring.refresh()));
     while space.left() > 0
         && let Some(used) = ring.take()
@@ -340,6 +321,8 @@ fn take_sent(ring: &mut Ring, pair: &mut Pair) {
         // There is space, as just asked.
         let _ = space.push(DmaDescriptor { address: 0, length: 0, flags: 0, token: used.token });
     }
+    drop(space);
+    pair.pass_on();
     ring.suppress();
 }
 

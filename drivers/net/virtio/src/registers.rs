@@ -29,6 +29,8 @@ pub const QUEUE_SIZE: Register<u32> = Register::at(0x038);
 pub const QUEUE_READY: Register<u32> = Register::at(0x044);
 /// Doorbell: takes the number of the queue that has new buffers.
 pub const QUEUE_NOTIFY: Register<u32> = Register::at(0x050);
+/// What the device has interrupted for and was not acknowledged.
+pub const INTERRUPT_STATUS: Register<u32> = Register::at(0x060);
 /// What to write to it to acknowledge interrupts.
 pub const INTERRUPT_ACKNOWLEDGE: Register<u32> = Register::at(0x064);
 /// Where the driver is with setting up; 0 resets the device.
@@ -58,8 +60,10 @@ pub const VERSION_MODERN: u32 = 2;
 /// A network device (§5).
 pub const DEVICE_NET: u32 = 1;
 
-/// Both causes of interrupts: buffers were used, the configuration changed (§4.2.2).
-pub const INTERRUPT_ALL: u32 = 0b11;
+/// Cause of interrupts: buffers were used (§4.2.2).
+pub const INTERRUPT_USED: u32 = 0b01;
+/// Cause of interrupts: the configuration changed, or the device needs a reset (§4.2.2, §2.1.1).
+pub const INTERRUPT_CHANGE: u32 = 0b10;
 
 /// Bits of [`STATUS`] (§2.1).
 pub const STATUS_ACKNOWLEDGE: u32 = 1;
@@ -69,6 +73,8 @@ pub const STATUS_DRIVER: u32 = 2;
 pub const STATUS_DRIVER_OK: u32 = 4;
 /// The features are settled.
 pub const STATUS_FEATURES_OK: u32 = 8;
+/// The device has met an error that only a reset ends.
+pub const STATUS_NEEDS_RESET: u32 = 64;
 
 /// Bit of [`CONFIG_STATUS`]: the link is up.
 pub const LINK_UP: u16 = 1;

@@ -1,12 +1,14 @@
 //! The driver between a fake device and virtualisers.
 
-use crate::device::{Device, Unusable};
+use crate::account;
+use crate::device::{Device, Rings, Unusable};
 use crate::fake::{DMA, Fake, Given, State};
 use crate::net::Net;
 use crate::registers::*;
 use crate::ring::{Layout, Ring, Used};
-use culm::Region;
 use culm::connection::NetDriver;
+use culm::time::{self, Duration};
+use culm::{Channels, Region};
 use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use culm_net::testing::{Peer, memory, ring};
 use culm_net::{DmaDescriptor, HEADROOM};
@@ -16,6 +18,17 @@ use std::vec::Vec;
 
 const RECEIVE: u32 = QUEUE_RECEIVE;
 const TRANSMIT: u32 = QUEUE_TRANSMIT;
+
+/// Sets a device up, with nothing before.
+fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Rings), Unusable> {
+    let (mut device, mut rings) = Device::find(fake, memory, account::SIZE, large)?;
+    device.reset()?;
+    for ring in [&mut rings.receive, &mut rings.transmit] {
+        ring.renew(device.has_event_index());
+    }
+    device.set_to_work(memory, &rings);
+    Ok((device, rings))
+}
 
 fn device_memory() -> Region {
     Region::new(memory(64 * 1024, DMA))
@@ -28,7 +41,6 @@ struct World {
     net: Net<Fake>,
     rx: Peer<DmaDescriptor>,
     tx: Peer<DmaDescriptor>,
-    memory: Region,
 }
 
 fn buffer(token: u32) -> DmaDescriptor {
@@ -63,7 +75,6 @@ impl World {
             connection,
             state,
             net,
-            memory,
         };
         world.settle();
         world
@@ -113,10 +124,7 @@ fn a_device_is_set_up_as_it_wants_to_be() {
 impl World {
     /// What the driver says about the device, as a packet bears it.
     fn net_flags(&self) -> u16 {
-        let (device, _) = Device::start(Fake::new(device_memory()), &device_memory(), false)
-            .map_err(|(_, error)| error)
-            .expect("works");
-        device.flags()
+        start(Fake::new(device_memory()), &device_memory(), false).expect("works").0.flags()
     }
 }
 
@@ -126,8 +134,7 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
         let memory = device_memory();
         let fake = Fake::new(memory);
         fake.0.features.set(FEATURE_VERSION_1 | features);
-        let (device, _) = Device::start(fake, &memory, false).map_err(|(_, error)| error).expect("works");
-        device.flags()
+        start(fake, &memory, false).expect("works").0.flags()
     };
     assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
     assert_eq!(flags(FEATURE_CHECKSUM), CHECKSUM_OFFLOAD);
@@ -141,7 +148,7 @@ fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
         let fake = Fake::new(memory);
         fake.0.features.set(FEATURE_VERSION_1 | features);
         let state = fake.0.clone();
-        Device::start(fake, &memory, large).map_err(|(_, error)| error).expect("works");
+        start(fake, &memory, large).expect("works");
         state.settled() & !FEATURE_VERSION_1
     };
     let all = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE | FEATURE_GUEST_CHECKSUM;
@@ -153,22 +160,22 @@ fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
 
 #[test]
 fn unusable_devices_are_told_apart() {
-    let start = |change: fn(&State)| {
+    let outcome = |change: fn(&State)| {
         let memory = device_memory();
         let fake = Fake::new(memory);
         change(&fake.0);
-        Device::start(fake, &memory, false).map(|_| ()).map_err(|(_, reason)| reason)
+        start(fake, &memory, false).map(|_| ())
     };
-    assert_eq!(start(|state| state.version.set(1)), Err(Unusable::Legacy));
-    assert_eq!(start(|state| state.kind.set(0)), Err(Unusable::Absent));
-    assert_eq!(start(|state| state.kind.set(2)), Err(Unusable::Kind(2)));
-    assert_eq!(start(|state| state.features.set(FEATURE_MAC)), Err(Unusable::Legacy));
-    assert_eq!(start(|state| state.accepts_features.set(false)), Err(Unusable::Features));
-    assert_eq!(start(|state| state.queue_size.set(0)), Err(Unusable::Queue));
-    assert_eq!(start(|state| state.queue_size.set(1000)), Ok(()));
+    assert_eq!(outcome(|state| state.version.set(1)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.kind.set(0)), Err(Unusable::Absent));
+    assert_eq!(outcome(|state| state.kind.set(2)), Err(Unusable::Kind(2)));
+    assert_eq!(outcome(|state| state.features.set(FEATURE_MAC)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.accepts_features.set(false)), Err(Unusable::Features));
+    assert_eq!(outcome(|state| state.queue_size.set(0)), Err(Unusable::Queue));
+    assert_eq!(outcome(|state| state.queue_size.set(1000)), Ok(()));
     let memory = Region::new(memory(512, DMA));
-    let start = Device::start(Fake::new(memory), &memory, false);
-    assert_eq!(start.map(|_| ()).map_err(|(_, reason)| reason), Err(Unusable::Queue));
+    let start = start(Fake::new(memory), &memory, false);
+    assert_eq!(start.map(|_| ()), Err(Unusable::Queue));
 }
 
 #[test]
@@ -261,48 +268,151 @@ fn more_packets_than_descriptors_are_sent_in_the_end() {
 }
 
 #[test]
-fn a_device_that_lies_is_not_believed() {
+fn a_length_that_a_buffer_does_not_have_is_not_believed() {
     let mut world = World::new();
     world.provide(0..10);
-    // A number that does not exist, one that the device does not have, the same one twice.
-    world.state.use_raw(RECEIVE, 0xffff_fff0, 60);
-    world.state.use_raw(RECEIVE, 15, 60);
-    let given = world.state.use_next(RECEIVE, 60).expect("a buffer");
-    world.state.use_raw(RECEIVE, given.number.into(), 60);
-    // A length that the buffer does not have.
     world.state.use_next(RECEIVE, 4000);
     world.interrupt();
     let entries = world.rx.take();
-    assert_eq!(entries.iter().map(|entry| (entry.token, entry.length)).collect::<Vec<_>>(), [(0, 60), (1, 0)]);
+    assert_eq!(entries.iter().map(|entry| (entry.token, entry.length)).collect::<Vec<_>>(), [(0, 0)]);
+    assert_eq!(world.state.resets.get(), 1);
+}
+
+/// A buffer instead of which the device returns another would never come back. So it is reset, and gets all again.
+#[test]
+fn a_device_that_lies_is_reset_and_no_descriptor_is_lost() {
+    for lie in [0xffff_fff0, 15, 16] {
+        let mut world = World::new();
+        world.provide(0..10);
+        world.state.use_next(RECEIVE, 60);
+        world.state.use_raw(RECEIVE, lie, 60);
+        world.interrupt();
+        assert_eq!(world.rx.take().len(), 1, "what came before the lie counts");
+        assert_eq!(world.state.resets.get(), 2);
+        let again = world.state.take(RECEIVE);
+        let expected: Vec<_> = (1..10).map(|token| buffer(token).address).collect();
+        assert_eq!(again.iter().map(|given| given.address).collect::<Vec<_>>(), expected);
+        assert_eq!((world.rx.renewals, world.tx.renewals), (1, 1), "no virtualiser notices");
+        world.state.use_next(RECEIVE, 70);
+        world.interrupt();
+        assert_eq!(world.rx.take()[0].token, 1);
+    }
 }
 
 #[test]
 fn a_device_that_lost_its_place_is_reset() {
     let mut world = World::new();
     world.provide(0..10);
+    world.tx.send(&[buffer(20), buffer(21)]);
+    world.turn();
+    world.state.take(TRANSMIT);
     world.state.set_used_index(RECEIVE, 500);
     world.interrupt();
     assert_eq!(world.state.resets.get(), 2);
-    world.settle();
-    assert_eq!(world.rx.renewals, 2, "the virtualisers take back what the device had");
-    assert_eq!(world.tx.renewals, 2);
-    world.provide(0..4);
+    let again: Vec<_> = world.state.take(TRANSMIT).iter().map(|given| given.address).collect();
+    assert_eq!(again, [buffer(20).address, buffer(21).address], "what it had to send it gets again, in order");
+    assert_eq!(world.state.take(RECEIVE).len(), 10);
     world.state.use_next(RECEIVE, 60);
     world.interrupt();
     assert_eq!(world.rx.take().len(), 1);
 }
 
 #[test]
-fn a_device_that_never_works_is_given_up() {
+fn a_device_that_asks_for_a_reset_gets_it() {
     let mut world = World::new();
-    for _ in 0..20 {
-        world.provide(0..4);
+    world.provide(0..4);
+    world.state.status.set(world.state.status.get() | STATUS_NEEDS_RESET);
+    world.state.causes.set(INTERRUPT_CHANGE);
+    world.interrupt();
+    assert_eq!(world.state.resets.get(), 2);
+    assert_eq!(world.state.take(RECEIVE).len(), 4);
+    world.state.use_next(RECEIVE, 60);
+    world.interrupt();
+    assert_eq!(world.rx.take().len(), 1);
+}
+
+/// A change that comes together with a packet is not acknowledged with it, and so interrupts again.
+#[test]
+fn a_change_beside_a_packet_is_not_missed() {
+    let mut world = World::new();
+    world.provide(0..4);
+    world.state.use_next(RECEIVE, 60);
+    world.state.status.set(world.state.status.get() | STATUS_NEEDS_RESET);
+    world.state.causes.set(INTERRUPT_CHANGE | INTERRUPT_USED);
+    world.interrupt();
+    assert_eq!(world.state.causes.get(), INTERRUPT_CHANGE);
+    world.interrupt();
+    assert_eq!(world.state.resets.get(), 2);
+}
+
+#[test]
+fn a_device_that_fails_for_ever_costs_little_and_is_never_given_up() {
+    let mut world = World::new();
+    world.provide(0..4);
+    let start = time::now();
+    let mut turns = 0;
+    while time::now().since(start) < Duration::from_secs(60) {
         world.state.set_used_index(RECEIVE, 500);
         world.interrupt();
-        world.settle();
+        turns += 1;
+        let deadline = culm::testing::deadline().filter(|deadline| *deadline > time::now());
+        culm::testing::set_time(deadline.unwrap_or(time::now() + Duration::from_millis(1)));
     }
-    assert!(world.state.resets.get() < 12);
-    assert!(culm::testing::take_log().contains("the device is given up"));
+    assert!((60..100).contains(&world.state.resets.get()), "{} resets in a minute", world.state.resets.get());
+    assert!(turns < 1000);
+    // It comes to its senses.
+    for _ in 0..3 {
+        world.interrupt();
+        if let Some(deadline) = culm::testing::deadline() {
+            culm::testing::set_time(deadline);
+        }
+    }
+    assert_eq!(world.state.take(RECEIVE).len(), 4);
+    world.state.use_next(RECEIVE, 60);
+    world.interrupt();
+    assert_eq!(world.rx.take().len(), 1);
+}
+
+/// A machine that only sends, whose transmit virtualiser is restarted again and again.
+#[test]
+fn restarts_of_the_transmit_virtualiser_do_not_use_a_device_up() {
+    let mut world = World::new();
+    for life in 0..40 {
+        world.tx.send(&[buffer(0), buffer(1)]);
+        world.turn();
+        assert_eq!(world.state.take(TRANSMIT).len(), 2, "in life {life}");
+        world.tx = Peer::new(world.connection.tx_free, world.connection.tx_filled);
+        world.turn();
+        assert!(!world.tx.session.is_live());
+        let _ = world.tx.take();
+        assert!(!world.tx.session.is_live(), "its buffers are still being sent");
+        world.state.use_next(TRANSMIT, 0);
+        world.state.use_next(TRANSMIT, 0);
+        assert!(world.state.interrupts.get() > 0, "for which the driver waits");
+        world.interrupt();
+        world.settle();
+        assert!(world.tx.session.is_live(), "in life {life}");
+    }
+    assert_eq!(world.state.resets.get(), 1);
+}
+
+#[test]
+fn a_device_that_does_not_send_is_reset_for_a_restarted_virtualiser() {
+    let mut world = World::new();
+    world.provide(0..4);
+    world.tx.send(&[buffer(10)]);
+    world.turn();
+    world.tx = Peer::new(world.connection.tx_free, world.connection.tx_filled);
+    world.turn();
+    let deadline = culm::testing::deadline().expect("it waits for the device, but not for ever");
+    culm::testing::set_time(deadline);
+    world.net.note(Channels::NONE);
+    while !world.net.round() {}
+    world.settle();
+    assert_eq!(world.state.resets.get(), 2);
+    assert!(world.tx.session.is_live());
+    assert_eq!(world.state.take(TRANSMIT).len(), 0);
+    assert_eq!(world.state.take(RECEIVE).len(), 4, "those to receive into are with it again");
 }
 
 #[test]
@@ -316,19 +426,6 @@ fn a_restarted_virtualiser_finds_an_empty_device() {
     world.state.use_next(RECEIVE, 60);
     world.interrupt();
     assert_eq!(world.rx.take()[0].token, 7);
-}
-
-#[test]
-fn a_restarted_driver_starts_afresh() {
-    let mut world = World::new();
-    world.provide(0..4);
-    world.tx.send(&[buffer(0)]);
-    world.turn();
-    world.net = Net::new(Fake(world.state.clone()), world.memory, &world.connection).expect("works");
-    world.settle();
-    assert_eq!((world.rx.renewals, world.tx.renewals), (2, 2));
-    world.provide(5..6);
-    assert_eq!(world.state.use_next(RECEIVE, 60).expect("a buffer").address, buffer(5).address);
 }
 
 #[test]
@@ -352,10 +449,11 @@ fn without_event_index_flags_do() {
 #[test]
 fn changes_of_the_link_are_logged() {
     let mut world = World::new();
-    world.state.link.set(0);
-    world.interrupt();
-    world.state.link.set(LINK_UP);
-    world.interrupt();
+    for link in [0, LINK_UP] {
+        world.state.link.set(link);
+        world.state.causes.set(INTERRUPT_CHANGE);
+        world.interrupt();
+    }
     let log = culm::testing::take_log();
     assert!(log.contains("link down") && log.contains("link up"), "{log}");
 }
@@ -364,7 +462,9 @@ fn changes_of_the_link_are_logged() {
 fn bare_ring(size: u16) -> (Ring, Region, Layout) {
     let memory = device_memory();
     let layout = Layout::new(size, 0);
-    (Ring::new(&memory, layout, 0, true).expect("space"), memory, layout)
+    let mut ring = Ring::new(&memory, layout, 0).expect("space");
+    ring.renew(true);
+    (ring, memory, layout)
 }
 
 proptest! {
@@ -413,7 +513,7 @@ proptest! {
     fn a_ring_loses_nothing(acts in proptest::collection::vec((0..4_u8, 0..16_usize), 1..300)) {
         let memory = device_memory();
         let fake = Fake::new(memory);
-        let (_device, mut rings) = Device::start(fake.clone(), &memory, false).map_err(|(_, reason)| reason).expect("works");
+        let (_device, mut rings) = start(fake.clone(), &memory, false).expect("works");
         let ring = &mut rings.transmit;
         let mut with_device: Vec<Given> = Vec::new();
         let (mut token, mut given, mut back) = (0, 0, 0);
