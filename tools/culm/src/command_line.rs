@@ -1,8 +1,11 @@
 //! The command line of the host tool.
 
 use crate::build::command as build;
-use crate::{bench, commands, create, run, test};
+use crate::failure::Failure;
+use crate::{bench, commands, completion, create, run, test};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use culm_manifest::problem::nearest;
 use std::process::ExitCode;
 
 /// Culm: sealed systems, checked before they boot.
@@ -23,6 +26,8 @@ enum Command {
     Check(commands::System),
     /// Show what a system expands to
     Expand(commands::System),
+    /// Print the script by which a shell completes commands: for bash, source <(./culm completion bash)
+    Completion { shell: clap_complete::Shell },
     /// Draw a system as an SVG picture
     Graph(commands::Graph),
     /// Become another program that ends with its parent
@@ -40,18 +45,34 @@ enum Command {
     Systems,
     /// Build a system and run it in QEMU
     Run(run::Options),
+    /// Install what is missing on this machine, after saying what and why
+    Setup(Setup),
     /// Run every test there is
     Test(test::Options),
 }
 
+/// Options of `./culm setup`. That is the work of the script `./culm`, since the tool itself needs what it installs;
+/// here it is for the help, for completion and for the book.
+#[derive(clap::Args)]
+struct Setup {
+    /// List what is there and what is missing, and change nothing
+    #[arg(long)]
+    check: bool,
+    /// The same with what `./culm test` and `./culm bench` need
+    #[arg(long)]
+    tests: bool,
+}
+
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
+    let command_line = CommandLine::try_parse().unwrap_or_else(|error| with_suggestion(error).exit());
     let result = match command_line.command {
         Command::Become(options) => Err(run::launch::into_program(&options).into()),
         Command::Run(options) => return done(run::run(&options)),
         Command::Bench(options) => bench::bench(&options),
         Command::Build(options) => build::build(&options),
+        Command::Setup(_) => Err(Failure::new("setup is the work of `./culm`").help("type ./culm setup").into()),
+        Command::Completion { shell } => completion::completion(shell, CommandLine::command()),
         Command::Check(system) => commands::check(&system),
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
@@ -62,6 +83,24 @@ pub fn main() -> ExitCode {
         Command::Test(options) => test::test(&options),
     };
     done(result.map(|()| ExitCode::SUCCESS))
+}
+
+/// The same error with the command that was most likely meant. What clap finds by itself misses exchanged letters.
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::SuggestedSubcommand).is_none()
+        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let command = CommandLine::command();
+        let outer = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = outer.flat_map(|outer| std::iter::once(outer).chain(outer.get_subcommands()));
+        let names: Vec<&str> = names.map(clap::Command::get_name).collect();
+        if let Some(name) = nearest(wrong, names) {
+            let name = ContextValue::Strings(vec![name.to_string()]);
+            error.insert(ContextKind::SuggestedSubcommand, name);
+        }
+    }
+    error
 }
 
 /// The exit status; an error is reported.
@@ -82,6 +121,18 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistyped_command_gets_a_suggestion() {
+        for (typed, meant) in
+            [(&["rnu", "web"][..], "run"), (&["bulid", "web"], "build"), (&["new", "dirver"], "driver")]
+        {
+            let line = std::iter::once(&"culm").chain(typed);
+            let error = CommandLine::try_parse_from(line).err().expect("it is no command");
+            let said = with_suggestion(error).to_string();
+            assert!(said.contains(&format!("a similar subcommand exists: '{meant}'")), "{said}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod build;
 pub mod command_line;
 pub mod commands;
+pub mod completion;
 pub mod create;
 pub mod description;
 pub mod diagnostics;

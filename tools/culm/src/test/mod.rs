@@ -11,6 +11,7 @@ use crate::build::Toolchain;
 use crate::commands;
 use crate::failure::Failure;
 use anyhow::Result;
+use culm_manifest::problem::suggest;
 use stage::{Stage, Workshop};
 use tally::Tally;
 
@@ -44,9 +45,8 @@ pub fn test(options: &Options) -> Result<()> {
     }
     if let Some(unknown) = options.stages.iter().find(|name| !stages.iter().any(|stage| stage.name == **name)) {
         let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
-        return Err(Failure::new(format!("there is no stage `{unknown}`"))
-            .help(format!("the stages are {}", names.join(", ")))
-            .into());
+        let help = suggest(unknown, names.iter().copied()).unwrap_or_default();
+        return Err(Failure::new(format!("there is no stage `{unknown}`")).help(help).into());
     }
     let mut total = Tally::default();
     let mut failed = vec![];

@@ -1,0 +1,213 @@
+//! `culm new`: makes a component with a system that runs it, or a driver, from the templates in `tools/template`.
+//!
+//! The templates are components like any others; only the names in them that stand for others are replaced.
+
+mod names;
+
+use crate::commands;
+use crate::description::catalogue::Catalogue;
+use crate::failure::Failure;
+use anyhow::Result;
+use clap::Subcommand;
+use culm_manifest::DeviceClass;
+use culm_manifest::problem::suggest;
+use names::camel_case;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What to make.
+#[derive(Subcommand, Clone, Debug)]
+pub enum New {
+    /// Make a component that builds, boots and has a host test, and a system that runs it
+    Component {
+        /// Its name: lower-case letters, digits, `-` and `_`
+        name: String,
+    },
+    /// Make a driver that builds and has host tests against a fake device
+    Driver {
+        /// Class and chip, for example serial/uart16550
+        #[arg(value_name = "CLASS/CHIP")]
+        device: Device,
+    },
+}
+
+/// What a driver is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    class: &'static str,
+    chip: String,
+}
+
+impl std::str::FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = DeviceClass::NAMES.iter().map(|(name, _)| *name);
+        let (class, chip) = text.split_once('/').ok_or("expected CLASS/CHIP, for example serial/uart16550")?;
+        let found = names.clone().find(|name| *name == class);
+        let class = found.ok_or_else(|| {
+            let help = suggest(class, names).unwrap_or_default();
+            format!("there is no device class `{class}`: {help}")
+        })?;
+        Ok(Self { class, chip: chip.to_string() })
+    }
+}
+
+/// `culm new`.
+pub fn new(what: &New) -> Result<()> {
+    let catalogue = commands::catalogue()?;
+    match what {
+        New::Component { name } => {
+            check(&catalogue, name)?;
+            let made = make(&catalogue.root, &Template::component(name))?;
+            say(&catalogue, &made);
+            println!("\nrun it:   ./culm run {name}\ntest it:  cargo test -p {name}");
+        }
+        New::Driver { device } => {
+            let chip = &device.chip;
+            check(&catalogue, chip)?;
+            let made = make(&catalogue.root, &Template::driver(device))?;
+            say(&catalogue, &made);
+            println!("\ntest it:  cargo test -p {chip}\ngo on:    docs/src/guides/driver.md, from \"The manifest\"");
+        }
+    }
+    Ok(())
+}
+
+fn say(catalogue: &Catalogue, made: &[PathBuf]) {
+    for path in made {
+        println!("made {}", catalogue.shown(path).display());
+    }
+}
+
+/// Whether a new component can have this name.
+fn check(catalogue: &Catalogue, name: &str) -> Result<(), Failure> {
+    // Without a lock file nothing is known of other crates; cargo will tell.
+    let lock = fs::read_to_string(catalogue.root.join("Cargo.lock")).unwrap_or_default();
+    if let Some(other) = catalogue.components.get(name) {
+        let folder = catalogue.shown(&other.folder).display().to_string();
+        return Err(Failure::new(format!("there is a component `{name}` in {folder}")).help("choose another name"));
+    }
+    names::check(name, &names::dependencies(&lock))
+}
+
+/// What is copied to where, below the root, and what in it is replaced.
+struct Template {
+    copies: Vec<(&'static str, PathBuf)>,
+    replacements: Vec<(&'static str, String)>,
+}
+
+impl Template {
+    fn component(name: &str) -> Self {
+        Self {
+            copies: vec![
+                ("component", Path::new("apps").join(name)),
+                ("system.toml", Path::new("systems").join(format!("{name}.toml"))),
+            ],
+            replacements: vec![("new-component", name.to_string()), ("NewComponent", camel_case(name))],
+        }
+    }
+
+    fn driver(device: &Device) -> Self {
+        Self {
+            copies: vec![("driver", Path::new("drivers").join(device.class).join(&device.chip))],
+            replacements: vec![
+                ("new-chip", device.chip.clone()),
+                ("NewChip", camel_case(&device.chip)),
+                ("new-class", device.class.to_string()),
+            ],
+        }
+    }
+}
+
+/// Copies a template; returns the files made. Nothing that exists is touched.
+fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
+    for (_, to) in &template.copies {
+        if root.join(to).exists() {
+            return Err(
+                Failure::new(format!("{} exists already", to.display())).help("choose another name, or remove it")
+            );
+        }
+    }
+    let mut made = Vec::new();
+    for (from, to) in &template.copies {
+        copy(&root.join("tools/template").join(from), &root.join(to), &template.replacements, &mut made)?;
+    }
+    Ok(made)
+}
+
+/// Copies a file, or a folder with all that is in it.
+fn copy(from: &Path, to: &Path, replacements: &[(&str, String)], made: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let reading = |error| Failure::io(format_args!("read the template {}", from.display()), &error);
+    if !from.is_dir() {
+        let text = fs::read_to_string(from).map_err(reading)?;
+        let text = replacements.iter().fold(text, |text, (name, by)| text.replace(name, by));
+        fs::write(to, text).map_err(|error| Failure::io(format_args!("write {}", to.display()), &error))?;
+        made.push(to.to_path_buf());
+        return Ok(());
+    }
+    fs::create_dir_all(to).map_err(|error| Failure::io(format_args!("make the folder {}", to.display()), &error))?;
+    let mut entries = fs::read_dir(from).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(reading)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        copy(&entry.path(), &to.join(entry.file_name()), replacements, made)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree with the templates, and nothing else.
+    fn tree() -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("there is a place for temporary files");
+        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template");
+        fs::create_dir_all(root.path().join("systems")).expect("the folder is writable");
+        fs::create_dir_all(root.path().join("tools")).expect("the folder is writable");
+        copy(&original, &root.path().join("tools/template"), &[], &mut Vec::new()).expect("it can be copied");
+        root
+    }
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).expect("it was made")
+    }
+
+    #[test]
+    fn the_template_becomes_a_component_and_a_system() {
+        let root = tree();
+        let template = Template::component("rate-limiter");
+        let made = make(root.path(), &template).expect("nothing is in the way");
+        assert_eq!(made.len(), 4, "{made:?}");
+        for path in &made {
+            let text = read(path);
+            assert!(text.contains("rate-limiter"), "{} lacks the name", path.display());
+            assert!(!text.contains("new-") && !text.contains("New"), "{} has the template's name", path.display());
+        }
+        let main = read(&root.path().join("apps/rate-limiter/src/main.rs"));
+        assert!(main.contains("culm::component!(RateLimiter);"));
+        let again = make(root.path(), &template).expect_err("it exists");
+        assert_eq!(again.message(), "apps/rate-limiter exists already");
+    }
+
+    #[test]
+    fn the_template_becomes_a_driver_of_each_class() {
+        let root = tree();
+        for (class, _) in DeviceClass::NAMES {
+            let device: Device = format!("{class}/uart-2").parse().expect("the class is known");
+            make(root.path(), &Template::driver(&device)).expect("nothing is in the way");
+            let folder = root.path().join(format!("drivers/{class}/uart-2"));
+            let manifest = read(&folder.join("component.toml"));
+            let manifest = culm_manifest::Manifest::parse(&manifest).expect("a good manifest");
+            assert_eq!(manifest.name, "uart-2");
+            assert!(read(&folder.join("src/main.rs")).contains("culm::component!(Uart2);"));
+        }
+    }
+
+    #[test]
+    fn a_device_is_a_class_and_a_chip() {
+        let wrong = |text: &str| text.parse::<Device>().expect_err(text);
+        assert!(wrong("uart").contains("CLASS/CHIP"));
+        assert!(wrong("seriel/uart").contains("did you mean `serial`?"));
+    }
+}
