@@ -15,11 +15,26 @@ pub const KERNEL_BASE: u64 = 0xffff_ff80_0000_0000;
 /// Kernel tables (system header's tables, per-domain state, accounting) are mapped from here.
 pub const KERNEL_TABLES: u64 = 0xffff_ff80_2000_0000;
 
-/// Kernel stacks, one per core with an unmapped page below each, are mapped from here.
+/// Kernel stacks are mapped from here, at [`kernel_stack`].
 pub const KERNEL_STACKS: u64 = 0xffff_ff80_4000_0000;
 
-/// Bytes of one core's kernel stack.
-pub const KERNEL_STACK_SIZE: u64 = 16 * 1024;
+/// Bytes of one core's kernel stack. What takes most is booting without optimisation, where large values are copied.
+pub const KERNEL_STACK_SIZE: u64 = 32 * 1024;
+
+/// Where the kernel stack of `core` begins. The page below it is unmapped.
+pub const fn kernel_stack(core: u64) -> u64 {
+    KERNEL_STACKS + core * (KERNEL_STACK_SIZE + PAGE_SIZE) + PAGE_SIZE
+}
+
+/// The core on whose kernel stack there was no place for what is at `address`: it lies in the page below.
+pub const fn overflown_kernel_stack(address: u64) -> Option<u64> {
+    if address < KERNEL_STACKS || address >= KERNEL_DEVICES {
+        return None;
+    }
+    let offset = address - KERNEL_STACKS;
+    let each = KERNEL_STACK_SIZE + PAGE_SIZE;
+    if offset % each < PAGE_SIZE { Some(offset / each) } else { None }
+}
 
 /// Devices that the kernel itself drives (interrupt controller, boot console) are mapped from here.
 pub const KERNEL_DEVICES: u64 = 0xffff_ff80_6000_0000;
@@ -55,3 +70,22 @@ pub mod attribute_index {
 
 /// The value of `MAIR_ELx` that gives [`attribute_index`] its meaning (Arm ARM D19.2.100).
 pub const MAIR: u64 = 0x00_44_ff_04;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overflow_of_a_kernel_stack_is_told_from_everything_else() {
+        for core in [0, 1, 63] {
+            let bottom = kernel_stack(core);
+            assert_eq!(overflown_kernel_stack(bottom - 8), Some(core));
+            assert_eq!(overflown_kernel_stack(bottom - PAGE_SIZE), Some(core));
+            assert_eq!(overflown_kernel_stack(bottom), None);
+            assert_eq!(overflown_kernel_stack(bottom + KERNEL_STACK_SIZE - 8), None);
+        }
+        for elsewhere in [0, KERNEL_BASE, KERNEL_STACKS - 8, KERNEL_DEVICES, u64::MAX] {
+            assert_eq!(overflown_kernel_stack(elsewhere), None);
+        }
+    }
+}

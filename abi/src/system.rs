@@ -44,6 +44,8 @@ pub struct SystemHeader {
     pub zero_start: u64,
     /// End of that range.
     pub zero_end: u64,
+    /// [`MemoryRange`]s within what is zeroed that domains and devices use uncached, by physical address.
+    pub uncached: Table,
     /// [`CoreDescription`]s.
     pub cores: Table,
     /// [`DomainDescription`]s.
@@ -86,6 +88,19 @@ pub struct Table {
     /// Bytes of an element.
     pub stride: u32,
 }
+
+/// A range of memory, whole pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MemoryRange {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The affinity fields of `MPIDR_EL1` (Arm ARM D24.2.123): Aff3, Aff2, Aff1, Aff0.
+pub const AFFINITY: u64 = 0xff_00ff_ffff;
 
 /// The interrupt controller: GICv2 or GICv3.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

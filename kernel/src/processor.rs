@@ -5,9 +5,14 @@ use crate::arch::{Interrupt, Machine, Registers, resume, start_core, wait_for_in
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
-use culm_kernel_core::system::Command;
+use culm_abi::system::SystemHeader;
+use culm_kernel_core::system::{Command, System};
 use culm_kernel_core::timer::TimerQueue;
 use culm_kernel_core::{Core, Next, Passed, SignalLeft};
+
+/// Exception classes (`ESR_ELx.EC`, Arm ARM D24.2.40): BRK from AArch64, and a data abort of this exception level's own.
+const BREAKPOINT: u64 = 0x3c;
+const DATA_ABORT_WITHIN: u64 = 0x25;
 
 /// A core's state. It stands at the top of the core's kernel stack; the entry code finds it by the stack pointer.
 #[repr(C, align(64))]
@@ -72,36 +77,65 @@ impl Processor {
 }
 
 /// Called by the boot code on each core's own stack, with the place above it for the core's state, and the exception
-/// level at which the image was entered.
+/// level at which the image was entered. `boots` is 1 on the core that boots and starts the others. Where no core of the
+/// image has the affinity of that one, `index` is their count, and the stack is the first core's.
 #[unsafe(no_mangle)]
-extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, entry_level: u64) -> ! {
+extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, entry_level: u64, boots: u64) -> ! {
     let header = crate::arch::system_header();
-    if index == 0 {
+    if boots != 0 {
         crate::arch::set_entry_level(entry_level);
-        image::check_header(header);
-        if !crate::arch::find_source() {
-            println!("culm: this machine has no source of random numbers: what components make up can be guessed");
-        }
+        check(header, index);
     }
     let system = image::system(header);
-    if index == 0
-        && let Err(bad) = system.check()
-    {
-        panic!("table `{}` of the image is wrong at element {}: rebuild it", bad.0, bad.1);
-    }
     // SAFETY: each core comes here once, with its own index.
-    let own = unsafe { image::own(header, &system, index, crate::arch::counter_frequency()) };
-    let machine = Machine::new(index, &system);
-    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), machine);
-    let processor = place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core });
+    let processor = unsafe { make(header, system, index, place, boots != 0) };
     crate::arch::set_processor(processor);
-    if index == 0 {
-        for (other, core) in system.cores.iter().enumerate().skip(1) {
-            start_core(other as u32, core);
-        }
+    if boots != 0 {
+        let others = system.cores.iter().enumerate().filter(|(other, _)| *other != index as usize);
+        others.for_each(|(other, core)| start_core(other as u32, core));
     }
     let next = processor.core.what_next();
     processor.resume(next)
+}
+
+/// Checks once what the image and the machine say of each other.
+#[inline(never)]
+fn check(header: &SystemHeader, index: u32) {
+    image::check_header(header);
+    let system = image::system(header);
+    if let Err(bad) = system.check() {
+        panic!("table `{}` of the image is wrong at element {}: rebuild it", bad.0, bad.1);
+    }
+    assert!(
+        (index as usize) < system.cores.len(),
+        "the core that boots has the affinity {:#x}, which none of the image's {} cores has: name it in the board's `mpidr`, \
+         before those that the system leaves out",
+        crate::arch::affinity(),
+        system.cores.len(),
+    );
+    if !crate::arch::find_source() {
+        println!("culm: this machine has no source of random numbers: what components make up can be guessed");
+    }
+}
+
+/// Makes the state of core `index`. It is a function of its own so that its copies of that state, of which there are several
+/// in a build without optimisation, are not on the stack with what follows.
+///
+/// # Safety
+/// To be called once for each core.
+#[inline(never)]
+unsafe fn make(
+    header: &'static SystemHeader,
+    system: System<'static>,
+    index: u32,
+    place: &'static mut MaybeUninit<Processor>,
+    boots: bool,
+) -> &'static mut Processor {
+    // SAFETY: the caller's promise.
+    let own = unsafe { image::own(header, &system, index, crate::arch::counter_frequency()) };
+    let machine = Machine::new(index, &system, boots);
+    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), machine);
+    place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core })
 }
 
 // ---- what the entry code calls ----------------------------------------------------------------------------------
@@ -199,18 +233,25 @@ extern "C" fn culm_interrupt(processor: &'static mut Processor) -> ! {
 
 #[unsafe(no_mangle)]
 extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, address: u64) -> ! {
-    const BREAKPOINT: u64 = 0x3c;
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };
     let next = processor.core.fault(report);
     processor.resume(next)
 }
 
+/// Called on a stack of its own.
 #[unsafe(no_mangle)]
 extern "C" fn culm_kernel_fault(syndrome: u64, pc: u64, address: u64) -> ! {
+    if syndrome >> 26 & 0x3f == DATA_ABORT_WITHIN
+        && let Some(core) = culm_abi::memory::overflown_kernel_stack(address)
+    {
+        panic!("the kernel's stack of core {core} is too small: overflow at {pc:#x}");
+    }
     panic!("exception in the kernel at {pc:#x}: syndrome {syndrome:#x}, address {address:#x}");
 }
 
+/// A defect of the kernel, or a machine or image that does not fit: the other cores are stopped, it is said, and the machine is
+/// switched off.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     match info.location() {

@@ -3,7 +3,10 @@
 mod aarch64;
 
 pub use aarch64::console;
-pub use aarch64::machine::{Interrupt, Machine, counter_frequency, set_processor, start_core, wait_for_interrupt};
+pub use aarch64::machine::{
+    Interrupt, Machine, affinity, counter_frequency, set_processor, start_core, wait_for_interrupt,
+};
+
 pub use aarch64::psci::power_off;
 pub use aarch64::random::find_source;
 pub use aarch64::registers::Registers;

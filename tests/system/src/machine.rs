@@ -47,6 +47,19 @@ impl Boot {
         self
     }
 
+    /// Built fast, with checks for overflow.
+    #[must_use]
+    pub fn debug(mut self) -> Self {
+        self.arguments.push("--debug".into());
+        self
+    }
+
+    /// On another processor of QEMU's than the board names.
+    #[must_use]
+    pub fn processor(self, name: &str) -> Self {
+        self.option(&["--qemu=-cpu", &format!("--qemu={name}")])
+    }
+
     /// With any options of `./culm run`.
     #[must_use]
     pub fn option(mut self, arguments: &[&str]) -> Self {

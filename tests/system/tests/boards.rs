@@ -4,9 +4,14 @@
 
 use culm_system_tests::client::curl;
 use culm_system_tests::{Boot, root};
+use std::path::Path;
 
 fn serves_on(board: &str, system: &str) {
-    let mut machine = Boot::system(system).board(board).start(&[80]);
+    serves(Boot::system(system).board(board));
+}
+
+fn serves(boot: Boot) {
+    let mut machine = boot.start(&[80]);
     machine.wait_for_web();
     let page = std::fs::read(root().join("site/index.html")).expect("the site has a page");
     for _ in 0..5 {
@@ -23,6 +28,59 @@ fn gicv2_at_el1_serves() {
 #[test]
 fn gicv2_at_el1_serves_from_four_cores() {
     serves_on("virt-gicv2", "web4");
+}
+
+// A processor that has EL2 and no VHE: the kernel is entered at EL2, runs at EL1, and reaches the firmware by SMC.
+#[test]
+fn el2_without_vhe_serves() {
+    serves(Boot::system("web").processor("cortex-a72"));
+}
+
+#[test]
+fn el2_without_vhe_serves_from_four_cores() {
+    serves(Boot::system("web4").processor("cortex-a72"));
+}
+
+#[test]
+fn all_that_a_new_processor_has_serves_from_four_cores() {
+    serves(Boot::system("web4").processor("max"));
+}
+
+#[test]
+fn without_optimisation_serves_from_four_cores() {
+    serves(Boot::system("web4").debug());
+}
+
+#[test]
+fn without_optimisation_serves_from_four_cores_on_gicv2_at_el1() {
+    serves(Boot::system("web4").board("virt-gicv2").debug());
+}
+
+/// A board like `virt`, whose cores have these affinities.
+fn board_with_cores(folder: &Path, affinities: &[u32]) -> String {
+    let virt = std::fs::read_to_string(root().join("boards/virt.toml")).expect("there is the board");
+    let line = |line: &str| match line.split(' ').next() {
+        Some("cores") => format!("cores = {}\n", affinities.len()),
+        Some("mpidr") => format!("mpidr = {affinities:?}\n"),
+        _ => format!("{line}\n"),
+    };
+    let file = folder.join("mixed.toml");
+    std::fs::write(&file, virt.lines().map(line).collect::<String>()).expect("the folder is writable");
+    file.to_str().expect("temporary paths are text").into()
+}
+
+#[test]
+fn the_core_that_boots_need_not_be_the_first() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    serves(Boot::system("web4").board(&board_with_cores(folder.path(), &[2, 3, 0, 1])));
+}
+
+#[test]
+fn a_core_that_boots_and_is_none_of_the_images_says_so() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let machine = &mut Boot::system("hello").board(&board_with_cores(folder.path(), &[1])).start(&[]);
+    let line = machine.expect("culm: panic: ");
+    assert!(line.contains("the core that boots has the affinity 0x0"), "{line}");
 }
 
 #[test]

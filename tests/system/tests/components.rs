@@ -14,7 +14,7 @@ fn the_runtime_holds_on_the_target() {
 
 #[test]
 fn each_start_has_random_numbers_where_the_processor_makes_them() {
-    let mut machine = Boot::system("tests/systems/selftest.toml").option(&["--qemu=-cpu", "--qemu=max"]).start(&[]);
+    let mut machine = Boot::system("tests/systems/selftest.toml").processor("max").start(&[]);
     let mut starts: Vec<_> = (0..3).map(|_| machine.expect("a random number: 0x")).collect();
     let number = |line: &mut String| line.split_off(line.find("0x").expect("it says one"));
     let numbers: std::collections::BTreeSet<_> = starts.iter_mut().map(number).collect();

@@ -6,7 +6,7 @@
 
 use core::mem::offset_of;
 use culm_abi::memory::{IMAGE_OFFSET, KERNEL_BASE, MAIR};
-use culm_abi::system::{CoreDescription, HEADER_OFFSET, SystemHeader, Table};
+use culm_abi::system::{AFFINITY, CoreDescription, HEADER_OFFSET, MemoryRange, SystemHeader, Table};
 
 use crate::processor::Processor;
 
@@ -28,12 +28,13 @@ culm_system_header:                 // at {header_offset}: filled in by the buil
     .zero   {header_size}
 
 primary_start:
-    mov     x20, #0                 // core 0
+    mov     x23, #1                 // the processor that boots; which core it is shows later
     b       start
 
     // PSCI CPU_ON comes here with the core's index in x0.
     .globl  culm_secondary_start
 culm_secondary_start:
+    mov     x23, #0
     mov     x20, x0
 
 start:
@@ -51,6 +52,15 @@ start:
     mrs     x0, pmcr_el0            // N, bits 11-15
     ubfx    x0, x0, #11, #5
 0:  msr     mdcr_el2, x0
+    mrs     x0, id_aa64pfr0_el1     // GIC, bits 24-27: system-register interface, for EL2 as for EL1
+    ubfx    x0, x0, #24, #4
+    cbz     x0, 1f
+    mrs     x0, S3_4_C12_C9_5       // ICC_SRE_EL2: SRE, Enable
+    orr     x0, x0, #1
+    orr     x0, x0, #8
+    msr     S3_4_C12_C9_5, x0
+    isb
+1:
     mrs     x0, id_aa64mmfr1_el1    // VH, bits 8-11: Virtualization Host Extensions
     ubfx    x0, x0, #8, #4
     cbz     x0, leave_el2
@@ -74,14 +84,7 @@ leave_el2:                          // no VHE: the kernel lives at EL1, nothing 
     msr     vpidr_el2, x0
     mrs     x0, mpidr_el1
     msr     vmpidr_el2, x0
-    mrs     x0, id_aa64pfr0_el1     // GIC, bits 24-27: system-register interface
-    ubfx    x0, x0, #24, #4
-    cbz     x0, 1f
-    mrs     x0, S3_4_C12_C9_5       // ICC_SRE_EL2: SRE, Enable
-    orr     x0, x0, #1
-    orr     x0, x0, #8
-    msr     S3_4_C12_C9_5, x0
-1:  movz    x0, #0x0800             // SCTLR_EL1: RES1 bits only
+    movz    x0, #0x0800             // SCTLR_EL1: RES1 bits only
     movk    x0, #0x30d0, lsl #16
     msr     sctlr_el1, x0
     mov     x0, #0x3c5              // EL1h, all masked
@@ -113,6 +116,11 @@ translate:
     cmp     x2, #2
     cset    x2, eq
     orr     x0, x0, x2, lsl #36     // AS: 16-bit ASIDs
+    mrs     x1, id_aa64mmfr2_el1    // E0PD, bits 60-63: then EL0's accesses to the kernel's half fault, mapped or not, in
+    ubfx    x2, x1, #60, #4         // the same time (Arm ARM D8.4.1.2.4), so that it learns nothing by timing them
+    cmp     x2, #0
+    cset    x2, ne
+    orr     x0, x0, x2, lsl #56     // E0PD1
     msr     tcr_el1, x0
     ldr     x0, [x21, #{boot_table}]
     msr     ttbr0_el1, x0
@@ -135,7 +143,7 @@ translate:
     ldr     x0, =high
     br      x0
 
-high:                               // in the kernel's half; the identity map still serves for zeroing
+high:                               // in the kernel's half; the identity map still serves for zeroing and cleaning
     msr     cpacr_el1, xzr          // floating point and vectors trap
     mov     x0, #2                  // EL0VCTEN: EL0 may read the counter
     msr     cntkctl_el1, x0
@@ -156,14 +164,14 @@ high:                               // in the kernel's half; the identity map st
     ldr     x0, =culm_vectors
     msr     vbar_el1, x0
     ldr     x21, =culm_system_header
-    cbnz    x20, stack
+    cbz     x23, alone
 
     ldp     x0, x1, [x21, #{zero_start}]
     mrs     x2, dczid_el0
     cmp     x2, #4                  // 64-byte blocks, allowed
     b.ne    4f
 3:  cmp     x0, x1
-    b.hs    stack
+    b.hs    clean
     dc      zva, x0
     add     x2, x0, #64
     dc      zva, x2
@@ -174,14 +182,62 @@ high:                               // in the kernel's half; the identity map st
     add     x0, x0, #256
     b       3b
 4:  cmp     x0, x1
-    b.hs    stack
+    b.hs    clean
     stp     xzr, xzr, [x0], #16
     b       4b
 
-stack:
+    // The zeros of memory that is used uncached must reach it now: a line that is still dirty would be written back
+    // over what a device or a domain has put there (Arm ARM B2.8, mismatched attributes).
+clean:
+    ldr     x0, [x21, #{uncached}]
+    ldr     w1, [x21, #{uncached_count}]
+    mrs     x2, ctr_el0
+    ubfx    x2, x2, #16, #4         // DminLine: words in the smallest line, as a power of two
+    mov     x3, #4
+    lsl     x3, x3, x2
+5:  cbz     w1, 7f
+    ldp     x4, x5, [x0], #16       // physical address and size, which is not zero
+    add     x5, x4, x5
+6:  dc      civac, x4
+    add     x4, x4, x3
+    cmp     x4, x5
+    b.lo    6b
+    sub     w1, w1, #1
+    b       5b
+7:  dsb     sy
+
+    // Which core is it that boots? No rule says that it is the description's first.
+    mrs     x0, mpidr_el1
+    ldr     x1, ={affinity}
+    and     x0, x0, x1
+    ldr     x1, [x21, #{cores}]
+    ldr     w2, [x21, #{core_count}]
+    mov     x20, #0
+8:  ldr     x3, [x1], #{core_size}
+    cmp     x3, x0
+    b.eq    alone
+    add     x20, x20, #1
+    cmp     x20, x2
+    b.lo    8b                      // none of them: culm_main says so
+
+    // The identity map has served. No entry of a TLB may outlive it, nor may there be a cached alias of uncached memory:
+    // until this core's first domain runs, the lower half shows nothing (Arm ARM D8.16, TLB maintenance).
+alone:
+    ldr     x0, =culm_no_table - {kernel_base}
+    ldr     x1, [x21, #{load_address}]
+    add     x0, x0, x1
+    msr     ttbr0_el1, x0
+    isb
+    tlbi    vmalle1
+    dsb     nsh
+    isb
+
     ldr     x0, [x21, #{cores}]
+    ldr     w2, [x21, #{core_count}]
+    cmp     x20, x2
+    csel    x2, x20, xzr, lo
     mov     x1, #{core_size}
-    madd    x0, x20, x1, x0
+    madd    x0, x2, x1, x0
     ldr     x0, [x0, #{stack_top}]
     sub     x1, x0, #{processor}    // above the stack: the core's state
     mov     sp, x1
@@ -189,12 +245,18 @@ stack:
     mov     x30, xzr
     mov     x0, x20
     mov     x2, x22
+    mov     x3, x23
     bl      culm_main
 
 hang:
     wfe
     b       hang
     .ltorg
+
+    .section .rodata.culm_no_table, "a"
+    .balign 4096
+culm_no_table:                      // a translation table in which nothing is mapped
+    .zero   4096
     "#,
     image_offset = const IMAGE_OFFSET,
     header_offset = const HEADER_OFFSET,
@@ -203,12 +265,22 @@ hang:
     boot_table = const offset_of!(SystemHeader, boot_table),
     kernel_table = const offset_of!(SystemHeader, kernel_table),
     zero_start = const offset_of!(SystemHeader, zero_start),
+    uncached = const offset_of!(SystemHeader, uncached) + offset_of!(Table, address),
+    uncached_count = const offset_of!(SystemHeader, uncached) + offset_of!(Table, count),
     cores = const offset_of!(SystemHeader, cores) + offset_of!(Table, address),
+    core_count = const offset_of!(SystemHeader, cores) + offset_of!(Table, count),
+    affinity = const AFFINITY,
+    kernel_base = const KERNEL_BASE,
     core_size = const size_of::<CoreDescription>(),
     stack_top = const offset_of!(CoreDescription, stack_top),
     processor = const size_of::<Processor>(),
     mair = const MAIR,
 );
+
+const _: () = {
+    assert!(offset_of!(CoreDescription, mpidr) == 0);
+    assert!(size_of::<MemoryRange>() == 16 && offset_of!(MemoryRange, size) == 8);
+};
 
 unsafe extern "C" {
     static culm_system_header: SystemHeader;

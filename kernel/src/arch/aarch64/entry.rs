@@ -17,6 +17,9 @@ use crate::processor::Processor;
 use core::mem::offset_of;
 use culm_abi::syscall;
 
+/// Bytes of the stack on which a defect of the kernel is said. Saying it takes a third of that without optimisation.
+const FAULT_STACK: usize = 12 * 1024 - 16;
+
 core::arch::global_asm!(
     r#"
     // What a system call keeps goes to the registers at x17; clobbers x16 and x18.
@@ -255,13 +258,38 @@ culm_resume:
     ldp     x0, x1, [x0, #0]
     eret
 
-kernel_fault:                       // a defect of the kernel: what is left of it says so on a stack that is sound
-    mrs     x3, tpidr_el1
+    // A defect of the kernel. Its stack may be what is wrong, and before the core's state is made there is nothing by which
+    // another would be found: so whoever comes first of all cores says it on the one stack that is kept for that. The
+    // machine is switched off then, so that nobody else's fault matters; that of who speaks ends the machine without a word.
+kernel_fault:
+    adrp    x3, fault_owner
+    add     x3, x3, :lo12:fault_owner
+    mrs     x4, mpidr_el1           // not zero: bit 31 is one
+1:  ldaxr   x5, [x3]
+    cbnz    x5, 2f
+    stxr    w5, x4, [x3]
+    cbnz    w5, 1b
+    add     x3, x3, #{fault_stack_top}
     mov     sp, x3
+    mov     x29, xzr
     mrs     x0, esr_el1
     mrs     x1, elr_el1
     mrs     x2, far_el1
     bl      culm_kernel_fault
+2:  cmp     x5, x4
+    b.ne    3f
+    add     x3, x3, #{fault_stack_top}
+    mov     sp, x3
+    bl      culm_power_off
+3:  wfi
+    b       3b
+
+    .bss
+    .balign 16
+fault_owner:                        // the affinity of the core that faulted, 0 for none; the stack is above it
+    .zero   16
+    .zero   {fault_stack}
+    .text
     .noaltmacro
     "#,
     current = const Processor::CURRENT,
@@ -274,6 +302,8 @@ kernel_fault:                       // a defect of the kernel: what is left of i
     all = const resume::ALL,
     with_message = const resume::MESSAGE,
     CALL = const syscall::CALL,
+    fault_stack = const FAULT_STACK,
+    fault_stack_top = const 16 + FAULT_STACK,
 );
 
 const _: () = {

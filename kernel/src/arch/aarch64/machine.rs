@@ -4,7 +4,7 @@ use super::gic::{CALL_INTERRUPT, FIRST_SPECIAL, Gic};
 use super::system_register::{read_register, write_register};
 use super::{boot, console, psci, random};
 use culm_abi::start::SEED_WORDS;
-use culm_abi::system::CoreDescription;
+use culm_abi::system::{AFFINITY, CoreDescription};
 use culm_kernel_core::{Hardware, System};
 
 /// The virtual timer, as it reaches EL1 (PPI 11) and, with VHE, EL2 (PPI 12: `CNTHV`).
@@ -13,8 +13,9 @@ const TIMER_EL2: u32 = 28;
 
 /// Waits until an interrupt is pending; interrupts are masked, so nothing is entered.
 pub fn wait_for_interrupt() {
-    // SAFETY: WFI only waits; the barrier before it lets all that was written be seen first.
-    unsafe { core::arch::asm!("dsb sy", "wfi", options(nostack, preserves_flags)) }
+    // SAFETY: WFI only waits. DSB lets all that was written be seen first; ISB lets what was written to system registers
+    // take effect, without which the processor may sleep on the timer's old comparison (Arm ARM D13.1.2).
+    unsafe { core::arch::asm!("dsb sy", "isb", "wfi", options(nostack, preserves_flags)) }
 }
 
 /// Makes later instructions see the effect of earlier register writes.
@@ -49,10 +50,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Sets up this core's interrupts and timer; the first core also what all share.
-    pub fn new(index: u32, system: &System<'static>) -> Self {
+    /// Sets up this core's interrupts and timer; the core that boots also what all share.
+    pub fn new(index: u32, system: &System<'static>, boots: bool) -> Self {
         let description = &boot::system_header().gic;
-        if index == 0 {
+        if boots {
             Gic::set_up_distributor(description, system);
         }
         let timer = if read_register!("CurrentEL") == 2 << 2 { TIMER_EL2 } else { TIMER_EL1 };
@@ -117,6 +118,11 @@ pub fn start_core(index: u32, core: &CoreDescription) {
 /// Ticks of the system counter per second.
 pub fn counter_frequency() -> u64 {
     read_register!("cntfrq_el0")
+}
+
+/// The affinity of this core.
+pub fn affinity() -> u64 {
+    read_register!("mpidr_el1") & AFFINITY
 }
 
 /// Tells the entry code where this core's state is.

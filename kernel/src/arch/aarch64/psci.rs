@@ -17,7 +17,8 @@ pub fn start_core(mpidr: u64, entry: u64, context: u64) -> Result<(), i32> {
 }
 
 /// Powers the machine off.
-pub fn power_off() -> ! {
+#[unsafe(export_name = "culm_power_off")]
+pub extern "C" fn power_off() -> ! {
     call(SYSTEM_OFF, [0; 3]);
     loop {
         super::machine::wait_for_interrupt();

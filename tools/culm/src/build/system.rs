@@ -28,8 +28,27 @@ pub fn output_folder(root: &Path, plan: &Plan, profile: Profile) -> PathBuf {
     root.join("build").join(format!("{}-{}{suffix}", plan.name, plan.board.name))
 }
 
+/// How many times the stack of optimised code a component has without optimisation, where what would stay in registers is
+/// copied to the stack.
+const DEBUG_STACK: u64 = 4;
+
+/// The largest stack that is made for that reason.
+const MAX_DEBUG_STACK: u64 = 64 << 20;
+
+/// `plan` for code that is built like this.
+fn for_profile(plan: &Plan, profile: Profile) -> Plan {
+    let mut plan = plan.clone();
+    if profile == Profile::Debug {
+        for domain in &mut plan.domains {
+            domain.stack = (domain.stack * DEBUG_STACK).min(MAX_DEBUG_STACK).max(domain.stack);
+        }
+    }
+    plan
+}
+
 /// Builds the image of `plan`; `picture` is the system's SVG.
 pub fn build_system(root: &Path, plan: &Plan, picture: &[u8], profile: Profile) -> Result<BuiltSystem, Failure> {
+    let plan = &for_profile(plan, profile);
     let contents = Contents::read(plan)?;
     let cargo = Cargo::new(Toolchain::find()?, root, profile);
     let names: BTreeSet<String> = plan.components.iter().map(|component| component.manifest.name.clone()).collect();

@@ -47,6 +47,7 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
         kernel_table: layout.roots.kernel,
         zero_start: layout.physical.zeroed.address,
         zero_end: layout.physical.zeroed.end(),
+        uncached: at(objects.system_tables, &tables.uncached),
         cores: at(objects.system_tables, &tables.cores),
         domains: at(objects.system_tables, &tables.domains),
         ends: at(objects.system_tables, &tables.ends),

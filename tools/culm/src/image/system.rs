@@ -1,13 +1,13 @@
 //! The tables that the kernel reads and never changes ([`culm_abi::system`]).
 
 use crate::layout::Layout;
-use crate::layout::kernel::{TablePlace, domains_per_core, groups, mailbox_words};
+use crate::layout::kernel::{TablePlace, domains_per_core, groups, mailbox_words, uncached_regions};
 use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
-    CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, NONE,
-    domain_flags, end_kind, end_rights, interrupt_flags,
+    CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, MemoryRange,
+    NONE, domain_flags, end_kind, end_rights, interrupt_flags,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -58,6 +58,7 @@ pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
     let ends: Vec<_> = owned.map(|(core, end)| end_of(plan, &firsts, core, end)).collect();
     put(&mut memory, &places.ends, &ends);
     put(&mut memory, &places.interrupts, &routes(plan, &firsts));
+    put(&mut memory, &places.uncached, &uncached(plan, layout));
     memory
 }
 
@@ -65,6 +66,14 @@ fn put<T: IntoBytes + Immutable>(memory: &mut [u8], place: &TablePlace, elements
     debug_assert_eq!((place.count as usize, place.stride as usize), (elements.len(), size_of::<T>()));
     let bytes = elements.as_bytes();
     memory[place.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+}
+
+fn uncached(plan: &Plan, layout: &Layout) -> Vec<MemoryRange> {
+    let range = |region: usize| {
+        let object = layout.objects.regions[region];
+        MemoryRange { address: layout.physical(object), size: layout.objects.get(object).size }
+    };
+    uncached_regions(plan).map(range).collect()
 }
 
 fn cores(plan: &Plan, layout: &Layout) -> Vec<CoreDescription> {

@@ -7,8 +7,8 @@ use culm_abi::connection::Observation;
 use culm_abi::start::{self, Span, StartHeader};
 use culm_abi::syscall::Event;
 use culm_abi::system::{
-    DomainDescription, EndDescription, FIRST_INTERRUPT, HEADER_OFFSET, InterruptRoute, MAGIC, NONE, SystemHeader,
-    Table, end_kind, interrupt_flags,
+    DomainDescription, EndDescription, FIRST_INTERRUPT, HEADER_OFFSET, InterruptRoute, MAGIC, MemoryRange, NONE,
+    SystemHeader, Table, end_kind, interrupt_flags,
 };
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -102,6 +102,30 @@ fn the_headers_say_what_boot_loader_and_kernel_need() {
     assert_eq!(header.zero_start % 64, 0);
     assert_eq!(header.console, made.layout.kernel.registers.console);
     assert_eq!(word(16), header.zero_end - header.load_address);
+}
+
+#[test]
+fn memory_that_is_used_uncached_is_named_for_cleaning() {
+    // Of three regions in a row the second is uncached, the third for DMA; one stands where the description says.
+    let shape = Shape { region_pages: vec![3; 6], fixed: Some((4, 0x4180_0000)), ..Shape::default() };
+    for (coherent, regions) in [(true, vec![1, 4]), (false, vec![1, 2, 4, 5])] {
+        let made = make(&shape, |plan| plan.board.coherent_dma = coherent);
+        let header = made.header();
+        let ranges: Vec<MemoryRange> = made.table(header.uncached);
+        let place = |region: usize| made.layout.physical(made.layout.objects.regions[region]);
+        let range = |region| MemoryRange { address: place(region), size: 3 * 4096 };
+        let expected: Vec<_> = regions.into_iter().map(range).collect();
+        assert_eq!(ranges, expected);
+        for range in ranges {
+            assert!(
+                header.zero_start <= range.address && range.address + range.size <= header.zero_end,
+                "it is mapped"
+            );
+        }
+    }
+    // Outside main memory nothing is zeroed, and the map that is used while booting shows nothing.
+    let outside = Shape { region_pages: vec![1; 2], fixed: Some((1, 0x1000_0000)), ..Shape::default() };
+    assert_eq!(make(&outside, |_| ()).header().uncached.count, 0);
 }
 
 #[test]

@@ -6,15 +6,13 @@ use super::space::{Space, View};
 use super::translation::Permissions;
 use crate::build::elf::Program;
 use crate::failure::Failure;
-use crate::plan::{PhysicalRange, Plan};
+use crate::plan::{PhysicalRange, Plan, Region};
 use culm_abi::accounting::{CoreAccount, DomainAccount};
-use culm_abi::memory::{
-    KERNEL_BASE, KERNEL_DEVICES, KERNEL_STACK_SIZE, KERNEL_STACKS, KERNEL_TABLES, PAGE_SIZE, attribute_index,
-};
+use culm_abi::memory::{KERNEL_BASE, KERNEL_DEVICES, KERNEL_TABLES, PAGE_SIZE, attribute_index, kernel_stack};
 use culm_abi::syscall::GROUP;
 use culm_abi::system::{
     CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, KernelLayout,
-    Table,
+    MemoryRange, Table,
 };
 
 /// Where a table stands in the memory that it shares with others.
@@ -51,6 +49,8 @@ pub struct KernelTables {
     pub ends: TablePlace,
     /// Read-only: [`InterruptRoute`]s.
     pub interrupts: TablePlace,
+    /// Read-only: [`MemoryRange`]s of the regions that [`uncached_regions`] names.
+    pub uncached: TablePlace,
     /// State of domains that their core alone touches.
     pub local_state: TablePlace,
     /// State of domains that other cores may touch.
@@ -86,6 +86,19 @@ pub fn domains_per_core(plan: &Plan) -> Vec<usize> {
     counts
 }
 
+/// The regions in main memory that are used uncached: zeroed at boot through the cache, which must be cleaned then.
+pub fn uncached_regions(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
+    let is_memory = |region: &Region| {
+        region.address.is_none_or(|address| plan.board.memory.contains(PhysicalRange { address, size: region.size }))
+    };
+    let regions = plan.regions.iter().enumerate();
+    regions
+        .filter(move |(_, region)| {
+            region.kind.attribute(&plan.board) == attribute_index::UNCACHED && region.size > 0 && is_memory(region)
+        })
+        .map(|(index, _)| index)
+}
+
 /// Puts tables one behind the other, each at the start of a cache line.
 #[derive(Default)]
 struct Packer {
@@ -115,6 +128,7 @@ impl KernelTables {
             domains: fixed.place(domains, size_of::<DomainDescription>()),
             ends: fixed.place(ends, size_of::<EndDescription>()),
             interrupts: fixed.place((END_INTERRUPT - FIRST_INTERRUPT) as usize, size_of::<InterruptRoute>()),
+            uncached: fixed.place(uncached_regions(plan).count(), size_of::<MemoryRange>()),
             local_state: state.place(domains, layout.local_state as usize),
             shared_state: state.place(domains, layout.shared_state as usize),
             words: state.place(words as usize, 8),
@@ -127,7 +141,7 @@ impl KernelTables {
 
     /// Bytes of the tables that the kernel only reads.
     pub fn read_only_size(&self) -> u64 {
-        self.interrupts.offset + self.interrupts.size()
+        self.uncached.offset + self.uncached.size()
     }
 
     /// Bytes of the kernel's state.
@@ -207,9 +221,7 @@ pub fn kernel_space(plan: &Plan, kernel: &Program, objects: &Objects) -> KernelS
         space.allocate(objects, object, Permissions::ReadWrite);
     }
     for (core, &stack) in objects.kernel_stacks.iter().enumerate() {
-        // The page below each stack stays unmapped.
-        let address = KERNEL_STACKS + core as u64 * (KERNEL_STACK_SIZE + PAGE_SIZE) + PAGE_SIZE;
-        space.place(objects, stack, address, Permissions::ReadWrite);
+        space.place(objects, stack, kernel_stack(core as u64), Permissions::ReadWrite);
     }
     let (devices, registers) = kernel_devices(plan);
     KernelSpace { space, devices, registers }

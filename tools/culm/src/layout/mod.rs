@@ -195,7 +195,7 @@ impl Layout {
             physical: address,
             size: end - address,
             permissions,
-            owner: Owner::Kernel,
+            owner: Owner::Boot,
             attribute: culm_abi::memory::attribute_index::CACHED,
         };
         vec![

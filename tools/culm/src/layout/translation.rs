@@ -67,6 +67,9 @@ impl fmt::Display for Permissions {
 pub enum Owner {
     /// The kernel: global, no access from EL0.
     Kernel,
+    /// The kernel while it boots, in the half that will be the domains': tagged with the ASID that no domain has, 0, so
+    /// that what a TLB keeps of it is nobody's. Global entries there would hit in every domain (Arm ARM D8.13.3).
+    Boot,
     /// A protection domain: tagged with its ASID, never executable by the kernel.
     Domain,
 }
@@ -112,8 +115,11 @@ impl Mapping {
                     descriptor |= bits::USER_EXECUTE_NEVER;
                 }
             }
-            Owner::Kernel => {
+            Owner::Kernel | Owner::Boot => {
                 descriptor |= bits::USER_EXECUTE_NEVER;
+                if self.owner == Owner::Boot {
+                    descriptor |= bits::NOT_GLOBAL;
+                }
                 if !execute {
                     descriptor |= bits::PRIVILEGED_EXECUTE_NEVER;
                 }

@@ -104,7 +104,7 @@ fn expected(mappings: &[Mapping]) -> BTreeMap<u64, Page> {
                 write: mapping.permissions == Permissions::ReadWrite,
                 user_execute: execute && user,
                 kernel_execute: execute && !user,
-                global: !user,
+                global: mapping.owner == Owner::Kernel,
             };
             assert!(pages.insert(mapping.address + offset, page).is_none(), "mapped twice: {mapping:?}");
         }
@@ -128,6 +128,11 @@ fn check(shape: &Shape) -> Layout {
         assert!(found.values().all(|page| !(page.write && (page.user_execute || page.kernel_execute))), "W^X");
         assert!(found.values().all(|page| !(page.user && page.kernel_execute)), "the kernel runs no user code");
         assert!(!found.contains_key(&0), "page zero");
+        // Arm ARM D8.13.3: a global entry of the lower half hits in every domain, whoever's table it came from.
+        assert!(
+            found.iter().all(|(&address, page)| page.global == (address >= KERNEL_BASE)),
+            "global is the kernel's half"
+        );
     }
     check_domains(&parts, &layout, &walker);
     check_kernel(&layout, &walker);
