@@ -1,5 +1,7 @@
 //! Kinds of connection that a component can ask for.
 
+use core::ops::Range;
+
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConnectionKind {
@@ -112,6 +114,8 @@ pub struct Connection {
     pub memory: Option<MemoryKind>,
     /// What it is for, one sentence.
     pub description: String,
+    /// Where its table stands in the manifest.
+    pub span: Range<usize>,
 }
 
 /// Kind of a region's memory.
@@ -147,4 +151,6 @@ pub struct Driver {
     pub class: DeviceClass,
     /// The devices it drives, as boards name them in `compatible`.
     pub compatible: Vec<String>,
+    /// Where the table stands in the manifest.
+    pub span: Range<usize>,
 }

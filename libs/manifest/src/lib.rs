@@ -7,13 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod kind;
 mod manifest;
 pub mod problem;
 pub mod reader;
+mod syntax;
 pub mod units;
 mod value;
 
 pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
+pub use kind::Kind;
 pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest, RESERVED};
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

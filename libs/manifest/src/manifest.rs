@@ -1,13 +1,18 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
 use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
+use crate::kind::Kind;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::value::{ConfigField, ConfigType};
-use std::collections::BTreeSet;
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 /// Most counters that a component can have: they fill one page.
 pub const MAX_COUNTERS: usize = 512;
+
+/// The most that a stack or a heap can have: the address space has no room for more.
+const MAX_MEMORY: u64 = 256 * 1024 * 1024 - 4096;
 
 /// Stack of a component whose manifest names none.
 pub const DEFAULT_STACK: u64 = 64 * 1024;
@@ -35,12 +40,18 @@ pub const RESERVED: &[&str] = &[
 pub struct Manifest {
     /// Its name, which is also that of its crate.
     pub name: String,
+    /// Where the name stands.
+    pub name_span: Range<usize>,
     /// What it does, one sentence.
     pub description: String,
     /// Bytes of stack.
     pub stack: u64,
     /// Bytes of heap, 0 for none.
     pub heap: u64,
+    /// Least stack that a system may give it.
+    pub min_stack: u64,
+    /// Least heap that a system may give it.
+    pub min_heap: u64,
     /// Names of the counters that observers see.
     pub counters: Vec<String>,
     /// Set where the component is a driver.
@@ -63,6 +74,14 @@ impl Manifest {
         }
     }
 
+    /// The name that a manifest gives, whatever else may be wrong with it.
+    pub fn name_in(text: &str) -> Option<Located<String>> {
+        let mut problems = Problems::new();
+        let document = parse_table(text, &mut problems);
+        let name = TableReader::new("the manifest", 0..0, document.get_ref()).take("name")?.text(&mut problems)?;
+        check_name(&name, "component", "-_", &mut Problems::new()).then_some(name)
+    }
+
     /// The connection of this name and its position.
     pub fn connection(&self, name: &str) -> Option<(usize, &Connection)> {
         self.connections.iter().enumerate().find(|(_, connection)| connection.name == name)
@@ -80,13 +99,18 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         return None;
     }
     let mut table = TableReader::new("the manifest", 0..text.len().min(1), document.get_ref());
+    if Kind::Component.is_another(&table, problems) {
+        return None;
+    }
     let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, "component", "-_", problems);
     }
     let description = table.require("description").and_then(|entry| entry.text(problems));
-    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| entry.size(problems).map(|size| size.value));
-    let heap = table.take("heap").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
+    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, 1, problems));
+    let heap = table.take("heap").map_or(Some(0), |entry| read_memory(&entry, 0, problems));
+    let min_stack = read_least(&mut table, "min_stack", stack, problems);
+    let min_heap = read_least(&mut table, "min_heap", heap, problems);
     let counters = read_counters(&mut table, problems);
     let driver = match table.take("driver") {
         Some(entry) => read_driver(&entry, problems).map(Some),
@@ -100,11 +124,15 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     let connections: Vec<_> = connections.into_iter().map(|(_, connection)| connection).collect();
     let driver = driver?;
     check_driver(driver.as_ref(), &connections, problems);
+    let name = name?;
     Some(Manifest {
-        name: name?.value,
+        name: name.value,
+        name_span: name.span,
         description: description?.value,
         stack: stack?,
         heap: heap?,
+        min_stack: min_stack?,
+        min_heap: min_heap?,
         counters,
         driver,
         connections,
@@ -118,22 +146,64 @@ fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &
     if let Some(driver) = driver {
         for kind in [ConnectionKind::Device, driver.class.driver_connection()] {
             if !has(kind) {
-                problems.push(Problem::new(
-                    0..1,
-                    format!(
-                        "a driver of the class `{}` needs a connection of the kind `{}`",
-                        driver.class.name(),
-                        kind.name()
-                    ),
-                ));
+                problems.push(
+                    Problem::new(
+                        driver.span.clone(),
+                        format!(
+                            "a driver of the class `{}` needs a connection of the kind `{}`",
+                            driver.class.name(),
+                            kind.name()
+                        ),
+                    )
+                    .help(format!("add a `[[connection]]` with `kind = \"{}\"`", kind.name())),
+                );
             }
         }
     } else if has(ConnectionKind::Device) {
+        let first = connections.iter().find(|connection| connection.kind == ConnectionKind::Device);
         problems.push(
-            Problem::new(0..1, "only a driver can have a connection of the kind `device`")
-                .help("add a `[driver]` table with `class` and `compatible`"),
+            Problem::new(
+                first.map_or(0..0, |first| first.span.clone()),
+                "only a driver can have a connection of the kind `device`",
+            )
+            .help("add a `[driver]` table with `class` and `compatible`"),
         );
     }
+}
+
+/// Bytes of stack or heap. That it fits the address space depends on the system too, which may give another size.
+fn read_memory(entry: &Entry<'_>, least: u64, problems: &mut Problems) -> Option<u64> {
+    let size = entry.size(problems)?;
+    if !(least..=MAX_MEMORY).contains(&size.value) {
+        let (key, max) = (&entry.key.value, crate::units::format_size(MAX_MEMORY));
+        problems.push(
+            Problem::new(size.span, format!("a {key} of {} is none", crate::units::format_size(size.value))).help(
+                format!("it has {} to {max}; leave `{key}` out for the usual", if least > 0 { "4KiB" } else { "0" }),
+            ),
+        );
+        return None;
+    }
+    Some(size.value)
+}
+
+/// The least of something: `usual` where the manifest does not say that less will do.
+fn read_least<'a>(
+    table: &mut TableReader<'a>,
+    key: &'a str,
+    usual: Option<u64>,
+    problems: &mut Problems,
+) -> Option<u64> {
+    let Some(entry) = table.take(key) else { return usual };
+    let least = entry.size(problems)?;
+    if usual.is_some_and(|usual| least.value > usual) {
+        let without = key.trim_start_matches("min_");
+        problems.push(
+            Problem::new(least.span, format!("`{key}` is above `{without}`, which systems get that say nothing"))
+                .help(format!("raise `{without}`, or lower `{key}`")),
+        );
+        return None;
+    }
+    Some(least.value)
 }
 
 fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<String> {
@@ -157,7 +227,15 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
     let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
     table.finish(problems);
-    Some(Driver { class: class?.value, compatible: compatible?.into_iter().map(|text| text.value).collect() })
+    let compatible = compatible?;
+    if compatible.is_empty() {
+        problems.push(
+            Problem::new(entry.span(), "a driver for no device")
+                .help("list what boards write for its devices: `compatible = [\"virtio,net\"]`"),
+        );
+    }
+    let compatible = compatible.into_iter().map(|text| text.value).collect();
+    Some(Driver { class: class?.value, compatible, span: entry.span() })
 }
 
 /// Reads what follows the name in a named table.
@@ -200,16 +278,20 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     }
     let kind = kind?;
     if let Some(memory) = memory.as_ref().filter(|_| kind.value != ConnectionKind::Region) {
-        problems.push(Problem::new(memory.key.span.clone(), "only a region has a kind of memory"));
+        problems.push(
+            Problem::new(memory.key.span.clone(), "only a region has a kind of memory")
+                .help("leave `memory` out, or make the connection's kind `region`"),
+        );
     }
     let memory = memory.and_then(|entry| entry.choice(MemoryKind::NAMES, problems)).map(|memory| memory.value);
-    Some(Connection { name, kind: kind.value, optional: optional?, memory, description })
+    Some(Connection { name, kind: kind.value, optional: optional?, memory, description, span: table.span.clone() })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {
     let kind = table.require("type").and_then(|entry| entry.choice(ConfigType::NAMES, problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
-    let (min, max) = (read_bound(table, "min", problems), read_bound(table, "max", problems));
+    let of = kind.as_ref().map(|kind| kind.value);
+    let (min, max) = (read_bound(table, "min", of, problems), read_bound(table, "max", of, problems));
     let description = read_description(table, problems);
     let default = table.take("default");
     let kind = kind?;
@@ -227,27 +309,50 @@ fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems
                     .help("their paths are relative to the system file, which a manifest does not know"),
             );
         }
+        if min.zip(max).is_some_and(|(min, max)| min > max) {
+            // No default can be right.
+            (field.min, field.max) = (None, None);
+        }
         field.default = field.read(&entry, problems).map(|value| value.value);
     }
     if let (Some(min), Some(max)) = (min, max)
         && min > max
     {
-        problems.push(Problem::new(table.span.clone(), format!("`min` of `{}` is above its `max`", field.name)));
+        problems.push(
+            Problem::new(table.span.clone(), format!("`min` of `{}` is above its `max`", field.name))
+                .help("no value would do; put the lesser of the two in `min`"),
+        );
     }
     Some(field)
 }
 
-/// `min` or `max`: a whole number, or text with a unit of size or time.
-fn read_bound<'a>(table: &mut TableReader<'a>, key: &'a str, problems: &mut Problems) -> Option<i128> {
+/// `min` or `max`, as a value of the field's type is written; of text and lists, the length.
+fn read_bound<'a>(
+    table: &mut TableReader<'a>,
+    key: &'a str,
+    of: Option<ConfigType>,
+    problems: &mut Problems,
+) -> Option<i128> {
     let entry = table.take(key)?;
-    if entry.is_text() {
-        let mut ignored = Problems::new();
-        return match entry.duration(&mut ignored) {
-            Some(duration) => Some(duration.value.into()),
-            None => entry.size(problems).map(|size| size.value.into()),
-        };
-    }
-    entry.integer(i64::MIN.into()..=u64::MAX.into(), problems).map(|number| number.value)
+    let bound = match of? {
+        ConfigType::Duration => entry.duration(problems)?.value.into(),
+        ConfigType::Size => entry.size(problems)?.value.into(),
+        ConfigType::String | ConfigType::StringList => entry.unsigned(problems)?.value.into(),
+        kind => {
+            let Some((least, greatest)) = kind.limits() else {
+                problems.push(
+                    Problem::new(
+                        entry.key.span.clone(),
+                        format!("`{key}` means nothing for the type `{}`", kind.name()),
+                    )
+                    .help("numbers, durations and sizes have bounds, and the length of text and lists has"),
+                );
+                return None;
+            };
+            entry.integer(least..=greatest, problems)?.value
+        }
+    };
+    Some(bound)
 }
 
 fn read_description(table: &mut TableReader<'_>, problems: &mut Problems) -> String {
@@ -263,19 +368,23 @@ fn check_field_name(name: &Located<String>, what: &str, problems: &mut Problems)
         "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
     ];
     if check_name(name, what, "_", problems) && KEYWORDS.contains(&name.value.as_str()) {
-        problems.push(Problem::new(
-            name.span.clone(),
-            format!("`{}` is a word of Rust and cannot name a field", name.value),
-        ));
+        problems.push(
+            Problem::new(name.span.clone(), format!("`{}` is a word of Rust and cannot name a field", name.value))
+                .help("choose another name: it becomes a field of a structure"),
+        );
     }
 }
 
 /// Reports each name that is used again.
 fn unique<'a>(names: impl Iterator<Item = &'a Located<String>>, problems: &mut Problems) {
-    let mut seen = BTreeSet::new();
+    let mut seen = BTreeMap::new();
     for name in names {
-        if !seen.insert(&name.value) {
-            problems.push(Problem::new(name.span.clone(), format!("the name `{}` is used twice", name.value)));
+        if let Some(first) = seen.insert(&name.value, &name.span) {
+            problems.push(
+                Problem::new(name.span.clone(), format!("the name `{}` is used twice", name.value))
+                    .related(first.clone(), "it is here already")
+                    .help("choose another name for one of them"),
+            );
         }
     }
 }

@@ -11,17 +11,31 @@ pub struct Problem {
     pub message: String,
     /// What would be right, where that can be said.
     pub help: Option<String>,
+    /// Other places of the file that have to do with it, each with what it is.
+    pub related: Vec<(Range<usize>, String)>,
 }
 
 impl Problem {
     /// A problem without advice.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), help: None }
+        Self { span, message: message.into(), help: None, related: Vec::new() }
     }
 
     /// The same problem with advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// The same problem with advice, where there is some.
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+
+    /// The same problem with another place of the file that has to do with it.
+    pub fn related(mut self, span: Range<usize>, what: impl Into<String>) -> Self {
+        self.related.push((span, what.into()));
         self
     }
 
@@ -71,8 +85,14 @@ impl<T> core::ops::Deref for Located<T> {
     }
 }
 
+/// Longest name that is compared with others letter by letter: no name of ours is nearly as long.
+const LONGEST: usize = 64;
+
 /// The name among `known` that `wrong` was most likely meant to be, if any is near.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if wrong.len() > LONGEST {
+        return None;
+    }
     let wrong_folded = fold(wrong);
     known
         .into_iter()
@@ -84,7 +104,7 @@ pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 
 /// Advice for a name that is not among `known`: the nearest, or all of them where they are few.
 pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
-    if let Some(name) = nearest(wrong, known.clone()) {
+    if let Some(name) = nearest(wrong, known.clone()).or_else(|| only_one_with(wrong, known.clone())) {
         return Some(format!("did you mean `{name}`?"));
     }
     let mut names: Vec<&str> = known.into_iter().collect();
@@ -95,6 +115,14 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone
         2..=16 => Some(format!("choose one of `{}`", names.join("`, `"))),
         count => Some(format!("there are {count} to choose from, none of a similar name")),
     }
+}
+
+/// The name of which `wrong` is one of the words, or which is one of the words of `wrong`, if there is just one:
+/// `virtio` for `virtio-net`.
+fn only_one_with<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let has_word = |name: &str, word: &str| name.split(['-', '_']).any(|part| part.eq_ignore_ascii_case(word));
+    let mut found = known.into_iter().filter(|name| has_word(name, wrong) || has_word(wrong, name));
+    found.next().filter(|_| found.next().is_none())
 }
 
 fn fold(name: &str) -> Vec<char> {
@@ -133,6 +161,14 @@ mod tests {
         assert_eq!(nearest("croe", known), Some("core"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest("net-rx", ["net_rx"]), Some("net_rx"));
+        assert_eq!(nearest(&"a".repeat(1 << 20), known), None);
+    }
+
+    #[test]
+    fn a_word_of_one_name_only_is_taken_for_it() {
+        let known = ["virtio-net", "misbehave-net", "pl011"];
+        assert_eq!(suggest("virtio", known).as_deref(), Some("did you mean `virtio-net`?"));
+        assert_eq!(suggest("net", known).as_deref(), Some("choose one of `misbehave-net`, `pl011`, `virtio-net`"));
     }
 
     #[test]

@@ -7,38 +7,10 @@ use core::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+pub use crate::syntax::{MAX_FILE, parse_table};
+
 /// Problems found so far in one file.
 pub type Problems = Vec<Problem>;
-
-/// Parses a file. Syntax errors go to `problems`; what could be read is returned all the same.
-pub fn parse_table<'a>(text: &'a str, problems: &mut Problems) -> Spanned<DeTable<'a>> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    // One slip often makes the parser stumble again at once: the first error says it best.
-    if let Some(error) = errors.into_iter().next() {
-        problems.push(syntax_problem(text, &error));
-    }
-    table
-}
-
-/// The parser's words, or better ones for the two slips that are made most.
-fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
-    let end = text.trim_end().len();
-    let mut span = error.span().unwrap_or(end..end);
-    if span.start >= end {
-        span = end.saturating_sub(1)..end;
-    }
-    let found = text.get(span.clone()).unwrap_or("");
-    if error.message() == "duplicate key" {
-        return Problem::new(span, format!("`{found}` is there twice"))
-            .help("a key and a table have one place each: put together what belongs together");
-    }
-    let is_value = text[..span.start].trim_end().ends_with(['=', ',', '[']);
-    if is_value && found.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Problem::new(span, format!("`{found}` is no value"))
-            .help(format!("text stands between quotation marks: \"{found}\""));
-    }
-    Problem::new(span, format!("this is not TOML: {}", error.message()))
-}
 
 /// One table whose keys are known: every key that nobody asked for is reported by [`TableReader::finish`].
 #[derive(Clone, Debug)]
@@ -94,10 +66,21 @@ impl<'a> TableReader<'a> {
         unknown
     }
 
-    /// All entries that were not asked for so far; they count as known from now on.
+    /// All entries that were not asked for so far; they count as known from now on. What is likely to be meant for a
+    /// required key that is missing is reported here and left out: nobody who looks at the rest would know of that key.
     pub fn rest(&mut self, problems: &mut Problems) -> Vec<Entry<'a>> {
-        let rest = self.unknown();
+        let mut rest = self.unknown();
+        let missing: Vec<&str> = self.missing.clone();
         self.report_missing(&rest, problems);
+        let known = self.asked.clone();
+        rest.retain(|entry| {
+            let meant = nearest(&entry.key.value, known.iter().copied());
+            let is_slip = meant.is_some_and(|meant| missing.contains(&meant));
+            if is_slip {
+                problems.push(self.unknown_key(entry));
+            }
+            !is_slip
+        });
         self.asked.extend(self.table.keys().map(|key| key.get_ref().as_ref()));
         rest
     }
@@ -123,6 +106,33 @@ impl<'a> TableReader<'a> {
         }
     }
 
+    /// The tables of `[key.NAME]`, each under its name, in the order of the file. What stands there without a name is
+    /// reported.
+    pub fn named(&mut self, key: &'a str, problems: &mut Problems) -> Vec<Entry<'a>> {
+        let Some(entry) = self.take(key) else { return Vec::new() };
+        if entry.is_list() {
+            problems.push(
+                Problem::new(entry.key.span.clone(), format!("`[[{key}]]` has no name"))
+                    .help(format!("write `[{key}.NAME]`: one bracket on each side, and a name for each")),
+            );
+            return Vec::new();
+        }
+        let entries = entry.table(format!("[{key}]"), problems).map(|table| table.unknown()).unwrap_or_default();
+        if let Some(value) = entries.iter().find(|entry| !entry.is_table() && !entry.is_list()) {
+            problems.push(
+                Problem::new(value.key.span.clone(), format!("`{}` is in [{key}], which has no name", value.key.value))
+                    .help(format!("write `[{key}.NAME]` above it, with a name in place of NAME")),
+            );
+            return Vec::new();
+        }
+        entries
+    }
+
+    /// Whether the key is there, whatever its value.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// Names of the keys asked for so far.
     pub fn asked(&self) -> &[&'a str] {
         &self.asked
@@ -132,14 +142,12 @@ impl<'a> TableReader<'a> {
     pub fn finish(mut self, problems: &mut Problems) {
         let unknown = self.unknown();
         self.report_missing(&unknown, problems);
-        for entry in unknown {
-            let problem =
-                Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what));
-            problems.push(match suggest(&entry.key.value, self.asked.iter().copied()) {
-                Some(help) => problem.help(help),
-                None => problem,
-            });
-        }
+        problems.extend(unknown.iter().map(|entry| self.unknown_key(entry)));
+    }
+
+    fn unknown_key(&self, entry: &Entry<'_>) -> Problem {
+        Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what))
+            .maybe_help(suggest(&entry.key.value, self.asked.iter().copied()))
     }
 }
 
@@ -182,8 +190,14 @@ impl<'a> Entry<'a> {
         matches!(self.value.get_ref(), DeValue::Boolean(found) if *found == expected)
     }
 
-    fn wrong(&self, expected: &str) -> Problem {
+    /// The problem of a value that is not what is expected.
+    pub fn wrong(&self, expected: &str) -> Problem {
         Problem::new(self.span(), format!("`{}` must be {expected}, not {}", self.key.value, self.kind()))
+    }
+
+    /// The advice to write this value in another way.
+    fn write(&self, value: impl core::fmt::Display) -> String {
+        format!("write `{} = {value}`", self.key.value)
     }
 
     /// Text.
@@ -191,7 +205,16 @@ impl<'a> Entry<'a> {
         match self.value.get_ref() {
             DeValue::String(text) => Some(Located::new(text.to_string(), self.span())),
             _ => {
-                problems.push(self.wrong("text").help("put it between quotation marks"));
+                let written = match self.value.get_ref() {
+                    DeValue::Integer(number) => Some(number.as_str().to_string()),
+                    DeValue::Float(number) => Some(number.as_str().to_string()),
+                    DeValue::Boolean(value) => Some(value.to_string()),
+                    _ => None,
+                };
+                problems.push(self.wrong("text").help(match written {
+                    Some(written) => format!("put it between quotation marks: \"{written}\""),
+                    None => "text stands between quotation marks, alone".to_string(),
+                }));
                 None
             }
         }
@@ -200,22 +223,43 @@ impl<'a> Entry<'a> {
     /// A whole number within `range`.
     pub fn integer(&self, range: RangeInclusive<i128>, problems: &mut Problems) -> Option<Located<i128>> {
         let DeValue::Integer(number) = self.value.get_ref() else {
-            problems.push(self.wrong("a whole number"));
+            let help = self.as_number().map(|number| self.write(number));
+            problems
+                .push(self.wrong("a whole number").help(help.unwrap_or_else(|| "write digits: 100 or 0x64".into())));
             return None;
         };
         let number = i128::from_str_radix(number.as_str(), number.radix()).ok();
         match number {
             Some(number) if range.contains(&number) => Some(Located::new(number, self.span())),
             _ => {
-                problems.push(
-                    Problem::new(self.span(), format!("`{}` is out of range", self.key.value)).help(format!(
-                        "it must be from {} to {}",
-                        range.start(),
-                        range.end()
-                    )),
-                );
+                let bounds = match (*range.start(), *range.end()) {
+                    (0, end) if end >= u64::MAX.into() => {
+                        "it must not be negative, nor have more than 64 bits".to_string()
+                    }
+                    (start, end) => format!("it must be from {start} to {end}"),
+                };
+                problems.push(Problem::new(self.span(), format!("`{}` is out of range", self.key.value)).help(bounds));
                 None
             }
+        }
+    }
+
+    /// The whole number that someone meant who wrote text, or a fraction of nothing.
+    fn as_number(&self) -> Option<String> {
+        match self.value.get_ref() {
+            DeValue::String(text) => {
+                let digits = text.trim().trim_start_matches(['-', '+']);
+                let is_number = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit() || c == b'_');
+                let is_hexadecimal = digits.strip_prefix("0x").is_some_and(|digits| {
+                    !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_hexdigit() || c == b'_')
+                });
+                (is_number || is_hexadecimal).then(|| text.trim().to_string())
+            }
+            DeValue::Float(number) => {
+                let (whole, fraction) = number.as_str().split_once('.')?;
+                fraction.bytes().all(|c| c == b'0').then(|| whole.to_string())
+            }
+            _ => None,
         }
     }
 
@@ -235,7 +279,22 @@ impl<'a> Entry<'a> {
         match self.value.get_ref() {
             DeValue::Boolean(value) => Some(Located::new(*value, self.span())),
             _ => {
-                problems.push(self.wrong("true or false"));
+                let meant = match self.value.get_ref() {
+                    DeValue::String(text) => match text.to_ascii_lowercase().as_str() {
+                        "true" | "yes" | "on" | "1" => Some(true),
+                        "false" | "no" | "off" | "0" => Some(false),
+                        _ => None,
+                    },
+                    DeValue::Integer(number) => match number.as_str() {
+                        "1" => Some(true),
+                        "0" => Some(false),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let help =
+                    meant.map_or("write `true` or `false`, without quotation marks".into(), |meant| self.write(meant));
+                problems.push(self.wrong("true or false").help(help));
                 None
             }
         }
@@ -245,7 +304,7 @@ impl<'a> Entry<'a> {
     pub fn size(&self, problems: &mut Problems) -> Option<Located<u64>> {
         match self.value.get_ref() {
             DeValue::Integer(_) => self.unsigned(problems),
-            DeValue::String(text) => self.unit(text, units::parse_size, "size", units::SIZE_FORM, problems),
+            DeValue::String(text) => self.unit(text, units::parse_size, "size", units::size_advice(text), problems),
             _ => {
                 problems.push(self.wrong("a size").help(units::SIZE_FORM));
                 None
@@ -256,7 +315,9 @@ impl<'a> Entry<'a> {
     /// A duration in nanoseconds.
     pub fn duration(&self, problems: &mut Problems) -> Option<Located<u64>> {
         match self.value.get_ref() {
-            DeValue::String(text) => self.unit(text, units::parse_duration, "duration", units::DURATION_FORM, problems),
+            DeValue::String(text) => {
+                self.unit(text, units::parse_duration, "duration", units::duration_advice(text), problems)
+            }
             _ => {
                 problems.push(self.wrong("a duration").help(units::DURATION_FORM));
                 None
@@ -267,7 +328,9 @@ impl<'a> Entry<'a> {
     /// A hardware address.
     pub fn mac(&self, problems: &mut Problems) -> Option<Located<[u8; 6]>> {
         match self.value.get_ref() {
-            DeValue::String(text) => self.unit(text, units::parse_mac, "hardware address", units::MAC_FORM, problems),
+            DeValue::String(text) => {
+                self.unit(text, units::parse_mac, "hardware address", units::mac_advice(text), problems)
+            }
             _ => {
                 problems.push(self.wrong("a hardware address").help(units::MAC_FORM));
                 None
@@ -280,18 +343,24 @@ impl<'a> Entry<'a> {
         text: &str,
         parse: fn(&str) -> Option<T>,
         what: &str,
-        form: &str,
+        advice: String,
         problems: &mut Problems,
     ) -> Option<Located<T>> {
         let value = parse(text);
         if value.is_none() {
-            problems.push(Problem::new(self.span(), format!("`{text}` is not a {what}")).help(form));
+            problems.push(Problem::new(self.span(), format!("`{text}` is not a {what}")).help(advice));
         }
         value.map(|value| Located::new(value, self.span()))
     }
 
     /// One of the given names.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)], problems: &mut Problems) -> Option<Located<T>> {
+        if !self.is_text() {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            let help = format!("choose one of \"{}\", with quotation marks", names.join("\", \""));
+            problems.push(self.wrong("text").help(help));
+            return None;
+        }
         let text = self.text(problems)?;
         let found = choices.iter().find(|(name, _)| *name == text.value);
         if found.is_none() {
@@ -299,11 +368,7 @@ impl<'a> Entry<'a> {
                 self.span(),
                 format!("`{}` is not something that `{}` can be", text.value, self.key.value),
             );
-            let names = choices.iter().map(|(name, _)| *name);
-            problems.push(match suggest(&text.value, names) {
-                Some(help) => problem.help(help),
-                None => problem,
-            });
+            problems.push(problem.maybe_help(suggest(&text.value, choices.iter().map(|(name, _)| *name))));
         }
         found.map(|(_, value)| Located::new(*value, self.span()))
     }
@@ -313,7 +378,11 @@ impl<'a> Entry<'a> {
         match self.value.get_ref() {
             DeValue::Table(table) => Some(TableReader::new(what, self.span(), table)),
             _ => {
-                problems.push(self.wrong("a table"));
+                problems.push(self.wrong("a table").help(if self.is_list() {
+                    "a table stands between braces, { … }, or under a header with one bracket on each side"
+                } else {
+                    "a table stands between braces, { key = value }, or under a header of its own"
+                }));
                 None
             }
         }
@@ -324,7 +393,15 @@ impl<'a> Entry<'a> {
         match self.value.get_ref() {
             DeValue::Array(elements) => Some(self.elements(elements)),
             _ => {
-                problems.push(self.wrong("a list").help("put it between square brackets"));
+                problems.push(self.wrong("a list").help(match self.value.get_ref() {
+                    DeValue::String(text) => self.write(format_args!("[\"{text}\"]")),
+                    DeValue::Integer(number) => self.write(format_args!("[{}]", number.as_str())),
+                    DeValue::Table(_) => format!(
+                        "put it between square brackets; as a table of its own it has two on each side: [[{}]]",
+                        self.key.value
+                    ),
+                    _ => "put it between square brackets".to_string(),
+                }));
                 None
             }
         }

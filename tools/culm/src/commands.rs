@@ -2,6 +2,7 @@
 
 use crate::description::catalogue::Catalogue;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use crate::expand::Checked;
 use crate::plan::Plan;
 use crate::show;
 use anyhow::{Context as _, Result};
@@ -20,11 +21,20 @@ pub struct System {
 }
 
 impl System {
-    /// Reads, checks and expands the system.
+    /// Reads, checks and expands the system; what is odd in it is shown.
     pub fn plan(&self) -> Result<Plan> {
-        let catalogue = catalogue()?;
-        let file = catalogue.system_file(&self.system).map_err(Diagnostics::from)?;
-        Ok(crate::expand::expand(&catalogue, &file, self.board.as_deref())?)
+        let checked = self.checked()?;
+        if !checked.warnings.is_empty() {
+            eprint!("{}", checked.warnings.render(colour()));
+        }
+        Ok(checked.plan)
+    }
+
+    /// The same, with what is odd in it for the caller.
+    fn checked(&self) -> Result<Checked, Diagnostics> {
+        let catalogue = Catalogue::read(&root().map_err(|error| Diagnostic::general(format!("{error:#}")))?);
+        let file = catalogue.system_file(&self.system)?;
+        crate::expand::check(&catalogue, &file, self.board.as_deref())
     }
 }
 
@@ -41,12 +51,17 @@ pub fn root() -> Result<PathBuf> {
 
 /// The catalogue of the source tree.
 pub fn catalogue() -> Result<Catalogue> {
-    Ok(Catalogue::read(&root()?)?)
+    Ok(Catalogue::read(&root()?))
+}
+
+/// Whether standard error is shown in colours.
+fn colour() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Prints why a command failed: mistakes in descriptions as such, anything else in one line.
 pub fn report(error: &anyhow::Error) {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = colour();
     match error.downcast_ref::<Diagnostics>() {
         Some(diagnostics) => eprint!("{}", diagnostics.render(colour)),
         None => eprintln!("{}", Diagnostic::general(format!("{error:#}")).render(colour).trim_end()),

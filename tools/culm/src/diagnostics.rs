@@ -3,7 +3,9 @@
 //! Every step that can find a mistake adds to one [`Diagnostics`] and goes on, so that one run shows all of them.
 
 use culm_manifest::problem::{Problem, position};
+use culm_manifest::reader::MAX_FILE;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +25,59 @@ impl Source {
         Arc::new(Self { path: path.into(), text: text.into() })
     }
 
-    /// Reads a file.
+    /// Reads a file. What is no regular file, or far too long, is refused before it is read: a pipe would never end.
     pub fn read(path: &Path) -> Result<Arc<Self>, Diagnostic> {
         let problem = |what: String| Diagnostic::general(format!("cannot read {}: {what}", path.display()));
-        let bytes = std::fs::read(path).map_err(|error| problem(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| problem("it is not UTF-8 text".into()))?;
-        Ok(Self::new(path, text))
+        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => problem("there is no such file".into()),
+            _ => problem(error.to_string()),
+        })?;
+        if metadata.is_dir() {
+            return Err(problem("it is a folder, not a file".into()).maybe_help(first_description(path)));
+        }
+        if !metadata.is_file() {
+            return Err(problem("it is no regular file".into()));
+        }
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|error| problem(error.to_string()))?;
+        if bytes.len() > MAX_FILE {
+            return Err(problem(format!("it has {} bytes, which no description has", metadata.len()))
+                .help(format!("a description has {MAX_FILE} bytes at most")));
+        }
+        Self::from_bytes(path, bytes)
     }
+
+    /// A source with this content, if that is text.
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Arc<Self>, Diagnostic> {
+        let error = match String::from_utf8(bytes) {
+            Ok(text) => return Ok(Self::new(path, text)),
+            Err(error) => error,
+        };
+        let start = error.utf8_error().valid_up_to();
+        let is_utf_16 = error.as_bytes().starts_with(b"\xff\xfe") || error.as_bytes().starts_with(b"\xfe\xff");
+        let source = Self::new(path, String::from_utf8_lossy(error.as_bytes()));
+        let byte = error.as_bytes().get(start).copied().unwrap_or_default();
+        Err(Diagnostic::at(&source, start..start + 1, format!("this byte, {byte:#04x}, is not UTF-8")).help(
+            if is_utf_16 {
+                "the file is UTF-16: save it as UTF-8"
+            } else {
+                "save the file as UTF-8: its encoding is another one, or it is no text"
+            },
+        ))
+    }
+}
+
+/// The description that someone may have meant who named a folder.
+fn first_description(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut names: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    names.sort();
+    names.first().map(|name| format!("name a file in it: {}", name.display()))
 }
 
 /// A place in a file.
@@ -41,9 +89,39 @@ pub struct Place {
     pub span: Range<usize>,
 }
 
-/// One mistake.
+impl std::fmt::Display for Place {
+    /// The place with its line, for messages that are no diagnostics.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = String::new();
+        excerpt(&mut out, &Paint { colour: false }, Severity::Error, self, None);
+        formatter.write_str(out.trim_end())
+    }
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing is built while it stands.
+    Error,
+    /// It is legal, but odd.
+    Warning,
+}
+
+impl Severity {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// One mistake, or something odd.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
     /// What is wrong.
     pub message: String,
     /// Where; `None` where no file can be pointed into.
@@ -53,18 +131,31 @@ pub struct Diagnostic {
     /// What would be right.
     pub help: Option<String>,
     /// More to know, printed as it stands (a table, for example).
-    pub note: Option<String>,
+    pub note: Option<Box<str>>,
 }
 
 impl Diagnostic {
     /// A mistake that no file can be pointed into for.
     pub fn general(message: impl Into<String>) -> Self {
-        Self { message: message.into(), place: None, related: Vec::new(), help: None, note: None }
+        Self {
+            severity: Severity::Error,
+            message: message.into(),
+            place: None,
+            related: Vec::new(),
+            help: None,
+            note: None,
+        }
     }
 
     /// A mistake at `span` of `source`.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { place: Some(Place { source: source.clone(), span }), ..Self::general(message) }
+    }
+
+    /// The same as something that is odd, and no mistake.
+    pub fn warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
     }
 
     /// The same with advice.
@@ -87,19 +178,27 @@ impl Diagnostic {
 
     /// The same with more to know.
     pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
+        self.note = Some(note.into().into_boxed_str());
         self
+    }
+
+    /// Whether both say the same of the same place.
+    fn is_same(&self, other: &Self) -> bool {
+        let place =
+            |diagnostic: &Self| diagnostic.place.as_ref().map(|place| (place.source.path.clone(), place.span.clone()));
+        self.message == other.message && place(self) == place(other)
     }
 
     /// As text for people; `colour`: with terminal colours.
     pub fn render(&self, colour: bool) -> String {
         let paint = Paint { colour };
-        let mut out = format!("{}: {}\n", paint.red("error"), paint.bold(&self.message));
+        let word = paint.strong(self.severity, self.severity.name());
+        let mut out = format!("{word}: {}\n", paint.bold(&self.message));
         let places = self.place.iter().map(|place| (place, None));
         let related = self.related.iter().map(|(place, what)| (place, Some(what.as_str())));
         let mut margin = 1;
         for (place, what) in places.chain(related) {
-            margin = excerpt(&mut out, &paint, place, what);
+            margin = excerpt(&mut out, &paint, self.severity, place, what);
         }
         let mut advice = |kind: &str, text: &str| {
             let indent = " ".repeat(margin + kind.len() + 5);
@@ -117,23 +216,35 @@ impl Diagnostic {
 }
 
 /// Writes one place with its line underlined; returns the width of the line number.
-fn excerpt(out: &mut String, paint: &Paint, place: &Place, what: Option<&str>) -> usize {
+fn excerpt(out: &mut String, paint: &Paint, severity: Severity, place: &Place, what: Option<&str>) -> usize {
     let text = &place.source.text;
     let (line, column) = position(text, place.span.start);
-    let content = text.lines().nth(line - 1).unwrap_or("");
+    let content: String = text.lines().nth(line - 1).unwrap_or("").chars().map(printable).collect();
     let margin = line.to_string().len();
     let space = " ".repeat(margin);
     let _ = writeln!(out, "{space}{} {}:{line}:{column}", paint.blue("-->"), place.source.path.display());
     let _ = writeln!(out, "{space} {}", paint.blue("|"));
-    let _ = writeln!(out, "{} {} {}", paint.blue(&line.to_string()), paint.blue("|"), content.replace('\t', " "));
+    let _ = writeln!(out, "{} {} {}", paint.blue(&line.to_string()), paint.blue("|"), content);
     // What goes on over further lines is underlined to the end of its first.
     let rest = content.chars().count().saturating_sub(column - 1);
     let wanted = text.get(place.span.clone()).map_or(1, |span| span.lines().next().unwrap_or("").chars().count());
     let marks = "^".repeat(wanted.min(rest).max(1));
-    let marks = if what.is_some() { paint.blue(&marks.replace('^', "-")) } else { paint.red(&marks) };
+    let marks = match what {
+        Some(_) => paint.blue(&marks.replace('^', "-")),
+        None => paint.strong(severity, &marks),
+    };
     let label = what.map(|what| format!(" {}", paint.blue(what))).unwrap_or_default();
     let _ = writeln!(out, "{space} {} {}{marks}{label}", paint.blue("|"), " ".repeat(column - 1));
     margin
+}
+
+/// A character of a file as it can be shown in one column of a terminal: nothing in a file moves the cursor.
+fn printable(character: char) -> char {
+    match character {
+        '\t' => ' ',
+        character if character.is_control() => '\u{fffd}',
+        character => character,
+    }
 }
 
 /// Terminal colours, or none.
@@ -146,8 +257,9 @@ impl Paint {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    fn red(&self, text: &str) -> String {
-        self.with("1;31", text)
+    /// Red for mistakes, yellow for what is odd.
+    fn strong(&self, severity: Severity, text: &str) -> String {
+        self.with(if severity == Severity::Error { "1;31" } else { "1;33" }, text)
     }
 
     fn blue(&self, text: &str) -> String {
@@ -173,11 +285,20 @@ impl Diagnostics {
 
     /// Adds the problems found while reading `source`.
     pub fn extend(&mut self, source: &Arc<Source>, problems: impl IntoIterator<Item = Problem>) {
-        self.list.extend(
-            problems
-                .into_iter()
-                .map(|problem| Diagnostic::at(source, problem.span, problem.message).maybe_help(problem.help)),
-        );
+        self.list.extend(problems.into_iter().map(|problem| {
+            let diagnostic = Diagnostic::at(source, problem.span, problem.message).maybe_help(problem.help);
+            let related = problem.related.into_iter();
+            related.fold(diagnostic, |diagnostic, (span, what)| diagnostic.related(source, span, what))
+        }));
+    }
+
+    /// Adds what another step has found, but nothing twice.
+    pub fn append(&mut self, others: &Self) {
+        for other in &others.list {
+            if !self.list.iter().any(|known| known.is_same(other)) {
+                self.list.push(other.clone());
+            }
+        }
     }
 
     /// Whether nothing was found.
@@ -185,31 +306,47 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// How many there are.
+    /// How many there are, warnings included.
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// How many there are of this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.list.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 
     /// The mistakes, in the order of files and lines.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut sorted: Vec<&Diagnostic> = self.list.iter().collect();
-        sorted.sort_by_key(|diagnostic| {
-            diagnostic.place.as_ref().map(|place| (place.source.path.clone(), place.span.start))
-        });
+        sorted.sort_by_key(|diagnostic| diagnostic.place.as_ref().map(|place| (&place.source.path, place.span.start)));
         sorted
     }
 
     /// As text for people, ending with their count; `colour`: with terminal colours.
     pub fn render(&self, colour: bool) -> String {
-        let mut out: String = self.sorted().iter().map(|diagnostic| diagnostic.render(colour) + "\n").collect();
-        let count = match self.len() {
-            1 => "1 mistake found".to_string(),
-            count => format!("{count} mistakes found"),
+        let sorted = self.sorted();
+        let mut out: String = sorted.iter().take(SHOWN).map(|diagnostic| diagnostic.render(colour) + "\n").collect();
+        if sorted.len() > SHOWN {
+            let _ = writeln!(out, "… and {} more", sorted.len() - SHOWN);
+        }
+        let count = |severity, one: &str, many: &str| match self.count(severity) {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {many}")),
         };
-        let _ = writeln!(out, "{count}");
+        let mistakes = count(Severity::Error, "mistake", "mistakes");
+        let warnings = count(Severity::Warning, "warning", "warnings");
+        let counts: Vec<String> = mistakes.into_iter().chain(warnings).collect();
+        if !counts.is_empty() {
+            let _ = writeln!(out, "{} found", counts.join(" and "));
+        }
         out
     }
 }
+
+/// The most that is shown at once: who has more repairs these first.
+const SHOWN: usize = 100;
 
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
@@ -250,6 +387,45 @@ mod tests {
 "
         );
         assert!(diagnostic.render(true).contains("\x1b[1;31m^^^^^^^^\x1b[0m"));
+    }
+
+    #[test]
+    fn what_is_no_text_or_no_file_is_refused_with_its_place() {
+        let found = |bytes: &[u8]| Source::from_bytes(Path::new("x"), bytes.to_vec()).expect_err("no text");
+        let diagnostic = found(b"name = 1\nb = \"\xe9\"\n");
+        assert!(diagnostic.render(false).contains("--> x:2:6"), "{}", diagnostic.render(false));
+        assert!(found(b"\xff\xfen\0").help.is_some_and(|help| help.contains("UTF-16")));
+        let folder = tempfile::tempdir().expect("a folder");
+        let long = folder.path().join("long");
+        std::fs::write(&long, vec![b'\n'; MAX_FILE + 1]).expect("a file");
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        for (path, what) in [
+            (folder.path().to_path_buf(), "it is a folder"),
+            (pipe, "it is no regular file"),
+            (PathBuf::from("/dev/zero"), "it is no regular file"),
+            (long, "which no description has"),
+            (folder.path().join("none"), "there is no such file"),
+        ] {
+            let diagnostic = Source::read(&path).expect_err("it is refused");
+            assert!(diagnostic.message.contains(what), "{}", diagnostic.message);
+        }
+    }
+
+    #[test]
+    fn very_many_mistakes_are_not_all_shown() {
+        let source = Source::new("x", "a\n");
+        let mut diagnostics = Diagnostics::default();
+        (0..1000).for_each(|_| diagnostics.push(Diagnostic::at(&source, 0..1, "x")));
+        diagnostics.push(Diagnostic::at(&source, 0..1, "odd").warning());
+        let text = diagnostics.render(false);
+        assert!(text.ends_with("… and 901 more\n1000 mistakes and 1 warning found\n"), "{text}");
+    }
+
+    #[test]
+    fn nothing_in_a_file_reaches_the_terminal_as_a_command() {
+        let source = Source::new("x", "a = \u{1b}[2J\n");
+        assert!(!Diagnostic::at(&source, 0..1, "x").render(false).contains('\u{1b}'));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! The language is its own test suite: one broken description per mistake with the exact message, and what a good
 //! description expands to. `CULM_BLESS=1` writes what the tool says now; read the difference before you commit it.
 
+use culm_tool::description::board::BoardFile;
 use culm_tool::description::catalogue::Catalogue;
+use culm_tool::diagnostics::{Diagnostics, Source};
 use culm_tool::{expand, show};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Root of the miniature source tree that the descriptions are made from.
 const WORLD: &str = "../../tests/bad/world";
 
 fn catalogue() -> Catalogue {
-    Catalogue::read(Path::new(WORLD)).expect("the test's own tree is well")
+    Catalogue::read(Path::new(WORLD))
 }
 
 /// Compares with the file, or writes it where the person running the test says so.
@@ -31,29 +34,90 @@ fn neutral(text: &str) -> String {
     text.replace("../../", "").replace(&format!("{}/", root.display()), "")
 }
 
-#[test]
-fn each_mistake_has_its_message() {
-    let catalogue = catalogue();
-    let mut files: Vec<PathBuf> = std::fs::read_dir("../../tests/bad")
-        .expect("tests/bad is there")
+/// The TOML files of a folder, in the order of their names.
+fn files_in(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("its entries can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     files.sort();
-    assert!(files.len() >= 40, "{} broken descriptions", files.len());
+    files
+}
+
+/// Compares what is found in each file of a folder with the message beside it. `None` is for a file in which nothing is found.
+fn each_has_its_message(folder: &str, least: usize, found: impl Fn(&Path) -> Option<Diagnostics>) {
+    let files = files_in(folder);
+    assert!(files.len() >= least, "{} files in {folder}", files.len());
     let mut failures = Vec::new();
     for file in files {
-        let message = match expand::expand(&catalogue, &file, None) {
-            Ok(_) => "no mistake found\n".to_string(),
-            Err(diagnostics) => neutral(&diagnostics.render(false)),
-        };
-        if message == "no mistake found\n" {
-            failures.push(format!("{}: no mistake found", file.display()));
-        } else if let Err(failure) = compare(&file.with_extension("txt"), &message) {
-            failures.push(failure);
+        match found(&file) {
+            None => failures.push(format!("{}: nothing is found", file.display())),
+            Some(diagnostics) => {
+                failures.extend(without_place(&file, &diagnostics));
+                let message = neutral(&diagnostics.render(false));
+                failures.extend(compare(&file.with_extension("txt"), &message).err());
+            }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What a person would look for in vain: a mistake without a place in a file, or without a word on what to do.
+fn without_place(file: &Path, diagnostics: &Diagnostics) -> Vec<String> {
+    let lacking = diagnostics.sorted().into_iter().filter_map(|diagnostic| {
+        let lacks = match (&diagnostic.place, &diagnostic.help) {
+            (None, _) => "no place",
+            (Some(place), _) if place.span.start > place.source.text.len() => "a place outside its file",
+            (_, None) => "no advice",
+            _ => return None,
+        };
+        Some(format!("{}: {lacks}: {}", file.display(), diagnostic.message))
+    });
+    lacking.collect()
+}
+
+#[test]
+fn each_mistake_has_its_message() {
+    let catalogue = catalogue();
+    each_has_its_message("../../tests/bad", 140, |file| expand::expand(&catalogue, file, None).err());
+}
+
+#[test]
+fn each_mistake_in_a_component_has_its_message() {
+    let catalogue = catalogue();
+    each_has_its_message("../../tests/bad/components", 9, |file| {
+        let source = catalogue.source(file).expect("it is text");
+        let problems = culm_manifest::Manifest::parse(&source.text).err()?;
+        let mut diagnostics = Diagnostics::default();
+        diagnostics.extend(&source, problems);
+        Some(diagnostics)
+    });
+}
+
+#[test]
+fn what_is_odd_has_its_warning() {
+    let catalogue = catalogue();
+    each_has_its_message("../../tests/bad/odd", 10, |file| {
+        let checked = expand::check(&catalogue, file, None).unwrap_or_else(|found| panic!("{found}"));
+        Some(checked.warnings).filter(|warnings| !warnings.is_empty())
+    });
+}
+
+#[test]
+fn the_systems_of_the_tree_are_well_and_not_odd() {
+    let root = Path::new("../..").canonicalize().expect("the tree is there");
+    let catalogue = Catalogue::read(&root);
+    for folder in ["systems", "tests/systems", "bench/systems"] {
+        for file in files_in(&format!("../../{folder}")) {
+            // What a benchmark serves is made when it runs.
+            if std::fs::read_to_string(&file).is_ok_and(|text| text.contains("../build/")) {
+                continue;
+            }
+            let checked = expand::check(&catalogue, &file, None).unwrap_or_else(|found| panic!("{found}"));
+            assert!(checked.warnings.is_empty(), "{}", checked.warnings);
+        }
+    }
 }
 
 #[test]
@@ -67,4 +131,84 @@ fn good_descriptions_expand_as_recorded() {
             panic!("{failure}");
         }
     }
+}
+
+/// Names with one slip of the finger each: a letter left out, doubled, swapped with its neighbour, or another.
+fn slips(name: &str) -> Vec<String> {
+    let letters: Vec<char> = name.chars().collect();
+    let at = letters.len() / 2;
+    let without = letters.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, c)| *c);
+    let twice = letters.iter().enumerate().flat_map(|(index, c)| vec![*c; if index == at { 2 } else { 1 }]);
+    let mut swapped = letters.clone();
+    swapped.swap(at, at - 1);
+    let mut other = letters.clone();
+    other[at] = if other[at] == 'x' { 'y' } else { 'x' };
+    let made =
+        [without.collect(), twice.collect(), swapped.into_iter().collect(), other.into_iter().collect::<String>()];
+    made.into_iter().filter(|made| made != name).collect()
+}
+
+/// Each key of a file with each slip: the line, and the text with it.
+fn misspelt(text: &str) -> Vec<(usize, String, String)> {
+    let mut all = Vec::new();
+    let mut start = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let code = line.split('#').next().unwrap_or("");
+        for (at, _) in code.match_indices(" = ") {
+            let before = &code[..at];
+            let from = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+            let key = &before[from..];
+            if key.len() < 2 {
+                continue;
+            }
+            for slip in slips(key) {
+                let changed = format!("{}{slip}{}", &text[..start + from], &text[start + at..]);
+                all.push((number + 1, slip, changed));
+            }
+        }
+        start += line.len();
+    }
+    all
+}
+
+/// No key can be misspelt without a mistake in its line: not one that would be required, and not one that is optional.
+#[test]
+fn no_misspelt_key_goes_unnoticed() {
+    let catalogue = catalogue();
+    let system = Path::new("../../tests/bad/world/systems/full.toml");
+    let board = Path::new("../../tests/bad/world/boards/virt.toml");
+    let mut failures = Vec::new();
+    let mut tried = 0;
+    let mut check = |file: &Path, found: &dyn Fn(&Arc<Source>) -> Diagnostics| {
+        let text = std::fs::read_to_string(file).expect("the world's own files can be read");
+        for (line, slip, text) in misspelt(&text) {
+            tried += 1;
+            let found = found(&Source::new(file, text));
+            let is_there = found.sorted().iter().any(|diagnostic| {
+                let place = diagnostic.place.as_ref();
+                place.is_some_and(|place| {
+                    culm_manifest::problem::position(&place.source.text, place.span.start).0 == line
+                }) && diagnostic.message.contains(&format!("`{slip}`"))
+            });
+            if !is_there {
+                failures.push(format!("{}:{line}: `{slip}`: {found}", file.display()));
+            }
+        }
+    };
+    check(system, &|source| expand::check_source(&catalogue, system, source, None).err().unwrap_or_default());
+    check(board, &|source| {
+        let mut found = Diagnostics::default();
+        BoardFile::read(source, &mut found);
+        found
+    });
+    for component in ["services/http", "drivers/serial/pl011", "apps/idle"] {
+        let file = PathBuf::from(format!("../../tests/bad/world/{component}/component.toml"));
+        check(&file, &|source| {
+            let mut found = Diagnostics::default();
+            found.extend(source, culm_manifest::Manifest::parse(&source.text).err().unwrap_or_default());
+            found
+        });
+    }
+    assert!(tried > 500, "{tried} slips");
+    assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
 }

@@ -1,12 +1,13 @@
 //! Board files: what a board has. A board is data; no code asks which board it is on.
 
+use super::board_checks as checks;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
 use culm_abi::memory::PAGE_SIZE;
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
 use culm_manifest::problem::nearest;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
-use culm_manifest::{DeviceClass, Located, Problem};
+use culm_manifest::{DeviceClass, Kind, Located, Problem};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,6 +23,15 @@ pub struct BoardFile {
     pub board: Board,
     /// Where each device's name stands, in the order of [`Board::devices`].
     pub device_spans: Vec<Range<usize>>,
+    places: Places,
+}
+
+/// Where the board's own parts stand in its file.
+#[derive(Clone, Debug)]
+struct Places {
+    memory: Range<usize>,
+    distributor: Range<usize>,
+    interface: Range<usize>,
 }
 
 impl BoardFile {
@@ -31,8 +41,8 @@ impl BoardFile {
         let found = read(&source.text, &mut problems);
         let good = problems.is_empty();
         diagnostics.extend(source, problems);
-        let (board, device_spans) = found.filter(|_| good)?;
-        let file = Self { source: source.clone(), board, device_spans };
+        let (board, device_spans, places) = found.filter(|_| good)?;
+        let file = Self { source: source.clone(), board, device_spans, places };
         file.check_ranges(diagnostics).then_some(file)
     }
 
@@ -40,14 +50,23 @@ impl BoardFile {
     fn check_ranges(&self, diagnostics: &mut Diagnostics) -> bool {
         let board = &self.board;
         let before = diagnostics.len();
+        let own = [
+            ("memory", board.memory, &self.places.memory),
+            ("the interrupt controller's distributor", board.gic.distributor, &self.places.distributor),
+            ("the interrupt controller's interface", board.gic.interface, &self.places.interface),
+        ];
+        for (index, (what, range, span)) in own.iter().enumerate() {
+            for (other, taken, earlier) in own[..index].iter().filter(|(_, taken, _)| taken.overlaps(*range)) {
+                diagnostics.push(
+                    Diagnostic::at(&self.source, (*span).clone(), format!("{what} overlaps {other}"))
+                        .related(&self.source, (*earlier).clone(), in_words(*taken))
+                        .help(format!("{what} is {}", in_words(*range))),
+                );
+            }
+        }
         for (index, device) in board.devices.iter().enumerate() {
             let span = &self.device_spans[index];
-            let ranges = [
-                ("memory", board.memory),
-                ("the interrupt controller's distributor", board.gic.distributor),
-                ("the interrupt controller's interface", board.gic.interface),
-            ];
-            for (what, range) in ranges.iter().filter(|(_, range)| range.overlaps(device.registers)) {
+            for (what, range, _) in own.iter().filter(|(_, range, _)| range.overlaps(device.registers)) {
                 diagnostics.push(
                     Diagnostic::at(
                         &self.source,
@@ -77,12 +96,15 @@ pub fn in_words(range: PhysicalRange) -> String {
     format!("{:#x} to {:#x}", range.address, range.end().saturating_sub(1))
 }
 
-fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>)> {
+fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>, Places)> {
     let document = parse_table(text, problems);
     if !problems.is_empty() {
         return None;
     }
     let mut table = TableReader::new("the board", 0..text.lines().next().map_or(0, str::len), document.get_ref());
+    if Kind::Board.is_another(&table, problems) {
+        return None;
+    }
     let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, "board", "-_", problems);
@@ -90,18 +112,14 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
     let description = table.take("description").and_then(|entry| entry.text(problems));
     let cores = table.require("cores").and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
     let mpidr = table.take("mpidr").map(|entry| read_mpidr(&entry, cores.as_ref(), problems));
-    let memory = table.require("memory").and_then(|entry| read_range(&entry, "base", problems));
+    let memory =
+        table.require("memory").and_then(|entry| checks::memory(read_range(&entry, "base", problems)?, problems));
     let coherent_dma = table.require("coherent_dma").and_then(|entry| entry.boolean(problems));
     let console = table.take("console").and_then(|entry| entry.text(problems));
-    let gic = table.require("gic").and_then(|entry| read_gic(&entry, problems));
-    let qemu = match table.take("qemu") {
-        Some(entry) => Some(read_qemu(&entry, problems)?),
-        None => None,
-    };
-    let devices = table.take("device").and_then(|entry| entry.table("[device]", problems));
-    let devices: Vec<(Located<String>, BoardDevice)> = devices
-        .map(|devices| devices.unknown())
-        .unwrap_or_default()
+    let gic = table.require("gic").and_then(|entry| read_gic(&entry, cores.as_ref(), problems));
+    let qemu = table.take("qemu").map(|entry| read_qemu(&entry, problems));
+    let devices: Vec<(Located<String>, BoardDevice)> = table
+        .named("device", problems)
         .iter()
         .filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?)))
         .collect();
@@ -109,19 +127,20 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
     if let Some(console) = &console {
         check_console(console, &devices, problems);
     }
-    let (memory, cores) = (memory?, cores?.value as u64);
+    let (memory, cores, gic) = (memory?, cores?.value as u64, gic?);
+    let places = Places { memory: memory.span, distributor: gic.1, interface: gic.2 };
     let board = Board {
         name: name?.value,
         description: description.map_or_else(String::new, |text| text.value),
         mpidr: mpidr.unwrap_or_else(|| Some((0..cores).collect()))?,
-        memory,
+        memory: memory.value,
         coherent_dma: coherent_dma?.value,
         console: console.map(|console| console.value),
-        gic: gic?,
-        qemu,
+        gic: gic.0,
+        qemu: qemu.map_or(Some(None), |qemu| qemu.map(Some))?,
         devices: devices.iter().map(|(_, device)| device.clone()).collect(),
     };
-    Some((board, devices.into_iter().map(|(name, _)| name.span).collect()))
+    Some((board, devices.into_iter().map(|(name, _)| name.span).collect(), places))
 }
 
 fn check_console(console: &Located<String>, devices: &[(Located<String>, BoardDevice)], problems: &mut Problems) {
@@ -129,10 +148,10 @@ fn check_console(console: &Located<String>, devices: &[(Located<String>, BoardDe
         None => {
             let near = nearest(&console.value, devices.iter().map(|(name, _)| name.value.as_str()));
             let problem = Problem::new(console.span.clone(), format!("the board has no device `{}`", console.value));
-            problems.push(match near {
-                Some(near) => problem.help(format!("did you mean `{near}`?")),
-                None => problem,
-            });
+            problems.push(problem.help(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "name one of its `[device.NAME]` tables, or leave `console` out".to_string(),
+            }));
         }
         Some((_, device)) if device.compatible != "arm,pl011" => problems.push(
             Problem::new(console.span.clone(), format!("the kernel cannot print on `{}`", console.value))
@@ -143,8 +162,11 @@ fn check_console(console: &Located<String>, devices: &[(Located<String>, BoardDe
 }
 
 fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut Problems) -> Option<Vec<u64>> {
-    let values: Vec<u64> =
-        entry.list(problems)?.iter().filter_map(|value| value.unsigned(problems)).map(|value| value.value).collect();
+    let elements = entry.list(problems)?;
+    let values: Vec<Located<u64>> = elements.iter().filter_map(|value| value.unsigned(problems)).collect();
+    if values.len() < elements.len() || !checks::mpidr(&values, problems) {
+        return None;
+    }
     if let Some(cores) = cores
         && cores.value != values.len() as i128
     {
@@ -154,33 +176,41 @@ fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut P
         );
         return None;
     }
-    Some(values)
+    Some(values.into_iter().map(|value| value.value).collect())
 }
 
-fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Problems) -> Option<PhysicalRange> {
+fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Problems) -> Option<Located<PhysicalRange>> {
     let mut table = entry.table(format!("`{}`", entry.key.value), problems)?;
     let address = table.require(address_key).and_then(|entry| entry.unsigned(problems));
     let size = table.require("size").and_then(|entry| entry.size(problems));
     let span = table.span.clone();
     table.finish(problems);
     let (address, size) = (address?.value, size?.value);
-    if size == 0 || address.checked_add(size).is_none() {
+    if size == 0 || address.checked_add(size).is_none_or(|end| end > checks::END_OF_ADDRESSES) {
         problems.push(
             Problem::new(span, format!("`{}` is no range of addresses", entry.key.value))
-                .help("it must have a size, and end below the end of the address space"),
+                .help("it must have a size, and end within 48 bits of address"),
         );
         return None;
     }
-    Some(PhysicalRange { address, size })
+    Some(Located::new(PhysicalRange { address, size }, span))
 }
 
-fn read_gic(entry: &Entry<'_>, problems: &mut Problems) -> Option<Gic> {
+/// The interrupt controller, and where its two ranges stand.
+fn read_gic(
+    entry: &Entry<'_>,
+    cores: Option<&Located<i128>>,
+    problems: &mut Problems,
+) -> Option<(Gic, Range<usize>, Range<usize>)> {
     let mut table = entry.table("[gic]", problems)?;
     let version = table.require("version").and_then(|entry| entry.integer(2..=3, problems));
     let distributor = table.require("distributor").and_then(|entry| read_range(&entry, "address", problems));
     let interface = table.require("interface").and_then(|entry| read_range(&entry, "address", problems));
     table.finish(problems);
-    Some(Gic { version: version?.value as u32, distributor: distributor?, interface: interface? })
+    let (version, distributor, interface) = (version?, distributor?, interface?);
+    checks::gic(&version, &distributor, &interface, cores, problems);
+    let gic = Gic { version: version.value as u32, distributor: distributor.value, interface: interface.value };
+    Some((gic, distributor.span, interface.span))
 }
 
 fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
@@ -189,6 +219,9 @@ fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
     let cpu = table.require("cpu").and_then(|entry| entry.text(problems));
     let arguments = table.take("arguments").and_then(|entry| entry.texts(problems)).unwrap_or_default();
     table.finish(problems);
+    if let Some(cpu) = &cpu {
+        checks::qemu_cpu(cpu, problems);
+    }
     let arguments = arguments.into_iter().map(|argument| argument.value).collect();
     Some(Qemu { machine: machine?.value, cpu: cpu?.value, arguments })
 }
@@ -200,23 +233,24 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
     let compatible = table.require("compatible").and_then(|entry| entry.text(problems));
     let registers = table.require("registers").and_then(|entry| read_range(&entry, "address", problems));
     let interrupts = table.take("interrupts").and_then(|entry| entry.list(problems)).unwrap_or_default();
-    let interrupts: Vec<Interrupt> =
+    let interrupts: Vec<Located<Interrupt>> =
         interrupts.iter().filter_map(|interrupt| read_interrupt(interrupt, problems)).collect();
-    let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
+    let dma = table.take("dma").map_or(Some(0), |entry| checks::dma(entry.size(problems)?, problems));
     let qemu = table.take("qemu").and_then(|entry| entry.texts(problems)).unwrap_or_default();
     table.finish(problems);
+    checks::device(registers.as_ref(), &interrupts, &qemu, problems);
     Some(BoardDevice {
         name: entry.key.value.clone(),
         class: class?.value,
         compatible: compatible?.value,
-        registers: registers?,
-        interrupts,
+        registers: registers?.value,
+        interrupts: interrupts.into_iter().map(|interrupt| interrupt.value).collect(),
         dma: dma?.next_multiple_of(PAGE_SIZE),
         qemu: qemu.into_iter().map(|argument| argument.value).collect(),
     })
 }
 
-fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Interrupt> {
+fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
     const TRIGGERS: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
     let mut table = entry.table("an interrupt", problems)?;
     let number = table.require("number").and_then(|entry| {
@@ -236,6 +270,7 @@ fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Interrup
         Some(number.value as u32)
     });
     let trigger = table.require("trigger").and_then(|entry| entry.choice(TRIGGERS, problems));
+    let span = table.span.clone();
     table.finish(problems);
-    Some(Interrupt { number: number?, trigger: trigger?.value })
+    Some(Located::new(Interrupt { number: number?, trigger: trigger?.value }, span))
 }

@@ -1,7 +1,8 @@
 //! What there is to build systems from: components, boards and systems, found by where they lie in the tree.
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Source};
-use culm_manifest::Manifest;
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
+use culm_manifest::reader::{Problems, TableReader, parse_table};
+use culm_manifest::{Located, Manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,6 @@ const COMPONENT_FOLDERS: &[(&str, usize)] =
 pub struct CatalogueComponent {
     /// Folder of its crate.
     pub folder: PathBuf,
-    /// Its manifest file.
-    pub source: Arc<Source>,
     /// Its manifest, if that could be read; else what is wrong with it.
     pub manifest: Result<Manifest, Diagnostics>,
 }
@@ -31,52 +30,91 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Looks through the tree at `root`. Fails where two components have one name.
-    pub fn read(root: &Path) -> Result<Self, Diagnostics> {
+    /// Looks through the tree at `root`. What is wrong with a component concerns those who use it, and nobody else.
+    pub fn read(root: &Path) -> Self {
         let mut manifests = Vec::new();
         for (folder, depth) in COMPONENT_FOLDERS {
             find_manifests(&root.join(folder), *depth, &mut manifests);
         }
         manifests.sort();
         let mut catalogue = Self { root: root.to_path_buf(), components: BTreeMap::new() };
-        let mut diagnostics = Diagnostics::default();
+        let mut places: BTreeMap<String, Place> = BTreeMap::new();
         for path in manifests {
-            match Source::read(&path) {
-                Ok(source) => catalogue.add(&path, source, &mut diagnostics),
-                Err(diagnostic) => diagnostics.push(diagnostic),
-            }
+            catalogue.add(&path, &mut places);
         }
-        if diagnostics.is_empty() { Ok(catalogue) } else { Err(diagnostics) }
+        catalogue
     }
 
-    fn add(&mut self, path: &Path, source: Arc<Source>, diagnostics: &mut Diagnostics) {
+    /// Adds the component of this manifest; `places` has where each name stands that came before.
+    fn add(&mut self, path: &Path, places: &mut BTreeMap<String, Place>) {
         let folder = path.parent().unwrap_or(&self.root).to_path_buf();
-        let source = Source::new(self.shown(&source.path), source.text.clone());
+        let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source = match self.source(path) {
+            Ok(source) => source,
+            Err(diagnostic) => {
+                let component = CatalogueComponent { folder, manifest: Err(diagnostic.into()) };
+                self.components.entry(folder_name).or_insert(component);
+                return;
+            }
+        };
         let manifest = Manifest::parse(&source.text).map_err(|problems| {
             let mut found = Diagnostics::default();
             found.extend(&source, problems);
             found
         });
-        let name = match &manifest {
-            Ok(manifest) => manifest.name.clone(),
-            Err(_) => folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        let name = Manifest::name_in(&source.text).unwrap_or_else(|| Located::new(folder_name, 0..0));
+        let (name, span) = (name.value, name.span);
+        let manifest = manifest.and_then(|manifest| match self.crate_of_another_name(&folder, &source, &manifest) {
+            Some(diagnostic) => Err(diagnostic.into()),
+            None => Ok(manifest),
+        });
+        let place = Place { source: source.clone(), span: span.clone() };
+        let component = match places.get(&name) {
+            None => CatalogueComponent { folder, manifest },
+            Some(other) => {
+                let diagnostic = Diagnostic::at(&source, span, format!("two components are called `{name}`"))
+                    .related(&other.source, other.span.clone(), "the other one")
+                    .help("give one of them, and its crate, another name");
+                CatalogueComponent { folder, manifest: Err(diagnostic.into()) }
+            }
         };
-        if let Some(other) = self.components.get(&name) {
-            diagnostics.push(
-                Diagnostic::at(
-                    &source,
-                    0..source.text.lines().next().map_or(0, str::len),
-                    format!("two components are called `{name}`"),
-                )
-                .related(&other.source, 0..0, "the other one"),
-            );
+        places.insert(name.clone(), place);
+        self.components.insert(name, component);
+    }
+
+    /// The mistake of a component whose crate bears another name, by which nobody would find the program.
+    fn crate_of_another_name(&self, folder: &Path, source: &Arc<Source>, manifest: &Manifest) -> Option<Diagnostic> {
+        let file = self.source(&folder.join("Cargo.toml")).ok()?;
+        let mut problems = Problems::new();
+        let document = parse_table(&file.text, &mut problems);
+        let mut table = TableReader::new("the crate", 0..0, document.get_ref());
+        let mut package = table.take("package")?.table("[package]", &mut problems)?;
+        let name = package.take("name")?.text(&mut problems)?;
+        if name.value == manifest.name {
+            return None;
         }
-        self.components.insert(name, CatalogueComponent { folder, source, manifest });
+        let message = format!("the component is called `{}`, its crate `{}`", manifest.name, name.value);
+        Some(
+            Diagnostic::at(source, manifest.name_span.clone(), message)
+                .related(&file, name.span, "the crate's name")
+                .help("give both the same name: the tool finds the program by it"),
+        )
     }
 
     /// A path as messages show it: relative to the root, where it lies there.
     pub fn shown(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
+    }
+
+    /// Reads a file; messages show its path as [`Catalogue::shown`] has it.
+    pub fn source(&self, path: &Path) -> Result<Arc<Source>, Diagnostic> {
+        let shown = |source: &Source| Source::new(self.shown(&source.path), source.text.clone());
+        Source::read(path).map(|source| shown(&source)).map_err(|mut diagnostic| {
+            if let Some(place) = &mut diagnostic.place {
+                place.source = shown(&place.source);
+            }
+            diagnostic
+        })
     }
 
     /// The file of a system: `system` is a name, or a path that ends in `.toml`.

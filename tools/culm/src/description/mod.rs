@@ -1,5 +1,6 @@
 //! The files that people write: systems and boards, read as they stand, each value with its place.
 
 pub mod board;
+mod board_checks;
 pub mod catalogue;
 pub mod system;

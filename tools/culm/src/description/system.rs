@@ -2,7 +2,9 @@
 //!
 //! This reads the file as it stands. What its names refer to is not known here: that is for [`crate::expand`].
 
+use super::board::MAX_CORES;
 use crate::plan::{FaultAction, LogLevel, RestartPolicy};
+use culm_manifest::Kind;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use culm_manifest::{Located, MemoryKind, Problem};
 use std::ops::Range;
@@ -54,6 +56,8 @@ pub struct SystemFile<'a> {
     pub regions_unsure: bool,
     /// Options for the supervisor.
     pub supervisor: DomainOptions,
+    /// The file has neither `pd` nor `device`, rightly or wrongly written.
+    pub is_empty: bool,
     /// First line of the file, for what has no better place.
     pub first_line: Range<usize>,
 }
@@ -76,9 +80,9 @@ pub struct DomainOptions {
     /// `log`.
     pub log: Option<LogLevel>,
     /// `on_fault`.
-    pub on_fault: Option<FaultAction>,
+    pub on_fault: Option<Located<FaultAction>>,
     /// `restart`.
-    pub restart: Option<RestartPolicy>,
+    pub restart: Option<Located<RestartPolicy>>,
 }
 
 /// `[device.NAME]`.
@@ -169,20 +173,22 @@ impl<'a> SystemFile<'a> {
         }
         let first_line = 0..document.text.lines().next().map_or(0, str::len);
         let mut table = TableReader::new("the system", first_line.clone(), document.table.get_ref());
+        if Kind::System.is_another(&table, problems) {
+            return None;
+        }
         let name = table.take("name").and_then(|entry| entry.text(problems));
         if let Some(name) = &name {
             check_name(name, "system", "-_", problems);
         }
         let board = table.take("board").and_then(|entry| entry.text(problems));
         let description = table.take("description").and_then(|entry| entry.text(problems));
+        let is_empty = !["pd", "device"].iter().any(|key| table.has(key));
         let devices = named_tables(&mut table, "device", problems, read_device);
         let domains = named_tables(&mut table, "pd", problems, read_domain);
         let (channels, channels_unsure) = listed_tables(&mut table, "channel", problems, read_channel);
         let (regions, regions_unsure) = listed_tables(&mut table, "region", problems, read_region);
-        let supervisor = table
-            .take("supervisor")
-            .and_then(|entry| read_options_table(&entry, "[supervisor]", problems))
-            .unwrap_or_default();
+        let supervisor =
+            table.take("supervisor").and_then(|entry| read_supervisor(&entry, problems)).unwrap_or_default();
         table.finish(problems);
         Some(Self {
             name,
@@ -195,6 +201,7 @@ impl<'a> SystemFile<'a> {
             channels_unsure,
             regions_unsure,
             supervisor,
+            is_empty,
             first_line,
         })
     }
@@ -207,9 +214,7 @@ fn named_tables<'a, T>(
     problems: &mut Problems,
     read: fn(&Entry<'a>, &mut Problems) -> Option<T>,
 ) -> Vec<T> {
-    let tables = table.take(key).and_then(|entry| entry.table(format!("[{key}]"), problems));
-    let entries = tables.map(|tables| tables.unknown()).unwrap_or_default();
-    entries.iter().filter_map(|entry| read(entry, problems)).collect()
+    table.named(key, problems).iter().filter_map(|entry| read(entry, problems)).collect()
 }
 
 /// `[[KEY]]` tables, in the order of the file, and whether some could not be read.
@@ -219,7 +224,8 @@ fn listed_tables<'a, T>(
     problems: &mut Problems,
     read: fn(&mut TableReader<'a>, &mut Problems) -> Option<T>,
 ) -> (Vec<T>, bool) {
-    let entries = table.take(key).and_then(|entry| entry.list(problems)).unwrap_or_default();
+    let Some(entry) = table.take(key) else { return (Vec::new(), false) };
+    let Some(entries) = entry.list(problems) else { return (Vec::new(), true) };
     let count = entries.len();
     let mut all = Vec::new();
     for entry in entries {
@@ -233,20 +239,24 @@ fn listed_tables<'a, T>(
 
 fn read_options(table: &mut TableReader<'_>, problems: &mut Problems) -> DomainOptions {
     let priority = table.take("priority").and_then(|entry| entry.integer(0..=255, problems));
-    let core = table.take("core").and_then(|entry| entry.unsigned_up_to(u32::MAX.into(), problems));
+    let core = table.take("core").and_then(|entry| entry.unsigned_up_to(MAX_CORES - 1, problems));
+    let (budget, period) = (table.take("budget"), table.take("period"));
+    let is_pair = budget.is_some() && period.is_some();
+    let budget = budget.and_then(|entry| entry.duration(problems));
+    let period = period.and_then(|entry| entry.duration(problems));
+    // Where one of a pair cannot be read, that is said; the other one does not lack it.
+    let (budget, period) =
+        if is_pair && !(budget.is_some() && period.is_some()) { (None, None) } else { (budget, period) };
     DomainOptions {
         // Both are within their types by the ranges above.
         priority: priority.map(|priority| priority.map(|priority| priority as u8)),
         core: core.map(|core| core.map(|core| core as u32)),
-        budget: table.take("budget").and_then(|entry| entry.duration(problems)),
-        period: table.take("period").and_then(|entry| entry.duration(problems)),
+        budget,
+        period,
         stack: table.take("stack").and_then(|entry| entry.size(problems)),
         heap: table.take("heap").and_then(|entry| entry.size(problems)),
         log: table.take("log").and_then(|entry| entry.choice(LogLevel::NAMES, problems)).map(|log| log.value),
-        on_fault: table
-            .take("on_fault")
-            .and_then(|entry| entry.choice(FaultAction::NAMES, problems))
-            .map(|on| on.value),
+        on_fault: table.take("on_fault").and_then(|entry| entry.choice(FaultAction::NAMES, problems)),
         restart: table.take("restart").and_then(|entry| read_restart(&entry, problems)),
     }
 }
@@ -258,17 +268,35 @@ fn read_options_table(entry: &Entry<'_>, what: &str, problems: &mut Problems) ->
     Some(options)
 }
 
-fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<RestartPolicy> {
+/// Nobody is told of the supervisor's own faults.
+fn read_supervisor(entry: &Entry<'_>, problems: &mut Problems) -> Option<DomainOptions> {
+    let options = read_options_table(entry, "[supervisor]", problems)?;
+    let spans = [
+        ("on_fault", options.on_fault.as_ref().map(|action| action.span.clone())),
+        ("restart", options.restart.as_ref().map(|restart| restart.span.clone())),
+    ];
+    for (key, span) in spans {
+        let Some(span) = span else { continue };
+        problems.push(
+            Problem::new(span, format!("`{key}` means nothing for the supervisor: it has no supervisor of its own"))
+                .help(format!("leave `{key}` out; if the supervisor faults, the system halts")),
+        );
+    }
+    Some(options)
+}
+
+fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<RestartPolicy>> {
     let mut table = entry.table("`restart`", problems)?;
     let limit = table.take("limit").and_then(|entry| entry.unsigned_up_to(u32::MAX.into(), problems));
     let window = table.take("window").and_then(|entry| entry.duration(problems));
     let backoff = table.take("backoff").and_then(|entry| entry.duration(problems));
     table.finish(problems);
-    Some(RestartPolicy {
+    let policy = RestartPolicy {
         limit: limit.map_or(DEFAULT_RESTART.limit, |limit| limit.value as u32),
         window: window.map_or(DEFAULT_RESTART.window, |window| window.value),
         backoff: backoff.map_or(DEFAULT_RESTART.backoff, |backoff| backoff.value),
-    })
+    };
+    Some(Located::new(policy, entry.key.span.clone()))
 }
 
 fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceTable<'a>> {

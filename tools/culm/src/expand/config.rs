@@ -1,11 +1,12 @@
 //! Configuration: what a description gives, checked against what the component's manifest asks for.
 
 use super::draft::Draft;
+use super::memory::in_words;
 use crate::image::archive;
 use crate::plan::ConfigValue;
 use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One value per field of the manifest, in its order.
 pub fn resolve<'a>(
@@ -66,23 +67,57 @@ fn convert(draft: &mut Draft<'_>, field: &ConfigField, value: Located<Value>) ->
 
 fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
     let full = beside(draft, &path.value);
-    if !full.is_file() {
-        let what = if full.is_dir() { "is a folder, not a file" } else { "does not exist" };
-        wrong_path(draft, &path, what);
+    match std::fs::metadata(&full) {
+        Ok(metadata) if metadata.is_file() => packed(draft, &path, metadata.len()),
+        Ok(metadata) if metadata.is_dir() => wrong_path(draft, &path, "is a folder, not a file"),
+        Ok(_) => wrong_path(draft, &path, "is no regular file"),
+        Err(error) => wrong_path(draft, &path, &unreadable(&error)),
     }
     ConfigValue::File(full)
 }
 
 fn folder(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
     let full = beside(draft, &path.value);
-    if !full.is_dir() {
-        let what = if full.is_file() { "is a file, not a folder" } else { "does not exist" };
-        wrong_path(draft, &path, what);
-    } else if let Err(failure) = archive::list_folder(&as_written(draft, &path.value)) {
-        let diagnostic = draft.at(&path.span, failure.message()).maybe_help(failure.advice().map(Into::into));
-        draft.error(diagnostic);
+    match std::fs::metadata(&full) {
+        Ok(metadata) if metadata.is_dir() => match archive::list_folder(&as_written(draft, &path.value)) {
+            Ok(files) => {
+                let sizes = files.values().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len());
+                let size = sizes.fold(0, u64::saturating_add);
+                packed(draft, &path, size);
+            }
+            Err(failure) => {
+                let diagnostic = draft.at(&path.span, failure.message()).maybe_help(failure.advice().map(Into::into));
+                draft.error(diagnostic);
+            }
+        },
+        Ok(metadata) if metadata.is_file() => wrong_path(draft, &path, "is a file, not a folder"),
+        Ok(_) => wrong_path(draft, &path, "is no folder"),
+        Err(error) => wrong_path(draft, &path, &unreadable(&error)),
     }
     ConfigValue::Folder(full)
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "does not exist".to_string(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+/// What the image will hold of a file or a folder: more than the board's memory can never be there.
+fn packed(draft: &mut Draft<'_>, path: &Located<String>, size: u64) {
+    let board = &draft.board.board;
+    if size > board.memory.size {
+        let message = format!("`{}` has {}, more than the board's memory", path.value, in_words(size));
+        let diagnostic = draft.at(&path.span, message).help(format!(
+            "the memory of `{}` has {}, and the image is in it",
+            board.name,
+            in_words(board.memory.size)
+        ));
+        draft.error(diagnostic);
+        return;
+    }
+    draft.packed.push((path.value.clone(), size));
 }
 
 fn wrong_path(draft: &mut Draft<'_>, path: &Located<String>, what: &str) {
@@ -98,5 +133,5 @@ fn beside(draft: &Draft<'_>, path: &str) -> PathBuf {
 }
 
 fn as_written(draft: &Draft<'_>, path: &str) -> PathBuf {
-    draft.path.parent().unwrap_or(std::path::Path::new(".")).join(path)
+    draft.path.parent().unwrap_or(Path::new(".")).join(path)
 }

@@ -4,9 +4,9 @@ use super::draft::{Client, ClientKind, Draft, DraftDomain};
 use super::{net, serial};
 use crate::description::system::DomainTable;
 use crate::plan::{LogLevel, Origin};
-use culm_manifest::problem::suggest;
+use culm_manifest::problem::{nearest, suggest};
 use culm_manifest::reader::{Entry, Problems, TableReader};
-use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located};
+use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 
 /// Resolves the connections of all `[pd]` tables, and gives every domain its log.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -16,6 +16,12 @@ pub fn resolve(draft: &mut Draft<'_>) {
         let Some(domain) =
             draft.domains.iter().position(|domain| domain.origin == Origin::Description && domain.name == table.name)
         else {
+            // Of a component that is not known, only what is near to a domain's own keys is known to be wrong.
+            for entry in &table.connections {
+                if nearest(&entry.key.value, table.known.iter().copied()).is_some() {
+                    unknown_key(draft, table, entry, None);
+                }
+            }
             continue;
         };
         for entry in &table.connections {
@@ -30,12 +36,7 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
     let Some((slot, connection)) = manifest.connection(&entry.key.value) else {
         let classes = manifest.connections.iter().filter(|connection| connection.kind.client_class().is_some());
         draft.unsure.extend(classes.clone().map(|connection| connection.kind));
-        let names = classes.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
-        let message = format!("unknown key `{}` in [pd.{}]", entry.key.value, table.name.value);
-        let help = suggest(&entry.key.value, names).unwrap_or_default();
-        let help = format!("{help}\n`{}` has these connections: {}", manifest.name, list(&manifest.connections));
-        let diagnostic = draft.at(&entry.key.span, message).help(help.trim_start());
-        draft.error(diagnostic);
+        unknown_key(draft, table, entry, Some(manifest));
         return;
     };
     draft.named.insert((domain, slot));
@@ -59,6 +60,22 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
     resolve_client(draft, table, (domain, slot), connection, class, entry);
 }
 
+fn unknown_key(draft: &mut Draft<'_>, table: &DomainTable<'_>, entry: &Entry<'_>, manifest: Option<&Manifest>) {
+    let connections = manifest.map_or(&[][..], |manifest| &manifest.connections);
+    let classes = connections.iter().filter(|connection| connection.kind.client_class().is_some());
+    let names = classes.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
+    let message = format!("unknown key `{}` in [pd.{}]", entry.key.value, table.name.value);
+    let help = suggest(&entry.key.value, names.clone()).unwrap_or_default();
+    let help = match manifest {
+        Some(manifest) if nearest(&entry.key.value, names).is_none() => {
+            format!("{help}\n`{}` has these connections: {}", manifest.name, list(connections))
+        }
+        _ => help,
+    };
+    let diagnostic = draft.at(&entry.key.span, message).help(help.trim_start());
+    draft.error(diagnostic);
+}
+
 fn list(connections: &[Connection]) -> String {
     if connections.is_empty() {
         return "none".to_string();
@@ -77,6 +94,15 @@ fn resolve_client<'a>(
     class: DeviceClass,
     entry: &Entry<'a>,
 ) {
+    if !entry.is_text() && !entry.is_table() {
+        let in_use = draft.devices.iter().map(|device| device.board).filter(|device| device.class == class);
+        let on_board = draft.board.board.devices.iter().filter(|device| device.class == class);
+        let device = in_use.chain(on_board).next().map_or("…", |device| &device.name);
+        let problem = entry.wrong("the name of a device, or a table with its options");
+        let problem = problem.help(format!("write `{} = \"{device}\"`", entry.key.value));
+        draft.diagnostics.extend(draft.source, [problem]);
+        return;
+    }
     let mut problems = Problems::new();
     let mut options = if entry.is_text() { None } else { entry.table(format!("`{}`", entry.key.value), &mut problems) };
     let name = match &mut options {

@@ -4,8 +4,9 @@ use super::domains::{Making, make, require_priority};
 use super::draft::{Device, Draft, DraftDomain};
 use super::{net, serial};
 use crate::description::board::in_words;
-use crate::description::catalogue::CatalogueComponent;
+use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{DeviceTable, DomainOptions};
+use crate::diagnostics::Diagnostics;
 use crate::plan::{BoardDevice, Origin};
 use culm_manifest::problem::suggest;
 use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
@@ -74,6 +75,15 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
     draft.devices.push(Device { table, board: device, board_span, driver, virtualisers, queue, buffers, mac });
 }
 
+/// After everything that connects: whether each device can serve its clients.
+pub fn check_clients(draft: &mut Draft<'_>) {
+    for device in 0..draft.devices.len() {
+        if draft.devices[device].board.class == DeviceClass::Net {
+            net::check_clients(draft, device);
+        }
+    }
+}
+
 /// Keys that mean something for one class only.
 fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice) {
     if device.class == DeviceClass::Net {
@@ -94,7 +104,7 @@ fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &Boa
 /// Entries of queues and count of buffers.
 fn sizes(draft: &mut Draft<'_>, table: &DeviceTable<'_>, class: DeviceClass) -> (u32, u32) {
     if class == DeviceClass::Serial {
-        return (table.queue.as_ref().map_or(serial::DEFAULT_QUEUE, |queue| queue.value), 0);
+        return (serial::queue_size(draft, table.queue.as_ref(), serial::DEFAULT_QUEUE), 0);
     }
     net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref())
 }
@@ -105,7 +115,11 @@ fn find_driver<'a>(
     device: &BoardDevice,
 ) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
     if let Some(name) = &table.driver {
-        let (component, manifest) = draft.component(&name.value, &name.span)?;
+        let is_driver = |component: &CatalogueComponent| {
+            let driver = component.manifest.as_ref().ok().and_then(|manifest| manifest.driver.as_ref());
+            driver.is_some_and(|driver| driver.class == device.class)
+        };
+        let (component, manifest) = draft.component_for("driver", is_driver, &name.value, &name.span)?;
         if manifest.driver.as_ref().is_none_or(|driver| driver.class != device.class) {
             let message = format!("`{}` is no driver of the class `{}`", name.value, device.class.name());
             let diagnostic = draft.at(&name.span, message).maybe_help(driver_names(draft, device.class));
@@ -137,6 +151,10 @@ fn find_driver<'a>(
                     driver_names(draft, device.class).map(|names| format!("`driver = …` chooses one: {names}")),
                 );
             draft.error(diagnostic);
+            // One of those that could not be read may be the driver that is missing.
+            for mistakes in unreadable_drivers(catalogue) {
+                draft.diagnostics.append(mistakes);
+            }
             None
         }
         _ => {
@@ -148,6 +166,12 @@ fn find_driver<'a>(
             None
         }
     }
+}
+
+/// What is wrong with the manifests of drivers that could not be read.
+fn unreadable_drivers(catalogue: &Catalogue) -> impl Iterator<Item = &Diagnostics> {
+    let is_driver = |component: &&CatalogueComponent| component.folder.starts_with(catalogue.root.join("drivers"));
+    catalogue.components.values().filter(is_driver).filter_map(|component| component.manifest.as_ref().err())
 }
 
 fn device_span(draft: &Draft<'_>, device: &BoardDevice) -> std::ops::Range<usize> {

@@ -16,6 +16,11 @@ pub const MAX_STACK: u64 = START_BASE - STACK_BASE - PAGE_SIZE;
 /// Largest heap: what lies between the addresses of heap and regions, less a guard page.
 pub const MAX_HEAP: u64 = REGION_BASE - HEAP_BASE - PAGE_SIZE;
 
+/// Least budget, in nanoseconds: about what the kernel takes to enter and leave a domain.
+pub const MIN_BUDGET: u64 = 1_000;
+/// Longest period, in nanoseconds: a day.
+pub const MAX_PERIOD: u64 = 24 * 3600 * 1_000_000_000;
+
 /// What a domain is made from.
 pub struct Making<'a> {
     /// Its name; the place is where mistakes are reported that have no better one.
@@ -33,7 +38,7 @@ pub struct Making<'a> {
 /// Resolves the `[pd]` tables.
 pub fn resolve(draft: &mut Draft<'_>) {
     let file = draft.file;
-    if file.domains.is_empty() && file.devices.is_empty() {
+    if file.is_empty {
         let diagnostic = draft
             .at(&file.first_line, "the system has no protection domain")
             .help("add one: `[pd.NAME]` with `component` and `priority`");
@@ -101,11 +106,8 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
     }
     let stack = size(draft, &name, "stack", options.stack.as_ref(), manifest.stack, MAX_STACK);
     let heap = size(draft, &name, "heap", options.heap.as_ref(), manifest.heap, MAX_HEAP);
-    if options.stack.as_ref().is_some_and(|stack| stack.value == 0) {
-        let span = options.stack.as_ref().map_or(&name.span, |stack| &stack.span);
-        let diagnostic = draft.at(span, "a stack of no bytes").help("leave `stack` out, or give it at least 4KiB");
-        draft.error(diagnostic);
-    }
+    check_least(draft, manifest, "stack", options.stack.as_ref(), manifest.min_stack);
+    check_least(draft, manifest, "heap", options.heap.as_ref(), manifest.min_heap);
     Domain {
         component,
         manifest,
@@ -119,11 +121,21 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
         log: options.log.unwrap_or(LogLevel::Info),
         observe: false,
         may_halt: false,
-        on_fault: options.on_fault.unwrap_or(FaultAction::Restart),
-        restart: options.restart.unwrap_or(DEFAULT_RESTART),
+        on_fault: options.on_fault.as_ref().map_or(FaultAction::Restart, |action| action.value),
+        restart: options.restart.as_ref().map_or(DEFAULT_RESTART, |restart| restart.value),
         config: config::resolve(draft, &name, manifest, config),
         name,
     }
+}
+
+/// What a component needs at least it says itself: with less it would fault, be restarted, and fault again.
+fn check_least(draft: &mut Draft<'_>, manifest: &Manifest, what: &str, given: Option<&Located<u64>>, least: u64) {
+    let Some(given) = given.filter(|given| given.value < least) else { return };
+    let message = format!("a {what} of {} is less than `{}` needs", format_size(given.value), manifest.name);
+    let diagnostic = draft
+        .at(&given.span, message)
+        .help(format!("give it {} at least, or leave `{what}` out for what its manifest says", format_size(least)));
+    draft.error(diagnostic);
 }
 
 fn check_core(draft: &mut Draft<'_>, core: &Located<u32>) {
@@ -194,6 +206,18 @@ fn budget(draft: &mut Draft<'_>, options: &DomainOptions) -> Option<Budget> {
     } else if budget.value == 0 {
         let diagnostic =
             draft.at(&budget.span, "a budget of no time: the domain would never run").help("give it some time");
+        draft.error(diagnostic);
+    } else if budget.value < MIN_BUDGET {
+        let message = format!("a budget of {} is over before a turn begins", format_duration(budget.value));
+        let diagnostic = draft.at(&budget.span, message).help(format!(
+            "give it {} at least; what is sensible begins at some ten microseconds",
+            format_duration(MIN_BUDGET)
+        ));
+        draft.error(diagnostic);
+    } else if period.value > MAX_PERIOD {
+        let message = format!("a period of {} is longer than a day", format_duration(period.value));
+        let diagnostic =
+            draft.at(&period.span, message).help("a domain waits so long for its time; leave both out for no limit");
         draft.error(diagnostic);
     }
     Some(Budget { budget: budget.value, period: period.value })

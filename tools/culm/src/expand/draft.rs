@@ -29,6 +29,8 @@ pub struct Draft<'a> {
     pub clients: Vec<Client>,
     pub channels: Vec<Channel>,
     pub regions: Vec<Region<'a>>,
+    /// Files and folders that go into the image, each with its bytes.
+    pub packed: Vec<(String, u64)>,
     /// Connections that something in the description names, rightly or wrongly: those are not missing.
     pub named: BTreeSet<(DraftDomain, usize)>,
     /// Kinds of connection of which some could not be resolved: nothing of them counts as missing.
@@ -145,6 +147,7 @@ impl<'a> Draft<'a> {
             clients: Vec::new(),
             channels: Vec::new(),
             regions: Vec::new(),
+            packed: Vec::new(),
             named: BTreeSet::new(),
             unsure: BTreeSet::new(),
         }
@@ -179,11 +182,23 @@ impl<'a> Draft<'a> {
 
     /// The component of this name with its manifest, for something at `span`; reports where there is none.
     pub fn component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
+        self.component_for("component", is_application, name, span)
+    }
+
+    /// The same for a component that is to be a `what`: those that `fit` are the choice that advice offers.
+    pub fn component_for(
+        &mut self,
+        what: &str,
+        fits: impl Fn(&CatalogueComponent) -> bool,
+        name: &str,
+        span: &Range<usize>,
+    ) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
         let catalogue = self.catalogue;
         let Some(component) = catalogue.components.get(name) else {
-            let names = catalogue.components.iter().filter(|(_, component)| is_application(component));
-            let help = culm_manifest::problem::suggest(name, names.map(|(name, _)| name.as_str()));
-            let diagnostic = self.at(span, format!("there is no component called `{name}`")).maybe_help(help);
+            let fitting = catalogue.components.iter().filter(|(_, component)| fits(component));
+            let names: Vec<&str> = fitting.map(|(name, _)| name.as_str()).collect();
+            let help = culm_manifest::problem::suggest(name, names.iter().copied());
+            let diagnostic = self.at(span, format!("there is no {what} called `{name}`")).maybe_help(help);
             self.error(diagnostic);
             return None;
         };
@@ -191,13 +206,7 @@ impl<'a> Draft<'a> {
             Ok(manifest) => Some((component, manifest)),
             Err(found) => {
                 // The manifest is at fault: its own mistakes say it best, and once is enough.
-                let known: Vec<String> =
-                    self.diagnostics.sorted().iter().map(|diagnostic| diagnostic.render(false)).collect();
-                for diagnostic in found.sorted() {
-                    if !known.contains(&diagnostic.render(false)) {
-                        self.diagnostics.push(diagnostic.clone());
-                    }
-                }
+                self.diagnostics.append(found);
                 None
             }
         }
@@ -246,7 +255,12 @@ impl<'a> Draft<'a> {
         if found.kind != kind {
             let message =
                 format!("`{name}.{connection}` is of the kind `{}`, not `{}`", found.kind.name(), kind.name());
-            let diagnostic = self.at(&end.span, message);
+            let of_kind = manifest.connections.iter().filter(|found| found.kind == kind);
+            let names: Vec<String> = of_kind.map(|found| format!("`{name}.{}`", found.name)).collect();
+            let diagnostic = self.at(&end.span, message).help(match names.is_empty() {
+                true => format!("the manifest of `{}` lists none of the kind `{}`", manifest.name, kind.name()),
+                false => format!("of that kind it has {}", names.join(", ")),
+            });
             self.error(diagnostic);
             return None;
         }

@@ -43,7 +43,7 @@ fn does_not_fit(source: &Arc<Source>, span: Range<usize>, takers: &[Taker], memo
 }
 
 /// A size to one digit behind the point: exact figures would only blur a map.
-fn in_words(size: u64) -> String {
+pub fn in_words(size: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, factor)| size >= *factor) {
         Some((_, factor)) if size.is_multiple_of(*factor) => format_size(size),
@@ -62,6 +62,9 @@ pub fn check_draft(draft: &mut Draft<'_>) {
     }
     for region in &draft.regions {
         takers.push(Taker { what: format!("region {}", region.table.name.value), size: region.table.size.value });
+    }
+    for (path, size) in &draft.packed {
+        takers.push(Taker { what: format!("content of {path}"), size: *size });
     }
     takers.retain(|taker| taker.size > 0);
     let memory = draft.board.board.memory;

@@ -16,12 +16,13 @@ mod net;
 mod regions;
 mod serial;
 mod supervision;
+mod warnings;
 mod wiring;
 
 use crate::description::board::BoardFile;
 use crate::description::catalogue::Catalogue;
 use crate::description::system::{DEFAULT_BOARD, Document, SystemFile};
-use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
 use crate::plan::Plan;
 use culm_manifest::Located;
 use culm_manifest::problem::suggest;
@@ -38,23 +39,47 @@ pub mod facts {
     pub use super::serial::DEFAULT_QUEUE as SERIAL_QUEUE;
 }
 
+/// A system without mistakes.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The system.
+    pub plan: Plan,
+    /// What is legal in it, but odd.
+    pub warnings: Diagnostics,
+}
+
 /// Reads, checks and expands the system file at `path`. `board` takes the place of the board that the file names.
 pub fn expand(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result<Plan, Diagnostics> {
-    let source = Source::read(path)?;
-    let source = Source::new(catalogue.shown(path), source.text.clone());
+    check(catalogue, path, board).map(|checked| checked.plan)
+}
+
+/// The same, with what is odd.
+pub fn check(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result<Checked, Diagnostics> {
+    check_source(catalogue, path, &catalogue.source(path)?, board)
+}
+
+/// The same for a system file that has been read from `path`.
+pub fn check_source(
+    catalogue: &Catalogue,
+    path: &Path,
+    source: &Arc<Source>,
+    board: Option<&str>,
+) -> Result<Checked, Diagnostics> {
     let document = Document::parse(&source.text);
     let mut problems = Problems::new();
     let file = SystemFile::read(&document, &mut problems);
     let mut diagnostics = Diagnostics::default();
-    diagnostics.extend(&source, problems);
+    diagnostics.extend(source, problems);
     let Some(file) = file else { return Err(diagnostics) };
-    let board = read_board(catalogue, path, &source, &file, board, &mut diagnostics);
+    let board = read_board(catalogue, path, source, &file, board, &mut diagnostics);
     let Some(board) = board else { return Err(diagnostics) };
-    check(Draft::new(catalogue, path, &source, &file, &board, diagnostics))?.wire(path)
+    let draft = resolve(Draft::new(catalogue, path, source, &file, &board, diagnostics))?;
+    let warnings = warnings::find(&draft);
+    Ok(Checked { plan: draft.wire(path)?, warnings })
 }
 
 /// Resolves and checks everything that the description names; `Err` holds all mistakes found.
-fn check(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
+fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     devices::resolve(&mut draft);
     domains::resolve(&mut draft);
     connections::resolve(&mut draft);
@@ -63,6 +88,7 @@ fn check(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     channels::resolve(&mut draft);
     regions::resolve(&mut draft);
     connections::check_complete(&mut draft);
+    devices::check_clients(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_draft(&mut draft);
     }
@@ -82,17 +108,22 @@ fn read_board(
     let named = file.board.as_ref().filter(|_| given.is_none());
     let name = given.or(named.map(|board| board.value.as_str())).unwrap_or(DEFAULT_BOARD);
     let beside = system.parent().unwrap_or(Path::new(".")).join(name);
-    let path = if name.ends_with(".toml") && given.is_none() {
+    let is_path = name.ends_with(".toml") || name.contains('/');
+    let path = if is_path && given.is_none() {
         Ok(beside)
     } else {
         catalogue.board_file(name).map_err(|diagnostic| unknown_board(catalogue, source, named, name, diagnostic))
     };
     let path = path.map_err(|diagnostic| diagnostics.push(diagnostic)).ok()?;
-    let board = match Source::read(&path) {
-        Ok(board) => Source::new(catalogue.shown(&board.path), board.text.clone()),
+    let board = match catalogue.source(&path) {
+        Ok(board) => board,
         Err(mut diagnostic) => {
-            diagnostic.place =
-                named.map(|name| crate::diagnostics::Place { source: source.clone(), span: name.span.clone() });
+            let name = named.map(|name| Place { source: source.clone(), span: name.span.clone() });
+            diagnostic.place = diagnostic.place.or(name);
+            diagnostic.help.get_or_insert_with(|| {
+                "a board is a name, as `./culm boards` lists them, or a path ending in `.toml`, from the system file"
+                    .to_string()
+            });
             diagnostics.push(diagnostic);
             return None;
         }

@@ -43,6 +43,12 @@ static DERIVED: DomainOptions = DomainOptions {
 /// Payload buffers of a device or a client where the description says nothing.
 pub const DEFAULT_BUFFERS: u32 = 512;
 
+/// The fewest that a description can give to a device or a client.
+pub const MIN_BUFFERS: u32 = 16;
+
+/// The most clients of one device: a virtualiser's notification word has a bit for each, and one for the driver.
+const MAX_CLIENTS: usize = 63;
+
 /// Large buffers of a client, each way, where the description says nothing.
 pub const DEFAULT_LARGE: u32 = 16;
 
@@ -75,7 +81,45 @@ pub fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Optio
         }
         draft.error(diagnostic);
     }
+    if count < MIN_BUFFERS {
+        let span = buffers.or(queue).map_or(0..0, |count| count.span.clone());
+        let diagnostic = draft
+            .at(&span, format!("{count} buffer{} cannot keep a network going", if count == 1 { "" } else { "s" }))
+            .help(format!(
+                "give it {MIN_BUFFERS} at least: some are on their way to the device while others come back; \
+                 without the key there are {DEFAULT_BUFFERS}"
+            ));
+        draft.error(diagnostic);
+    }
     (capacity, count)
+}
+
+/// A device has room for one packet of the greatest length, and no more clients than its virtualisers can tell apart.
+pub fn check_clients(draft: &mut Draft<'_>, device: DraftDevice) {
+    let needed = LARGE_BUFFER.div_ceil(PIECE_SIZE) * 2;
+    let clients: Vec<&Client> = clients_of(draft, device).collect();
+    let mut names = clients.iter().map(|client| draft.domains[client.domain].name.span.clone());
+    let beyond = names.nth(MAX_CLIENTS);
+    let (count, large) = (clients.len(), !clients.is_empty() && clients.iter().all(|client| takes_large(client)));
+    let in_use = &draft.devices[device];
+    let (name, buffers) = (in_use.board.name.clone(), in_use.buffers);
+    let span = in_use.table.buffers.as_ref().or(in_use.table.queue.as_ref()).map(|count| count.span.clone());
+    if let Some(span) = beyond {
+        let diagnostic = draft
+            .at(&span, format!("{count} clients of `{name}` are too many"))
+            .help(format!("{MAX_CLIENTS} can share one network device; use a second device for the others"));
+        draft.error(diagnostic);
+    }
+    if let (true, true, Some(span)) = (large, (MIN_BUFFERS..needed).contains(&buffers), span) {
+        let diagnostic = draft
+            .at(&span, format!("{buffers} buffers of `{name}` cannot hold the packets that its clients take"))
+            .help(format!(
+                "a packet of many TCP segments takes {} buffers: give it {needed} at least, or its clients \
+                 `large_buffers = 0`",
+                needed / 2
+            ));
+        draft.error(diagnostic);
+    }
 }
 
 /// Options of a client; adds its copier.
@@ -229,7 +273,15 @@ impl<'a> BeforeClient<'_, 'a> {
     ) -> Option<Vec<DraftDomain>> {
         let mut made = Vec::new();
         for (index, wanted) in names.into_iter().enumerate() {
-            let (component, manifest) = draft.component(&wanted.value, &wanted.span)?;
+            let (component, manifest) = draft.component_for(
+                "component",
+                |component| {
+                    let manifest = component.manifest.as_ref().ok();
+                    manifest.is_some_and(|manifest| manifest.connection_of_kind(ConnectionKind::NetCopier).is_some())
+                },
+                &wanted.value,
+                &wanted.span,
+            )?;
             if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
                 let diagnostic = draft
                     .at(&wanted.span, format!("frames cannot go through `{}`", wanted.value))

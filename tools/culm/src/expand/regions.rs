@@ -4,8 +4,9 @@ use super::draft::{Draft, Region};
 use crate::description::board::in_words;
 use crate::description::system::RegionTable;
 use crate::plan::PhysicalRange;
-use culm_abi::memory::PAGE_SIZE;
+use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
 use culm_manifest::ConnectionKind;
+use culm_manifest::units::format_size;
 
 /// Resolves the regions and checks the fixed addresses.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -19,6 +20,16 @@ pub fn resolve(draft: &mut Draft<'_>) {
 fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
     if table.size.value == 0 {
         let diagnostic = draft.at(&table.size.span, "a region of no bytes").help("give it at least 4KiB");
+        draft.error(diagnostic);
+    }
+    let memory = draft.board.board.memory;
+    if table.size.value > memory.size {
+        let message = format!("a region of {} is larger than the board's memory", format_size(table.size.value));
+        let diagnostic = draft.at(&table.size.span, message).help(format!(
+            "the memory of `{}` has {}",
+            draft.board.board.name,
+            format_size(memory.size)
+        ));
         draft.error(diagnostic);
     }
     if table.map.is_empty() {
@@ -57,6 +68,15 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
                 below.saturating_add(PAGE_SIZE)
             ));
             draft.error(diagnostic);
+        } else if image(draft).overlaps(range) {
+            let image = image(draft);
+            let diagnostic = draft
+                .at(&at.span, format!("`{}` at {} lies where the image is loaded", table.name.value, in_words(range)))
+                .help(format!(
+                    "the image takes {} and more; put the region higher, or leave `at` out",
+                    in_words(image)
+                ));
+            draft.error(diagnostic);
         } else if !board.memory.contains(range) {
             let diagnostic = draft
                 .at(&at.span, format!("`{}` at {} is not in the board's memory", table.name.value, in_words(range)))
@@ -65,6 +85,16 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
         }
     }
     draft.regions.push(Region { table, mappings });
+}
+
+/// The least that the image takes of the board's memory: what lies below it is the boot loader's, and in it are the
+/// packed files besides programs and tables, whose size the build knows.
+fn image(draft: &Draft<'_>) -> PhysicalRange {
+    let packed = draft.packed.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(*size));
+    PhysicalRange {
+        address: draft.board.board.memory.address,
+        size: IMAGE_OFFSET.saturating_add(packed).saturating_add(PAGE_SIZE),
+    }
 }
 
 /// Two regions at fixed addresses must not overlap.

@@ -7,8 +7,9 @@ use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::system::read_queue;
 use crate::plan::{ConnectionData, SerialVirtualiserClient};
 use culm_abi::system::end_rights;
-use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Problems, TableReader};
+use culm_manifest::units::format_size;
+use culm_manifest::{ConnectionKind, Located};
 
 /// The class's virtualiser.
 pub const VIRTUALISERS: &[VirtualiserKind] =
@@ -17,11 +18,26 @@ pub const VIRTUALISERS: &[VirtualiserKind] =
 /// Bytes in each queue where the description says nothing.
 pub const DEFAULT_QUEUE: u32 = 4096;
 
+/// The least that a queue can have: room for one line of a log.
+const MIN_QUEUE: u32 = 256;
+
 /// Bytes of input that can wait for a client: what a person types.
 const INPUT_QUEUE: u32 = 256;
 
 /// Entries of serial queues are bytes.
 const ENTRY: u32 = 1;
+
+/// Bytes of a queue; one that no line fits into is refused, since nothing would ever come through it.
+pub fn queue_size(draft: &mut Draft<'_>, given: Option<&Located<u32>>, default: u32) -> u32 {
+    let Some(given) = given else { return default };
+    if given.value < MIN_QUEUE {
+        let diagnostic = draft
+            .at(&given.span, format!("a serial queue of {} has no room for a line", format_size(given.value.into())))
+            .help(format!("give it {MIN_QUEUE} at least, or leave `queue` out for {}", default.max(MIN_QUEUE)));
+        draft.error(diagnostic);
+    }
+    given.value
+}
 
 /// Options of a client.
 pub fn read_client<'a>(
@@ -33,7 +49,7 @@ pub fn read_client<'a>(
     let default = device.map_or(DEFAULT_QUEUE, |device| draft.devices[device].queue);
     let Some(options) = options else { return Some(ClientKind::Serial { input: false, queue: default }) };
     let input = flag(Some(&mut *options), "input", false, problems);
-    let queue = read_queue(options, problems).map_or(default, |queue| queue.value);
+    let queue = queue_size(draft, read_queue(options, problems).as_ref(), default);
     Some(ClientKind::Serial { input, queue })
 }
 

@@ -3,7 +3,7 @@
 
 use super::draft::{self, Client, Draft, DraftDevice, DraftDomain};
 use super::{net, serial, supervision};
-use crate::diagnostics::Diagnostics;
+use crate::diagnostics::{Diagnostics, Place};
 use crate::plan::{
     Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, EndNumber, Mapping, Memory,
     Plan, Purpose, Region, RegionId, RegionKind, Ring, RingId,
@@ -177,7 +177,7 @@ impl<'d> Wiring<'d> {
     ) -> RegionId {
         let mappings = mappings.iter().map(|&(domain, writable)| Mapping { domain, writable }).collect();
         let size = size.next_multiple_of(PAGE_SIZE);
-        self.regions.push(Region { name, size, kind, address: None, mappings, purpose });
+        self.regions.push(Region { name, size, kind, address: None, mappings, purpose, place: None });
         self.regions.len() - 1
     }
 
@@ -325,7 +325,10 @@ impl<'d> Wiring<'d> {
             let name = region.table.name.value.clone();
             let size = region.table.size.value;
             let id = self.region(name.clone(), size, RegionKind::of(kind), Purpose::Description, &[]);
-            self.regions[id].address = region.table.at.as_ref().map(|at| at.value);
+            if let Some(at) = &region.table.at {
+                self.regions[id].address = Some(at.value);
+                self.regions[id].place = Some(Place { source: draft.source.clone(), span: at.span.clone() });
+            }
             for &(domain, slot, writable) in &region.mappings {
                 let domain = self.id(domain);
                 match self.regions[id].mappings.iter_mut().find(|mapping| mapping.domain == domain) {

@@ -199,6 +199,7 @@ fn region(shape: &Shape, id: usize, pages: u64) -> Region {
         size: pages * 4096,
         kind: kinds[id % kinds.len()],
         address: shape.fixed.and_then(|(fixed, address)| (fixed == id).then_some(address)),
+        place: None,
         mappings: if count > 1 { vec![writer, reader] } else { vec![writer] },
         purpose: Purpose::Description,
     }

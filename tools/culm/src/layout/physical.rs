@@ -104,16 +104,23 @@ fn check_size(plan: &Plan, objects: &Objects, physical: &Physical) -> Result<(),
 pub fn check_fixed(plan: &Plan, objects: &Objects, physical: &Physical) -> Result<(), Failure> {
     let memory = plan.board.memory;
     let image = PhysicalRange { address: memory.address, size: physical.file_end - memory.address };
-    for object in &objects.list {
+    for (id, object) in objects.list.iter().enumerate() {
         let Place::Fixed(address) = object.place else { continue };
         if image.overlaps(PhysicalRange { address, size: object.size }) {
-            return Err(Failure::new(format!(
+            let region = objects.regions.iter().position(|region| *region == id);
+            let place = region.and_then(|region| plan.regions[region].place.as_ref());
+            let failure = Failure::new(format!(
                 "{} at {address:#x} lies where the image is loaded, {:#x} to {:#x}",
                 object.name,
                 image.address,
                 image.end()
-            ))
-            .help(format!("put it at {:#x} or above, or let the tool choose its address", image.end())));
+            ));
+            let failure = place
+                .into_iter()
+                .fold(failure, |failure, place| place.to_string().lines().fold(failure, Failure::detail));
+            return Err(
+                failure.help(format!("put it at {:#x} or above, or let the tool choose its address", image.end()))
+            );
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ pub use connection::{
 };
 pub use culm_manifest::{DeviceClass, Manifest};
 
+use crate::diagnostics::Place;
 use culm_manifest::MemoryKind;
 use std::path::PathBuf;
 
@@ -262,6 +263,8 @@ pub struct Region {
     pub mappings: Vec<Mapping>,
     /// What it is for.
     pub purpose: Purpose,
+    /// Where the system file gives its address.
+    pub place: Option<Place>,
 }
 
 /// Kind of a region's memory.

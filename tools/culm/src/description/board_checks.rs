@@ -1,0 +1,200 @@
+//! What must hold of a board's values for the kernel to boot there, each by itself: a board that breaks one of these
+//! shows a black screen, and nothing else.
+
+use crate::plan::{Interrupt, PhysicalRange};
+use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
+use culm_manifest::reader::Problems;
+use culm_manifest::units::format_size;
+use culm_manifest::{Located, Problem};
+
+/// First address that no processor has: physical addresses have 48 bits (Arm ARM D8.1.9, without FEAT_LPA).
+pub const END_OF_ADDRESSES: u64 = 1 << 48;
+
+/// Boot loaders put an arm64 image at a multiple of 2 MiB, plus its offset (Linux, Documentation/arch/arm64/booting.rst).
+const MEMORY_STEP: u64 = 0x20_0000;
+
+/// Smallest memory that a kernel and its tables can be in, behind [`IMAGE_OFFSET`].
+const LEAST_MEMORY: u64 = 2 * IMAGE_OFFSET;
+
+/// The most memory that a device's own structures can take: none has nearly as many.
+const MOST_DMA: u64 = 1 << 30;
+
+/// Affinity fields of `MPIDR_EL1`: Aff3 is apart from the others (Arm ARM D19.2.100).
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+/// Main memory begins where a boot loader can put an image, and is whole pages.
+pub fn memory(memory: Located<PhysicalRange>, problems: &mut Problems) -> Option<Located<PhysicalRange>> {
+    let PhysicalRange { address, size } = memory.value;
+    let problem = if !address.is_multiple_of(MEMORY_STEP) {
+        let below = address / MEMORY_STEP * MEMORY_STEP;
+        Problem::new(memory.span.clone(), format!("memory cannot begin at {address:#x}: no multiple of 2 MiB")).help(
+            format!("an image is put at a step of 2 MiB; the nearest are {below:#x} and {:#x}", below + MEMORY_STEP),
+        )
+    } else if !size.is_multiple_of(PAGE_SIZE) {
+        Problem::new(memory.span.clone(), format!("memory of {} is no count of pages", format_size(size)))
+            .help("its size is a multiple of 4KiB")
+    } else if size < LEAST_MEMORY {
+        Problem::new(memory.span.clone(), format!("memory of {} has no room for the kernel", format_size(size))).help(
+            format!(
+                "it needs {} at least: the image begins {} behind its start",
+                format_size(LEAST_MEMORY),
+                format_size(IMAGE_OFFSET)
+            ),
+        )
+    } else {
+        return Some(memory);
+    };
+    problems.push(problem);
+    None
+}
+
+/// Each core has affinity fields of its own.
+pub fn mpidr(values: &[Located<u64>], problems: &mut Problems) -> bool {
+    let before = problems.len();
+    for (index, value) in values.iter().enumerate() {
+        if value.value & !AFFINITY != 0 {
+            problems.push(
+                Problem::new(value.span.clone(), format!("{:#x} has bits that are no affinity", value.value)).help(
+                    "affinity is in bits 0 to 23 and 32 to 39 of MPIDR_EL1, as the device tree's `reg` of a cpu has it",
+                ),
+            );
+        }
+        if let Some(first) = values[..index].iter().find(|first| first.value == value.value) {
+            problems.push(
+                Problem::new(value.span.clone(), format!("two cores have the affinity {:#x}", value.value))
+                    .related(first.span.clone(), "the other core")
+                    .help("each core has its own, that of its MPIDR_EL1: one of the two would never start"),
+            );
+        }
+    }
+    problems.len() == before
+}
+
+/// The ranges of the interrupt controller are those that its architecture asks for.
+pub fn gic(
+    version: &Located<i128>,
+    distributor: &Located<PhysicalRange>,
+    interface: &Located<PhysicalRange>,
+    cores: Option<&Located<i128>>,
+    problems: &mut Problems,
+) {
+    const FRAME: u64 = 0x1_0000;
+    let cores_count = cores.map_or(1, |cores| cores.value.clamp(1, 64) as u64);
+    // GICv2: IHI 0048B 4.1.2 and 4.4. GICv3: IHI 0069H 12.1, two frames of 64 KiB for each redistributor.
+    let (alignment, distributor_size, interface_size, what) = match version.value {
+        2 => (PAGE_SIZE, 0x1000, 0x2000, "the processor's interface"),
+        _ => (FRAME, FRAME, 2 * FRAME * cores_count, "a redistributor for each core"),
+    };
+    for (range, size, what) in [(distributor, distributor_size, "the distributor"), (interface, interface_size, what)] {
+        let PhysicalRange { address, size: found } = range.value;
+        if !address.is_multiple_of(alignment) {
+            problems.push(
+                Problem::new(range.span.clone(), format!("{what} cannot be at {address:#x}"))
+                    .help(format!("with version {} its address is a multiple of {alignment:#x}", version.value)),
+            );
+        }
+        if found < size {
+            problems.push(
+                Problem::new(range.span.clone(), format!("{found:#x} bytes are too few for {what}"))
+                    .help(format!("with version {} it has {size:#x}", version.value)),
+            );
+        }
+    }
+    if let (2, Some(cores)) = (version.value, cores.filter(|cores| cores.value > 8)) {
+        problems.push(
+            Problem::new(cores.span.clone(), format!("a GICv2 cannot reach {} cores", cores.value))
+                .related(version.span.clone(), "the interrupt controller's version")
+                .help("it has 8 at most"),
+        );
+    }
+}
+
+/// A processor that runs no 64-bit code shows nothing at all.
+pub fn qemu_cpu(cpu: &Located<String>, problems: &mut Problems) {
+    const OF_32_BITS: &[&str] = &[
+        "cortex-a7",
+        "cortex-a8",
+        "cortex-a9",
+        "cortex-a15",
+        "arm926",
+        "arm946",
+        "arm1026",
+        "arm1136",
+        "arm1176",
+        "arm11mpcore",
+        "sa1100",
+        "sa1110",
+        "ti925t",
+    ];
+    let mut words = cpu.split(',');
+    let name = words.next().unwrap_or("");
+    let of_32_bits =
+        OF_32_BITS.contains(&name) || ["cortex-m", "cortex-r", "pxa"].iter().any(|family| name.starts_with(family));
+    let turned_off = words.clone().any(|word| word == "aarch64=off" || word == "aarch64=false");
+    if of_32_bits || turned_off {
+        problems.push(
+            Problem::new(cpu.span.clone(), format!("the processor `{}` has no 64 bits", cpu.value))
+                .help("Culm is for AArch64: choose a `cortex-a53`, `cortex-a72`, `cortex-a76` or `max`, for example"),
+        );
+    }
+    if name.is_empty() {
+        problems
+            .push(Problem::new(cpu.span.clone(), "no processor is named").help("for example `cpu = \"cortex-a76\"`"));
+    }
+}
+
+/// Memory for a device's own structures, in whole pages.
+pub fn dma(size: Located<u64>, problems: &mut Problems) -> Option<u64> {
+    if size.value > MOST_DMA {
+        problems.push(
+            Problem::new(size.span, format!("{} are too much for a device's own structures", format_size(size.value)))
+                .help(format!("at most {}; frames and blocks have memory of their own besides", format_size(MOST_DMA))),
+        );
+        return None;
+    }
+    Some(size.value.next_multiple_of(PAGE_SIZE))
+}
+
+/// A device's registers are words, its interrupts are different, and QEMU is told of nothing that would not be filled in.
+pub fn device(
+    registers: Option<&Located<PhysicalRange>>,
+    interrupts: &[Located<Interrupt>],
+    qemu: &[Located<String>],
+    problems: &mut Problems,
+) {
+    if let Some(registers) = registers
+        && !(registers.value.address | registers.value.size).is_multiple_of(4)
+    {
+        let PhysicalRange { address, size } = registers.value;
+        problems.push(
+            Problem::new(
+                registers.span.clone(),
+                format!("registers at {address:#x}, {size:#x} bytes, are not aligned"),
+            )
+            .help("registers have 32 bits: address and size are multiples of 4"),
+        );
+    }
+    for (index, interrupt) in interrupts.iter().enumerate() {
+        let number = interrupt.value.number;
+        if let Some(first) = interrupts[..index].iter().find(|first| first.value.number == number) {
+            problems.push(
+                Problem::new(interrupt.span.clone(), format!("the interrupt {number} is there twice"))
+                    .related(first.span.clone(), "it is here already")
+                    .help("list each interrupt of the device once"),
+            );
+        }
+    }
+    for argument in qemu {
+        let mut rest = argument.value.as_str();
+        while let Some((_, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else { break };
+            if !["name", "mac"].contains(&name) {
+                problems.push(
+                    Problem::new(argument.span.clone(), format!("nothing is filled in for `{{{name}}}`"))
+                        .help("`{name}` stands for the device's name, `{mac}` for its hardware address"),
+                );
+            }
+            rest = after;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What is legal in a system, but odd: most likely not what its author meant. It is shown and stops nothing.
+//!
+//! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong here: the systems of
+//! this tree have no warnings.
+
+use super::draft::{Client, ClientKind, Draft};
+use crate::description::system::DomainOptions;
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::plan::{FaultAction, LogLevel, Origin};
+use culm_manifest::DeviceClass;
+use culm_manifest::units::format_duration;
+
+/// A budget below this many nanoseconds is mostly spent on entering and leaving the domain.
+const SMALL_BUDGET: u64 = 20_000;
+
+/// Looks through the draft.
+pub fn find(draft: &Draft<'_>) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
+        &[name, no_serial_device, supervisor, devices, clients, options, regions, channels];
+    for rule in rules {
+        rule(draft, &mut found);
+    }
+    found
+}
+
+/// The image lies in a folder of the system's name: two systems of one name overwrite each other.
+fn name(draft: &Draft<'_>, found: &mut Diagnostics) {
+    let Some(name) = &draft.file.name else { return };
+    let stem = draft.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if name.value != stem {
+        let message = format!("the system is called `{}`, its file `{stem}.toml`", name.value);
+        let help = "commands find it by its file's name, and what is built has its own; leave `name` out for one name";
+        found.push(draft.at(&name.span, message).help(help).warning());
+    }
+}
+
+fn no_serial_device(draft: &Draft<'_>, found: &mut Diagnostics) {
+    let has_serial = draft.devices.iter().any(|device| device.board.class == DeviceClass::Serial);
+    if has_serial || draft.domains.iter().all(|domain| domain.log == LogLevel::Off) {
+        return;
+    }
+    let mut on_board = draft.board.board.devices.iter().filter(|device| device.class == DeviceClass::Serial);
+    let help = match on_board.next() {
+        Some(device) => format!("add `[device.{}]` with a `priority`: its driver's", device.name),
+        None => "the board has none; `log = \"off\"` says that no log is wanted".to_string(),
+    };
+    let message = "the system uses no serial device: nobody will see what its domains log, nor why one faults";
+    found.push(draft.at(&draft.file.first_line, message).help(help).warning());
+}
+
+/// A domain that runs on whatever it does keeps the supervisor of its core from stopping it.
+fn supervisor(draft: &Draft<'_>, found: &mut Diagnostics) {
+    let Some(supervisor) = draft.domains.iter().find(|domain| domain.origin == Origin::Supervisor) else { return };
+    for domain in &draft.domains {
+        if domain.priority > supervisor.priority && domain.core == supervisor.core && domain.budget.is_none() {
+            let message = format!(
+                "`{}` has priority {}, above the supervisor's {}, and no budget",
+                domain.name.value, domain.priority, supervisor.priority
+            );
+            let help = "while it runs nobody is restarted; give it a lower priority, or `budget` and `period`";
+            push_once(found, draft.at(&domain.name.span, message).help(help).warning());
+        }
+    }
+}
+
+/// A device that nobody uses, or whose driver waits for those that it serves.
+fn devices(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for (index, device) in draft.devices.iter().enumerate() {
+        let name = &device.table.name;
+        if !draft.clients.iter().any(|client| client.device == index) {
+            let message = format!("nobody uses `{}`: its driver and virtualisers run for nothing", name.value);
+            let help = "connect a domain to it, or leave the table out";
+            found.push(draft.at(&name.span, message).help(help).warning());
+        }
+        for &virtualiser in &device.virtualisers {
+            let (virtualiser, driver) = (&draft.domains[virtualiser], &draft.domains[device.driver]);
+            if virtualiser.priority > driver.priority && virtualiser.core == driver.core {
+                let message = format!(
+                    "`{}` has priority {}, above its driver's {}",
+                    virtualiser.name.value, virtualiser.priority, driver.priority
+                );
+                let span = device.table.virtualiser.priority.as_ref().map_or(&name.span, |priority| &priority.span);
+                let help = "the device waits for its driver meanwhile; a virtualiser is one below its driver";
+                push_once(found, draft.at(span, message).help(help).warning());
+            }
+        }
+    }
+}
+
+/// Clients that keep from its turn what serves them. A serial port's output can wait; what comes from a device cannot.
+fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for client in draft.clients.iter().filter(|client| client.slot.is_some() && receives(client)) {
+        let domain = &draft.domains[client.domain];
+        let device = &draft.devices[client.device];
+        let driver = &draft.domains[device.driver];
+        if domain.priority > driver.priority && domain.core == driver.core {
+            let message = format!(
+                "`{}` has priority {}, above the driver of `{}`, which has {}",
+                domain.name.value, domain.priority, device.board.name, driver.priority
+            );
+            let priority = device.table.options.priority.as_ref().map_or(&device.table.name.span, |at| &at.span);
+            let diagnostic = draft
+                .at(&domain.name.span, message)
+                .related(draft.source, priority.clone(), "the driver's priority")
+                .help("what arrives waits until the client sleeps, and is lost meanwhile; raise the driver above it");
+            push_once(found, diagnostic.warning());
+        }
+        let ClientKind::Net { copier: Some(copier), .. } = &client.kind else { continue };
+        let copier = &draft.domains[*copier];
+        if copier.priority < domain.priority {
+            let message = format!(
+                "`{}` has priority {}, below its client's {}",
+                copier.name.value, copier.priority, domain.priority
+            );
+            let help = "frames are copied when the client sleeps; leave `copier_priority` out for one above the client";
+            found.push(draft.at(&copier.name.span, message).help(help).warning());
+        }
+    }
+}
+
+/// Whether something arrives for this client by itself.
+fn receives(client: &Client) -> bool {
+    matches!(client.kind, ClientKind::Net { .. } | ClientKind::Serial { input: true, .. })
+}
+
+/// Options that say nothing, or more than was meant.
+fn options(draft: &Draft<'_>, found: &mut Diagnostics) {
+    let domains = draft.file.domains.iter().map(|table| &table.options);
+    let devices = draft.file.devices.iter().flat_map(|table| [&table.options, &table.virtualiser]);
+    for options in domains.chain(devices).chain([&draft.file.supervisor]) {
+        budget(draft, options, found);
+        restart(draft, options, found);
+    }
+}
+
+fn budget(draft: &Draft<'_>, options: &DomainOptions, found: &mut Diagnostics) {
+    let (Some(budget), Some(period)) = (&options.budget, &options.period) else { return };
+    if budget.value == period.value {
+        let message = format!("a budget as long as its period, {}, is no limit", format_duration(period.value));
+        let help = "make it shorter, or leave both out";
+        found.push(draft.at(&budget.span, message).help(help).warning());
+    } else if budget.value < SMALL_BUDGET {
+        let message = format!("a budget of {} is mostly spent on beginning", format_duration(budget.value));
+        let help = "entering and leaving a domain takes microseconds; a longer period has room for a longer budget";
+        found.push(draft.at(&budget.span, message).help(help).warning());
+    }
+}
+
+fn restart(draft: &Draft<'_>, options: &DomainOptions, found: &mut Diagnostics) {
+    let Some(restart) = &options.restart else { return };
+    let action = options.on_fault.as_ref().map_or(FaultAction::Restart, |action| action.value);
+    let (message, help) = if action != FaultAction::Restart {
+        ("`restart` means nothing here: `on_fault` says otherwise", "leave one of the two out")
+    } else if restart.value.limit == 0 {
+        ("a limit of no restarts: the first fault is the last", "write `on_fault = \"stop\"`, which says so")
+    } else if restart.value.window == 0 {
+        (
+            "restarts are counted within a window of no time, so that there is no limit",
+            "give it a `window` in which `limit` restarts are too many, for example \"10s\"",
+        )
+    } else {
+        return;
+    };
+    found.push(draft.at(&restart.span, message).help(help).warning());
+}
+
+fn regions(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for region in &draft.regions {
+        let name = &region.table.name;
+        if region.mappings.iter().all(|(_, _, writable)| !writable) {
+            let message = format!("the region `{}` has only readers: it stays as it is at boot, all zero", name.value);
+            found.push(draft.at(&name.span, message).help("let one of them write: `\"rw\"`").warning());
+        }
+    }
+}
+
+/// A domain that computes above what it calls for work is refused; one that may notify nobody is only odd.
+fn channels(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for channel in &draft.channels {
+        let [first, second] = &channel.ends;
+        let passive = |end: &super::draft::ChannelEnd| draft.domains[end.domain].passive;
+        if let (Some(call), true) = (&channel.table.call, !passive(first) && !passive(second)) {
+            let callee = if first.call { second } else { first };
+            let callee = &draft.domains[callee.domain];
+            if callee.budget.is_none() {
+                continue;
+            }
+            let message = format!("`{}` is called, and has a budget of its own", callee.name.value);
+            let help = "its caller waits whenever that is used up; a passive domain runs on its callers' budgets";
+            found.push(draft.at(&call.span, message).help(help).warning());
+        }
+    }
+}
+
+/// Adds what has not been said of the same place: a table makes several domains.
+fn push_once(found: &mut Diagnostics, diagnostic: Diagnostic) {
+    let mut one = Diagnostics::default();
+    one.push(diagnostic);
+    found.append(&one);
+}
