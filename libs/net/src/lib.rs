@@ -27,6 +27,7 @@
 //!
 //! * [`descriptor`]: the entries. [`session`]: how both sides of a pair of queues start over when one of them was restarted.
 //! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not asked for yet. [`shares`]: how much of a common stock each client may hold.
+//! * [`allowance`]: how much work that brings nothing a client may cause.
 //! * [`header`], [`mac`], [`checksum`]: what is in a packet. [`outgoing`]: what of it a client may send whose sender is checked.
 //! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
 //!
@@ -42,6 +43,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod allowance;
 pub mod checksum;
 pub mod client;
 
@@ -58,6 +60,7 @@ pub mod stash;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
 
+pub use allowance::Allowance;
 pub use client::Client;
 pub use descriptor::{Descriptor, DmaDescriptor};
 pub use header::PacketHeader;

@@ -10,6 +10,10 @@ pub struct Shares {
     guarantee: u32,
     rest: u32,
     most: u32,
+    /// What clients have beyond guarantees and rest: see [`Self::take_amount`].
+    overdrawn: u32,
+    /// Who has more does not get more of the rest: see [`Self::level`].
+    level: u32,
 }
 
 impl Shares {
@@ -17,12 +21,12 @@ impl Shares {
     /// hoarding then stops the device, which costs nothing, instead of filling and emptying buffers for frames to be dropped.
     pub const fn new(stock: u32, clients: u32) -> Self {
         if clients <= 1 {
-            return Self { guarantee: stock, rest: 0, most: stock };
+            return Self { guarantee: stock, rest: 0, most: stock, overdrawn: 0, level: u32::MAX };
         }
         let divided = stock - stock / 8;
         let guarantee = divided / (2 * clients);
         let rest = divided - guarantee * clients;
-        Self { guarantee, rest, most: guarantee + rest }
+        Self { guarantee, rest, most: guarantee + rest, overdrawn: 0, level: u32::MAX }
     }
 
     /// Lets a client that holds `held` pieces have one more. False: it has its share, and the rest is used up.
@@ -36,6 +40,48 @@ impl Shares {
         }
         *held += 1;
         true
+    }
+
+    /// Lets a client that holds `held` have `amount` more of a stock whose pieces are of different size. One that holds less than its
+    /// guarantee may pass it by a piece, even by one that is larger than all that there is: so that everybody gets on. What it
+    /// has beyond its guarantee is missing in the rest until it is back.
+    #[inline(always)]
+    pub fn take_amount(&mut self, held: &mut u32, amount: u32) -> bool {
+        let after = held.saturating_add(amount);
+        if after > self.guarantee {
+            if *held >= self.guarantee && (amount > self.rest || *held > self.level) {
+                return false;
+            }
+            self.take_beyond(after - self.guarantee.max(*held));
+        }
+        *held = after;
+        true
+    }
+
+    /// Lets [`Self::take_amount`] give none of the rest to those who have more than `level`, until it is called again.
+    pub fn level(&mut self, level: u32) {
+        self.level = level;
+    }
+
+    fn take_beyond(&mut self, amount: u32) {
+        self.overdrawn += amount.saturating_sub(self.rest);
+        self.rest = self.rest.saturating_sub(amount);
+    }
+
+    /// As [`Self::give_back`], for [`Self::take_amount`].
+    #[inline(always)]
+    pub fn give_back_amount(&mut self, held: &mut u32, amount: u32) {
+        let after = held.saturating_sub(amount);
+        if *held > self.guarantee {
+            self.give_beyond(*held - after.max(self.guarantee));
+        }
+        *held = after;
+    }
+
+    fn give_beyond(&mut self, amount: u32) {
+        let repaid = amount.min(self.overdrawn);
+        self.overdrawn -= repaid;
+        self.rest += amount - repaid;
     }
 
     /// Takes one piece back from a client that holds `held`, which is not 0.
@@ -85,6 +131,41 @@ mod tests {
             for count in &mut held {
                 while *count > 0 {
                     shares.give_back(count);
+                }
+            }
+            prop_assert_eq!(shares, start);
+        }
+    }
+
+    proptest! {
+        /// As above with pieces of any size: who has nothing always gets one, all together have too much by a piece each at most,
+        /// and what was taken comes back.
+        #[test]
+        fn nobody_starves_whatever_the_size(
+            clients in 2_u32..10, acts in proptest::collection::vec((0_usize..10, prop_oneof![1..65_536_u32, 1..2000_u32], any::<bool>()), 0..500),
+        ) {
+            let stock = 400_000;
+            let mut shares = Shares::new(stock, clients);
+            let start = shares;
+            let mut held = vec![(0, vec![]); clients as usize];
+            for (client, amount, take) in acts {
+                let (count, pieces) = &mut held[client % clients as usize];
+                if take {
+                    let below = *count < shares.guarantee();
+                    let taken = shares.take_amount(count, amount);
+                    prop_assert!(taken || !below);
+                    if taken {
+                        pieces.push(amount);
+                    }
+                } else if let Some(amount) = pieces.pop() {
+                    shares.give_back_amount(count, amount);
+                }
+                prop_assert_eq!(*count, pieces.iter().sum::<u32>());
+                prop_assert!(held.iter().map(|(count, _)| *count).sum::<u32>() <= stock - stock / 8 + clients * 65_536);
+            }
+            for (count, pieces) in &mut held {
+                for amount in pieces.drain(..) {
+                    shares.give_back_amount(count, amount);
                 }
             }
             prop_assert_eq!(shares, start);

@@ -9,10 +9,35 @@ use alloc::vec::Vec;
 use culm::Region;
 use culm::connection::NetTxVirtualiser;
 use culm_net::outgoing::{HEAD, may_send};
-use culm_net::{HEADROOM, Mac, PacketHeader, Slots};
+use culm_net::{HEADROOM, Mac, PacketHeader, Shares, Slots};
 
 /// No client's frame.
-const NOBODY: u32 = u32::MAX;
+const NOBODY: Owner = Owner { client: u16::MAX, length: 0 };
+
+/// Whose frame a buffer holds, and how long the packet is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    client: u16,
+    length: u16,
+}
+
+/// A frame that the driver has sent from one of these buffers.
+pub(crate) struct Sent {
+    /// Whose it was.
+    pub(crate) client: u32,
+    pub(crate) length: u16,
+    /// The buffer is a large one.
+    pub(crate) large: bool,
+}
+
+/// Why a packet was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The client has its share of the buffers of that size, and there is no other.
+    NoBuffer,
+    /// The client may not send it.
+    NotAllowed,
+}
 
 /// The stock of buffers.
 pub(crate) struct Bounce {
@@ -20,45 +45,67 @@ pub(crate) struct Bounce {
     slots: Slots,
     /// Numbers of small and of large ones that hold nothing.
     idle: [Vec<u32>; 2],
+    /// How many of the large ones each client may use.
+    shares: Shares,
     /// Whose frame each buffer holds.
-    owners: Box<[u32]>,
+    owners: Box<[Owner]>,
 }
 
 impl Bounce {
-    pub(crate) fn new(connection: &NetTxVirtualiser) -> Self {
+    /// The stock for so many clients whose frames are copied.
+    pub(crate) fn new(connection: &NetTxVirtualiser, clients: u32) -> Self {
         let data = Region::new(connection.bounce);
         let large = connection.bounce_large;
         let slots = Slots::with_large(data.len() as u64, connection.buffer_size, large, 1 << 16);
         let owners = vec![NOBODY; slots.count() as usize].into_boxed_slice();
         let (small, large) = (0..slots.count()).rev().partition(|number| !slots.is_large(*number));
-        Self { data, slots, idle: [small, large], owners }
+        Self { data, slots, idle: [small, large], shares: Shares::new(slots.large(), clients), owners }
     }
 
-    /// Whether there is a buffer to copy into, whatever the packet's length.
-    #[inline(always)]
-    pub(crate) fn is_ready(&self) -> bool {
-        let [small, large] = &self.idle;
-        !small.is_empty() && (!large.is_empty() || self.slots.large() == 0)
-    }
-
-    /// Copies a client's packet. `None`: it is none that a client with the address `only` may send.
+    /// Copies the packet of client `index`, which may send from the address `only` and uses `large_copies` of the large buffers.
     ///
     /// The beginning is copied first, and checked in the copy, which the client cannot change: so what is refused costs no
     /// more than that beginning, however long it is.
-    pub(crate) fn copy(&mut self, packet: &Region, client: u32, only: Mac) -> Option<u32> {
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`], which says whether trying again later can help.
+    pub(crate) fn copy(
+        &mut self,
+        packet: &Region,
+        index: usize,
+        only: Mac,
+        large_copies: &mut u32,
+    ) -> Result<u32, Refusal> {
         let large = packet.len() > self.slots.buffer_size();
-        let number = self.idle[usize::from(large)].pop()?;
+        if large && !self.shares.take(large_copies) {
+            return Err(Refusal::NoBuffer);
+        }
+        let copied = match self.idle[usize::from(large)].pop() {
+            None => Err(Refusal::NoBuffer),
+            Some(number) if self.copy_into(packet, number, only) => Ok(number),
+            Some(number) => {
+                self.idle[usize::from(large)].push(number);
+                Err(Refusal::NotAllowed)
+            }
+        };
+        match copied {
+            Ok(number) => {
+                self.owners[number as usize] = Owner { client: index as u16, length: packet.len() as u16 };
+            }
+            Err(_) if large => self.shares.give_back(large_copies),
+            Err(_) => {}
+        }
+        copied
+    }
+
+    /// Copies a packet into a buffer. False: it may not be sent.
+    fn copy_into(&self, packet: &Region, number: u32, only: Mac) -> bool {
         let offset = self.slots.offset(number) as usize;
         let first = packet.len().min(HEADROOM + HEAD);
-        let copied = packet.copy(0, &self.data, offset, first).is_ok()
+        packet.copy(0, &self.data, offset, first).is_ok()
             && self.is_allowed(offset, packet.len(), only)
-            && packet.copy(first, &self.data, offset + first, packet.len() - first).is_ok();
-        if !copied {
-            self.idle[usize::from(large)].push(number);
-            return None;
-        }
-        self.owners[number as usize] = client;
-        Some(number)
+            && packet.copy(first, &self.data, offset + first, packet.len() - first).is_ok()
     }
 
     /// Whether the packet of `length` bytes whose beginning was copied to `offset` may be sent.
@@ -77,15 +124,21 @@ impl Bounce {
         self.data.dma() + u64::from(self.slots.offset(number))
     }
 
-    /// Takes back a buffer that the driver returns; says whose frame it was, or `None` where it was not being sent.
-    pub(crate) fn sent(&mut self, number: u32) -> Option<u32> {
+    /// Takes back a buffer that the driver returns. `None`: it was not being sent.
+    pub(crate) fn sent(&mut self, number: u32) -> Option<Sent> {
         let owner = self.owners.get_mut(number as usize)?;
-        let client = core::mem::replace(owner, NOBODY);
-        if client == NOBODY {
+        let Owner { client, length } = core::mem::replace(owner, NOBODY);
+        if client == NOBODY.client {
             return None;
         }
-        self.idle[usize::from(self.slots.is_large(number))].push(number);
-        Some(client)
+        let large = self.slots.is_large(number);
+        self.idle[usize::from(large)].push(number);
+        Some(Sent { client: client.into(), length, large })
+    }
+
+    /// A client gives back its part of a large buffer that it used.
+    pub(crate) fn give_back(&mut self, large_copies: &mut u32) {
+        self.shares.give_back(large_copies);
     }
 
     /// Count of buffers.

@@ -6,17 +6,27 @@ use culm::connection::NetTxClient;
 use culm::queue::{Consumer, Producer};
 use culm::{Channel, Region, queue};
 use culm_net::session::{Event, Marked, Marker};
-use culm_net::{Descriptor, Mac, Session, Slots, lendable, put_off};
+use culm_net::{Allowance, Descriptor, Mac, Session, Slots, lendable, put_off};
 
-/// Where a buffer is.
+/// Buffers that a client which starts over is given at a time, between others' turns.
+const LENDING: u32 = 64;
+
+/// Where a buffer is, in one number: of what is being sent, it is the packet's length, which no packet has below
+/// [`culm_net::MIN_PACKET`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+struct Place(u16);
+
+impl Place {
     /// Here, to be given to the client.
-    Here,
+    const HERE: Self = Self(0);
     /// With the client, which may write it.
-    Client,
-    /// Being sent.
-    Driver,
+    const CLIENT: Self = Self(1);
+
+    /// The length of the packet in it that is being sent.
+    #[inline(always)]
+    const fn being_sent(self) -> Option<u16> {
+        if self.0 > Self::CLIENT.0 { Some(self.0) } else { None }
+    }
 }
 
 /// A client.
@@ -30,23 +40,30 @@ pub(crate) struct Client {
     data: Region,
     slots: Slots,
     places: Box<[Place]>,
-    /// There may be buffers [`Place::Here`].
-    owed: bool,
-    /// Frames of it that are with the driver.
-    pub(crate) in_flight: u32,
-    /// How many of them are no reason to wait for any.
+    /// How many buffers are [`Place::HERE`].
+    here: u32,
+    /// Where the next of them is looked for.
+    next: u32,
+    /// What it may still cost that brings nothing.
+    pub(crate) allowance: Allowance,
+    /// Bytes that it may send before others get their turn.
+    pub(crate) credit: u32,
+    /// Frames of it that are with the driver, and what they count ([`culm_net::Shares`]).
+    in_flight: u32,
+    pub(crate) share: u32,
+    /// How many frames with the driver are no reason to wait for any.
     plenty: u32,
-    /// How many of them are in large buffers.
+    /// How many of its own large buffers are being sent.
     large_in_flight: u32,
+    /// How many large buffers of the virtualiser's hold frames of it.
+    pub(crate) large_copies: u32,
     /// The only address that it may send from.
     pub(crate) only: Option<Mac>,
 }
 
-/// What an entry of a client's is.
+/// What an entry of a client's is that is no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A frame in the buffer of this number, which from now on is being sent.
-    Frame(u32),
     /// A buffer that it holds, with a length that cannot be. It still holds it.
     Invalid(u32),
     /// A buffer that it does not hold, or none at all.
@@ -72,11 +89,16 @@ impl Client {
                 Region::read_only(connection.data)
             },
             slots,
-            places: vec![Place::Here; slots.count() as usize].into_boxed_slice(),
-            owed: true,
+            places: vec![Place::HERE; slots.count() as usize].into_boxed_slice(),
+            here: slots.count(),
+            next: 0,
+            allowance: Allowance::new(slots.count()),
+            credit: 0,
             in_flight: 0,
-            plenty: 0,
+            share: 0,
+            plenty: slots.count() / 2,
             large_in_flight: 0,
+            large_copies: 0,
             only: (connection.anti_spoof != 0).then(|| Mac::new(connection.mac)),
         }
     }
@@ -85,33 +107,32 @@ impl Client {
         self.channel
     }
 
-    /// What `entry` is.
+    /// The number of the buffer in which `entry` says that a frame is. `None`: see [`Self::examine`].
     #[inline(always)]
-    pub(crate) fn examine(&mut self, entry: Descriptor) -> Entry {
-        if let Some(number) = self.slots.number(entry.offset)
-            && let Some(place) = self.places.get_mut(number as usize)
-            && *place == Place::Client
-            && entry.flags == 0
-        {
-            if !self.slots.holds(number, entry.length) {
-                return Entry::Invalid(number);
-            }
-            *place = Place::Driver;
-            if self.slots.is_large_at(entry.offset) {
-                self.large_in_flight += 1;
-            }
-            return Entry::Frame(number);
-        }
-        self.examine_other(entry)
+    pub(crate) fn frame(&self, entry: Descriptor) -> Option<u32> {
+        let number = self.held(entry)?;
+        if self.slots.holds(number, entry.length) { Some(number) } else { None }
     }
 
+    /// The number of the buffer of which `entry` speaks, which the client holds.
+    #[inline(always)]
+    fn held(&self, entry: Descriptor) -> Option<u32> {
+        let number = self.slots.number(entry.offset)?;
+        let held = self.places.get(number as usize) == Some(&Place::CLIENT) && entry.flags == 0;
+        if held { Some(number) } else { None }
+    }
+
+    /// What an entry is that is no frame.
     #[cold]
-    fn examine_other(&mut self, entry: Descriptor) -> Entry {
+    pub(crate) fn examine(&mut self, entry: Descriptor) -> Entry {
+        if let Some(number) = self.held(entry) {
+            return Entry::Invalid(number);
+        }
         match entry.as_marker() {
             Some(marker) => {
                 self.session.receive(marker);
                 if matches!(marker, Marker::Welcome(_)) {
-                    self.settle();
+                    self.answer();
                 }
                 Entry::Other
             }
@@ -120,71 +141,106 @@ impl Client {
         }
     }
 
-    /// Whether the session or buffers that are owed need [`Self::settle`].
+    /// A frame of the client's of this length goes to the driver from its buffer `number`.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, number: u32, length: u16) {
+        if let Some(place) = self.places.get_mut(number as usize) {
+            *place = Place(length);
+        }
+        if self.slots.is_large(number) {
+            self.large_in_flight += 1;
+        }
+        self.in_flight += 1;
+    }
+
+    /// A copy of a frame of the client's goes to the driver.
+    pub(crate) fn send_copy(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// Whether the session or buffers that are here need [`Self::settle`].
     #[inline(always)]
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.owed | !self.session.is_live()
+        (self.here > 0) | !self.session.is_live()
     }
 
-    /// Answers markers, and gives the client every buffer that is here. Where the client starts over, those that it had are
-    /// here again.
+    /// Answers markers; where the client starts over, what it had is here again.
     #[cold]
-    pub(crate) fn settle(&mut self) {
-        if self.session.settle(&mut self.free) == Event::Renewed {
-            self.owed = true;
-            for place in &mut self.places {
-                if *place == Place::Client {
-                    *place = Place::Here;
-                }
-            }
-        }
-        if !self.owed || !self.session.is_live() {
+    fn answer(&mut self) {
+        if self.session.settle(&mut self.free) != Event::Renewed {
             return;
         }
-        self.owed = false;
-        for number in 0..self.slots.count() {
-            if self.places[number as usize] == Place::Here {
-                self.give(number);
+        for place in &mut self.places {
+            if *place == Place::CLIENT {
+                *place = Place::HERE;
+                self.here += 1;
             }
         }
+        self.next = 0;
+        self.allowance.spend(1 + self.slots.count() / 8);
     }
 
-    /// Gives a buffer to the client, which may write it from now on.
-    #[inline(always)]
-    pub(crate) fn give(&mut self, number: u32) {
-        let given = self.session.is_live() && self.free.push(Descriptor::empty(self.slots.offset(number))).is_ok();
-        if let Some(place) = self.places.get_mut(number as usize) {
-            *place = if given { Place::Client } else { Place::Here };
-        }
-        self.owed |= !given;
-    }
-
-    /// Takes back a buffer that the driver returns. False: it was not being sent.
-    #[inline(always)]
-    pub(crate) fn sent(&mut self, number: u32) -> bool {
-        if self.places.get(number as usize) != Some(&Place::Driver) {
+    /// Answers markers, and gives the client some of the buffers that are here. True: there are more, and space for them.
+    #[cold]
+    pub(crate) fn settle(&mut self) -> bool {
+        self.answer();
+        if !self.session.is_live() {
             return false;
         }
-        self.leave(number);
-        self.give(number);
-        true
-    }
-
-    /// Gives a buffer back whose frame is not sent from there: it was refused, or copied.
-    #[inline]
-    pub(crate) fn give_back(&mut self, number: u32) {
-        if self.places.get(number as usize) == Some(&Place::Driver) {
-            self.leave(number);
+        let end = self.next.saturating_add(LENDING).min(self.slots.count());
+        let given = self.here;
+        while self.next < end && self.here > 0 {
+            if self.places.get(self.next as usize) == Some(&Place::HERE) && !self.give_here(self.next) {
+                return false;
+            }
+            self.next += 1;
         }
-        self.give(number);
+        if self.next == self.slots.count() {
+            self.next = 0;
+        }
+        self.allowance.spend(1 + given - self.here);
+        self.here > 0
     }
 
-    /// A buffer is not being sent any more.
+    /// Gives a buffer that is here to the client. False: its queue is full.
+    fn give_here(&mut self, number: u32) -> bool {
+        self.here -= 1;
+        self.give(number)
+    }
+
+    /// Gives a buffer to the client, which may write it from now on. False: it is here now, since the client's queue is full or
+    /// it has not been welcomed.
     #[inline(always)]
-    fn leave(&mut self, number: u32) {
+    fn give(&mut self, number: u32) -> bool {
+        let given = self.session.is_live() && self.free.push(Descriptor::empty(self.slots.offset(number))).is_ok();
+        if let Some(place) = self.places.get_mut(number as usize) {
+            *place = if given { Place::CLIENT } else { Place::HERE };
+        }
+        self.here += u32::from(!given);
+        given
+    }
+
+    /// Takes back a buffer that the driver returns; says how long the packet in it was. `None`: it was not being sent.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, number: u32) -> Option<u16> {
+        let length = self.places.get(number as usize)?.being_sent()?;
         if self.slots.is_large(number) {
             self.large_in_flight -= 1;
         }
+        self.in_flight -= 1;
+        self.give(number);
+        Some(length)
+    }
+
+    /// A copy of one of its frames was sent.
+    pub(crate) fn sent_copy(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// Gives a buffer back that the client holds, and whose frame is not sent from there: it was refused, or copied.
+    #[inline]
+    pub(crate) fn give_back(&mut self, number: u32) {
+        self.give(number);
     }
 
     /// Count of its buffers.
@@ -216,28 +272,30 @@ impl Client {
     }
 
     /// Makes what it was given visible to it, then the space of what it sent.
-    #[inline(always)]
     pub(crate) fn publish(&mut self) {
+        if self.session.may_release() {
+            self.publish_settled();
+        } else if self.free.publish() {
+            self.channel.notify();
+        }
+    }
+
+    /// As [`Self::publish`], where nothing waits to be answered.
+    #[inline(always)]
+    pub(crate) fn publish_settled(&mut self) {
         let given = self.free.publish();
         // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.session.may_release() && self.filled.release_many(put_off(self.filled.capacity()));
+        let taken = self.filled.release_many(put_off(self.filled.capacity()));
         if given | taken {
             self.channel.notify();
         }
     }
 
-    /// Asks to be notified of its next frame. False: there is one already.
-    #[inline(always)]
+    /// Asks to be notified of its next frame, of an answer, or of space for what waits for it. False: it is there already.
     pub(crate) fn sleep(&mut self) -> bool {
         if !self.session.is_live() {
             return self.session.sleep(&mut self.free, &mut self.filled);
         }
-        self.filled.sleep()
-    }
-
-    /// Asks to be notified when it has taken what fills its queue of returned buffers.
-    #[inline(always)]
-    pub(crate) fn wait_for_space(&mut self) -> bool {
-        !self.owed || !self.session.is_live() || self.free.sleep()
+        self.filled.sleep() && (self.here == 0 || self.free.sleep())
     }
 }

@@ -15,6 +15,8 @@ extern crate std as alloc;
 mod bounce;
 mod client;
 #[cfg(test)]
+mod fairness_tests;
+#[cfg(test)]
 mod tests;
 mod transmit;
 

@@ -3,46 +3,56 @@
 use crate::transmit::Transmit;
 use culm::Region;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
+use culm::testing::set_time;
+use culm::time::{self, Duration};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, LARGE_BUFFER, Mac, PacketHeader, header};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const BUFFERS: u32 = 16;
-const SIZE: u32 = 2048;
+pub(crate) const BUFFERS: u32 = 16;
+pub(crate) const SIZE: u32 = 2048;
 const BOUNCE: u64 = 0x9000_0000;
-const SOMEBODY: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
+pub(crate) const SOMEBODY: Mac = Mac::new([2, 0, 0, 0, 0, 0x99]);
 
 /// The virtualiser with clients and a driver around it.
-struct World {
-    connection: NetTxVirtualiser,
-    client_connections: Vec<NetTxClient>,
-    virtualiser: Transmit,
-    driver: Peer<DmaDescriptor>,
-    clients: Vec<Peer<Descriptor>>,
+pub(crate) struct World {
+    pub(crate) connection: NetTxVirtualiser,
+    pub(crate) client_connections: Vec<NetTxClient>,
+    pub(crate) virtualiser: Transmit,
+    pub(crate) driver: Peer<DmaDescriptor>,
+    pub(crate) clients: Vec<Peer<Descriptor>>,
     /// Buffers that each client has.
-    free: Vec<Vec<Descriptor>>,
+    pub(crate) free: Vec<Vec<Descriptor>>,
+    /// How many small ones each client has at most.
+    pub(crate) buffers: u32,
 }
 
-fn mac(client: usize) -> Mac {
+pub(crate) fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
 }
 
-fn dma(client: usize) -> u64 {
+pub(crate) fn dma(client: usize) -> u64 {
     0x8000_0000 + (client as u64) * 0x10_0000
 }
 
 impl World {
-    fn new(clients: usize, anti_spoof: bool) -> Self {
+    pub(crate) fn new(clients: usize, anti_spoof: bool) -> Self {
         Self::with_large(clients, anti_spoof, 0)
     }
 
     /// With so many large buffers for each client.
-    fn with_large(clients: usize, anti_spoof: bool, large: u32) -> Self {
-        let bytes = (BUFFERS * SIZE + large * LARGE_BUFFER) as usize;
+    pub(crate) fn with_large(clients: usize, anti_spoof: bool, large: u32) -> Self {
+        Self::with_buffers(clients, anti_spoof, large, BUFFERS)
+    }
+
+    /// With so many small buffers for each client too.
+    pub(crate) fn with_buffers(clients: usize, anti_spoof: bool, large: u32, buffers: u32) -> Self {
+        let bytes = (buffers * SIZE + large * LARGE_BUFFER) as usize;
+        let capacity = (buffers + large + 8).next_power_of_two();
         let connection = NetTxVirtualiser {
-            driver_filled: ring::<DmaDescriptor>(32),
-            driver_free: ring::<DmaDescriptor>(32),
+            driver_filled: ring::<DmaDescriptor>(capacity),
+            driver_free: ring::<DmaDescriptor>(capacity),
             driver_channel: 0,
             buffer_size: SIZE,
             bounce: memory(bytes, BOUNCE),
@@ -52,8 +62,8 @@ impl World {
         };
         let client_connections: Vec<NetTxClient> = (0..clients)
             .map(|client| NetTxClient {
-                filled: ring::<Descriptor>(32),
-                free: ring::<Descriptor>(32),
+                filled: ring::<Descriptor>(capacity),
+                free: ring::<Descriptor>(capacity),
                 data: memory(bytes, dma(client)),
                 channel: 1 + client as u32,
                 anti_spoof: anti_spoof.into(),
@@ -69,6 +79,7 @@ impl World {
             free: vec![Vec::new(); clients],
             connection,
             client_connections,
+            buffers,
         };
         world.settle();
         world
@@ -82,7 +93,8 @@ impl World {
         }
     }
 
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
+        set_time(time::now() + Duration::from_millis(1));
         let channels: Vec<u32> = (0..=self.clients.len() as u32).collect();
         self.virtualiser.note(culm::testing::channels(&channels));
         for _ in 0..8 {
@@ -93,7 +105,7 @@ impl World {
     }
 
     /// Clients take what they are given.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         for (client, free) in self.clients.iter_mut().zip(&mut self.free) {
             let renewals = client.renewals;
             let entries = client.take();
@@ -105,7 +117,7 @@ impl World {
     }
 
     /// A client sends a frame from an address.
-    fn send(&mut self, client: usize, from: Mac) -> Option<u32> {
+    pub(crate) fn send(&mut self, client: usize, from: Mac) -> Option<u32> {
         let buffer = self.free[client].pop()?;
         let data = Region::new(self.client_connections[client].data);
         let length = write_packet(&data, buffer.offset, &frame(SOMEBODY, from, b"content"));
@@ -114,7 +126,7 @@ impl World {
     }
 
     /// The driver returns what it has sent.
-    fn complete(&mut self, entries: &[DmaDescriptor]) {
+    pub(crate) fn complete(&mut self, entries: &[DmaDescriptor]) {
         self.driver.send(entries);
         self.turn();
         self.collect();
@@ -318,7 +330,7 @@ fn a_restarted_client_is_not_given_what_is_being_sent() {
 }
 
 /// A frame of TCP over IPv4 of 60,014 bytes.
-fn segments(from: Mac) -> Vec<u8> {
+pub(crate) fn segments(from: Mac) -> Vec<u8> {
     let mut frame = frame(SOMEBODY, from, &[0; 60_000]);
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14..24].copy_from_slice(&[0x45, 0, 0xea, 0x60, 0, 0, 0x40, 0, 64, 6]);
@@ -326,16 +338,24 @@ fn segments(from: Mac) -> Vec<u8> {
     frame
 }
 
+/// A client sends a frame with this packet header in a buffer that it has.
+pub(crate) fn send_packet(world: &mut World, client: usize, buffer: Descriptor, frame: &[u8], header: PacketHeader) {
+    let data = Region::new(world.client_connections[client].data);
+    let length = write_packet(&data, buffer.offset, frame);
+    let mut bytes = [0; HEADROOM];
+    header.write(&mut bytes);
+    data.write(buffer.offset as usize, &bytes).expect("inside");
+    world.clients[client].send(&[Descriptor { length, ..buffer }]);
+}
+
 /// A world in which the client has sent `count` packets of many segments; returns what the driver got.
 fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDescriptor> {
-    let data = Region::new(world.client_connections[0].data);
     let large: Vec<_> = world.free[0].extract_if(.., |buffer| buffer.offset >= BUFFERS * SIZE).collect();
     for (index, buffer) in large.into_iter().enumerate() {
         if index >= count {
             world.free[0].push(buffer);
             continue;
         }
-        let length = write_packet(&data, buffer.offset, &segments(mac(0)));
         let header = PacketHeader {
             flags: header::flags::NEEDS_CHECKSUM,
             segmentation: header::segmentation::TCP_4,
@@ -345,10 +365,7 @@ fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDesc
             checksum_offset: 16,
             buffers: 0,
         };
-        let mut bytes = [0; HEADROOM];
-        header.write(&mut bytes);
-        data.write(buffer.offset as usize, &bytes).expect("inside");
-        world.clients[0].send(&[Descriptor { length, ..buffer }]);
+        send_packet(world, 0, buffer, &segments(mac(0)), header);
     }
     world.turn();
     world.collect();

@@ -1,27 +1,35 @@
-//! Whose frame is sent next, and where every buffer is.
+//! Where every buffer is, and who is told what: a round, from what the driver returns to what is published.
 //!
-//! Clients take turns, a bounded number of frames each, and may have a bounded number with the driver ([`Shares`]): one that sends without
-//! end delays the others by no more than the others' frames delay it.
+//! Whose frame is sent next is in [`turns`]. Nobody waits for sent buffers as long as there are others. So the driver is asked to
+//! return them (which may cost an interrupt) only when a client has most of its buffers there, or cannot send for want of its share. That
+//! is announced before the frames that bring it about are published: so the driver, having seen the frames, has seen the announcement.
 //!
-//! Nobody waits for sent buffers as long as there are others. So the driver is asked to return them (which may cost an
-//! interrupt) only when a client has most of its buffers there, or cannot send for want of its share. That is announced before the
-//! frames that bring it about are published: so the driver, having seen the frames, has seen the announcement.
+//! A client can have the virtualiser work by notifying it, by entries that are no frames, and by starting over. Each has an allowance of
+//! that ([`culm_net::Allowance`]); one that has used its up is not looked at for a while. What is to be lent to a client that
+//! starts over is lent a few buffers at a time, between others' frames.
+
+mod turns;
 
 use crate::bounce::Bounce;
-use crate::client::{Client, Entry};
+use crate::client::Client;
 use crate::counters;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::queue::{Consumer, Producer};
-use culm::{Channel, Channels, queue};
+use culm::{Channel, Channels, queue, time};
+use culm_net::allowance::PAUSE;
 use culm_net::session::{Event, Marked, Marker};
-use culm_net::{DmaDescriptor, HEADROOM, Session, Shares, lendable, put_off};
+use culm_net::{DmaDescriptor, Session, Shares, lendable, put_off};
 
-/// Frames that a client may send before others get their turn.
+/// Frames for which the driver's queue must have space before it is worth waking up for it.
 const BATCH: u32 = 32;
 
 /// Clients that a word has bits for.
 const MAX_CLIENTS: usize = 63;
+
+/// The least that a frame with the driver counts of its client's share, in bytes: so that nobody takes all places in the driver's
+/// queue with small ones. What all share is as many times that as there are places.
+const LEAST_CHARGE: u32 = 512;
 
 /// A token is the number of a buffer and in the upper half that of the client whose it is, or this: it is one of [`Bounce`]'s.
 const BOUNCE: u32 = 0xffff;
@@ -32,31 +40,9 @@ struct Driver {
     free: Consumer<DmaDescriptor>,
     session: Session,
     channel: Channel,
-    /// Frames that it has.
+    /// Frames that it has, and how many it can have.
     in_flight: u32,
-}
-
-/// How a client's turn ended.
-#[derive(PartialEq, Eq)]
-enum Turn {
-    /// It has nothing more to send.
-    Done,
-    /// It has sent what it may at a time.
-    More,
-    /// It has its share.
-    Limited,
-    /// The driver takes no more.
-    DriverFull,
-}
-
-#[derive(Default)]
-struct Tally {
-    packets: u64,
-    bytes: u64,
-    invalid: u64,
-    not_held: u64,
-    spoofed: u64,
-    refused: u64,
+    most: u32,
 }
 
 /// The virtualiser's state.
@@ -73,6 +59,8 @@ pub(crate) struct Transmit {
     active: u64,
     /// A bit for each client that waits for buffers, or may soon.
     short: u64,
+    /// A bit for each client that has used up its allowance.
+    paused: u64,
     /// The driver was asked for buffers, and none has come since.
     waits: bool,
     /// The driver has notified.
@@ -81,7 +69,6 @@ pub(crate) struct Transmit {
     batch: u32,
     /// The client that has the first turn.
     first: usize,
-    tally: Tally,
 }
 
 impl Transmit {
@@ -96,27 +83,31 @@ impl Transmit {
             session,
             channel: Channel::new(connection.driver_channel),
             in_flight: 0,
+            most: lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity)),
         };
-        let shares = Shares::new(lendable(connection.driver_filled.capacity), count as u32);
+        // A single client has nobody to share with but the places in the queue.
+        let stock = if count > 1 { driver.most * LEAST_CHARGE } else { u32::MAX };
+        let shares = Shares::new(stock, count as u32);
         let mut clients: Box<[Client]> =
             clients.iter().map(|client| Client::new(client, connection.buffer_size)).collect();
         for client in &mut clients {
-            client.limit(shares.most());
+            client.limit(driver.most.min(shares.most() / LEAST_CHARGE));
         }
+        let checked = clients.iter().filter(|client| client.only.is_some()).count() as u32;
         Self {
             driver,
             clients,
-            bounce: Bounce::new(connection),
+            bounce: Bounce::new(connection, checked),
             shares,
             waits: false,
             noted: (1 << count) - 1,
             limited: 0,
             active: 0,
             short: 0,
+            paused: 0,
             woken: true,
             batch: connection.driver_free.capacity / 8,
             first: 0,
-            tally: Tally::default(),
         }
     }
 
@@ -132,9 +123,12 @@ impl Transmit {
         }
     }
 
-    /// Moves everything that is there to be moved, publishes it and announces sleep. False: there is more already.
+    /// Moves what is there to be moved, publishes it and announces sleep. False: there is more already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
+        if self.paused != 0 && !self.look_at_paused() {
+            return true;
+        }
         // Nobody waits for the others; they are found when there are more of them.
         if self.driver.in_flight >= self.batch || (self.short | self.limited) != 0 || self.woken {
             self.take_back();
@@ -152,10 +146,30 @@ impl Transmit {
         self.sleep(driver_full) & clients_asleep & none_returned
     }
 
+    /// Looks again at clients whose allowance is back, and asks to be woken for the others. False: there is nothing to do but for those.
+    #[cold]
+    fn look_at_paused(&mut self) -> bool {
+        let mut paused = self.paused;
+        while paused != 0 {
+            let index = paused.trailing_zeros() as usize;
+            paused &= paused - 1;
+            if self.clients.get_mut(index).is_none_or(|client| client.allowance.wait()) {
+                self.paused &= !(1 << index);
+                self.noted |= 1 << index;
+            }
+        }
+        self.noted &= !self.paused;
+        if self.paused != 0 {
+            culm::wake_at(time::now() + PAUSE);
+        }
+        self.woken | (self.noted != 0)
+    }
+
     /// Takes back what the driver returns.
     #[inline]
     fn take_back(&mut self) {
         self.woken = false;
+        self.favour_limited();
         self.driver.free.refresh();
         while let Some(entry) = self.driver.free.pop_known() {
             if !self.sent(entry.token) {
@@ -167,20 +181,31 @@ impl Transmit {
     /// Takes back one buffer. False: the driver does not have it.
     #[inline(always)]
     fn sent(&mut self, token: u32) -> bool {
-        let (mut index, number) = (token >> 16, token & 0xffff);
-        let bounced = index == BOUNCE;
-        if bounced {
-            let Some(owner) = self.bounce.sent(number) else { return false };
-            index = owner;
+        let (index, number) = (token >> 16, token & 0xffff);
+        if index == BOUNCE {
+            return self.sent_copy(number);
         }
         let Some(client) = self.clients.get_mut(index as usize) else { return false };
-        if !bounced && !client.sent(number) {
-            return false;
-        }
-        self.shares.give_back(&mut client.in_flight);
+        let Some(length) = client.sent(number) else { return false };
+        self.shares.give_back_amount(&mut client.share, charge(length));
         self.driver.in_flight -= 1;
         self.active |= 1 << index;
         self.waits = false;
+        true
+    }
+
+    /// As [`Self::sent`], for one of the virtualiser's own buffers.
+    fn sent_copy(&mut self, number: u32) -> bool {
+        let Some(sent) = self.bounce.sent(number) else { return false };
+        self.driver.in_flight -= 1;
+        self.waits = false;
+        let Some(client) = self.clients.get_mut(sent.client as usize) else { return true };
+        client.sent_copy();
+        if sent.large {
+            self.bounce.give_back(&mut client.large_copies);
+        }
+        self.shares.give_back_amount(&mut client.share, charge(sent.length));
+        self.active |= 1 << sent.client;
         true
     }
 
@@ -194,7 +219,7 @@ impl Transmit {
                     self.settle_driver();
                 }
             }
-            None if self.driver.session.is_live() => self.tally.refused += 1,
+            None if self.driver.session.is_live() => counters::REFUSED.add(1),
             None => {}
         }
     }
@@ -221,85 +246,6 @@ impl Transmit {
         (1 << self.clients.len()) - 1
     }
 
-    /// Lets clients send in turns. True: the driver takes no more.
-    #[inline]
-    fn submit(&mut self) -> bool {
-        if !self.driver.session.is_live() {
-            return false;
-        }
-        let mut pending = core::mem::take(&mut self.noted);
-        while pending != 0 {
-            let index = next(pending, self.first);
-            self.first = if index + 1 < self.clients.len() { index + 1 } else { 0 };
-            match self.take_turn(index) {
-                Turn::Done => pending &= !(1 << index),
-                Turn::More => {}
-                Turn::Limited => {
-                    pending &= !(1 << index);
-                    self.noted |= 1 << index;
-                }
-                Turn::DriverFull => {
-                    self.noted |= pending;
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    /// Lets a client send some frames.
-    #[inline(always)]
-    fn take_turn(&mut self, index: usize) -> Turn {
-        let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
-        if client.filled.available() == 0 && client.filled.refresh() == 0 {
-            return Turn::Done;
-        }
-        for _ in 0..BATCH {
-            if client.filled.available() == 0 {
-                // What came meanwhile is found at the end of the round.
-                return Turn::Done;
-            }
-            if self.driver.filled.free() == 0 && self.driver.filled.refresh() == 0 {
-                return Turn::DriverFull;
-            }
-            if client.only.is_some() && !self.bounce.is_ready() || !self.shares.take(&mut client.in_flight) {
-                return Turn::Limited;
-            }
-            let Some(entry) = client.filled.pop_known() else {
-                self.shares.give_back(&mut client.in_flight);
-                return Turn::Done;
-            };
-            let number = match client.examine(entry) {
-                Entry::Frame(number) => number,
-                other => {
-                    self.shares.give_back(&mut client.in_flight);
-                    drop_entry(client, &other, &mut self.tally);
-                    continue;
-                }
-            };
-            let (address, token) = match client.only {
-                None => (client.dma(number), (index as u32) << 16 | number),
-                Some(only) => {
-                    let packet = client.packet(number, entry.length);
-                    let copy = packet.and_then(|packet| self.bounce.copy(&packet, index as u32, only));
-                    client.give_back(number);
-                    let Some(copy) = copy else {
-                        self.shares.give_back(&mut client.in_flight);
-                        self.tally.spoofed += 1;
-                        continue;
-                    };
-                    (self.bounce.dma(copy), BOUNCE << 16 | copy)
-                }
-            };
-            // There is space, as just asked.
-            let _ = self.driver.filled.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
-            self.driver.in_flight += 1;
-            self.tally.packets += 1;
-            self.tally.bytes += u64::from(entry.length) - HEADROOM as u64;
-        }
-        Turn::More
-    }
-
     /// Publishes to the clients of this round, and announces sleep to them. False: there is more already.
     #[inline]
     fn publish_to_clients(&mut self) -> bool {
@@ -311,17 +257,45 @@ impl Transmit {
             active ^= bit;
             let Some(client) = self.clients.get_mut(index) else { break };
             if client.is_unsettled() {
-                client.settle();
+                asleep &= self.publish_to_unsettled(index);
+                continue;
             }
-            client.publish();
+            client.publish_settled();
             self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
             // Those who wait for their share, or for the driver, have something to send already.
-            if self.noted & bit == 0 && !(client.sleep() & client.wait_for_space()) {
+            if (self.noted | self.paused) & bit == 0 && !client.filled.sleep() {
                 self.noted |= bit;
                 asleep = false;
             }
         }
         asleep
+    }
+
+    /// As [`Self::publish_to_clients`], for one that starts over, or whose queue has no space for what it is owed.
+    #[cold]
+    fn publish_to_unsettled(&mut self, index: usize) -> bool {
+        let bit = 1 << index;
+        let Some(client) = self.clients.get_mut(index) else { return true };
+        let more = self.paused & bit == 0 && client.settle();
+        client.publish();
+        self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
+        if client.allowance.is_spent() {
+            self.pause(index);
+        } else if self.noted & bit == 0 && (more || !client.sleep()) {
+            self.noted |= bit;
+            return false;
+        }
+        true
+    }
+
+    /// Leaves a client alone until its allowance is back.
+    #[cold]
+    fn pause(&mut self, index: usize) {
+        self.noted &= !(1 << index);
+        if self.paused & 1 << index == 0 && self.clients.get_mut(index).is_some_and(|client| !client.allowance.wait()) {
+            self.paused |= 1 << index;
+            culm::wake_at(time::now() + PAUSE);
+        }
     }
 
     /// Where a client waits for buffers, or may soon, asks the driver to return some. False: there are some.
@@ -345,14 +319,6 @@ impl Transmit {
         if given | taken {
             channel.notify();
         }
-        let tally = &mut self.tally;
-        if tally.packets > 0 {
-            counters::PACKETS.add(core::mem::take(&mut tally.packets));
-            counters::BYTES.add(core::mem::take(&mut tally.bytes));
-        }
-        if tally.invalid | tally.not_held | tally.spoofed | tally.refused != 0 {
-            count(tally);
-        }
     }
 
     /// Announces to the driver what is waited for. False: it is there already.
@@ -369,32 +335,8 @@ impl Transmit {
     }
 }
 
-/// Deals with an entry that is no frame.
-#[cold]
-fn drop_entry(client: &mut Client, entry: &Entry, tally: &mut Tally) {
-    match entry {
-        Entry::Invalid(number) => {
-            client.give_back(*number);
-            tally.invalid += 1;
-        }
-        Entry::NotHeld => tally.not_held += 1,
-        Entry::Frame(_) | Entry::Other => {}
-    }
-}
-
-/// Counts what should not happen often.
-#[cold]
-fn count(tally: &mut Tally) {
-    let tally = core::mem::take(tally);
-    counters::DROPS_INVALID.add(tally.invalid);
-    counters::DROPS_NOT_HELD.add(tally.not_held);
-    counters::DROPS_SPOOFED.add(tally.spoofed);
-    counters::REFUSED.add(tally.refused);
-}
-
-/// The first bit of `bits`, which is not 0, from bit `from` on, going round.
+/// What a packet of `length` bytes with the driver counts of its client's share.
 #[inline(always)]
-fn next(bits: u64, from: usize) -> usize {
-    let after = bits & (u64::MAX << from);
-    if after != 0 { after.trailing_zeros() as usize } else { bits.trailing_zeros() as usize }
+fn charge(length: u16) -> u32 {
+    u32::from(length).max(LEAST_CHARGE)
 }

@@ -1,0 +1,242 @@
+//! What one client can cost the others, and this domain's time: by what it sends, and by what it does besides.
+
+use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, mac, segments, send_packet};
+use culm::testing::set_time;
+use culm_net::session::{Marked, Marker};
+use culm_net::testing::frame;
+use culm_net::{Descriptor, DmaDescriptor, PacketHeader, header};
+
+/// The header of [`segments`].
+fn divided() -> PacketHeader {
+    PacketHeader {
+        flags: header::flags::NEEDS_CHECKSUM,
+        segmentation: header::segmentation::TCP_4,
+        header_length: 54,
+        segment_size: 1460,
+        checksum_start: 34,
+        checksum_offset: 16,
+        buffers: 0,
+    }
+}
+
+/// Has a client send from all of its buffers: large packets from the large ones, of others `length` bytes each.
+fn send_all(world: &mut World, client: usize, large: bool, length: usize) {
+    let is_large = |buffer: &mut Descriptor| buffer.offset >= world.buffers * SIZE;
+    for buffer in world.free[client].extract_if(.., |buffer| is_large(buffer) == large).collect::<Vec<_>>() {
+        if large {
+            send_packet(world, client, buffer, &segments(mac(client)), divided());
+        } else {
+            let content = vec![0; length - 14];
+            send_packet(world, client, buffer, &frame(SOMEBODY, mac(client), &content), PacketHeader::default());
+        }
+    }
+}
+
+/// Bytes that each of two clients gets onto the wire which send without end, the first one packets of many segments, the
+/// other frames of `length` bytes, with a driver that completes `pace` frames at a time.
+fn compete(length: usize, pace: usize, anti_spoof: bool) -> [u64; 2] {
+    let mut world = World::with_buffers(2, anti_spoof, 16, 400);
+    let mut sent = [0; 2];
+    let mut with_driver: Vec<DmaDescriptor> = Vec::new();
+    for _ in 0..3000 {
+        send_all(&mut world, 0, true, 0);
+        send_all(&mut world, 1, false, length);
+        world.turn();
+        with_driver.extend(world.driver.take());
+        let count = pace.min(with_driver.len());
+        let done: Vec<_> = with_driver.drain(..count).collect();
+        for entry in &done {
+            sent[usize::from(usize::from(entry.length) == 12 + length)] += u64::from(entry.length);
+        }
+        world.driver.send(&done);
+        world.turn();
+        world.collect();
+    }
+    sent
+}
+
+#[test]
+fn clients_share_the_card_by_bytes() {
+    // Frames that are shorter than what each counts at least have less, by as much.
+    for (length, most, anti_spoof) in [(1500, 2, false), (1500, 2, true), (600, 2, false), (60, 16, true)] {
+        let [large, small] = compete(length, 4, anti_spoof);
+        assert!(
+            large <= most * small && small <= most * large,
+            "{large} bytes of many segments, {small} of {length}-byte frames, copied: {anti_spoof}"
+        );
+    }
+}
+
+#[test]
+fn large_buffers_of_the_virtualisers_own_are_shared() {
+    let mut world = World::with_large(2, true, 8);
+    send_all(&mut world, 0, true, 0);
+    world.turn();
+    let first = world.driver.take();
+    assert!((1..8).contains(&first.len()), "{} of eight", first.len());
+    // A frame, then a packet of many segments.
+    assert!(world.send(1, mac(1)).is_some());
+    send_all(&mut world, 1, true, 0);
+    world.turn();
+    let lengths: Vec<u16> = world.driver.take().iter().map(|entry| entry.length).collect();
+    assert!(lengths.len() > 1, "who has sent nothing gets its share, of either size: {lengths:?}");
+    world.complete(&first);
+    world.turn();
+    assert!(!world.driver.take().is_empty(), "what came back is used again");
+}
+
+/// A client's hello with this number.
+fn hello(number: u32) -> Descriptor {
+    Descriptor::from_marker(Marker::Hello(number))
+}
+
+/// Buffers that a client is lent in `turns` of a millisecond each when it does `act` before each.
+fn lent(turns: u32, mut act: impl FnMut(&mut World, u32)) -> usize {
+    let mut world = World::new(2, false);
+    (0..turns)
+        .map(|turn| {
+            act(&mut world, turn);
+            world.turn();
+            world.clients[1].input.drain(u32::MAX).filter(|entry| entry.as_marker().is_none()).count()
+        })
+        .sum()
+}
+
+#[test]
+fn a_client_that_starts_over_without_end_costs_little() {
+    let count = lent(1000, |world, turn| {
+        let _ = world.clients[1].input.release();
+        world.clients[1].send(&[hello(turn), Descriptor::from_marker(Marker::Welcome(7)), hello(turn + 1)]);
+    });
+    // In a second: its allowance, and ten times that as time passes.
+    assert!(count < 11 * (256 + 3 * BUFFERS as usize), "{count} buffers were lent");
+    assert!(count > BUFFERS as usize, "{count}: it is answered");
+}
+
+/// What a hostile client can put into its queue as fast as it is read.
+fn refill(world: &mut World, entry: Descriptor) {
+    let _ = world.clients[1].output.refresh();
+    while world.clients[1].output.push(entry).is_ok() {}
+    let _ = world.clients[1].output.publish();
+}
+
+#[test]
+fn reading_ends_whatever_a_client_sends() {
+    let nobodys = Descriptor { offset: 5, length: 60, flags: 0 };
+    let too_long = Descriptor { offset: 0, length: u16::MAX, flags: 0 };
+    for anti_spoof in [false, true] {
+        for entry in [nobodys, too_long, hello(9), Descriptor { flags: 3, ..nobodys }] {
+            let mut world = World::new(2, anti_spoof);
+            let mut rounds = 0;
+            let deadline = loop {
+                refill(&mut world, entry);
+                // It takes what it is given, so that there is space for answers.
+                while world.clients[1].input.pop().is_some() {}
+                let _ = world.clients[1].input.release();
+                world.virtualiser.note(culm::testing::channels(&[2]));
+                let _ = world.virtualiser.round();
+                if let Some(deadline) = culm::testing::deadline() {
+                    break deadline;
+                }
+                rounds += 1;
+                assert!(rounds < 500, "{entry:?}: it is read without end");
+            };
+            // Others go on meanwhile.
+            assert!(world.send(0, mac(0)).is_some());
+            world.virtualiser.note(culm::testing::channels(&[1, 2]));
+            assert!(world.virtualiser.round());
+            assert_eq!(world.driver.take().len(), 1);
+            set_time(deadline);
+            world.virtualiser.note(culm::testing::channels(&[]));
+            let violations = world.clients[1].output.free();
+            let _ = world.virtualiser.round();
+            assert!(world.clients[1].output.refresh() > violations, "{entry:?}: it is looked at again");
+        }
+    }
+}
+
+#[test]
+fn frames_in_anothers_name_are_not_copied_without_end() {
+    let mut world = World::new(2, true);
+    let mut sent = 0;
+    for _ in 0..2000 {
+        world.collect();
+        while world.send(1, mac(0)).is_some() {
+            sent += 1;
+        }
+        world.virtualiser.note(culm::testing::channels(&[2]));
+        let _ = world.virtualiser.round();
+    }
+    assert!((50..200).contains(&sent), "{sent} frames were looked at without time passing");
+    assert!(world.driver.take().is_empty());
+}
+
+#[test]
+fn a_client_that_only_notifies_is_left_alone() {
+    let mut world = World::new(2, false);
+    for _ in 0..1000 {
+        world.virtualiser.note(culm::testing::channels(&[2]));
+        assert!(world.virtualiser.round());
+    }
+    let deadline = culm::testing::deadline().expect("it looks again");
+    let frame = world.send(1, mac(1));
+    world.virtualiser.note(culm::testing::channels(&[2]));
+    assert!(world.virtualiser.round() && frame.is_some());
+    assert!(world.driver.take().is_empty(), "nobody looks whether it has a frame this time");
+    set_time(deadline);
+    let _ = world.virtualiser.round();
+    assert_eq!(world.driver.take().len(), 1, "in the end somebody does");
+}
+
+#[test]
+fn a_client_that_sends_is_never_left_alone() {
+    let mut world = World::new(2, false);
+    for _ in 0..2000 {
+        assert!(world.send(0, mac(0)).is_some());
+        world.virtualiser.note(culm::testing::channels(&[1]));
+        while !world.virtualiser.round() {}
+        let sent = world.driver.take();
+        assert_eq!(sent.len(), 1);
+        // Once more than there is a reason for.
+        world.virtualiser.note(culm::testing::channels(&[1]));
+        while !world.virtualiser.round() {}
+        world.driver.send(&sent);
+        world.virtualiser.note(culm::testing::channels(&[0]));
+        while !world.virtualiser.round() {}
+        world.collect();
+    }
+}
+
+#[test]
+fn a_restarted_client_has_its_buffers_at_once() {
+    let mut world = World::with_large(1, false, 4);
+    for _ in 0..2 {
+        let connection = world.client_connections[0];
+        world.clients[0] = culm_net::testing::Peer::new(connection.free, connection.filled);
+        world.free[0].clear();
+        for _ in 0..3 {
+            world.virtualiser.note(culm::testing::channels(&[1]));
+            while !world.virtualiser.round() {}
+            world.collect();
+        }
+        assert_eq!(world.free[0].len() as u32, BUFFERS + 4);
+    }
+}
+
+#[test]
+fn what_is_lent_comes_between_others_frames() {
+    let buffers = 400;
+    let mut world = World::with_buffers(2, false, 0, buffers);
+    let connection = world.client_connections[1];
+    world.clients[1] = culm_net::testing::Peer::new(connection.free, connection.filled);
+    let (mut rounds, mut lent) = (0, 0);
+    while lent < buffers {
+        world.virtualiser.note(culm::testing::channels(&[2]));
+        let _ = world.virtualiser.round();
+        let now = world.clients[1].take().len() as u32;
+        assert!(now <= 64, "{now} in one round");
+        lent += now;
+        rounds += 1;
+        assert!(rounds < 100);
+    }
+}

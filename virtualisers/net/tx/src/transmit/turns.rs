@@ -1,0 +1,213 @@
+//! Whose frame is sent next.
+//!
+//! Clients take turns by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each turn brings a client credit for a
+//! number of bytes, it sends as long as that covers its next frame, and what is left it keeps for its next turn, while it has something to
+//! send. So clients that send without end share the card by bytes, however long their frames are. Besides each may have a bounded
+//! share with the driver ([`Shares`](culm_net::Shares)), also by bytes: what the card's queue holds delays everybody.
+//!
+//! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy) leaves the turn to others and keeps
+//! its credit, up to a bound.
+
+use super::{BOUNCE, Transmit, charge};
+use crate::bounce::Refusal;
+use crate::client::{Client, Entry};
+use crate::counters;
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
+
+/// Bytes for which a turn brings credit: eleven frames as long as the link takes them, a quarter of the longest packet.
+const QUANTUM: u32 = 16 * 1024;
+
+/// The most credit that a client can keep, as much as the longest packet takes.
+const MOST_CREDIT: u32 = 4 * QUANTUM;
+
+/// Steps of its [`Allowance`](culm_net::Allowance) that a frame costs which was copied and refused.
+const REFUSED_COPY: u32 = 4;
+
+/// How a client's turn ended.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    /// It has nothing more to send.
+    Done,
+    /// It has sent what it may at a time.
+    More,
+    /// It has its share.
+    Limited,
+    /// It has used up its allowance.
+    Paused,
+    /// The driver takes no more.
+    DriverFull,
+}
+
+impl Transmit {
+    /// Lets clients send in turns. True: the driver's queue has no space.
+    #[inline]
+    pub(super) fn submit(&mut self) -> bool {
+        if !self.driver.session.is_live() {
+            return false;
+        }
+        let mut pending = core::mem::take(&mut self.noted);
+        while pending != 0 {
+            let index = next(pending, self.first);
+            // Not more than 63: a client has no bit behind that.
+            self.first = index + 1;
+            let bit = 1 << index;
+            match self.take_turn(index) {
+                Turn::Done => pending &= !bit,
+                Turn::More => {}
+                Turn::Limited => {
+                    pending &= !bit;
+                    self.noted |= bit;
+                }
+                Turn::Paused => {
+                    pending &= !bit;
+                    self.pause(index);
+                }
+                Turn::DriverFull => {
+                    self.noted |= pending;
+                    return self.driver.in_flight < self.driver.most;
+                }
+            }
+        }
+        false
+    }
+
+    /// Who waits for more than its guarantee does not see others take what it waits for, who have more already: since the card
+    /// sends in order, what each has there is its part of what the card sends.
+    #[inline(never)]
+    pub(super) fn favour_limited(&mut self) {
+        let waits = |index: &usize| self.limited & 1 << index != 0;
+        let shares = (0..self.clients.len()).filter(waits).map(|index| self.clients[index].share);
+        self.shares.level(shares.min().unwrap_or(u32::MAX));
+    }
+
+    /// Lets a client send some frames.
+    #[inline(always)]
+    fn take_turn(&mut self, index: usize) -> Turn {
+        let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
+        let available = match client.filled.available() {
+            0 => client.filled.refresh(),
+            available => available,
+        };
+        if available == 0 {
+            return found_nothing(client);
+        }
+        let driver = &mut self.driver;
+        let credit = client.credit + QUANTUM;
+        let mut credit_left = credit;
+        let mut room = available.min(driver.most - driver.in_flight);
+        if driver.filled.free() < room {
+            room = room.min(driver.filled.refresh());
+        }
+        let mut left = room;
+        let turn = loop {
+            let Some(entry) = client.filled.pop_known() else {
+                // What came meanwhile is found at the end of the round.
+                break Turn::Done;
+            };
+            let Some(number) = client.frame(entry) else {
+                if drop_entry(client, entry) {
+                    continue;
+                }
+                break Turn::Paused;
+            };
+            let length = u32::from(entry.length);
+            if left == 0 {
+                break put_back(client, Turn::DriverFull);
+            }
+            if length > credit_left {
+                break put_back(client, Turn::More);
+            }
+            if !self.shares.take_amount(&mut client.share, charge(entry.length)) {
+                break put_back(client, Turn::Limited);
+            }
+            let (mut address, mut token) = (client.dma(number), (index as u32) << 16 | number);
+            if client.only.is_none() {
+                client.send(number, entry.length);
+            } else {
+                match copy(&mut self.bounce, client, index, (number, entry)) {
+                    Ok(copy) => (address, token) = (self.bounce.dma(copy), BOUNCE << 16 | copy),
+                    Err(refusal) => {
+                        self.shares.give_back_amount(&mut client.share, charge(entry.length));
+                        if refusal == Refusal::NoBuffer {
+                            break put_back(client, Turn::Limited);
+                        }
+                        counters::DROPS_SPOOFED.add(1);
+                        if client.allowance.is_spent() {
+                            break Turn::Paused;
+                        }
+                        continue;
+                    }
+                }
+            }
+            credit_left -= length;
+            left -= 1;
+            // There is space, as just asked.
+            let _ = driver.filled.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+        };
+        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
+        let sent = room - left;
+        driver.in_flight += sent;
+        client.allowance.earn(sent);
+        counters::PACKETS.add(sent.into());
+        counters::BYTES.add(u64::from(credit - credit_left - sent * HEADROOM as u32));
+        turn
+    }
+}
+
+/// A client was looked at and has nothing to send.
+#[inline(never)]
+fn found_nothing(client: &mut Client) -> Turn {
+    client.credit = 0;
+    client.allowance.spend(1);
+    if client.allowance.is_spent() { Turn::Paused } else { Turn::Done }
+}
+
+/// Leaves the frame that was read last for another turn.
+#[inline(never)]
+fn put_back(client: &mut Client, turn: Turn) -> Turn {
+    client.filled.put_back();
+    turn
+}
+
+/// Copies a frame of a client that may send from one address only, and gives the client its buffer back.
+#[inline(never)]
+fn copy(
+    bounce: &mut crate::bounce::Bounce,
+    client: &mut Client,
+    index: usize,
+    (number, entry): (u32, Descriptor),
+) -> Result<u32, Refusal> {
+    let (Some(only), Some(packet)) = (client.only, client.packet(number, entry.length)) else {
+        return Err(Refusal::NotAllowed);
+    };
+    let copied = bounce.copy(&packet, index, only, &mut client.large_copies);
+    match copied {
+        Ok(_) => client.send_copy(),
+        Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
+        Err(Refusal::NoBuffer) => return copied,
+    }
+    client.give_back(number);
+    copied
+}
+
+/// Deals with an entry that is no frame. False: with that the client has used up its allowance.
+#[cold]
+fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
+    client.allowance.spend(1);
+    match client.examine(entry) {
+        Entry::Invalid(number) => {
+            client.give_back(number);
+            counters::DROPS_INVALID.add(1);
+        }
+        Entry::NotHeld => counters::DROPS_NOT_HELD.add(1),
+        Entry::Other => {}
+    }
+    !client.allowance.is_spent()
+}
+
+/// The first bit of `bits`, which is not 0, from bit `from` on, going round.
+#[inline(always)]
+fn next(bits: u64, from: usize) -> usize {
+    let after = bits & (u64::MAX << from);
+    if after != 0 { after.trailing_zeros() as usize } else { bits.trailing_zeros() as usize }
+}
