@@ -21,8 +21,6 @@ pub struct Tally {
     pub connections: u64,
     /// Connections ended because nothing happened on them in time.
     pub timeouts: u64,
-    /// Connections ended to make room for new ones.
-    pub evicted: u64,
 }
 
 /// What all connections share.
@@ -72,7 +70,8 @@ enum Phase {
     Sending(Body),
     /// Drops as many bytes of a request's body.
     Dropping(u64),
-    /// Has ended its side, and drops what still comes, of which it has dropped so much.
+    /// Has ended its side at this time, and drops what still comes, so that the last response is not lost to a reset
+    /// (RFC 9112 §9.6).
     Draining(u64),
 }
 
@@ -88,17 +87,6 @@ struct Body {
 enum Source {
     Resource(ResourceId),
     Rendering(RenderingId),
-}
-
-/// How much a connection deserves to stay, when one must go: lower goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Merit {
-    /// Its last response is handed over.
-    Done,
-    /// It sent nothing since its last response, or a request that never gets complete.
-    Idle,
-    /// A response is on its way.
-    Busy,
 }
 
 /// The state of one connection.
@@ -135,7 +123,7 @@ impl Connection {
             Phase::Sending(body) => self.send(body, stream, shared),
             Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
             Phase::Dropping(left) => self.drop_body(left, stream, shared),
-            Phase::Draining(dropped) => self.drain(dropped, stream, shared),
+            Phase::Draining(began) => self.drain(began, stream, shared),
         }
     }
 
@@ -392,23 +380,18 @@ impl Connection {
         stream.finish();
         self.since = shared.now;
         self.room = stream.room();
-        self.drain(0, stream, shared)
+        self.drain(shared.now, stream, shared)
     }
 
-    fn drain<S: Stream, R: Renderer>(&mut self, dropped: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn drain<S: Stream, R: Renderer>(&mut self, began: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
         let count = stream.received_count();
         stream.consume(count);
-        let dropped = dropped + count as u64;
-        if dropped > limits::LINGER {
-            stream.abort();
-            return Step::Over;
-        }
         let room = stream.room();
-        if room != self.room {
+        if count > 0 || room != self.room {
             self.room = room;
             self.since = shared.now;
         }
-        self.phase = Phase::Draining(dropped);
+        self.phase = Phase::Draining(began);
         if stream.is_over() { Step::Over } else { Step::Wait }
     }
 
@@ -418,7 +401,9 @@ impl Connection {
             Phase::Reading if self.parser.is_fresh() => timeouts.idle,
             Phase::Reading | Phase::Dropping(_) => timeouts.request,
             Phase::Sending(_) | Phase::Refusing(_) => timeouts.response,
-            Phase::Draining(_) => timeouts.linger,
+            Phase::Draining(began) => {
+                return self.since.saturating_add(timeouts.linger).min(began.saturating_add(timeouts.farewell));
+            }
         };
         self.since.saturating_add(limit)
     }
@@ -443,14 +428,13 @@ impl Connection {
         }
     }
 
-    /// How much it deserves to stay, and since when.
-    pub fn merit(&self) -> (Merit, u64) {
-        let merit = match self.phase {
-            Phase::Draining(_) => Merit::Done,
-            Phase::Reading | Phase::Dropping(_) => Merit::Idle,
-            Phase::Sending(_) | Phase::Refusing(_) => Merit::Busy,
-        };
-        (merit, self.since)
+    /// Whether no complete request is under way.
+    #[inline]
+    pub fn rests(&self) -> bool {
+        match self.phase {
+            Phase::Reading | Phase::Dropping(_) | Phase::Draining(_) => true,
+            Phase::Sending(_) | Phase::Refusing(_) => false,
+        }
     }
 }
 

@@ -19,9 +19,6 @@ pub const BLANK_LINES: u8 = 2;
 /// Bytes of a request's body that are read and dropped so that the connection can go on: 413 beyond.
 pub const BODY: u64 = 64 * 1024;
 
-/// Bytes that are read and dropped after the last response, so that it is not lost to a reset (RFC 9112 §9.6).
-pub const LINGER: u64 = 256 * 1024;
-
 /// Bytes of a head that is remembered for the case that it comes again: what browsers send fits.
 pub const REMEMBERED: usize = 512;
 
@@ -34,10 +31,10 @@ pub struct Timeouts {
     pub request: u64,
     /// Without any progress in sending a response: reset.
     pub response: u64,
-    /// Without any progress after this side was ended: reset.
+    /// Without a byte from the client, or one that it takes, after this side was ended: reset.
     pub linger: u64,
-    /// A connection that got on less long ago is not ended in favour of a new one.
-    pub grace: u64,
+    /// From the end of this side to the end of the client's, whatever comes: reset.
+    pub farewell: u64,
     /// How long one rendering of a document serves.
     pub fresh: u64,
 }

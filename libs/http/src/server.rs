@@ -1,11 +1,12 @@
-//! A server's connections: whose turn it is, which one took too long, which one goes when a new one comes.
+//! A server's connections: whose turn it is, and which one took too long. Which one goes when a new one comes is decided by the
+//! transport, which knows what the peers have acknowledged; it is told here which ones rest.
 
-use crate::connection::{Connection, Merit, Scratch, Shared, Step, Tally};
+use crate::connection::{Connection, Scratch, Shared, Step, Tally};
 use crate::documents::{Documents, Renderer};
 use crate::limits::Timeouts;
 use crate::plan::Memory;
 use crate::site::Site;
-use crate::transport::Transport;
+use crate::transport::{Stream, Transport};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -55,11 +56,12 @@ impl<'a, R: Renderer> Server<'a, R> {
         self.shared.documents.renderer()
     }
 
-    /// The transport has a new connection in `slot`.
+    /// The transport has a new connection in `slot`. One that was there has made way for it.
     pub fn opened(&mut self, slot: usize, now: u64) {
         let Some(place) = self.slots.get_mut(slot) else { return };
-        if place.connection.replace(Connection::new(now)).is_none() {
-            self.open += 1;
+        match place.connection.replace(Connection::new(now)) {
+            Some(mut former) => former.forget(&mut self.shared),
+            None => self.open += 1,
         }
         self.shared.tally.connections += 1;
         self.ready(slot);
@@ -87,7 +89,13 @@ impl<'a, R: Renderer> Server<'a, R> {
             *queued = false;
             let Some(connection) = connection else { continue };
             let step = match transport.stream(slot) {
-                Some(mut stream) => connection.advance(&mut stream, &mut self.shared, memory),
+                Some(mut stream) => {
+                    let step = connection.advance(&mut stream, &mut self.shared, memory);
+                    if step == Step::Wait && connection.rests() {
+                        Stream::rest(&mut stream);
+                    }
+                    step
+                }
                 None => Step::Over,
             };
             self.follow(step, slot, transport);
@@ -130,23 +138,6 @@ impl<'a, R: Renderer> Server<'a, R> {
             }
         }
         next
-    }
-
-    /// Ends the connection that deserves least to stay, for a new one to take its place. None goes that is busy or
-    /// idle for less than the grace period: then the new one has to wait.
-    pub fn evict<T: Transport>(&mut self, transport: &mut T, now: u64) -> Option<usize> {
-        let old_enough = now.saturating_sub(self.timeouts.grace);
-        let merit = |(slot, place): (usize, &Slot)| Some((place.connection.as_ref()?.merit(), slot));
-        let ((merit, since), slot) = self.slots.iter().enumerate().filter_map(merit).min()?;
-        if merit != Merit::Done && since > old_enough {
-            return None;
-        }
-        if let Some(mut stream) = transport.stream(slot) {
-            crate::Stream::abort(&mut stream);
-        }
-        self.shared.tally.evicted += 1;
-        self.remove(slot, transport);
-        Some(slot)
     }
 }
 

@@ -29,6 +29,10 @@ pub trait Stream {
     /// Gives the connection up at once, with a reset.
     fn abort(&mut self);
 
+    /// Says that no request is under way: should places run out, the transport may end the connection for a new one, once its peer
+    /// has acknowledged all that was sent. It holds until there is news of the connection.
+    fn rest(&mut self);
+
     /// Whether the connection is over, by whatever cause: nothing can be sent or received any more.
     fn is_over(&self) -> bool;
 }
@@ -40,7 +44,8 @@ pub trait Transport {
     where
         Self: 'transport;
 
-    /// The connection in `slot`, or nothing where the slot has none (any more).
+    /// The connection in `slot`, or nothing where the slot has none (any more). One that the transport has ended for a new one is
+    /// replaced by [`Server::opened`](crate::Server::opened).
     fn stream(&mut self, slot: usize) -> Option<Self::Stream<'_>>;
 
     /// The server has nothing more to do with the connection in `slot`; the slot may be reused.

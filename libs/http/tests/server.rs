@@ -109,49 +109,50 @@ fn progress_keeps_a_slow_download_alive() {
 }
 
 #[test]
-fn the_least_deserving_goes_first() {
+fn who_has_no_request_under_way_rests() {
     let (mut server, mut pipes) = open(5, 0);
     *pipes.pipe(0) =
         Pipe { input: b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), room: 1000, ..Pipe::default() };
-    run(&mut server, &mut pipes, 0);
     pipes.pipe(1).input = b"GET / HTTP/1.1\r\n".to_vec();
-    run(&mut server, &mut pipes, 20);
     pipes.pipe(2).input = REQUEST.to_vec();
-    run(&mut server, &mut pipes, 30);
     pipes.pipe(3).input = b"GET / HTTP/1.0\r\n\r\n".to_vec();
     run(&mut server, &mut pipes, 40);
     assert!(pipes.pipe(3).finished, "done, but its peer has not ended its side");
-    let mut order = Vec::new();
-    while let Some(slot) = server.evict(&mut pipes, 100) {
-        assert!(pipes.pipe(slot).aborted);
-        order.push(slot);
+    assert_eq!([0, 1, 2, 3, 4].map(|slot| pipes.pipe(slot).rests), [false, true, true, true, true]);
+}
+
+#[test]
+fn what_makes_way_gives_back_what_it_holds() {
+    let (mut server, mut pipes) = open(1, 0);
+    // More often than there are renderings.
+    for now in 0..20 {
+        let input = b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+        *pipes.pipe(0) = Pipe { input, room: 145, ..Pipe::default() };
+        server.opened(0, 10 * now);
+        run(&mut server, &mut pipes, 10 * now);
+        assert!(pipes.pipe(0).output.starts_with(b"HTTP/1.1 200 "), "{now}");
     }
-    assert_eq!(order, [3, 4, 1, 2, 0]);
-    assert_eq!((server.open(), server.tally().evicted), (0, 5));
+    assert_eq!((server.open(), server.tally().connections), (1, 21));
 }
 
 #[test]
-fn a_young_connection_is_not_evicted() {
-    let (mut server, mut pipes) = open(2, 100);
-    assert_eq!(server.evict(&mut pipes, 100 + TIMEOUTS.grace - 1), None);
-    assert_eq!(server.evict(&mut pipes, 100 + TIMEOUTS.grace), Some(0));
-}
-
-#[test]
-fn slow_lorises_do_not_keep_a_good_client_out() {
-    let (mut server, mut pipes) = open(64, 0);
-    for now in 0..10_000u64 {
-        // Each round a loris takes the place of whoever goes, and sends a byte on every connection.
-        let slot = if let Some(slot) = server.evict(&mut pipes, now) { slot } else { continue };
-        let good = now % 10 == 0;
-        let input = if good { REQUEST } else { b"GET / HTTP/1.1\r\nX: " };
-        *pipes.pipe(slot) = Pipe { input: input.to_vec(), ..Pipe::default() };
-        server.opened(slot, now);
+fn an_upload_is_heard_to_its_end_after_its_refusal() {
+    let (mut server, mut pipes) = open(1, 0);
+    pipes.pipe(0).input = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n".to_vec();
+    run(&mut server, &mut pipes, 0);
+    assert!(pipes.pipe(0).output.starts_with(b"HTTP/1.1 4") && pipes.pipe(0).finished);
+    // It is slower than the longest silence allowed, and longer than any buffer.
+    for now in (0..TIMEOUTS.farewell).step_by(TIMEOUTS.linger as usize - 1) {
+        pipes.pipe(0).input = vec![b'x'; 100_000];
         run(&mut server, &mut pipes, now);
-        if good {
-            assert_eq!(pipes.responses(slot), 1);
-        }
+        server.expire(&mut pipes, now);
+        assert!(!pipes.pipe(0).aborted && pipes.pipe(0).input.is_empty(), "{now}");
     }
+    // But not for ever.
+    pipes.pipe(0).input = vec![b'x'; 100_000];
+    run(&mut server, &mut pipes, TIMEOUTS.farewell);
+    server.expire(&mut pipes, TIMEOUTS.farewell);
+    assert!(pipes.pipe(0).aborted);
 }
 
 #[test]

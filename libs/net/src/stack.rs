@@ -5,7 +5,9 @@
 //! hash, and smoltcp given that frame and that one socket; timers are in a wheel ([`timer`]). The cost of a packet does not depend on
 //! the number of connections.
 //!
-//! UDP is answered without smoltcp: see [`datagram`].
+//! UDP is answered without smoltcp: see [`datagram`]. So is a request for a connection, which costs no memory until it is
+//! established: see [`tcp`](mod@tcp). Two of smoltcp's interfaces send the answers ([`paths`]), a third one is for what smoltcp
+//! does by itself: ARP, neighbour discovery, DHCP, and autoconfiguration.
 //!
 //! # A turn
 //!
@@ -26,12 +28,19 @@
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those of stateless
 //! autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP fragments and options of IPv6 are dropped.
 
+mod acceptor;
 mod askers;
 mod classify;
 mod connections;
+mod cookie;
 pub mod datagram;
+mod door;
+mod knock;
+mod paths;
 mod port;
 mod settings;
+mod siphash;
+mod table;
 mod tcp;
 mod timer;
 
@@ -41,11 +50,12 @@ use alloc::vec;
 use classify::Kind;
 use culm::time::{self, Instant};
 use datagram::{Addresses, Ports};
+use paths::Paths;
 use port::Port;
 use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::dhcpv4;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
-use tcp::Tcp;
+use tcp::{Tcp, Times};
 
 pub use connections::{Event, Stream};
 pub use datagram::Datagram;
@@ -54,15 +64,19 @@ pub use settings::{InvalidAddress, Settings};
 /// Frames taken from the queue before what they caused is sent: bounds what a turn leaves waiting.
 const BATCH: usize = 64;
 
+/// SYNs answered after all that was received is dealt with.
+const WELCOMED: usize = 32;
+
+/// SYNs answered where more has been received already.
+const SQUEEZED_IN: usize = 2;
+
 /// A TCP/IP stack on a client's connection.
 pub struct Stack {
     client: Client,
+    /// For what smoltcp does by itself.
     interface: Interface,
-    /// What the device can do, as the last packet said.
-    device: u16,
-    /// Whether to speak IPv6.
-    ipv6: bool,
-    /// What is not a TCP connection: DHCP, and what smoltcp answers by itself.
+    paths: Paths,
+    /// What is not a TCP connection: DHCP.
     control: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
     /// The next time that `control` has something to do.
@@ -82,10 +96,34 @@ pub struct Counts {
     pub broken: u64,
     /// TCP connections established.
     pub opened: u64,
-    /// Connection attempts for which there was no place.
+    /// SYNs received for ports that are listened on.
+    pub attempts: u64,
+    /// Of these, not answered, or completed when there was no place, so that the peer had to repeat itself.
     pub refused: u64,
-    /// Connections given up for new ones: half open, or over and only waiting.
+    /// Open connections ended for new ones: at rest, or stalled.
     pub evicted: u64,
+    /// Connections that this side ended by a reset.
+    pub resets: u64,
+}
+
+/// Numbers that peers do not know.
+struct Secrets {
+    /// smoltcp's, for DHCP's transactions.
+    seed: u64,
+    table: u64,
+    cookies: [u64; 2],
+    neighbour: u64,
+}
+
+impl Secrets {
+    /// From the machine's source of randomness. Without one, which the kernel says when it boots, the time since the machine was
+    /// switched on has to do.
+    fn new(now: Instant) -> Self {
+        let key = culm::random::words().unwrap_or([now.ticks(), u64::from_le_bytes(*b"culm net")]);
+        let hash = siphash::SipHash::new(key);
+        let number = |index| hash.hash(&[], index);
+        Self { seed: number(0), table: number(1), cookies: [number(2), number(3)], neighbour: number(4) }
+    }
 }
 
 impl Stack {
@@ -93,7 +131,9 @@ impl Stack {
     pub fn new(mut client: Client, settings: Settings) -> Self {
         let clock = Clock::new();
         let now = time::now();
-        let mut interface = interface(client.mac(), &mut client.transmitter, settings.ipv6, clock.stack_time(now));
+        let (mac, stack_time) = (client.mac(), clock.stack_time(now));
+        let secrets = Secrets::new(now);
+        let mut interface = interface(mac, &mut client.transmitter, settings.ipv6, secrets.seed, stack_time);
         let mut control = SocketSet::new(vec![]);
         let dhcp = settings.address.is_none().then(|| control.add(dhcpv4::Socket::new()));
         if settings.ipv6 {
@@ -105,13 +145,12 @@ impl Stack {
         let mut stack = Self {
             client,
             interface,
-            device: 0,
-            ipv6: settings.ipv6,
+            paths: Paths::new(mac, secrets.neighbour, stack_time),
             control,
             dhcp,
             control_at: now,
             ports: Ports::default(),
-            tcp: Tcp::new(&settings, config_secret(now)),
+            tcp: Tcp::new(&settings, mac, &secrets),
             clock,
             counts: Counts::default(),
         };
@@ -131,7 +170,14 @@ impl Stack {
 
     /// Counts from the start.
     pub fn counts(&self) -> Counts {
-        Counts { opened: self.tcp.opened, refused: self.tcp.refused, evicted: self.tcp.evicted, ..self.counts }
+        Counts {
+            opened: self.tcp.opened,
+            attempts: self.tcp.attempts(),
+            refused: self.tcp.refused(),
+            evicted: self.tcp.evicted,
+            resets: self.tcp.resets,
+            ..self.counts
+        }
     }
 
     /// The stack's IP addresses.
@@ -139,17 +185,23 @@ impl Stack {
         self.interface.ip_addrs()
     }
 
-    /// Takes what was received, up to a bounded number of frames and as long as there are buffers for answers; datagrams for bound ports go to `datagrams` at once.
+    /// Takes what was received, up to a bounded number of frames and as long as there are buffers for answers; datagrams for bound
+    /// ports go to `datagrams` at once.
     #[inline]
     pub fn receive(&mut self, datagrams: &mut impl FnMut(Datagram<'_>)) {
         self.client.begin();
         let now = time::now();
+        let times = Times { stack: self.clock.stack_time(now), now };
+        let mut welcomed = SQUEEZED_IN;
         for _ in 0..BATCH {
             // What cannot be answered is better left where it is: then the device drops what is too much, which costs nothing.
             if !self.client.transmitter.is_ready() {
                 break;
             }
-            let Some(packet) = self.client.receiver.receive() else { break };
+            let Some(packet) = self.client.receiver.receive() else {
+                welcomed = WELCOMED;
+                break;
+            };
             self.counts.received += 1;
             let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };
             if !packet.is_intact() {
@@ -157,24 +209,20 @@ impl Stack {
                 continue;
             }
             let kind = classify::classify(packet.frame());
-            if packet.device() != self.device {
-                self.device = packet.device();
-                let transmitter = &mut self.client.transmitter;
-                if transmitter.learn(self.device) {
-                    let new = interface(self.client.mac, transmitter, self.ipv6, self.clock.stack_time(now));
-                    replace(&mut self.interface, new);
-                }
-            }
-            let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter };
-            let stack_time = self.clock.stack_time(now);
+            let _ = self.client.transmitter.learn(packet.device());
+            let link = packet.frame().get(6..12).and_then(|link| link.try_into().ok());
+            let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter, link };
             match kind {
-                Kind::Tcp(segment) => self.tcp.ingress(&mut self.interface, &mut port, &segment, stack_time, now),
+                Kind::Tcp(segment) => self.tcp.ingress(&mut self.paths, &mut port, &segment, times),
+                Kind::Question => self.paths.answer(&mut port, times.stack),
                 Kind::Other => {
-                    self.interface.poll_ingress_single(stack_time, &mut port, &mut self.control);
+                    port.link = None;
+                    self.interface.poll_ingress_single(times.stack, &mut port, &mut self.control);
                     self.control_at = now;
                 }
             }
         }
+        self.tcp.answer(&mut self.client.transmitter, welcomed, now);
     }
 
     /// What happened to a connection, until there is nothing more.
@@ -202,10 +250,10 @@ impl Stack {
         }
         if self.tcp.is_due() {
             let stack_time = self.clock.stack_time(now);
-            let mut port = Port::new(&mut self.client.transmitter);
-            self.tcp.egress(&mut self.interface, &mut port, stack_time, now, &self.clock);
+            let times = Times { stack: stack_time, now };
+            self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
         }
-        let quiet = self.client.settle() & !self.tcp.has_events();
+        let quiet = self.client.settle() & !self.tcp.has_events() & !self.tcp.has_callers(now);
         culm::wake_at(self.control_at.min(self.tcp.deadline()));
         quiet
     }
@@ -216,7 +264,7 @@ impl Stack {
         let stack_time = self.clock.stack_time(now);
         self.interface.poll_maintenance(stack_time);
         let sockets = &mut self.control;
-        let mut port = Port::new(&mut self.client.transmitter);
+        let mut port = Port::new(&mut self.client.transmitter, None);
         while self.interface.poll_egress(stack_time, &mut port, sockets) == PollResult::SocketStateChanged {}
         drop(port);
         if let Some(handle) = self.dhcp {
@@ -231,31 +279,16 @@ impl Stack {
 
     fn note_addresses(&mut self) {
         self.ports.addresses = Addresses::new(self.client.mac(), self.interface.ip_addrs());
+        self.paths.set_addresses(self.interface.ip_addrs());
     }
 }
 
-/// smoltcp's interface, without addresses. What it believes of the device stays as it is now.
-fn interface(mac: Mac, transmitter: &mut Transmitter, ipv6: bool, now: smoltcp::time::Instant) -> Interface {
+/// smoltcp's interface, without addresses.
+fn interface(mac: Mac, transmitter: &mut Transmitter, ipv6: bool, seed: u64, now: smoltcp::time::Instant) -> Interface {
     let mut config = smoltcp::iface::Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
-    // There is no source of randomness on the machine; the time since it was switched on has to do.
-    config.random_seed = now.total_micros() as u64 ^ u64::from_le_bytes(*b"culm net");
+    config.random_seed = seed;
     config.slaac = ipv6;
-    Interface::new(config, &mut Port::new(transmitter), now)
-}
-
-/// Puts another interface in the place of `old`, with its addresses and routes. It finds out neighbours and IPv6 routers anew.
-#[cold]
-fn replace(old: &mut Interface, mut new: Interface) {
-    new.update_ip_addrs(|addresses| addresses.extend_from_slice(old.ip_addrs()).unwrap_or_default());
-    old.routes_mut().update(|routes| {
-        new.routes_mut().update(|copies| copies.extend_from_slice(routes).unwrap_or_default());
-    });
-    *old = new;
-}
-
-/// A number that peers do not know, for the table of connections.
-fn config_secret(now: Instant) -> u64 {
-    now.ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    Interface::new(config, &mut Port::new(transmitter, None), now)
 }
 
 fn add_address(interface: &mut Interface, address: IpCidr) {
@@ -326,6 +359,8 @@ impl Clock {
     }
 }
 
+#[cfg(test)]
+mod crowd;
 #[cfg(test)]
 mod lan;
 #[cfg(test)]

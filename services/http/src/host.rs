@@ -26,6 +26,10 @@ pub struct Socket {
     /// The end was sent.
     finished: bool,
     over: bool,
+    /// No request is under way.
+    rests: bool,
+    /// When there was news for the last time.
+    since: Instant,
 }
 
 impl Socket {
@@ -33,7 +37,8 @@ impl Socket {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let (input, output) = (Vec::with_capacity(limits::HEAD), Vec::with_capacity(SEND_BUFFER));
-        Ok(Self { socket, input, output, ended: false, finishing: false, finished: false, over: false })
+        let (ended, finishing, finished, over, rests) = (false, false, false, false, false);
+        Ok(Self { socket, input, output, ended, finishing, finished, over, rests, since: Instant::now() })
     }
 
     fn interest(&self) -> PollFlags {
@@ -44,6 +49,7 @@ impl Socket {
     }
 
     fn fill(&mut self) {
+        (self.rests, self.since) = (false, Instant::now());
         let mut buffer = [0; limits::HEAD];
         let room = limits::HEAD - self.input.len();
         match self.socket.read(&mut buffer[..room]) {
@@ -99,6 +105,9 @@ impl Stream for &mut Socket {
     fn abort(&mut self) {
         self.over = true;
     }
+    fn rest(&mut self) {
+        self.rests = true;
+    }
     fn is_over(&self) -> bool {
         self.over || (self.finished && self.ended)
     }
@@ -141,7 +150,18 @@ pub fn serve<R: Renderer>(listener: &TcpListener, server: &mut Server<R>, stop: 
     Ok(())
 }
 
-/// Takes in new connections, while there are slots, or connections to evict.
+impl Sockets {
+    /// A free slot, or that of the connection which rests longest.
+    fn place(&self) -> Option<usize> {
+        let at_rest = |socket: &&Socket| socket.rests && socket.output.is_empty();
+        let resting =
+            self.0.iter().enumerate().filter_map(|(slot, place)| Some((slot, place.as_ref().filter(at_rest)?)));
+        let free = self.0.iter().position(Option::is_none);
+        free.or_else(|| resting.min_by_key(|(_, socket)| socket.since).map(|(slot, _)| slot))
+    }
+}
+
+/// Takes in new connections, while there are slots, or connections that rest.
 fn accept<R: Renderer>(
     listener: &TcpListener,
     server: &mut Server<R>,
@@ -153,8 +173,7 @@ fn accept<R: Renderer>(
         if poll(&mut waits, PollTimeout::ZERO)? == 0 {
             return Ok(());
         }
-        let free = sockets.0.iter().position(Option::is_none);
-        let Some(slot) = free.or_else(|| server.evict(sockets, now)) else { return Ok(()) };
+        let Some(slot) = sockets.place() else { return Ok(()) };
         match listener.accept() {
             Ok((socket, _)) => {
                 sockets.0[slot] = Some(Socket::new(socket)?);

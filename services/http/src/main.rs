@@ -20,11 +20,11 @@ culm::component!(Http);
 /// Turns that connections are given before what they sent goes out.
 const TURNS: usize = 64;
 
-/// How long a connection may take to end after its last response.
+/// How long nothing may happen on a connection after its last response, until its client ends it too.
 const LINGER: time::Duration = time::Duration::from_secs(5);
 
-/// A connection that got on less long ago is not ended in favour of a new one.
-const GRACE: time::Duration = time::Duration::from_millis(100);
+/// How long a client may go on sending after its last response.
+const FAREWELL: time::Duration = time::Duration::from_secs(30);
 
 /// How long one rendering of the system's state serves.
 const FRESH: time::Duration = time::Duration::from_millis(200);
@@ -35,8 +35,6 @@ const PATROL: time::Duration = time::Duration::from_secs(1);
 struct Http {
     stack: Stack,
     server: Server<'static, Observer>,
-    /// Connections served at a time; the server has more slots.
-    connections: usize,
     /// When to look through the connections again.
     patrol: Instant,
     patrol_ticks: u64,
@@ -57,7 +55,6 @@ impl Component for Http {
         let mut http = Self {
             stack,
             server: Server::new(site, observer, slots, timeouts(&config)),
-            connections: config.connections as usize,
             patrol: Instant::default(),
             patrol_ticks: time::ticks(PATROL),
         };
@@ -77,7 +74,7 @@ impl Http {
             let now = time::now();
             while let Some(event) = self.stack.event() {
                 match event {
-                    Event::Opened { slot, .. } => self.opened(slot, now),
+                    Event::Opened { slot, .. } => self.server.opened(slot, now.ticks()),
                     Event::Ready { slot } => self.server.ready(slot),
                 }
             }
@@ -96,14 +93,6 @@ impl Http {
         self.count();
     }
 
-    /// Takes in a new connection, and lets another one go where they are too many.
-    fn opened(&mut self, slot: usize, now: Instant) {
-        self.server.opened(slot, now.ticks());
-        if self.server.open() > self.connections {
-            self.server.evict(&mut Network(&mut self.stack), now.ticks());
-        }
-    }
-
     fn count(&self) {
         let tally = self.server.tally();
         let network = self.stack.counts();
@@ -113,11 +102,12 @@ impl Http {
         counters::CONNECTIONS.set(tally.connections);
         counters::OPEN.set(self.server.open() as u64);
         counters::TIMEOUTS.set(tally.timeouts);
-        counters::EVICTED.set(tally.evicted);
+        counters::EVICTED.set(network.evicted);
+        counters::RESETS.set(network.resets);
+        counters::ATTEMPTS.set(network.attempts);
+        counters::ATTEMPTS_REFUSED.set(network.refused);
         counters::PACKETS.set(network.received);
         counters::DROPS.set(network.broken);
-        counters::HALF_OPEN_EVICTED.set(network.evicted);
-        counters::HALF_OPEN_REFUSED.set(network.refused);
     }
 }
 
@@ -132,10 +122,9 @@ fn site(config: &Config) -> Site<'static> {
 }
 
 fn settings(config: &Config) -> Settings {
-    let connections = config.connections as usize;
     let settings = Settings {
         ipv6: config.ipv6,
-        connections: connections + connections.div_ceil(4),
+        connections: config.connections as usize,
         receive_buffer: limits::HEAD,
         send_buffer: config.send_buffer as usize,
         ..Settings::default()
@@ -153,7 +142,7 @@ fn timeouts(config: &Config) -> Timeouts {
         request: time::ticks(config.request_timeout),
         response: time::ticks(config.response_timeout),
         linger: time::ticks(LINGER),
-        grace: time::ticks(GRACE),
+        farewell: time::ticks(FAREWELL),
         fresh: time::ticks(FRESH),
     }
 }

@@ -68,6 +68,11 @@ impl culm_http_protocol::Stream for Stream<'_> {
         self.0.abort();
     }
 
+    #[inline]
+    fn rest(&mut self) {
+        self.0.rest();
+    }
+
     /// After a reset there may be bytes left to read, but nobody to answer.
     #[inline]
     fn is_over(&self) -> bool {

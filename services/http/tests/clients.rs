@@ -32,7 +32,7 @@ fn start(capacity: usize) -> Running {
             request: 500 * MILLISECOND,
             response: 2000 * MILLISECOND,
             linger: 500 * MILLISECOND,
-            grace: 5 * MILLISECOND,
+            farewell: 3000 * MILLISECOND,
             fresh: 1,
         };
         let site = Site::new(files.into_iter(), &http::status::files(b"<svg/>"), &[]);

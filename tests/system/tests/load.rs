@@ -5,11 +5,11 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_system_tests::client::{Background, curl, run};
-use culm_system_tests::{Boot, Machine, on_a_wire};
-use std::io::Write;
+use culm_system_tests::frames::write_capture;
+use culm_system_tests::{Boot, Machine, PATIENCE, on_a_wire, wire};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 /// Holds whoever makes load.
 fn turn() -> MutexGuard<'static, ()> {
@@ -95,23 +95,37 @@ fn is_served_well(machine: &Machine, times: usize) {
     }
 }
 
+/// Opens connections with `open`, more and more of them, until some had to make way for others: then all places are taken. Good
+/// clients are served all the while. Returns the connections.
+fn fill_all_places(machine: &Machine, mut open: impl FnMut(usize, TcpStream) -> TcpStream) -> Vec<TcpStream> {
+    let mut streams = vec![];
+    while machine.status().counter("http", "evicted") == 0 {
+        // So many can be open at once in one process that starts with a usual limit; where none made way, something is wrong.
+        assert!(streams.len() < 800, "{} connections, and none had to make way", streams.len());
+        for _ in 0..100 {
+            let number = streams.len();
+            let stream = TcpStream::connect_timeout(&machine.address(80), PATIENCE);
+            let stream = stream.unwrap_or_else(|error| panic!("connection {number}: {error}"));
+            streams.push(open(number, stream));
+        }
+        is_served_well(machine, 4);
+    }
+    streams
+}
+
 #[test]
 fn slow_and_silent_clients_do_not_keep_others_out() {
     let _turn = turn();
     on_a_wire(Boot::system("web"), |machine| {
         machine.wait_for_web();
-        let mut slow = vec![];
-        for number in 0..400 {
-            let stream = TcpStream::connect_timeout(&machine.address(80), Duration::from_secs(20));
-            let mut stream = stream.unwrap_or_else(|error| panic!("connection {number}: {error}"));
+        let mut slow = fill_all_places(machine, |number, mut stream| {
             // Half of them begin a request and never end it, half say nothing.
             if number % 2 == 0 {
                 // It may have been turned away already, which is as good.
                 _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: slow\r\nX: ");
             }
-            slow.push(stream);
-        }
-        is_served_well(machine, 20);
+            stream
+        });
         // They go on, as slowly as they can.
         for _ in 0..5 {
             for stream in &mut slow {
@@ -119,9 +133,90 @@ fn slow_and_silent_clients_do_not_keep_others_out() {
             }
             is_served_well(machine, 4);
         }
-        assert!(machine.status().counter("http", "evicted") > 0, "more of them than there are places for");
         machine.is_unharmed();
     });
+}
+
+#[test]
+fn clients_that_keep_their_connections_do_not_keep_others_out() {
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        let mut kept = fill_all_places(machine, |_, mut stream| {
+            ask(&mut stream);
+            stream
+        });
+        // They go on asking, those that may.
+        for _ in 0..3 {
+            kept.retain_mut(ask);
+            is_served_well(machine, 10);
+        }
+        assert!(kept.len() > 100, "{} of them are still served", kept.len());
+        machine.is_unharmed();
+    });
+}
+
+/// Asks for a page on a connection that stays; whether the answer came whole.
+fn ask(stream: &mut TcpStream) -> bool {
+    let mut answer = vec![];
+    let mut buffer = [0; 4096];
+    _ = stream.set_read_timeout(Some(PATIENCE));
+    if stream.write_all(b"GET /favicon.svg HTTP/1.1\r\nHost: kept\r\n\r\n").is_err() {
+        return false;
+    }
+    while !answer.ends_with(b"</svg>\n") {
+        match stream.read(&mut buffer) {
+            Ok(count) if count > 0 => answer.extend_from_slice(&buffer[..count]),
+            _ => return false,
+        }
+    }
+    answer.starts_with(b"HTTP/1.1 200 ")
+}
+
+#[test]
+fn a_flash_crowd_is_served_without_a_reset() {
+    const CROWD: usize = 800;
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        let address = machine.address(80);
+        // More than there are places, all at once; each leaves when it has its answer.
+        let gate = Barrier::new(CROWD);
+        let client = || {
+            gate.wait();
+            let mut stream =
+                TcpStream::connect_timeout(&address, PATIENCE).map_err(|error| format!("connect: {error}"))?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+            let request = b"GET /favicon.svg HTTP/1.1\r\nHost: crowd\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).map_err(|error| format!("send: {error}"))?;
+            let mut answer = vec![];
+            stream.read_to_end(&mut answer).map_err(|error| format!("receive: {error}"))?;
+            if answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"</svg>\n") {
+                Ok(())
+            } else {
+                Err("cut".into())
+            }
+        };
+        let failed: Vec<String> = std::thread::scope(|scope| {
+            // Threads of the scope are in the namespace of the one that starts them.
+            let clients: Vec<_> = (0..CROWD).map(|_| scope.spawn(client)).collect();
+            clients.into_iter().filter_map(|client| client.join().expect("clients do not panic").err()).collect()
+        });
+        assert!(failed.is_empty(), "{} of {CROWD} failed: {:?}", failed.len(), failed.first());
+        assert_eq!(machine.status().counter("http", "resets"), 0);
+        machine.is_unharmed();
+    });
+}
+
+/// Serves good clients while a flood goes on, and for at least so long that so many of its requests for connections came.
+fn is_served_beside(machine: &mut Machine, mut flood: Background, attempts: u64) {
+    is_served_well(machine, 20);
+    while machine.status().counter("http", "attempts") < attempts {
+        is_served_well(machine, 4);
+        assert!(flood.is_running(), "the flood ended by itself");
+    }
+    drop(flood);
+    machine.is_unharmed();
 }
 
 #[test]
@@ -131,14 +226,48 @@ fn half_open_connections_do_not_keep_others_out() {
         machine.wait_for_web();
         // From addresses that nobody has, so that nobody takes back what was begun.
         let target = machine.address(80).ip().to_string();
-        let flood = ["-q", "-S", "-p", "80", "-i", "u1000", "-c", "20000", "-a", "198.18.0.99", &target];
-        let mut flood = Background::start("hping3", &flood);
+        let flood = ["-q", "-S", "-p", "80", "-i", "u500", "-a", "198.18.0.99", &target];
+        is_served_beside(machine, Background::start("hping3", &flood), 2000);
+    });
+}
+
+#[test]
+fn a_full_flood_from_a_clients_own_address_does_not_keep_it_out() {
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        let target = machine.address(80).ip().to_string();
+        let flood = ["-q", "-S", "-p", "80", "--flood", &target];
+        is_served_beside(machine, Background::start("hping3", &flood), 20_000);
+    });
+}
+
+#[test]
+fn false_claims_of_addresses_do_not_keep_others_out() {
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let capture = folder.path().join("claims.pcap");
+        let (std::net::IpAddr::V4(target), mac) = (machine.address(80).ip(), machine.mac()) else {
+            unreachable!("the wire has IPv4 addresses")
+        };
+        // That the client's address is somebody else's, as an ARP reply (RFC 826).
+        let liar = [2, 6, 6, 6, 6, 6];
+        let mut claim = [mac, liar].concat();
+        claim.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 2]);
+        claim.extend(liar);
+        claim.extend(culm_wire::HOST.octets());
+        claim.extend(mac);
+        claim.extend(target.octets());
+        write_capture(&capture, &[claim]).expect("the folder is writable");
+        let interface = format!("--intf1={}", wire::DEVICE);
+        let capture = capture.to_str().expect("temporary paths are text");
+        let claims = ["--quiet", "--pps=1000", "--loop=100000000", &interface, capture];
+        let mut claims = Background::start("tcpreplay", &claims);
         is_served_well(machine, 40);
-        assert!(flood.is_running(), "the flood was over before the client was");
-        drop(flood);
-        let status = machine.status();
-        let turned_away = status.counter("http", "half_open_evicted") + status.counter("http", "half_open_refused");
-        assert!(turned_away > 0, "the flood did not reach the server's limits");
+        assert!(claims.is_running(), "the claims ended by themselves");
+        drop(claims);
         machine.is_unharmed();
     });
 }

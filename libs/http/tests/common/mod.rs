@@ -15,13 +15,23 @@ pub struct Pipe {
     pub output: Vec<u8>,
     pub finished: bool,
     pub aborted: bool,
+    pub rests: bool,
 }
 
 impl Default for Pipe {
     fn default() -> Self {
         let input = Vec::new();
         let output = Vec::new();
-        Self { input, ended: false, piece: usize::MAX, room: usize::MAX, output, finished: false, aborted: false }
+        Self {
+            input,
+            ended: false,
+            piece: usize::MAX,
+            room: usize::MAX,
+            output,
+            finished: false,
+            aborted: false,
+            rests: false,
+        }
     }
 }
 
@@ -59,6 +69,9 @@ impl Stream for &mut Pipe {
     fn abort(&mut self) {
         self.aborted = true;
     }
+    fn rest(&mut self) {
+        self.rests = true;
+    }
     fn is_over(&self) -> bool {
         self.aborted || (self.finished && self.ended)
     }
@@ -87,7 +100,8 @@ impl Renderer for Clock {
     }
 }
 
-pub const TIMEOUTS: Timeouts = Timeouts { idle: 1000, request: 100, response: 200, linger: 50, grace: 10, fresh: 5 };
+pub const TIMEOUTS: Timeouts =
+    Timeouts { idle: 1000, request: 100, response: 200, linger: 50, farewell: 300, fresh: 5 };
 
 pub static BIG: [u8; 100_000] = {
     let mut bytes = [0; 100_000];

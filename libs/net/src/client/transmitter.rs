@@ -29,7 +29,7 @@ pub struct Transmitter {
     spare_large: Option<u32>,
     /// Buffers that came while one of the other size was looked for.
     stash: Stash,
-    /// Something could not be sent for want of a buffer.
+    /// Something could not be sent for want of a small buffer.
     starved: bool,
 }
 
@@ -67,13 +67,13 @@ impl Transmitter {
         self.spare.is_some()
     }
 
-    /// Whether both a frame and one that carries many segments can be sent now. If not, the client gets a turn when both can.
+    /// Whether a frame that carries many segments can be sent now. If not, nothing is lost: what is too large can be sent in parts.
     #[inline]
-    pub fn is_ready_for_segments(&mut self) -> bool {
-        if self.spare_large.is_none() {
+    pub fn has_large(&mut self) -> bool {
+        if self.spare_large.is_none() && self.offloads_segmentation() {
             self.spare_large = self.take_large();
         }
-        self.spare_large.is_some() && self.is_ready()
+        self.spare_large.is_some() && self.offloads_segmentation()
     }
 
     /// Sends the frame of `length` bytes that `write` makes, with its own checksums complete or to be completed as the header
@@ -183,7 +183,8 @@ impl Transmitter {
         loop {
             let Some(descriptor) = self.free.pop() else {
                 let kept = self.stash.take(large);
-                self.starved |= kept.is_none();
+                // Nobody waits for a large buffer: see `has_large`.
+                self.starved |= kept.is_none() && !large;
                 return kept;
             };
             if descriptor.flags == 0 && self.slots.number(descriptor.offset).is_some() {

@@ -1,8 +1,8 @@
-//! Who has asked for a connection lately, while there are more who ask than places.
+//! Who has asked for a connection lately.
 //!
-//! Whoever floods a server with SYNs makes up a new sender for each, or it would be told apart; who wants a connection asks again
-//! after a second (RFC 6298 §2). So where all places are taken, only who asks again gets one, and the flood, which does not, leaves
-//! those who do the time to complete.
+//! Two things follow from that. Whoever floods a server with SYNs makes up a new sender for each, while who wants a connection
+//! asks again after a second (RFC 6298 §2): so where there are too many, those who ask again come first. And a segment of somebody
+//! who has asked lately may be of a connection that could not begin yet: it is not answered by a reset.
 //!
 //! What is kept is a bit for each asker, by hash, in two generations: the older one is forgotten every other second.
 //! Strangers that share a bit are taken for one; there are bits enough that few do.
@@ -35,18 +35,29 @@ impl Askers {
     /// Whether the asker with this hash has asked before. It has from now on.
     #[cold]
     pub(super) fn again(&mut self, hash: u64, now: Instant) -> bool {
-        if now >= self.ends {
-            self.turn(now);
-        }
-        let (word, bit) = ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64));
-        let [current, before] = &mut self.generations;
-        let known = [&*current, &*before].iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0));
-        match current.get_mut(word) {
+        let known = self.knows(hash, now);
+        let (word, bit) = self.place(hash);
+        match self.generations[0].get_mut(word) {
             Some(word) => *word |= bit,
-            // There is no memory to remember anybody by: all are let in.
+            // There is no memory to remember anybody by: all are known.
             None => return true,
         }
         known
+    }
+
+    /// Whether the asker with this hash has asked lately.
+    #[cold]
+    pub(super) fn knows(&mut self, hash: u64, now: Instant) -> bool {
+        if now >= self.ends {
+            self.turn(now);
+        }
+        let (word, bit) = self.place(hash);
+        self.generations.iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0))
+    }
+
+    /// The word and the bit for a hash.
+    fn place(&self, hash: u64) -> (usize, u64) {
+        ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64))
     }
 
     /// Begins a new generation.
@@ -73,7 +84,9 @@ mod tests {
         let mut askers = Askers::new(4);
         let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
         for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
+            assert_eq!(askers.knows(77, at(now)), again, "{now}");
             assert_eq!(askers.again(77, at(now)), again, "{now}");
+            assert!(askers.knows(77, at(now)));
         }
         assert!(!askers.again(78, at(21_000)));
     }

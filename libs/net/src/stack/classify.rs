@@ -7,7 +7,9 @@ use crate::ETHERNET_HEADER;
 pub(super) enum Kind {
     /// A TCP segment.
     Tcp(Segment),
-    /// Anything else.
+    /// Something else that is answered, if at all, to where it came from.
+    Question,
+    /// Anything else: what smoltcp's own protocols live on.
     Other,
 }
 
@@ -29,16 +31,57 @@ pub(super) struct Segment {
     pub(super) key: Key,
     /// The port that it was sent to.
     pub(super) local_port: u16,
+    /// Its flags: FIN, SYN, RST, PSH, ACK are bits 0 to 4 (RFC 9293 §3.1).
+    flags: u8,
+}
+
+impl Segment {
     /// Whether it asks for a new connection: SYN without ACK or RST.
-    pub(super) opens: bool,
+    #[inline(always)]
+    pub(super) fn opens(&self) -> bool {
+        self.flags & 0b1_0110 == 0b0_0010
+    }
+
+    /// Whether it acknowledges something, and may be the one that completes a connection: ACK without SYN or RST.
+    #[inline(always)]
+    pub(super) fn acknowledges(&self) -> bool {
+        self.flags & 0b1_0110 == 0b1_0000
+    }
 }
 
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP_6: u8 = 58;
+
+/// ICMPv6's type of echo requests (RFC 4443 §4.1).
+const ECHO_REQUEST_6: u8 = 128;
+
+/// The port that DHCP answers to (RFC 2131 §4.1).
+const DHCP_CLIENT: u16 = 68;
 
 /// What `frame` is.
 #[inline]
 pub(super) fn classify(frame: &[u8]) -> Kind {
-    segment(frame).map_or(Kind::Other, Kind::Tcp)
+    match segment(frame) {
+        Some(segment) => Kind::Tcp(segment),
+        None if is_question(frame) => Kind::Question,
+        None => Kind::Other,
+    }
+}
+
+/// Whether a frame is for this station alone, and neither ARP, nor neighbour discovery, nor DHCP's.
+#[cold]
+fn is_question(frame: &[u8]) -> bool {
+    let Some(head) = frame.first_chunk::<{ ETHERNET_HEADER + 24 }>() else { return false };
+    let to_all = head[0] & 1 != 0;
+    let dhcp_answer = head[23] == UDP && head[36..38] == DHCP_CLIENT.to_be_bytes();
+    match (head[12], head[13]) {
+        (0x08, 0x00) => !to_all && !dhcp_answer,
+        // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is for (RFC 4443 §4.2).
+        (0x86, 0xdd) if head[20] == ICMP_6 => frame.get(ETHERNET_HEADER + 40) == Some(&ECHO_REQUEST_6),
+        (0x86, 0xdd) => !to_all,
+        _ => false,
+    }
 }
 
 #[inline]
@@ -64,8 +107,7 @@ fn segment(frame: &[u8]) -> Option<Segment> {
 fn ports(frame: &[u8], start: usize, remote: [u64; 2], local: [u64; 2]) -> Option<Segment> {
     let head = frame.get(start..)?.first_chunk::<14>()?;
     let key = Key { remote, local, ports: u32::from_le_bytes([head[0], head[1], head[2], head[3]]) };
-    // FIN, SYN, RST, PSH, ACK are bits 0 to 4 (RFC 9293 §3.1).
-    Some(Segment { key, local_port: u16::from_be_bytes([head[2], head[3]]), opens: head[13] & 0b1_0110 == 0b0_0010 })
+    Some(Segment { key, local_port: u16::from_be_bytes([head[2], head[3]]), flags: head[13] })
 }
 
 #[cfg(test)]
@@ -91,11 +133,12 @@ mod tests {
     fn segments_are_found() {
         for version in [4, 6] {
             let Kind::Tcp(segment) = classify(&frame(version, 0x02)) else { panic!("TCP over IPv{version}") };
-            assert_eq!((segment.local_port, segment.opens), (80, true));
+            assert_eq!((segment.local_port, segment.opens(), segment.acknowledges()), (80, true, false));
             assert_ne!(segment.key.remote, segment.key.local);
             for flags in [0x12, 0x04, 0x06, 0x10, 0x18, 0x11] {
                 let Kind::Tcp(segment) = classify(&frame(version, flags)) else { panic!("TCP") };
-                assert!(!segment.opens, "{flags:#x}");
+                assert!(!segment.opens(), "{flags:#x}");
+                assert_eq!(segment.acknowledges(), matches!(flags, 0x10 | 0x18 | 0x11), "{flags:#x}");
             }
         }
     }

@@ -6,7 +6,8 @@ use smoltcp::wire::IpEndpoint;
 /// What happened to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A new connection. Its slot is the application's until [`Stack::release`](super::Stack::release).
+    /// A new connection. Its slot is the application's until [`Stack::release`](super::Stack::release), or until the slot is opened
+    /// again: then the connection that was in it had to make way.
     Opened {
         /// The connection's slot.
         slot: usize,
@@ -24,6 +25,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Stream<'a> {
     pub(super) socket: &'a mut Socket<'static>,
+    pub(super) rests: &'a mut bool,
+    pub(super) writes: &'a mut bool,
 }
 
 impl Stream<'_> {
@@ -69,17 +72,27 @@ impl Stream<'_> {
 
     /// Hands over bytes to send; returns how many were taken, from the front.
     pub fn send(&mut self, bytes: &[u8]) -> usize {
+        *self.writes = true;
         self.socket.send_slice(bytes).unwrap_or(0)
     }
 
     /// Ends this side after everything handed over is sent. Receiving goes on.
     pub fn finish(&mut self) {
+        *self.writes = true;
         self.socket.close();
     }
 
     /// Gives the connection up at once, with a reset.
     pub fn abort(&mut self) {
+        *self.writes = true;
         self.socket.abort();
+    }
+
+    /// Says that nothing is under way on the connection: no request that deserves an answer was received. Where places run out, and
+    /// all that was sent is acknowledged, such connections make way for new ones. It holds until the next event.
+    #[inline]
+    pub fn rest(&mut self) {
+        *self.rests = true;
     }
 
     /// Whether the connection is over: nothing can be sent or received any more.

@@ -66,6 +66,8 @@ pub(super) struct Lan {
     told: u16,
     /// Whether sent buffers are given back.
     pub(super) gives_back: bool,
+    /// Whether large ones are not.
+    pub(super) keeps_large: bool,
     kept: Vec<Descriptor>,
     pub(super) server: Server,
     /// Slots of open connections.
@@ -137,6 +139,7 @@ impl Lan {
             flags: 0,
             told: 0,
             gives_back: true,
+            keeps_large: false,
             kept: buffers(),
             server: echo,
             open: BTreeSet::new(),
@@ -255,8 +258,10 @@ impl Lan {
             self.kept.push(Descriptor::empty(packet.offset));
         }
         if self.gives_back && self.tx.session.is_live() {
-            let kept = core::mem::take(&mut self.kept);
-            self.tx.send(&kept);
+            let stays = |buffer: &Descriptor| self.keeps_large && buffer.offset >= BUFFERS * BUFFER_SIZE;
+            let (stay, back) = core::mem::take(&mut self.kept).into_iter().partition::<Vec<_>, _>(stays);
+            self.kept = stay;
+            self.tx.send(&back);
         }
     }
 

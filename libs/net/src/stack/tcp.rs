@@ -1,41 +1,52 @@
-//! TCP connections: finding the one a segment belongs to, taking a place for a new one, and deciding who goes when all are
-//! taken.
+//! TCP connections: whose a segment is, how one begins, what becomes of it, and who goes when all places are taken.
 //!
-//! Every place ("slot") has a socket with its buffers for as long as the component runs. A SYN to a listening port takes a free
-//! slot. When none is free, the slot is taken of a connection that is over and only waits (TIME-WAIT), oldest first; else of one that is
-//! still half open, oldest first. Where that is young still, a flood is on: it goes only for who asks a second time
-//! ([`askers`](super::askers)). So a flood of SYNs pushes out its own, seldom enough that others complete in between, and what is
-//! established stays.
+//! A SYN takes no place: it waits at the [`door`](super::door), and is answered by a [`cookie`](super::cookie). The segment that
+//! brings the cookie back has a sender that proved to be where it says; only then a slot is taken. A place for it is always
+//! looked for in the same order, and found at once:
+//!
+//! 1. a free one;
+//! 2. that of a connection that is over and only waits (TIME-WAIT), oldest first;
+//! 3. that of a connection at rest, that is, the application has nothing under way on it and all that was sent is
+//!    acknowledged; the one that rests longest, unless it has rested for less than [`YOUTH`];
+//! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
+//!
+//! A connection with an accepted request under way is never ended. Where there is no place the segment is dropped: the peer
+//! sends it again, so nobody is turned away, but some have to wait.
 
-use super::Clock;
-use super::askers::Askers;
-use super::classify::{Key, Segment};
+use super::acceptor;
+use super::classify::Segment;
 use super::connections::{Event, Stream};
+use super::cookie::{Cookies, Offer};
+use super::door::Door;
+use super::knock::Knock;
+use super::paths::Paths;
 use super::port::Port;
 use super::settings::Settings;
+use super::table::{Phase, Table};
 use super::timer::Wheel;
-use alloc::boxed::Box;
+use super::{Clock, Secrets};
+use crate::Mac;
+use crate::client::Transmitter;
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant, ticks};
-use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::iface::PollResult;
+use smoltcp::socket::tcp::State;
 
 /// Ports that can be listened on.
 const LISTENERS: usize = 8;
 
-/// No slot.
-const NONE: u16 = u16::MAX;
-
 /// How finely timers are looked at: below the shortest that matters, the delay of acknowledgements (10 ms).
 const STEP: Duration = Duration::from_millis(4);
 
-/// How long a connection may be half open.
-const HALF_OPEN: Duration = Duration::from_secs(10);
-
-/// How long a connection may be half open at least, whoever asks for its place for the first time.
+/// How long a connection may rest before it makes way: who has just connected is about to send its request.
 const YOUTH: Duration = Duration::from_millis(100);
+
+/// How long a peer may take nothing of what was sent to it, when places are short.
+const STALL: Duration = Duration::from_secs(5);
+
+/// How many connections are looked at in one search for one that stalls.
+const LOOKS: usize = 4;
 
 /// How long a connection that the application released may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(20);
@@ -46,106 +57,51 @@ const WAITING: Duration = Duration::from_secs(10);
 /// Segments that one connection sends in a row before others get their turn.
 const BURST: usize = 64;
 
-/// Where a connection is in its life, as far as the slot is concerned. Slots in the same phase form a list, oldest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// No connection.
-    Free,
-    /// Asked for, not yet established.
-    HalfOpen,
-    /// The application's.
-    Open,
-    /// The application has released it; the goodbye is not complete.
-    Closing,
-    /// Over; waits only so that stray segments find nobody else.
-    Waiting,
-}
-
-const PHASES: usize = 5;
-
-#[derive(Clone, Copy)]
-struct List {
-    first: u16,
-    last: u16,
-}
-
-struct Slot {
-    sockets: SocketSet<'static>,
-    handle: SocketHandle,
-    key: Key,
-    port: u16,
-    phase: Phase,
-    next: u16,
-    previous: u16,
-    /// The next slot whose key has the same hash.
-    chained: u16,
-    /// When a half-open or closing connection is given up.
-    limit: Instant,
-    /// It is in `touched`.
-    touched: bool,
-    /// It is in `events`.
-    told: bool,
-    /// The event that waits is the first one.
-    new: bool,
-}
-
-impl Slot {
-    #[inline(always)]
-    fn socket(&mut self) -> &mut Socket<'static> {
-        self.sockets.get_mut(self.handle)
-    }
-
-    /// Puts the socket into the set anew: smoltcp remembers there that it waits for its peer's address, which may never come
-    /// where the peer made up its own, and lets nothing out for up to a second, though the next peer be well known.
-    #[cold]
-    fn forget_neighbour(&mut self) {
-        // No other kind of socket is in the set.
-        let smoltcp::socket::Socket::Tcp(socket) = self.sockets.remove(self.handle) else { return };
-        self.handle = self.sockets.add(socket);
-    }
-}
-
 /// All TCP connections of a stack.
 pub(super) struct Tcp {
-    slots: Box<[Slot]>,
-    lists: [List; PHASES],
-    buckets: Box<[u16]>,
+    table: Table,
+    door: Door,
+    cookies: Cookies,
+    mac: Mac,
+    receive_buffer: usize,
     listeners: [u16; LISTENERS],
     /// Slots that may have something to send or a new state.
     touched: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
-    /// No sockets: smoltcp answers a segment for nobody by itself.
-    nobody: SocketSet<'static>,
-    secret: u64,
-    askers: Askers,
     pub(super) opened: u64,
-    pub(super) refused: u64,
+    /// Handshakes that were complete when there was no place.
+    crowded: u64,
     pub(super) evicted: u64,
+    pub(super) resets: u64,
+}
+
+/// The time, as smoltcp has it and as the system has it.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) stack: smoltcp::time::Instant,
+    pub(super) now: Instant,
 }
 
 impl Tcp {
-    pub(super) fn new(settings: &Settings, secret: u64) -> Self {
-        let count = settings.connections.min(usize::from(NONE) - 1);
-        let mut tcp = Self {
-            slots: (0..count).map(|_| slot(settings)).collect(),
-            lists: [List { first: NONE, last: NONE }; PHASES],
-            buckets: vec![NONE; (2 * count).next_power_of_two().max(2)].into_boxed_slice(),
+    pub(super) fn new(settings: &Settings, mac: Mac, secrets: &Secrets) -> Self {
+        let table = Table::new(settings, secrets.table);
+        let count = table.len();
+        Self {
+            table,
+            door: Door::new(count),
+            cookies: Cookies::new(secrets.cookies),
+            mac,
+            receive_buffer: settings.receive_buffer,
             listeners: [0; LISTENERS],
             touched: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), culm::time::now()),
-            nobody: SocketSet::new(vec![]),
-            secret,
-            askers: Askers::new(count),
             opened: 0,
-            refused: 0,
+            crowded: 0,
             evicted: 0,
-        };
-        for index in 0..count {
-            tcp.append(index, Phase::Free);
+            resets: 0,
         }
-        tcp
     }
 
     pub(super) fn listen(&mut self, port: u16) {
@@ -156,116 +112,224 @@ impl Tcp {
         }
     }
 
+    /// SYNs that came.
+    pub(super) fn attempts(&self) -> u64 {
+        self.door.attempts
+    }
+
+    /// Attempts that were not answered, or could not be completed for want of a place, so that the peer has to repeat itself.
+    pub(super) fn refused(&self) -> u64 {
+        self.door.refused + self.crowded
+    }
+
     /// Gives a segment to the connection that it belongs to.
     #[inline]
-    pub(super) fn ingress(
-        &mut self,
-        interface: &mut Interface,
-        port: &mut Port<'_>,
-        segment: &Segment,
-        stack_time: smoltcp::time::Instant,
-        now: Instant,
-    ) {
-        let index = match self.find(&segment.key) {
-            // A peer that uses the ports of a connection which is over for a new one gets it at once.
-            Some(index) if segment.opens && self.slots[index].phase == Phase::Waiting => {
-                self.free(index);
-                self.open(segment, now)
+    pub(super) fn ingress(&mut self, paths: &mut Paths, port: &mut Port<'_>, segment: &Segment, times: Times) {
+        match self.table.find(&segment.key) {
+            Some(index) if self.table[index].phase() != Phase::Waiting && !segment.opens() => {
+                self.deliver(index, paths, port, times);
             }
-            Some(index) => Some(index),
-            None if segment.opens && self.listeners.contains(&segment.local_port) => self.open(segment, now),
-            None => {
-                interface.poll_ingress_single(stack_time, port, &mut self.nobody);
-                return;
-            }
-        };
-        // Where there is no place, the peer hears nothing and tries again.
-        let Some(index) = index else { return };
-        interface.poll_ingress_single(stack_time, port, &mut self.slots[index].sockets);
+            found => self.newcomer(found, paths, port, segment, times),
+        }
+    }
+
+    /// Gives the received segment to the connection in a slot.
+    #[inline(always)]
+    fn deliver(&mut self, index: usize, paths: &mut Paths, port: &mut Port<'_>, times: Times) {
+        let slot = &mut self.table[index];
+        if port.link != Some(slot.link) {
+            self.deliver_from_elsewhere(index, paths, port, times);
+        } else {
+            paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
+        }
         self.touch(index);
         self.follow(index);
     }
 
-    /// A slot for a new connection, listening.
+    /// The same for a frame from another station than before. Only one that brings the connection on proves that the peer is to be
+    /// reached through that station now: another one does not know the sequence numbers.
     #[cold]
-    fn open(&mut self, segment: &Segment, now: Instant) -> Option<usize> {
-        if segment.local_port == 0 {
-            return None;
+    fn deliver_from_elsewhere(&mut self, index: usize, paths: &mut Paths, port: &mut Port<'_>, times: Times) {
+        let slot = &mut self.table[index];
+        let from = port.link.replace(slot.link);
+        let progress = |slot: &mut super::table::Slot| {
+            let socket = slot.socket();
+            (socket.recv_queue(), socket.send_queue(), socket.state())
+        };
+        let before = progress(slot);
+        paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
+        let after = progress(slot);
+        if let Some(from) = from.filter(|from| before != after && from[0] & 1 == 0) {
+            slot.link = from;
         }
-        let index = self.place(&segment.key, now)?;
-        let slot = &mut self.slots[index];
-        slot.key = segment.key;
-        slot.port = segment.local_port;
-        slot.limit = now + HALF_OPEN;
-        slot.new = true;
-        let limit = slot.limit;
-        // It was closed by `free`, so it can listen.
-        let _ = slot.socket().listen(segment.local_port);
-        let bucket = self.bucket(&segment.key);
-        self.slots[index].chained = self.buckets[bucket];
-        self.buckets[bucket] = index as u16;
-        self.change(index, Phase::HalfOpen);
-        self.wheel.set(index, limit);
-        Some(index)
     }
 
-    /// A free slot, if need be by ending the least valuable connection.
-    fn place(&mut self, key: &Key, now: Instant) -> Option<usize> {
-        for phase in [Phase::Free, Phase::Waiting, Phase::HalfOpen] {
-            let first = self.lists[phase as usize].first;
-            if first != NONE && (phase != Phase::HalfOpen || self.may_replace(first, key, now)) {
-                if phase != Phase::Free {
-                    self.evicted += 1;
-                    self.free(first.into());
-                }
-                return Some(first.into());
+    /// Deals with a segment that belongs to no connection, or may begin a new one in place of one that is over.
+    #[cold]
+    fn newcomer(
+        &mut self,
+        found: Option<usize>,
+        paths: &mut Paths,
+        port: &mut Port<'_>,
+        segment: &Segment,
+        times: Times,
+    ) {
+        let is_over = found.is_none_or(|index| {
+            let slot = &mut self.table[index];
+            slot.phase() == Phase::Waiting || slot.socket().state() == State::Closed
+        });
+        let is_ours = is_over && segment.local_port != 0 && self.listeners.contains(&segment.local_port);
+        if is_ours && segment.opens() {
+            self.door.attempts += 1;
+            if let Some(knock) = self.read(port, segment, paths) {
+                self.door.knock(knock, self.table.hash(&segment.key), times.now);
+            }
+            return;
+        }
+        if is_ours
+            && segment.acknowledges()
+            && let Some(knock) = self.read(port, segment, paths)
+        {
+            let (theirs, ours) = (knock.sequence.wrapping_sub(1), knock.acknowledged.wrapping_sub(1));
+            if let Some(offer) = self.cookies.check(&segment.key, theirs, ours, times.now) {
+                return self.complete(found, &knock, offer, paths, port, times);
+            }
+            // The one that would begin the connection may have been lost, or dropped for want of a place.
+            if found.is_none() && self.door.knows(self.table.hash(&segment.key), times.now) {
+                return;
             }
         }
-        self.refused += 1;
+        match found {
+            Some(index) => self.deliver(index, paths, port, times),
+            None => paths.answer(port, times.stack),
+        }
+    }
+
+    fn read(&self, port: &Port<'_>, segment: &Segment, paths: &Paths) -> Option<Knock> {
+        Knock::read(port.packet.as_ref()?.frame(), segment.key, self.mac, paths.addresses())
+    }
+
+    /// Begins the connection whose handshake the received segment completes. `found` is the slot of one that is over.
+    fn complete(
+        &mut self,
+        found: Option<usize>,
+        knock: &Knock,
+        offer: Offer,
+        paths: &mut Paths,
+        port: &mut Port<'_>,
+        times: Times,
+    ) {
+        if let Some(index) = found {
+            self.free(index);
+        }
+        let Some(index) = self.place(paths, port.transmitter, times) else {
+            self.crowded += 1;
+            return;
+        };
+        self.table.occupy(index, knock.key);
+        let slot = &mut self.table[index];
+        (slot.link, slot.port, slot.new, slot.rests) = (knock.link, knock.local.port, true, false);
+        (slot.since, slot.unacknowledged) = (times.now, 0);
+        // It was closed by `free`, so it can listen.
+        let _ = slot.socket().listen(knock.local.port);
+        acceptor::replay(&mut slot.sockets, knock, knock.acknowledged.wrapping_sub(1), offer, self.mac, times.stack);
+        paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
+        if matches!(slot.socket().state(), State::Established | State::CloseWait) {
+            self.opened += 1;
+            self.touch(index);
+            self.tell(index);
+        } else {
+            self.free(index);
+        }
+    }
+
+    /// Answers SYNs that wait at the door, up to `count` of them, as long as there are places and buffers.
+    #[inline]
+    pub(super) fn answer(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
+        if !self.door.is_empty() {
+            self.answer_some(transmitter, count, now);
+        }
+    }
+
+    #[cold]
+    fn answer_some(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
+        for _ in 0..count {
+            if !transmitter.is_ready() || self.candidate(now).is_none() {
+                return;
+            }
+            let Some(knock) = self.door.next(now) else { return };
+            let ours = self.cookies.make(&knock.key, knock.sequence, knock.offer, now);
+            knock.answer(ours, self.receive_buffer, self.mac, transmitter);
+        }
+    }
+
+    /// Whether SYNs wait that could be answered now.
+    pub(super) fn has_callers(&mut self, now: Instant) -> bool {
+        !self.door.is_empty() && self.candidate(now).is_some()
+    }
+
+    /// The slot that a new connection would get.
+    fn candidate(&mut self, now: Instant) -> Option<usize> {
+        if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::Waiting)) {
+            return Some(index);
+        }
+        let rested = self.table.first(Phase::Resting).filter(|index| now >= self.table[*index].since + YOUTH);
+        rested.or_else(|| self.stalled(now))
+    }
+
+    /// A connection whose peer takes nothing. Those that were looked at in vain go to the end of their list.
+    #[cold]
+    fn stalled(&mut self, now: Instant) -> Option<usize> {
+        for _ in 0..LOOKS {
+            let index = self.table.first(Phase::Open)?;
+            let slot = &self.table[index];
+            if slot.unacknowledged > 0 && now >= slot.since + STALL {
+                return Some(index);
+            }
+            self.table.change(index, Phase::Open);
+        }
         None
     }
 
-    /// Whether the half-open connection in slot `oldest` makes way for who asks with this key.
-    #[cold]
-    fn may_replace(&mut self, oldest: u16, key: &Key, now: Instant) -> bool {
-        let is_young = now + HALF_OPEN < self.slots[usize::from(oldest)].limit + YOUTH;
-        !is_young || self.askers.again(self.hash(key), now)
+    /// A free slot, if need be by ending the connection that loses least.
+    fn place(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times) -> Option<usize> {
+        let index = self.candidate(times.now)?;
+        let slot = &mut self.table[index];
+        match slot.phase() {
+            Phase::Free => return Some(index),
+            // An orderly end: whoever rests is told that nothing more will come.
+            Phase::Resting => slot.socket().close(),
+            Phase::Open => {
+                slot.socket().abort();
+                self.resets += 1;
+            }
+            Phase::Waiting | Phase::Closing => {}
+        }
+        if slot.is_open() {
+            self.evicted += 1;
+            let mut port = Port::new(transmitter, Some(slot.link));
+            // Where it cannot be sent, the peer hears of it when it sends something itself.
+            paths.plain.poll_egress(times.stack, &mut port, &mut slot.sockets);
+        }
+        self.free(index);
+        Some(index)
     }
 
     /// Takes a connection out of its slot, without a word to the peer.
     fn free(&mut self, index: usize) {
-        let bucket = self.bucket(&self.slots[index].key);
-        let after = self.slots[index].chained;
-        let mut at = self.buckets[bucket];
-        if usize::from(at) == index {
-            self.buckets[bucket] = after;
-        } else {
-            while at != NONE {
-                let next = self.slots[usize::from(at)].chained;
-                if usize::from(next) == index {
-                    self.slots[usize::from(at)].chained = after;
-                    break;
-                }
-                at = next;
-            }
-        }
-        let slot = &mut self.slots[index];
-        slot.chained = NONE;
-        if slot.phase == Phase::HalfOpen {
-            slot.forget_neighbour();
-        }
+        self.table.vacate(index);
+        let socket = self.table[index].socket();
         // An aborted socket says goodbye by a reset; one that listens has nobody to say it to.
-        slot.socket().abort();
-        let _ = slot.socket().listen(1);
-        slot.socket().abort();
+        socket.abort();
+        let _ = socket.listen(1);
+        socket.abort();
         self.wheel.cancel(index);
-        self.change(index, Phase::Free);
     }
 
     /// Notes that a connection may have something to send or a new state.
     #[inline(always)]
     fn touch(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.table[index];
         if !slot.touched {
             slot.touched = true;
             self.touched.push(index as u16);
@@ -275,26 +339,19 @@ impl Tcp {
     /// Draws the consequences of a socket's state.
     #[inline]
     fn follow(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        let (state, phase) = (slot.socket().state(), slot.phase);
-        match (phase, state) {
-            (Phase::HalfOpen, State::SynReceived) | (Phase::Free | Phase::Waiting, _) => {}
-            (Phase::HalfOpen, State::Closed | State::Listen) => self.free(index),
-            (Phase::HalfOpen, _) => {
-                self.opened += 1;
-                self.change(index, Phase::Open);
-                self.tell(index);
-            }
-            (Phase::Open, _) => self.tell(index),
-            (Phase::Closing, State::TimeWait) => self.wait(index),
-            (Phase::Closing, _) => {}
+        let slot = &mut self.table[index];
+        match slot.phase() {
+            Phase::Open | Phase::Resting => self.tell(index),
+            Phase::Closing if slot.socket().state() == State::TimeWait => self.wait(index),
+            Phase::Closing | Phase::Free | Phase::Waiting => {}
         }
     }
 
     /// Lets the application know.
     #[inline(always)]
     fn tell(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.table[index];
+        slot.rests = false;
         if !slot.told {
             slot.told = true;
             self.events.push_back(index as u16);
@@ -308,9 +365,9 @@ impl Tcp {
     pub(super) fn event(&mut self) -> Option<Event> {
         loop {
             let index = usize::from(self.events.pop_front()?);
-            let slot = &mut self.slots[index];
+            let slot = &mut self.table[index];
             slot.told = false;
-            if slot.phase == Phase::Open {
+            if slot.is_open() {
                 let (slot_number, port) = (index, slot.port);
                 return Some(if core::mem::take(&mut slot.new) {
                     Event::Opened { slot: slot_number, port }
@@ -322,23 +379,27 @@ impl Tcp {
     }
 
     pub(super) fn stream(&mut self, index: usize) -> Option<Stream<'_>> {
-        if self.slots.get(index)?.phase != Phase::Open {
+        if !self.table.get(index)?.is_open() {
             return None;
         }
         self.touch(index);
-        Some(Stream { socket: self.slots[index].socket() })
+        Some(self.table[index].stream())
     }
 
     pub(super) fn release(&mut self, index: usize) {
-        if self.slots.get(index).is_none_or(|slot| slot.phase != Phase::Open) {
+        if self.table.get(index).is_none_or(|slot| !slot.is_open()) {
             return;
         }
         let limit = culm::time::now() + GOODBYE;
-        let slot = &mut self.slots[index];
+        let slot = &mut self.table[index];
         slot.limit = limit;
-        slot.socket().close();
+        let socket = slot.socket();
+        // An aborted one still knows whom to send the reset to.
+        self.resets += u64::from(socket.state() == State::Closed && socket.remote_endpoint().is_some());
+        socket.close();
+        slot.writes = true;
         self.touch(index);
-        self.change(index, Phase::Closing);
+        self.table.change(index, Phase::Closing);
         self.wheel.set(index, limit);
     }
 
@@ -350,14 +411,8 @@ impl Tcp {
 
     /// Sends what connections have to send, and looks after their timers.
     #[inline(never)]
-    pub(super) fn egress(
-        &mut self,
-        interface: &mut Interface,
-        port: &mut Port<'_>,
-        stack_time: smoltcp::time::Instant,
-        now: Instant,
-        clock: &Clock,
-    ) {
+    pub(super) fn egress(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times, clock: &Clock) {
+        let now = times.now;
         while let Some(index) = self.wheel.due(now) {
             self.expire(index, now);
             self.touch(index);
@@ -365,19 +420,30 @@ impl Tcp {
         // Those that cannot send for want of a buffer stay in the list, those after them too.
         let mut done = 0;
         while let Some(index) = self.touched.get(done).map(|index| usize::from(*index)) {
-            let slot = &mut self.slots[index];
+            let slot = &mut self.table[index];
             let mut bursts = BURST;
-            while interface.poll_egress(stack_time, port, &mut slot.sockets) == PollResult::SocketStateChanged {
-                bursts -= 1;
-                if bursts == 0 {
-                    break;
+            // Who has written something has something to send; of others it is cheaper to ask than to try.
+            let mut is_due = core::mem::take(&mut slot.writes);
+            let next = loop {
+                if is_due {
+                    let interface = paths.of(slot.socket().send_queue(), transmitter);
+                    let mut port = Port::new(transmitter, Some(slot.link));
+                    let result = interface.poll_egress(times.stack, &mut port, &mut slot.sockets);
+                    bursts -= 1;
+                    if result != PollResult::SocketStateChanged {
+                        bursts = 0;
+                    }
                 }
-            }
-            if !port.transmitter.is_ready() {
+                let next = paths.plain.poll_at(times.stack, &slot.sockets);
+                is_due = next.is_some_and(|at| at <= times.stack);
+                if !is_due || bursts == 0 {
+                    break next;
+                }
+            };
+            if !transmitter.is_ready() {
                 break;
             }
             done += 1;
-            let next = interface.poll_at(stack_time, &slot.sockets);
             slot.touched = false;
             self.sent(index, next.map(|at| clock.local_time(at)), now);
         }
@@ -386,130 +452,68 @@ impl Tcp {
 
     /// Lets a connection wait that is over.
     fn wait(&mut self, index: usize) {
-        self.slots[index].limit = culm::time::now() + WAITING;
-        self.change(index, Phase::Waiting);
+        self.table[index].limit = culm::time::now() + WAITING;
+        self.table.change(index, Phase::Waiting);
     }
 
     /// After a connection has sent what it could: its state, and when to look at it again.
     #[inline]
     fn sent(&mut self, index: usize, next: Option<Instant>, now: Instant) {
-        let slot = &mut self.slots[index];
-        let state = slot.socket().state();
-        match (slot.phase, state) {
+        let slot = &mut self.table[index];
+        match (slot.phase(), slot.socket().state()) {
             (Phase::Closing | Phase::Waiting, State::Closed) => return self.free(index),
             (Phase::Closing, State::TimeWait) => self.wait(index),
+            (Phase::Open | Phase::Resting, _) => self.rank(index, now),
             _ => {}
         }
-        let limit = match self.slots[index].phase {
-            Phase::HalfOpen | Phase::Closing => self.slots[index].limit,
-            // It has nothing to send. smoltcp would have it looked at in every step while no router answers, since it
-            // takes the next solicitation for the socket's own time.
-            Phase::Waiting => return self.wheel.set(index, self.slots[index].limit),
+        let slot = &self.table[index];
+        let limit = match slot.phase() {
+            Phase::Closing => slot.limit,
+            // It has nothing to send.
+            Phase::Waiting => return self.wheel.set(index, slot.limit),
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
-            // "Now" means that it waits for something else, a neighbour's address for one: not before the next step.
+            // "Now" means that it waits for something else, for a window to open for one: not before the next step.
             self.wheel.set(index, next.max(now));
         }
         self.wheel.set(index, limit);
     }
 
+    /// Puts an open connection into the list where it belongs.
+    #[inline]
+    fn rank(&mut self, index: usize, now: Instant) {
+        let slot = &mut self.table[index];
+        let unacknowledged = slot.socket().send_queue();
+        if unacknowledged != slot.unacknowledged {
+            slot.unacknowledged = unacknowledged;
+            slot.since = now;
+        }
+        let phase = if slot.rests && unacknowledged == 0 { Phase::Resting } else { Phase::Open };
+        if phase != slot.phase() {
+            slot.since = now;
+            self.table.change(index, phase);
+        }
+    }
+
     /// A connection's time has come: where it is its last, it ends.
     fn expire(&mut self, index: usize, now: Instant) {
-        let slot = &mut self.slots[index];
-        match slot.phase {
-            Phase::HalfOpen | Phase::Waiting if now >= slot.limit => self.free(index),
+        let slot = &mut self.table[index];
+        match slot.phase() {
+            Phase::Waiting if now >= slot.limit => self.free(index),
             Phase::Closing if now >= slot.limit => slot.socket().abort(),
             _ => {}
         }
     }
 
     #[cfg(test)]
-    pub(super) fn free_slots(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.phase == Phase::Free).count()
+    pub(super) fn count(&self, phase: Phase) -> usize {
+        self.table.count(phase)
     }
 
     /// When the next timer is due.
     #[inline(always)]
     pub(super) fn deadline(&self) -> Instant {
         self.wheel.deadline()
-    }
-
-    #[inline]
-    fn bucket(&self, key: &Key) -> usize {
-        self.hash(key) as usize & (self.buckets.len() - 1)
-    }
-
-    #[inline]
-    fn hash(&self, key: &Key) -> u64 {
-        let mut hash = self.secret;
-        for word in [key.remote[0], key.remote[1], key.local[0] ^ key.local[1], key.ports.into()] {
-            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 29;
-        }
-        hash
-    }
-
-    #[inline]
-    fn find(&self, key: &Key) -> Option<usize> {
-        let mut at = self.buckets[self.bucket(key)];
-        while at != NONE {
-            let slot = &self.slots[usize::from(at)];
-            if slot.key == *key {
-                return Some(at.into());
-            }
-            at = slot.chained;
-        }
-        None
-    }
-
-    /// Moves a slot to the end of another phase's list.
-    fn change(&mut self, index: usize, phase: Phase) {
-        let Slot { next, previous, phase: old, .. } = self.slots[index];
-        match previous {
-            NONE => self.lists[old as usize].first = next,
-            previous => self.slots[usize::from(previous)].next = next,
-        }
-        match next {
-            NONE => self.lists[old as usize].last = previous,
-            next => self.slots[usize::from(next)].previous = previous,
-        }
-        self.append(index, phase);
-    }
-
-    fn append(&mut self, index: usize, phase: Phase) {
-        let last = self.lists[phase as usize].last;
-        let slot = &mut self.slots[index];
-        (slot.phase, slot.next, slot.previous) = (phase, NONE, last);
-        match last {
-            NONE => self.lists[phase as usize].first = index as u16,
-            last => self.slots[usize::from(last)].next = index as u16,
-        }
-        self.lists[phase as usize].last = index as u16;
-    }
-}
-
-/// A free slot with its buffers.
-fn slot(settings: &Settings) -> Slot {
-    let buffer = |bytes: usize| SocketBuffer::new(vec![0; bytes]);
-    let mut socket = Socket::new(buffer(settings.receive_buffer), buffer(settings.send_buffer));
-    socket.set_congestion_control(CongestionControl::Reno);
-    // What is small is a whole response; waiting for more would only delay it.
-    socket.set_nagle_enabled(false);
-    let mut sockets = SocketSet::new(Vec::with_capacity(1));
-    let handle = sockets.add(socket);
-    Slot {
-        sockets,
-        handle,
-        key: Key::default(),
-        port: 0,
-        phase: Phase::Free,
-        next: NONE,
-        previous: NONE,
-        chained: NONE,
-        limit: Instant::NEVER,
-        touched: false,
-        told: false,
-        new: false,
     }
 }

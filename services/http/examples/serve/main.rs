@@ -30,7 +30,7 @@ fn timeouts() -> Timeouts {
         request: 10 * SECOND,
         response: 30 * SECOND,
         linger: 2 * SECOND,
-        grace: SECOND / 20,
+        farewell: 30 * SECOND,
         fresh: SECOND / 5,
     }
 }

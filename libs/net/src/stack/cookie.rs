@@ -1,0 +1,151 @@
+//! SYN cookies: half-open connections that cost no memory (RFC 4987 §3.6).
+//!
+//! The initial sequence number that answers a SYN is a keyed hash of who asked and when, and says what the peer offered.
+//! The peer's next segment acknowledges it, and so brings back all that is needed to begin the connection: it proves that the
+//! peer has received the answer, that is, that its address is its own. Until then nothing is kept, so a flood of SYNs takes
+//! no place from anybody. As RFC 6528 asks, nobody else can guess the number.
+//!
+//! Of its 32 bits the upper 24 are the hash; 7 say what was offered, hidden by the hash; the lowest is that of the epoch.
+
+use super::classify::Key;
+use super::siphash::SipHash;
+use culm::time::{Duration, Instant};
+
+/// How long an epoch lasts. A cookie is good until the end of the next one.
+const EPOCH: Duration = Duration::from_secs(32);
+
+/// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is rounded down.
+const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
+
+/// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is taken for smaller than it is.
+const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(7), Some(8), Some(10)];
+
+/// The size of segments where a peer does not say any (RFC 9293 §3.7.1).
+const UNSAID_SEGMENT: u16 = 536;
+
+/// What a peer offers in its SYN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Bytes in the largest segment that it takes.
+    pub(super) segment: u16,
+    /// Places by which the window that it announces is shifted.
+    pub(super) scale: Option<u8>,
+    /// Whether it understands selective acknowledgements.
+    pub(super) selective: bool,
+}
+
+impl Offer {
+    /// What a SYN with these options offers, as far as a cookie can tell.
+    pub(super) fn new(segment: Option<u16>, scale: Option<u8>, selective: bool) -> Self {
+        let segment = segment.filter(|bytes| *bytes > 0).unwrap_or(UNSAID_SEGMENT);
+        let code = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
+        let of_scale = SCALES.iter().rposition(|known| *known <= scale).unwrap_or(0);
+        Self { segment: SEGMENTS[code], scale: SCALES[of_scale], selective }
+    }
+
+    fn encode(self) -> u32 {
+        let segment = SEGMENTS.iter().position(|known| *known == self.segment).unwrap_or(0);
+        let scale = SCALES.iter().position(|known| *known == self.scale).unwrap_or(0);
+        ((segment << 4) | (scale << 1)) as u32 | u32::from(self.selective)
+    }
+
+    fn decode(code: u32) -> Self {
+        let code = code as usize;
+        Self { segment: SEGMENTS[(code >> 4) & 7], scale: SCALES[(code >> 1) & 7], selective: code & 1 != 0 }
+    }
+}
+
+/// Makes cookies and knows them again.
+pub(super) struct Cookies {
+    secret: SipHash,
+}
+
+impl Cookies {
+    pub(super) fn new(secret: [u64; 2]) -> Self {
+        Self { secret: SipHash::new(secret) }
+    }
+
+    /// The initial sequence number for a SYN of `key` with the sequence number `theirs`.
+    pub(super) fn make(&self, key: &Key, theirs: u32, offer: Offer, now: Instant) -> u32 {
+        let epoch = epoch(now);
+        let hash = self.hash(key, theirs, epoch);
+        (hash & !0xff) | ((offer.encode() << 1) ^ (hash & 0xfe)) | (epoch as u32 & 1)
+    }
+
+    /// What was offered, where `ours` is a cookie for `key` and `theirs`.
+    pub(super) fn check(&self, key: &Key, theirs: u32, ours: u32, now: Instant) -> Option<Offer> {
+        let epoch = epoch(now);
+        let then = epoch.checked_sub((epoch ^ u64::from(ours)) & 1)?;
+        let hash = self.hash(key, theirs, then);
+        (hash >> 8 == ours >> 8).then(|| Offer::decode(((ours ^ hash) >> 1) & 0x7f))
+    }
+
+    fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u32 {
+        let [a, b] = key.remote;
+        let [c, d] = key.local;
+        let numbers = (u64::from(key.ports) << 32) | u64::from(theirs);
+        let hash = if b | d == 0 {
+            self.secret.hash(&[(a << 32) | c, numbers], epoch)
+        } else {
+            self.secret.hash(&[a, b, c, d, numbers], epoch)
+        };
+        (hash >> 32) as u32
+    }
+}
+
+fn epoch(now: Instant) -> u64 {
+    now.microseconds() / EPOCH.as_micros() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(number: u64) -> Key {
+        Key { remote: [number, 0], local: [7, 0], ports: 80 }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::default() + Duration::from_secs(seconds)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_offered_comes_back(segment: u16, scale in 0_u8..20, selective: bool, six: bool, theirs: u32) {
+            let cookies = Cookies::new([1, 2]);
+            let key = if six { Key { remote: [1, 2], local: [3, 4], ports: 5 } } else { key(9) };
+            let offer = Offer::new(Some(segment), (scale < 15).then_some(scale), selective);
+            prop_assert!(offer.segment <= segment.max(48) || segment == 0);
+            prop_assert!(offer.scale <= Some(scale));
+            let ours = cookies.make(&key, theirs, offer, at(100));
+            prop_assert_eq!(cookies.check(&key, theirs, ours, at(100)), Some(offer));
+            prop_assert_eq!(cookies.check(&key, theirs, ours, at(127)), Some(offer));
+            prop_assert_eq!(cookies.check(&key, theirs.wrapping_add(1), ours, at(100)), None);
+            prop_assert_eq!(cookies.check(&key, theirs, ours ^ 0x100, at(100)), None);
+        }
+    }
+
+    #[test]
+    fn cookies_get_old() {
+        let cookies = Cookies::new([1, 2]);
+        let offer = Offer::new(None, None, false);
+        assert_eq!(offer.segment, 536);
+        let ours = cookies.make(&key(1), 5, offer, at(3));
+        for (seconds, good) in [(3, true), (63, true), (64, false), (70, false), (130, false), (4000, false)] {
+            assert_eq!(cookies.check(&key(1), 5, ours, at(seconds)).is_some(), good, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_different_peers_and_secrets_have_nothing_in_common() {
+        let offer = Offer::new(Some(1460), Some(7), true);
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..1000 {
+            for secret in [[1, 2], [1, 3]] {
+                seen.insert(Cookies::new(secret).make(&key(number), 1, offer, at(0)) >> 8);
+            }
+        }
+        assert!(seen.len() > 1990, "{}", seen.len());
+    }
+}

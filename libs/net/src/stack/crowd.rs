@@ -1,0 +1,409 @@
+//! Many clients, each a station of its own, and more of them than places: who gets in, and who makes way.
+//!
+//! The clients here are made of single segments, so that they can leave out what a proper host would do.
+
+use super::lan::{ADDRESS, HOST_MAC, Lan, MAC};
+use super::table::Phase;
+use crate::checksum;
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::stack::{Event, Settings, Stack};
+use smoltcp::socket::tcp;
+use std::vec;
+use std::vec::Vec;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// A client on a station of its own.
+#[derive(Clone, Copy, Debug)]
+struct Station {
+    mac: [u8; 6],
+    address: [u8; 4],
+    port: u16,
+    /// The next sequence number of its own, and the next one of the stack's that it has not seen.
+    next: u32,
+    seen: u32,
+}
+
+impl Station {
+    fn new(number: u16) -> Self {
+        let [high, low] = number.to_be_bytes();
+        Self {
+            mac: [2, 7, 0, 0, high, low],
+            address: [10, 0, 0, 100 + low % 100],
+            port: 20_000 + number,
+            next: 77,
+            seen: 0,
+        }
+    }
+
+    /// A segment of this station's.
+    fn segment(&self, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = [MAC, self.mac].concat();
+        let length = (40 + payload.len()) as u16;
+        frame.extend([0x08, 0, 0x45, 0]);
+        frame.extend(length.to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+        frame.extend(self.address);
+        frame.extend([10, 0, 0, 1]);
+        frame.extend(self.port.to_be_bytes());
+        frame.extend(80_u16.to_be_bytes());
+        frame.extend(self.next.to_be_bytes());
+        frame.extend(self.seen.to_be_bytes());
+        frame.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+        frame.extend(payload);
+        let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
+        frame[24..26].copy_from_slice(&sum.to_le_bytes());
+        checksum::complete(&mut frame);
+        frame
+    }
+
+    fn send(&mut self, lan: &mut Lan, flags: u8, payload: &[u8]) {
+        lan.wire.to_stack.push_back(self.segment(flags, payload));
+        self.next += payload.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
+    }
+
+    /// Flags and payload of the stack's segments to this station since the last time, in their order.
+    fn receive(&mut self, lan: &mut Lan) -> Vec<(u8, Vec<u8>)> {
+        let mut segments = Vec::new();
+        lan.seen.retain(|frame| {
+            let is_ours = frame.len() >= 54
+                && frame[..6] == self.mac
+                && frame[12..14] == [8, 0]
+                && frame[23] == 6
+                && frame[36..38] == self.port.to_be_bytes();
+            if is_ours {
+                let sequence = u32::from_be_bytes(frame[38..42].try_into().expect("four bytes"));
+                let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+                let payload = frame[34 + usize::from(frame[46] >> 4) * 4..end].to_vec();
+                let flags = frame[47];
+                self.seen = sequence.wrapping_add(payload.len() as u32 + u32::from(flags & (SYN | FIN) != 0));
+                segments.push((flags, payload));
+            }
+            !is_ours
+        });
+        segments
+    }
+
+    /// Asks for a connection and is answered.
+    fn knock(&mut self, lan: &mut Lan) {
+        self.send(lan, SYN, b"");
+        lan.pass(2);
+        assert!(matches!(self.receive(lan)[..], [(flags, _)] if flags == SYN | ACK));
+    }
+
+    /// Opens a connection.
+    fn open(&mut self, lan: &mut Lan) {
+        self.knock(lan);
+        self.send(lan, ACK, b"");
+        lan.pass(2);
+        assert!(self.receive(lan).is_empty());
+    }
+
+    /// Sends some bytes and expects the same back, which it acknowledges.
+    fn exchange(&mut self, lan: &mut Lan, content: &[u8]) {
+        self.send(lan, ACK, content);
+        lan.pass(5);
+        let answer: Vec<u8> = self.receive(lan).into_iter().flat_map(|(_, payload)| payload).collect();
+        assert_eq!(answer, content, "{self:?}");
+        self.send(lan, ACK, b"");
+        lan.pass(2);
+    }
+}
+
+/// Answers what comes with the same, and rests in between.
+fn patient_echo(stack: &mut Stack, event: Event) {
+    super::lan::echo(stack, event);
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    if let Some(mut stream) = stack.stream(slot) {
+        stream.rest();
+    }
+}
+
+/// A server with so many places, which echoes.
+fn server(places: usize) -> Lan {
+    let mut lan = Lan::fixed(places);
+    lan.server = patient_echo;
+    lan.stack.listen(80);
+    lan.seen.clear();
+    lan
+}
+
+#[test]
+fn a_hundred_stations_are_served_at_once() {
+    let mut lan = server(100);
+    let mut stations: Vec<Station> = (0..100).map(Station::new).collect();
+    stations.iter_mut().for_each(|station| station.send(&mut lan, SYN, b""));
+    lan.pass(10);
+    for station in &mut stations {
+        assert!(matches!(station.receive(&mut lan)[..], [(flags, _)] if flags == SYN | ACK), "{station:?}");
+        station.send(&mut lan, ACK, b"");
+    }
+    lan.pass(10);
+    for station in &mut stations {
+        station.exchange(&mut lan, &station.mac.clone());
+    }
+    let asks = |frame: &Vec<u8>| frame[12..14] == [8, 6] && frame[21] == 1;
+    assert!(!lan.seen.iter().any(asks), "nobody is asked where he is");
+}
+
+#[test]
+fn false_claims_of_addresses_keep_nobody_out() {
+    let mut lan = server(4);
+    let claim = {
+        let mut frame = [MAC, [2, 6, 6, 6, 6, 6]].concat();
+        frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 2]);
+        frame.extend([2, 6, 6, 6, 6, 6, 10, 0, 0, 2]);
+        frame.extend(MAC);
+        frame.extend([10, 0, 0, 1]);
+        frame
+    };
+    let handle = lan.connect(ADDRESS, 50_000);
+    for _ in 0..100 {
+        lan.wire.to_stack.push_back(claim.clone());
+        lan.pass(1);
+    }
+    assert_eq!(lan.socket(handle).state(), tcp::State::Established);
+    lan.socket(handle).send_slice(b"hello").expect("open");
+    for _ in 0..30 {
+        lan.wire.to_stack.push_back(claim.clone());
+        lan.pass(1);
+    }
+    let mut answer = [0; 5];
+    assert_eq!(lan.socket(handle).recv_slice(&mut answer), Ok(5));
+    assert!(lan.seen.iter().all(|frame| frame[12..14] != [8, 0] || frame[..6] == HOST_MAC));
+}
+
+#[test]
+fn only_who_knows_the_connection_moves_it_to_another_station() {
+    let mut lan = server(4);
+    let mut station = Station::new(1);
+    station.open(&mut lan);
+    station.exchange(&mut lan, b"before");
+    let liar = Station { mac: [2, 6, 6, 6, 6, 6], next: station.next + 100_000, ..station };
+    lan.wire.to_stack.push_back(liar.segment(ACK, b"not so"));
+    lan.wire.to_stack.push_back(liar.segment(ACK, b""));
+    lan.pass(20);
+    station.receive(&mut lan);
+    station.exchange(&mut lan, b"still here");
+    // Its router was replaced, or it has another card.
+    station.mac[5] ^= 0x80;
+    station.exchange(&mut lan, b"after");
+}
+
+#[test]
+fn who_rests_makes_way_for_a_newcomer_and_is_told() {
+    let mut lan = server(8);
+    let mut stations: Vec<Station> = (0..8).map(Station::new).collect();
+    for station in &mut stations {
+        station.open(&mut lan);
+        station.exchange(&mut lan, b"hello");
+    }
+    // The first one has been silent for less time than the second.
+    lan.pass(200);
+    stations[0].exchange(&mut lan, b"I am still here");
+    lan.pass(100);
+    for number in 8..11 {
+        let mut newcomer = Station::new(number);
+        newcomer.open(&mut lan);
+        newcomer.exchange(&mut lan, b"served");
+    }
+    let ended: Vec<bool> = stations
+        .iter_mut()
+        .map(|station| station.receive(&mut lan).iter().any(|(flags, _)| flags & FIN != 0))
+        .collect();
+    assert_eq!(ended, [false, true, true, true, false, false, false, false]);
+    assert_eq!((lan.stack.counts().evicted, lan.stack.counts().resets), (3, 0));
+    stations[0].exchange(&mut lan, b"and here");
+}
+
+#[test]
+fn the_young_do_not_make_way_and_nobody_is_reset() {
+    let mut lan = server(8);
+    let mut stations: Vec<Station> = (0..24).map(Station::new).collect();
+    stations.iter_mut().for_each(|station| station.send(&mut lan, SYN, b""));
+    lan.pass(3);
+    for station in &mut stations {
+        assert_eq!(station.receive(&mut lan).len(), 1);
+        station.send(&mut lan, ACK, b"");
+        station.send(&mut lan, ACK, b"request");
+    }
+    lan.pass(3);
+    // Those that found no place hear nothing, and send their requests again until they are answered.
+    let mut left = stations;
+    let mut rounds = 0;
+    while !left.is_empty() {
+        left.retain_mut(|station| {
+            let segments = station.receive(&mut lan);
+            assert!(segments.iter().all(|(flags, _)| flags & (RST | FIN) == 0), "{segments:?}");
+            let is_answered = segments.iter().any(|(_, payload)| payload == b"request");
+            let again = if is_answered { b"".as_slice() } else { b"request" };
+            let next = if is_answered { station.next } else { station.next - 7 };
+            lan.wire.to_stack.push_back(Station { next, ..*station }.segment(ACK, again));
+            !is_answered
+        });
+        lan.pass(60);
+        rounds += 1;
+        assert!(rounds < 20);
+    }
+    let counts = lan.stack.counts();
+    assert!(counts.opened == 24 && counts.refused > 0 && counts.resets == 0, "{counts:?}");
+}
+
+#[test]
+fn what_is_not_acknowledged_is_not_cut_short() {
+    let mut lan = server(2);
+    let mut stations = [Station::new(0), Station::new(1)];
+    for station in &mut stations {
+        station.open(&mut lan);
+        station.send(&mut lan, ACK, b"request");
+    }
+    lan.pass(1000);
+    // Both are answered, and say nothing to that.
+    let mut newcomer = Station::new(2);
+    newcomer.send(&mut lan, SYN, b"");
+    lan.pass(300);
+    assert!(newcomer.receive(&mut lan).is_empty());
+    for station in &mut stations {
+        assert!(station.receive(&mut lan).iter().any(|(_, payload)| payload == b"request"));
+        station.send(&mut lan, ACK, b"");
+    }
+    lan.pass(120);
+    assert_eq!(newcomer.receive(&mut lan).len(), 1);
+    newcomer.send(&mut lan, ACK, b"");
+    newcomer.exchange(&mut lan, b"served");
+}
+
+#[test]
+fn who_takes_nothing_for_long_makes_way_too() {
+    let mut lan = server(2);
+    for number in 0..2 {
+        let mut station = Station::new(number);
+        station.open(&mut lan);
+        station.send(&mut lan, ACK, b"request");
+    }
+    lan.pass(6000);
+    let mut newcomer = Station::new(2);
+    newcomer.open(&mut lan);
+    newcomer.exchange(&mut lan, b"served");
+    assert_eq!((lan.stack.counts().evicted, lan.stack.counts().resets), (1, 1));
+}
+
+#[test]
+fn a_reset_frees_the_port_at_once() {
+    let mut lan = server(2);
+    for round in 0..5 {
+        let mut station = Station { next: 1000 * round, ..Station::new(0) };
+        station.open(&mut lan);
+        station.exchange(&mut lan, b"hello");
+        // In the same batch as the next round's SYN.
+        lan.wire.to_stack.push_back(station.segment(RST | ACK, b""));
+    }
+    assert_eq!(lan.stack.counts().opened, 5);
+}
+
+#[test]
+fn the_first_bytes_complete_the_handshake_where_the_acknowledgement_was_lost() {
+    let mut lan = server(2);
+    let mut station = Station::new(0);
+    station.knock(&mut lan);
+    station.exchange(&mut lan, b"straight to the point");
+}
+
+#[test]
+fn segments_of_nobody_are_reset_but_not_those_of_who_has_just_asked() {
+    let mut lan = server(2);
+    let mut stranger = Station { seen: 4711, ..Station::new(0) };
+    stranger.send(&mut lan, ACK, b"who am I?");
+    lan.pass(3);
+    assert!(matches!(stranger.receive(&mut lan)[..], [(flags, _)] if flags & RST != 0));
+    let mut early = Station::new(1);
+    early.knock(&mut lan);
+    let first = early;
+    early.next += 5;
+    // The second segment comes first.
+    early.send(&mut lan, ACK, b"world");
+    lan.pass(3);
+    assert!(early.receive(&mut lan).is_empty());
+    lan.wire.to_stack.push_back(first.segment(ACK, b"hello"));
+    lan.pass(5);
+    assert!(early.receive(&mut lan).iter().any(|(_, payload)| payload == b"hello"));
+    early.next = first.next + 5;
+    early.exchange(&mut lan, b"world");
+}
+
+#[test]
+fn a_repeated_request_for_a_connection_is_answered_again() {
+    let mut lan = server(2);
+    let mut station = Station::new(0);
+    station.knock(&mut lan);
+    station.next -= 1;
+    station.knock(&mut lan);
+    station.send(&mut lan, ACK, b"");
+    station.exchange(&mut lan, b"hello");
+    assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
+}
+
+/// Sends on each connection as much as goes.
+fn endless(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    if let Some(mut stream) = stack.stream(slot) {
+        let bytes = vec![7; stream.room()];
+        stream.send(&bytes);
+    }
+}
+
+#[test]
+fn who_has_all_large_buffers_keeps_nobody_out() {
+    let settings = Settings { connections: 8, send_buffer: 65536, ..Settings::default() };
+    let mut lan = Lan::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"));
+    lan.flags = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+    lan.server = endless;
+    lan.stack.listen(80);
+    let bulk: Vec<_> = (0..4).map(|port| lan.connect_with(ADDRESS, 50_000 + port, 60_000)).collect();
+    lan.pass(5);
+    // None of the large buffers comes back from now on.
+    lan.keeps_large = true;
+    for _ in 0..50 {
+        for handle in &bulk {
+            let _ = lan.socket(*handle).recv(|bytes| (bytes.len(), ()));
+        }
+        lan.pass(1);
+    }
+    let divided = lan.divided;
+    assert!(divided > 0);
+    let handle = lan.connect(ADDRESS, 60_000);
+    for _ in 0..50 {
+        for handle in &bulk {
+            let _ = lan.socket(*handle).recv(|bytes| (bytes.len(), ()));
+        }
+        lan.pass(1);
+    }
+    assert_eq!(lan.divided, divided, "there are no large buffers left");
+    assert_eq!(lan.socket(handle).state(), tcp::State::Established);
+    assert!(lan.socket(handle).recv_queue() > 1000, "and they are not needed");
+}
+
+/// The sequence number by which a stack answers a station that asks for a connection, with the machine's source of randomness
+/// in this state.
+fn first_number(seed: Option<[u64; 4]>, station: u16) -> u32 {
+    if let Some(seed) = seed {
+        culm::testing::set_seed(seed);
+    }
+    let mut lan = server(2);
+    let mut station = Station::new(station);
+    station.knock(&mut lan);
+    station.seen
+}
+
+#[test]
+fn sequence_numbers_come_from_the_source_of_randomness() {
+    let number = |seed, station| std::thread::spawn(move || first_number(seed, station)).join().expect("no panic");
+    let (one, other) = (Some([1, 2, 3, 4]), Some([1, 2, 3, 5]));
+    assert_eq!(number(one, 1), number(one, 1));
+    assert_ne!(number(one, 1) >> 8, number(other, 1) >> 8);
+    assert_ne!(number(one, 1) >> 8, number(one, 2) >> 8);
+    assert_ne!(number(None, 1) >> 8, number(one, 1) >> 8);
+}
