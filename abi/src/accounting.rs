@@ -39,7 +39,7 @@ pub struct DomainAccount {
     pub straight: AtomicU64,
     /// Times it was preempted.
     pub preemptions: AtomicU64,
-    /// Times its budget ran out.
+    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's callers'.
     pub throttles: AtomicU64,
     /// Faults.
     pub faults: AtomicU32,

@@ -44,7 +44,7 @@ pub const GROUP: u32 = 63;
 /// A deadline that never passes. A deadline in the past, 0 for one, makes [`WAIT`] a poll.
 pub const NEVER: u64 = u64::MAX;
 
-/// Register `x10` of [`WAIT`], [`REPLY_WAIT`] and [`SIGNAL`].
+/// Register `x10` of [`WAIT`], [`REPLY_WAIT`] and [`SIGNAL`]: the group in bits 32–63, and zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnOptions(pub u64);
 
@@ -54,9 +54,9 @@ impl TurnOptions {
         Self((group as u64) << 32)
     }
 
-    /// The group of the signals.
-    pub const fn group(self) -> u32 {
-        (self.0 >> 32) as u32
+    /// The group of the signals; none where a bit is set that means nothing.
+    pub const fn group(self) -> Option<u32> {
+        if self.0 as u32 == 0 { Some((self.0 >> 32) as u32) } else { None }
     }
 }
 
@@ -127,6 +127,10 @@ pub enum BadCall {
     Right = 3,
     /// A wait although a call is still to be replied to.
     Owed = 4,
+    /// Bits of [`TurnOptions`] that mean nothing.
+    Options = 5,
+    /// A deadline of a passive domain, which has no time of its own to act on it.
+    Deadline = 6,
 }
 
 /// Words of a fault report, in the order of the registers `x0`–`x7` after [`FAULT`].

@@ -173,18 +173,14 @@ pub struct DomainDescription {
     pub supervisor_word: u32,
     /// Bit in that word.
     pub supervisor_bit: u32,
-    /// Name, UTF-8, padded with zeros; cut where longer. For the kernel's own messages.
-    pub name: [u8; 32],
 }
 
 /// Bits of [`DomainDescription::flags`].
 pub mod domain_flags {
-    /// Has no time of its own after its first wait: runs only on behalf of callers.
+    /// Has no time of its own: runs only on behalf of callers, the first of which pays for its start too.
     pub const PASSIVE: u32 = 1 << 0;
     /// May use the `halt` system call.
     pub const MAY_HALT: u32 = 1 << 1;
-    /// Is not started at boot; its supervisor starts it by `restart`.
-    pub const START_STOPPED: u32 = 1 << 2;
 }
 
 /// One end of a channel, as its owner numbers it.

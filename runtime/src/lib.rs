@@ -95,7 +95,8 @@ pub trait Component: Sized {
 
     /// Makes the component, at the system's start and after each restart. Peers may have been at work already, and
     /// after a restart notifications may have been lost with the previous life: look into each queue once before
-    /// returning, or ask for a turn at once by `wake_at(Instant::default())`.
+    /// returning, or ask for a turn at once by `wake_at(Instant::default())`. A passive protection domain is made when it
+    /// is first called, and must not ask.
     fn init(config: Self::Config, connections: Self::Connections) -> Self;
 
     /// A turn: these channels were notified; none means that the deadline given to [`wake_at`] passed. (A deadline

@@ -98,7 +98,8 @@ pub(crate) fn signal(channel: Channel) {
 
 /// Asks for a turn at `deadline`, should nothing else happen before: [`Component::notified`] then finds no channel in
 /// its set. The earliest deadline of a turn counts; it is forgotten when the next turn begins, so a component says at
-/// the end of each turn when it wants to be woken. A deadline in the past gives the component its next turn at once.
+/// the end of each turn when it wants to be woken. A deadline in the past gives the component its next turn as soon as those
+/// of its own priority that are ready had theirs. A passive protection domain, which has no time of its own, must not ask.
 #[inline(always)]
 pub fn wake_at(deadline: Instant) {
     TURN.with(|turn| turn.wake_at(deadline.ticks()));

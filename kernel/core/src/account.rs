@@ -1,4 +1,4 @@
-//! What a core books: time, entries and switches, for its domains and for itself ([`culm_abi::accounting`]).
+//! What a core counts, beside time and switches ([`crate::meter`]): entries and sleeps, for its domains and for itself ([`culm_abi::accounting`]).
 
 use crate::core::Core;
 use crate::domain::Context;
@@ -6,35 +6,9 @@ use crate::system::Hardware;
 use ::core::sync::atomic::Ordering;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
-    /// Books the time since the last switch to whoever had it.
-    #[inline(always)]
-    pub(crate) fn account(&mut self, now: u64) {
-        let ticks = now.wrapping_sub(self.since);
-        self.since = now;
-        let Some(domain) = self.domains.get(self.current as usize) else {
-            add(&self.system.core_accounts[self.index as usize].idle, ticks);
-            return;
-        };
-        add(&domain.account.ticks, ticks);
-        if self.charged {
-            let charge = domain.charge;
-            if let Some(budget) = &mut self.domains[charge as usize].budget {
-                budget.consume(ticks);
-            }
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn count_system_call(&self) {
-        add(&self.domains[self.current as usize].account.other_calls, 1);
-    }
-
-    /// The running domain leaves the core.
-    #[inline(always)]
-    pub(crate) fn count_switch(&self) {
-        if let Some(domain) = self.domains.get(self.current as usize) {
-            add(&domain.account.other_switches, 1);
-        }
+        add(&self.domains[self.meter.current() as usize].account.other_calls, 1);
     }
 
     pub(crate) fn count_interrupt(&self) {

@@ -62,9 +62,18 @@ impl Budget {
     }
 
     /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this. More than was there (interrupts
-    /// are late) is taken from pieces that are still to come back.
+    /// are late) is taken from pieces that are still to come back. However much it is, each piece is looked at once or
+    /// twice.
     pub fn consume(&mut self, used: u64) {
-        let mut left = used;
+        let budget: u64 = self.pieces[..self.count as usize].iter().map(|piece| piece.amount).sum();
+        // To use the whole budget is to use every piece, which puts each off by a period.
+        let rounds = used / budget;
+        if rounds > 0 {
+            for piece in &mut self.pieces[..self.count as usize] {
+                piece.from = piece.from.saturating_add(self.period.saturating_mul(rounds));
+            }
+        }
+        let mut left = used % budget;
         while left > 0 {
             let first = self.pieces[0];
             let taken = first.amount.min(left);
@@ -72,9 +81,9 @@ impl Budget {
             if taken == first.amount {
                 self.remove_first();
             } else {
-                self.pieces[0] = Piece { from: first.from + taken, amount: first.amount - taken };
+                self.pieces[0] = Piece { from: first.from.saturating_add(taken), amount: first.amount - taken };
             }
-            self.give_back(Piece { from: first.from + self.period, amount: taken });
+            self.give_back(Piece { from: first.from.saturating_add(self.period), amount: taken });
         }
     }
 
@@ -93,7 +102,7 @@ impl Budget {
         if self.count > 0 {
             let last = &mut self.pieces[self.count as usize - 1];
             // Adjacent pieces are one; a full list forces the two last to be.
-            if last.from + last.amount >= piece.from || self.count as usize == PIECES {
+            if last.from.saturating_add(last.amount) >= piece.from || self.count as usize == PIECES {
                 if self.count as usize == PIECES {
                     last.from = last.from.max(piece.from);
                 }

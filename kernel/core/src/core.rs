@@ -6,6 +6,7 @@
 
 use crate::account::add;
 use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
+use crate::meter::Meter;
 use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
 use crate::timer::TimerQueue;
@@ -28,16 +29,10 @@ pub struct Core<'s, C: Context, H: Hardware> {
     /// This core's index and the index of its first domain.
     pub(crate) index: u32,
     pub(crate) first: u32,
-    /// The running domain, or [`NO_DOMAIN`].
-    pub(crate) current: u32,
+    /// Who has the core, and at whose expense.
+    pub(crate) meter: Meter<'s>,
     /// Whether any domain of this core has a budget.
     pub(crate) budgets: bool,
-    /// Whether the running domain runs on one.
-    pub(crate) charged: bool,
-    /// Since when the running domain runs (or the core idles), not yet accounted.
-    pub(crate) since: u64,
-    /// What the hardware timer is set to.
-    alarm: u64,
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
@@ -52,34 +47,19 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         hardware: H,
     ) -> Self {
         let first = system.cores[index as usize].first_domain;
-        let since = hardware.now();
+        let meter = Meter::new(&system.core_accounts[index as usize].idle, &hardware);
         let budgets = domains.iter().any(|domain| domain.budget.is_some());
-        let mut core = Self {
-            hardware,
-            system,
-            domains,
-            ready: ReadyQueue::new(),
-            timers,
-            index,
-            first,
-            current: NO_DOMAIN,
-            budgets,
-            charged: false,
-            since,
-            alarm: NEVER,
-        };
+        let ready = ReadyQueue::new();
+        let mut core = Self { hardware, system, domains, ready, timers, index, first, meter, budgets };
         for local in 0..core.domains.len() as u32 {
             core.callers_changed(local);
-            if core.description(local).flags & domain_flags::START_STOPPED == 0 {
-                core.start(local);
-            } else {
-                core.publish_state(local, DomainState::Stopped);
-            }
+            core.start(local);
         }
         core
     }
 
-    /// The domain's first instruction is what it will do next.
+    /// The domain's first instruction is what it will do next: at once, or at the expense of its first caller where it
+    /// is passive.
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
         let seed = self.hardware.seed();
@@ -87,7 +67,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let arguments = [description.start_block, u64::from(domain.restarts)];
         domain.context.start(description.entry, description.stack_top, arguments, seed);
         self.publish_state(local, DomainState::Alive);
-        self.make_ready(local);
+        let domain = &mut self.domains[local as usize];
+        if !domain.passive {
+            return self.make_ready(local);
+        }
+        domain.state = State::Dormant;
+        let caller = domain.callers.0;
+        if caller != NO_DOMAIN {
+            self.domains[local as usize].payer = self.domains[caller as usize].payer;
+            self.make_ready(local);
+        }
     }
 
     pub(crate) fn description(&self, local: u32) -> &'s DomainDescription {
@@ -108,9 +97,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         &mut self.hardware
     }
 
-    /// What runs next, when nothing more happened.
+    /// Whose budget pays for what runs, where it has one: a domain of this core.
+    pub fn paid_by(&self) -> Option<u32> {
+        Some(self.meter.payer()).filter(|payer| *payer != NO_DOMAIN)
+    }
+
+    /// What runs next, when nothing happened since that was last decided.
     pub fn what_next(&mut self) -> Next {
-        self.go_on()
+        let current = self.meter.current();
+        if current == NO_DOMAIN { self.pick() } else { Some(current) }
     }
 
     // ---- system calls ------------------------------------------------------------------------------------------
@@ -121,10 +116,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     #[inline(always)]
     pub fn signal(&mut self, signals: u64, options: u64) -> Next {
         self.count_system_call();
-        if let Err(reason) = self.send(signals, TurnOptions(options).group()) {
+        if let Err(reason) = self.send(signals, TurnOptions(options)) {
             return self.refuse(reason, u64::from(culm_abi::syscall::SIGNAL));
         }
-        self.domains[self.current as usize].context.done();
+        self.domains[self.meter.current() as usize].context.done();
         self.go_on()
     }
 
@@ -132,7 +127,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     #[inline(always)]
     pub fn signal_wake(&mut self, target: u32) -> Next {
         self.wake_any(target);
-        self.domains[self.current as usize].context.done();
+        self.domains[self.meter.current() as usize].context.done();
         self.go_on()
     }
 
@@ -141,16 +136,20 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::WAIT);
+        let domain = &self.domains[self.meter.current() as usize];
         // Its next call would make it forget this client, who would then wait for good.
-        if self.domains[self.current as usize].client != NO_DOMAIN {
+        if domain.client != NO_DOMAIN {
             return self.refuse(BadCall::Owed, call);
         }
-        if signals != 0
-            && let Err(reason) = self.send(signals, TurnOptions(options).group())
+        if domain.passive && deadline != NEVER {
+            return self.refuse(BadCall::Deadline, call);
+        }
+        if signals | options != 0
+            && let Err(reason) = self.send(signals, TurnOptions(options))
         {
             return self.refuse(reason, call);
         }
-        if self.receive(deadline) { self.go_on() } else { self.pick() }
+        if self.receive(deadline) { self.next_turn() } else { self.pick() }
     }
 
     /// `reply_wait`.
@@ -158,30 +157,32 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     pub fn reply_wait(&mut self, message: &[u64; MESSAGE_WORDS], signals: u64, deadline: u64, options: u64) -> Next {
         self.count_system_call();
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
-        let current = self.current;
-        let client = self.domains[current as usize].client;
+        let current = self.meter.current();
+        let domain = &self.domains[current as usize];
+        let client = domain.client;
         if client == NO_DOMAIN {
             return self.refuse(BadCall::Reply, call);
         }
-        if signals != 0
-            && let Err(reason) = self.send(signals, TurnOptions(options).group())
+        if domain.passive && deadline != NEVER {
+            return self.refuse(BadCall::Deadline, call);
+        }
+        if signals | options != 0
+            && let Err(reason) = self.send(signals, TurnOptions(options))
         {
             return self.refuse(reason, call);
         }
         self.domains[current as usize].client = NO_DOMAIN;
         if client == GONE {
-            return if self.receive(deadline) { self.go_on() } else { self.pick() };
+            return if self.receive(deadline) { self.next_turn() } else { self.pick() };
         }
         self.domains[client as usize].context.replied(CallStatus::Replied, message);
         if self.receive(deadline) {
             self.make_ready(client);
-            return self.go_on();
+            return self.next_turn();
         }
         // The usual case: the callee sleeps again and its caller goes on, without passing through the queue.
-        let caller = &mut self.domains[client as usize];
-        if i32::from(caller.priority) >= self.ready.highest() {
-            caller.state = State::Running;
-            return self.switch_to(client);
+        if i32::from(self.domains[client as usize].priority) >= self.ready.highest() {
+            return self.run(client);
         }
         self.make_ready(client);
         self.pick()
@@ -191,7 +192,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     #[inline(always)]
     pub fn call(&mut self, message: &[u64; MESSAGE_WORDS], channel: u64) -> Next {
         self.count_system_call();
-        let current = self.current;
+        let current = self.meter.current();
         let end = self.domains[current as usize].ends.get(channel as usize);
         let Some(end) = end.filter(|end| (end.callee as usize) < self.domains.len()) else {
             return self.refuse(BadCall::Channel, u64::from(culm_abi::syscall::CALL));
@@ -203,8 +204,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         match self.domains[callee as usize].state {
             State::Waiting | State::Open => {
                 self.accept(callee, current, Event(end.event), message);
-                self.domains[callee as usize].state = State::Running;
-                self.switch_to(callee)
+                self.run(callee)
             }
             State::Stopped => {
                 let caller = &mut self.domains[current as usize];
@@ -212,11 +212,19 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
                 caller.context.replied(CallStatus::CalleeGone, &[0; MESSAGE_WORDS]);
                 self.go_on()
             }
-            _ => {
+            state => {
                 let caller = &mut self.domains[current as usize];
                 caller.call = Event(end.event);
                 caller.context.keep(message);
+                let payer = caller.payer;
                 self.queue_caller(callee, current);
+                if state == State::Dormant {
+                    self.domains[callee as usize].payer = payer;
+                    return self.run(callee);
+                }
+                if self.budgets {
+                    self.relieve(callee);
+                }
                 self.pick()
             }
         }
@@ -224,7 +232,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     /// `halt`.
     pub fn halt(&mut self, status: u64) -> Next {
-        if self.description(self.current).flags & domain_flags::MAY_HALT == 0 {
+        if self.description(self.meter.current()).flags & domain_flags::MAY_HALT == 0 {
             return self.refuse(BadCall::Right, u64::from(culm_abi::syscall::HALT));
         }
         self.hardware.halt(status)
@@ -235,7 +243,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     #[inline(never)]
     pub fn refuse(&mut self, reason: BadCall, number: u64) -> Next {
         // Should the supervisor let it go on, it does so as if the call had done nothing.
-        self.domains[self.current as usize].context.done();
+        self.domains[self.meter.current() as usize].context.done();
         self.fault(FaultReport {
             kind: FaultKind::SystemCall as u64,
             syndrome: number,
@@ -261,34 +269,22 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     /// The timer: deadlines pass, budgets run out.
     pub fn timer(&mut self) -> Next {
-        self.alarm = NEVER;
-        self.hardware.set_timer(NEVER);
-        let now = self.hardware.now();
-        let account = &self.system.core_accounts[self.index as usize];
-        add(&account.timer, 1);
+        add(&self.system.core_accounts[self.index as usize].timer, 1);
+        self.meter.rang(&mut self.hardware);
+        let now = self.meter.time(&self.hardware);
         while let Some(local) = self.timers.expired(now) {
             let domain = &mut self.domains[local as usize];
             if domain.deadline > now {
                 if domain.deadline != NEVER {
                     self.timers.set(local, domain.deadline);
                 }
-            } else if domain.throttled {
-                domain.throttled = false;
-                domain.deadline = NEVER;
-                self.make_ready(local);
-            } else if domain.state.waits() {
+            } else if domain.held_back {
+                self.release(local);
+            } else {
                 self.wake(local);
             }
         }
-        if self.charged && self.out_of_budget(now) {
-            let current = self.current;
-            add(&self.domains[current as usize].account.throttles, 1);
-            self.make_ready(current);
-            return self.pick();
-        }
-        let next = self.go_on();
-        self.renew_alarm(now);
-        next
+        self.choose()
     }
 
     /// Another core left something in the mailbox.
@@ -306,21 +302,26 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
                 if let Some(command) = self.system.shared[(self.first + local) as usize].take_command() {
                     self.obey(local, command);
                 }
-                self.wake(local);
+                // Its signal may have been taken meanwhile, by a wait that ended with another; then a later wait, which
+                // finds nothing, goes on.
+                if self.domains[local as usize].is_notified() {
+                    self.wake(local);
+                }
             }
         }
-        self.go_on()
+        self.choose()
     }
 
     // ---- signals -----------------------------------------------------------------------------------------------
 
     #[inline(always)]
-    fn send(&mut self, mut signals: u64, group: u32) -> Result<(), BadCall> {
-        let ends = self.domains[self.current as usize].ends;
+    fn send(&mut self, mut signals: u64, options: TurnOptions) -> Result<(), BadCall> {
+        let group = options.group().ok_or(BadCall::Options)?;
+        let ends = self.domains[self.meter.current() as usize].ends;
         while signals != 0 {
-            let number = (group * GROUP + signals.trailing_zeros()) as usize;
+            let end = channel_number(group, signals.trailing_zeros()).and_then(|number| ends.get(number));
+            let Some(end) = end else { return Err(BadCall::Channel) };
             signals &= signals - 1;
-            let Some(end) = ends.get(number) else { return Err(BadCall::Channel) };
             if end.rights & end_rights::NOTIFY != 0 {
                 if self.system.words[end.word as usize].signal(end.bit) {
                     self.wake_any(end.target);
@@ -367,17 +368,17 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- waiting -----------------------------------------------------------------------------------------------
 
-    /// The running domain wants an event. True: it has one, and may go on. False: it sleeps.
+    /// The running domain wants an event. True: its wait is over, and [`Self::next_turn`] follows. False: it sleeps.
     #[inline(always)]
     fn receive(&mut self, deadline: u64) -> bool {
-        let local = self.current;
+        let local = self.meter.current();
         let domain = &mut self.domains[local as usize];
         let mut asleep = true;
         for word in domain.words {
             asleep &= word.sleep();
         }
         if !asleep {
-            collect(domain);
+            domain.woken = true;
             return true;
         }
         let caller = domain.callers.0;
@@ -388,24 +389,47 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             self.accept(local, caller, event, &message);
             return true;
         }
-        let open = deadline == NEVER && !self.budgets;
-        domain.state = if open { State::Open } else { State::Waiting };
-        deadline != NEVER && self.pause(deadline)
+        if deadline != NEVER {
+            return self.pause(deadline);
+        }
+        domain.state = if self.budgets { State::Waiting } else { State::Open };
+        false
     }
 
     /// Ends a wait with a deadline before it begins (true), or sets the timer.
     fn pause(&mut self, deadline: u64) -> bool {
-        let local = self.current;
-        let past = deadline <= self.hardware.now();
+        let local = self.meter.current();
+        let past = deadline <= self.meter.time(&self.hardware);
         let domain = &mut self.domains[local as usize];
         if past {
-            domain.state = State::Running;
-            collect(domain);
+            domain.woken = true;
         } else {
+            domain.state = State::Waiting;
             domain.deadline = deadline;
             self.timers.set(local, deadline);
         }
         past
+    }
+
+    /// The running domain's wait was over at once. Equals that are ready go first: nobody can keep the core from them
+    /// who ends each turn.
+    #[inline(always)]
+    fn next_turn(&mut self) -> Next {
+        let current = self.meter.current();
+        let domain = &mut self.domains[current as usize];
+        if self.ready.highest() >= i32::from(domain.priority) {
+            self.make_ready(current);
+            return self.pick();
+        }
+        // Another may have to pay for it from now on, whose call this is.
+        if self.budgets {
+            return self.run(current);
+        }
+        if domain.woken {
+            collect(domain);
+        }
+        self.meter.leave();
+        Some(current)
     }
 
     // ---- calls -------------------------------------------------------------------------------------------------
@@ -413,13 +437,13 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// The callee's wait ends with this caller's call.
     #[inline(always)]
     fn accept(&mut self, callee: u32, caller: u32, event: Event, message: &[u64; MESSAGE_WORDS]) {
-        let charge = self.domains[caller as usize].charge;
+        let payer = self.domains[caller as usize].payer;
         let to = &mut self.domains[callee as usize];
         to.context.called(event, message);
         to.client = caller;
         to.deadline = NEVER;
         if to.passive {
-            to.charge = charge;
+            to.payer = payer;
         }
     }
 
@@ -451,133 +475,101 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- schedule ----------------------------------------------------------------------------------------------
 
-    /// Puts a domain that could run into the ready queue, or holds it back until its budget returns.
+    /// Puts a domain that could run behind its equals in the ready queue. Whether anybody pays for it is asked when
+    /// its turn comes ([`Self::run`]).
     #[inline(always)]
     pub(crate) fn make_ready(&mut self, local: u32) {
-        let domain = &mut self.domains[local as usize];
-        domain.state = State::Ready;
-        let charge = domain.charge;
-        if self.domains[charge as usize].budget.is_some() && self.held_back(local, charge) {
-            return;
-        }
+        self.domains[local as usize].state = State::Ready;
         self.ready.push_back(self.domains, local);
     }
 
-    #[inline(never)]
-    fn held_back(&mut self, local: u32, charge: u32) -> bool {
-        let now = self.hardware.now();
-        if charge == self.domains.get(self.current as usize).map_or(NO_DOMAIN, |current| current.charge) {
-            self.account(now);
-        }
-        let Some(budget) = &self.domains[charge as usize].budget else { return false };
-        let from = budget.available_from();
-        if from <= now {
-            return false;
-        }
-        let domain = &mut self.domains[local as usize];
-        domain.throttled = true;
-        domain.deadline = from;
-        self.timers.set(local, from);
-        true
-    }
-
-    fn out_of_budget(&mut self, now: u64) -> bool {
-        self.account(now);
-        let charge = self.domains[self.current as usize].charge;
-        self.domains[charge as usize].budget.as_ref().is_some_and(|budget| budget.available_from() > now)
+    /// Whether the running domain still is, and none of a higher priority is ready.
+    #[inline(always)]
+    fn may_keep_core(&self) -> bool {
+        self.domains.get(self.meter.current() as usize).is_some_and(|domain| {
+            // Not so after a supervisor on another core has stopped or restarted it.
+            domain.state == State::Running && self.ready.highest() <= i32::from(domain.priority)
+        })
     }
 
     /// The running domain may go on, unless one of a higher priority has become ready.
     #[inline(always)]
     pub(crate) fn go_on(&mut self) -> Next {
-        let current = self.current;
-        if let Some(domain) = self.domains.get(current as usize)
-            && self.ready.highest() <= i32::from(domain.priority)
-            && domain.state == State::Running
-        {
-            return Some(current);
+        if !self.may_keep_core() {
+            return self.preempt();
         }
-        self.preempt()
+        self.meter.leave();
+        Some(self.meter.current())
+    }
+
+    /// [`Self::go_on`] after more has changed than who is ready: who pays, or the timer.
+    fn choose(&mut self) -> Next {
+        if self.may_keep_core() { self.run(self.meter.current()) } else { self.preempt() }
     }
 
     /// Something else runs than what ran.
     #[inline(never)]
     fn preempt(&mut self) -> Next {
-        let current = self.current;
-        // Not running any more: a supervisor on another core stopped or restarted it.
-        if let Some(domain) = self.domains.get_mut(current as usize)
-            && domain.state == State::Running
-        {
-            domain.state = State::Ready;
-            add(&domain.account.preemptions, 1);
-            self.ready.push_front(self.domains, current);
+        let current = self.meter.current();
+        let running = self.domains.get_mut(current as usize).filter(|domain| domain.state == State::Running);
+        let Some(domain) = running else { return self.pick() };
+        domain.state = State::Ready;
+        self.ready.push_front(self.domains, current);
+        let next = self.pick();
+        if next != Some(current) {
+            add(&self.domains[current as usize].account.preemptions, 1);
         }
+        next
+    }
+
+    /// The running domain does not go on: takes the next from the queue that somebody pays for.
+    #[inline(always)]
+    pub(crate) fn pick(&mut self) -> Next {
+        while let Some(next) = self.ready.pop(self.domains) {
+            if let Some(payer) = self.payer(next) {
+                return self.pass(next, payer);
+            }
+        }
+        self.idle()
+    }
+
+    #[inline(never)]
+    fn idle(&mut self) -> Next {
+        self.meter.pass((NO_DOMAIN, NO_DOMAIN), self.domains, self.timers.earliest(), &mut self.hardware);
+        None
+    }
+
+    /// A domain that is in no queue has the core, if somebody pays for it.
+    #[inline(always)]
+    fn run(&mut self, next: u32) -> Next {
+        match self.payer(next) {
+            Some(payer) => self.pass(next, payer),
+            None => self.run_another(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_another(&mut self) -> Next {
         self.pick()
     }
 
-    /// The running domain does not go on: takes the next from the queue.
     #[inline(always)]
-    pub(crate) fn pick(&mut self) -> Next {
-        let Some(next) = self.ready.pop(self.domains) else {
-            return self.idle();
-        };
+    fn pass(&mut self, next: u32, payer: u32) -> Next {
         let domain = &mut self.domains[next as usize];
         domain.state = State::Running;
         if domain.woken {
             collect(domain);
         }
-        self.switch_to(next)
-    }
-
-    #[inline(never)]
-    fn idle(&mut self) -> Next {
-        let now = self.hardware.now();
-        self.account(now);
-        self.count_switch();
-        self.current = NO_DOMAIN;
-        self.charged = false;
-        self.set_alarm(self.timers.earliest());
-        None
-    }
-
-    #[inline(always)]
-    fn switch_to(&mut self, next: u32) -> Next {
-        let now = self.hardware.now();
-        self.account(now);
-        self.count_switch();
-        self.current = next;
-        let charge = self.domains[next as usize].charge;
-        let mut alarm = self.timers.earliest();
-        self.charged = false;
-        if let Some(budget) = &mut self.domains[charge as usize].budget {
-            self.charged = true;
-            budget.begin(now);
-            alarm = alarm.min(now.saturating_add(budget.remaining(now)));
-        }
-        self.set_alarm(alarm);
+        self.meter.pass((next, payer), self.domains, self.timers.earliest(), &mut self.hardware);
         Some(next)
     }
+}
 
-    /// Sees to it that the timer goes off at `time` or before. Never puts it off: an early timer costs one look.
-    #[inline(always)]
-    fn set_alarm(&mut self, time: u64) {
-        if time < self.alarm {
-            self.alarm = time;
-            self.hardware.set_timer(time);
-        }
-    }
-
-    /// Sets the timer anew after it went off.
-    fn renew_alarm(&mut self, now: u64) {
-        let mut time = self.timers.earliest();
-        if self.charged {
-            let charge = self.domains[self.current as usize].charge;
-            if let Some(budget) = &self.domains[charge as usize].budget {
-                time = time.min(now.saturating_add(budget.remaining(now)));
-            }
-        }
-        self.set_alarm(time);
-    }
+/// The number of a channel, if signals can name it.
+#[inline(always)]
+fn channel_number(group: u32, bit: u32) -> Option<usize> {
+    if bit < GROUP { usize::try_from(u64::from(group) * u64::from(GROUP) + u64::from(bit)).ok() } else { None }
 }
 
 /// Ends a domain's wait with what is pending, one group of it.

@@ -5,7 +5,7 @@ use crate::system::System;
 use crate::word::Word;
 use culm_abi::accounting::DomainAccount;
 use culm_abi::start::SEED_WORDS;
-use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
+use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS};
 use culm_abi::system::{EndDescription, domain_flags};
 
 /// Index of no domain.
@@ -42,11 +42,13 @@ pub trait Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Stopped, or not yet started.
+    /// Stopped.
     Stopped,
+    /// Passive, and at its entry point: its first caller pays for its start.
+    Dormant,
     /// On the core.
     Running,
-    /// In the ready queue, or held back until its budget returns.
+    /// In the ready queue, or held back until somebody pays for it.
     Ready,
     /// In a wait.
     Waiting,
@@ -74,6 +76,8 @@ pub struct Domain<'s, C> {
     pub context: C,
     /// Its channel ends.
     pub(crate) ends: &'s [EndDescription],
+    /// Those of group 0: no more than a set of signals can name.
+    pub(crate) near_ends: &'s [EndDescription],
     /// Its notification words, one per group of channels.
     pub(crate) words: &'s [Word],
     /// Its notification word, where it has one only, no budget is on its core and nobody is queued to call it: what the
@@ -83,16 +87,16 @@ pub struct Domain<'s, C> {
     pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
     pub next: u32,
-    /// Whose budget pays: an index of this core.
-    pub(crate) charge: u32,
+    /// Whose budget is to pay: an index of this core.
+    pub(crate) payer: u32,
     /// Priority, higher first.
     pub priority: u8,
     /// It was woken from a wait, and its result is still to be collected.
     pub(crate) woken: bool,
-    /// It has no time of its own.
+    /// It has no time of its own: it runs only while somebody calls it.
     pub(crate) passive: bool,
-    /// It ran out of budget and is not in the ready queue: its deadline says when it may go on.
-    pub(crate) throttled: bool,
+    /// It could run but nobody pays for it. It is not in the ready queue: its deadline says when it may go on.
+    pub(crate) held_back: bool,
     /// The caller that it serves, [`NO_DOMAIN`] or [`GONE`].
     pub(crate) client: u32,
     /// What it is doing.
@@ -120,20 +124,25 @@ impl<'s, C: Context> Domain<'s, C> {
     pub fn new(system: &System<'s>, index: u32, frequency: u64) -> Self {
         let description = &system.domains[index as usize];
         let range = |first: u32, count: u32| first as usize..(first + count) as usize;
-        let ticks = |nanoseconds: u64| (u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000).max(1) as u64;
+        let ticks = |nanoseconds: u64| {
+            let ticks = u128::from(nanoseconds) * u128::from(frequency) / 1_000_000_000;
+            u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
+        };
+        let ends = &system.ends[range(description.first_end, description.end_count)];
         Self {
             context: C::new(description.table),
-            ends: &system.ends[range(description.first_end, description.end_count)],
+            ends,
+            near_ends: &ends[..ends.len().min(GROUP as usize)],
             words: &system.words[range(description.first_word, description.groups)],
             straight: None,
             account: &system.domain_accounts[index as usize],
             next: NO_DOMAIN,
-            charge: index - system.cores[description.core as usize].first_domain,
+            payer: index - system.cores[description.core as usize].first_domain,
             priority: description.priority as u8,
             state: State::Stopped,
             woken: false,
             passive: description.flags & domain_flags::PASSIVE != 0,
-            throttled: false,
+            held_back: false,
             client: NO_DOMAIN,
             deadline: u64::MAX,
             call: Event(0),
@@ -145,5 +154,14 @@ impl<'s, C: Context> Domain<'s, C> {
             budget: (description.budget != 0)
                 .then(|| Budget::new(ticks(description.budget), ticks(description.period))),
         }
+    }
+    /// Whether a signal is pending.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.words.iter().any(Word::is_pending)
+    }
+
+    /// Where it could run but nobody pays for it: when it is to be looked at again.
+    pub fn held_back_until(&self) -> Option<u64> {
+        self.held_back.then_some(self.deadline)
     }
 }

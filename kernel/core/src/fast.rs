@@ -12,7 +12,6 @@ use crate::account::add;
 use crate::core::Core;
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::system::Hardware;
-use culm_abi::accounting::DomainAccount;
 use culm_abi::syscall::{CallStatus, NEVER};
 use culm_abi::system::{EndDescription, end_rights};
 
@@ -41,7 +40,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `signal` of one channel. Answers what is left to do.
     #[inline(always)]
     pub fn fast_signal(&self, signals: u64, options: u64) -> SignalLeft {
-        let Some(domain) = self.domains.get(self.current as usize) else { return SignalLeft::All };
+        let Some(domain) = self.domains.get(self.meter.current() as usize) else { return SignalLeft::All };
         let Some(end) = single_peer(domain, signals, options) else { return SignalLeft::All };
         let Some(word) = self.system.words.get(end.word as usize) else { return SignalLeft::All };
         add(&domain.account.other_calls, 1);
@@ -51,7 +50,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `wait` with one signal, to a waiting domain of this core that is next to run.
     #[inline(always)]
     pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
-        let (current, highest) = (self.current, self.ready.highest());
+        let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
         let end = single_peer(from, signals, options)?;
@@ -72,15 +71,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let domain = &mut domains[next as usize];
         domain.state = State::Running;
         domain.deadline = NEVER;
-        self.current = next;
-        book(account, &self.hardware, &mut self.since);
+        self.meter.pass_straight(next, account, &self.hardware);
         Some(Passed { domain, result: word.take_with(end.bit) })
     }
 
     /// `call` of a domain that waits for nothing else.
     #[inline(always)]
     pub fn fast_call(&mut self, channel: u64) -> Option<Passed<'_, 's, C>> {
-        let current = self.current;
+        let current = self.meter.current();
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
         let (end, account) = (from.ends.get(channel as usize)?, from.account);
@@ -93,15 +91,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let domain = &mut domains[end.callee as usize];
         domain.client = current;
         domain.state = State::Running;
-        self.current = end.callee;
-        book(account, &self.hardware, &mut self.since);
+        self.meter.pass_straight(end.callee, account, &self.hardware);
         Some(Passed { domain, result: end.event })
     }
 
     /// `reply_wait` without signals, to a caller that is next to run.
     #[inline(always)]
     pub fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
-        let (current, highest) = (self.current, self.ready.highest());
+        let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
         let (own, account, client) = (from.straight?, from.account, from.client);
@@ -114,25 +111,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         from.state = State::Open;
         let domain = &mut domains[client as usize];
         domain.state = State::Running;
-        self.current = client;
-        book(account, &self.hardware, &mut self.since);
+        self.meter.pass_straight(client, account, &self.hardware);
         Some(Passed { domain, result: CallStatus::Replied as u64 })
     }
-}
-
-/// Books the time since the last switch, and this one, to the domain that leaves the core.
-#[inline(always)]
-fn book(account: &DomainAccount, hardware: &impl Hardware, since: &mut u64) {
-    add(&account.straight, 1);
-    let now = hardware.now();
-    add(&account.ticks, now.wrapping_sub(*since));
-    *since = now;
 }
 
 /// The end that `signals` names, where it is one peer of group 0 that may be notified.
 #[inline(always)]
 fn single_peer<'s, C>(domain: &Domain<'s, C>, signals: u64, options: u64) -> Option<&'s EndDescription> {
-    let end = domain.ends.get(signals.trailing_zeros() as usize)?;
+    let end = domain.near_ends.get(signals.trailing_zeros() as usize)?;
     let single = signals.is_power_of_two() && options == 0;
     (single && end.rights & end_rights::NOTIFY != 0).then_some(end)
 }

@@ -15,16 +15,20 @@ extern crate std;
 
 mod account;
 pub mod budget;
+mod check;
 pub mod core;
 pub mod domain;
 mod fast;
 pub mod mailbox;
+mod meter;
+mod payer;
 pub mod ready;
 mod supervise;
 pub mod system;
 pub mod timer;
 pub mod word;
 
+pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
 pub use crate::domain::{Context, Domain};
 pub use crate::fast::{Passed, SignalLeft};
@@ -33,7 +37,7 @@ pub use crate::system::{Hardware, System};
 /// Atomics of the standard kind, or loom's when models are checked.
 mod atomic {
     #[cfg(not(loom))]
-    pub use ::core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub use ::core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }

@@ -15,7 +15,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// The running domain faulted. It stays as it is until its supervisor decides.
     #[cold]
     pub fn fault(&mut self, report: FaultReport) -> Next {
-        let current = self.current;
+        let current = self.meter.current();
         let global = (self.first + current) as usize;
         let domain = &mut self.domains[current as usize];
         domain.state = State::Faulted;
@@ -42,7 +42,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             return self.refuse(BadCall::Channel, u64::from(culm_abi::syscall::FAULT));
         };
         let report = self.system.shared[child as usize].fault();
-        self.domains[self.current as usize].context.fault(&report);
+        self.domains[self.meter.current() as usize].context.fault(&report);
         self.go_on()
     }
 
@@ -52,7 +52,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let Some(child) = self.child(channel) else {
             return self.refuse(BadCall::Channel, u64::from(number));
         };
-        self.domains[self.current as usize].context.done();
+        self.domains[self.meter.current() as usize].context.done();
         let local = child.wrapping_sub(self.first);
         if (local as usize) < self.domains.len() {
             self.obey(local, command);
@@ -65,7 +65,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
 
     /// Index of the domain that the running domain supervises by `channel`.
     fn child(&self, channel: u64) -> Option<u32> {
-        let domain = &self.domains[self.current as usize];
+        let domain = &self.domains[self.meter.current() as usize];
         let end = domain.ends.get(usize::try_from(channel).ok()?)?;
         (end.kind == end_kind::CHILD).then_some(end.target)
     }
@@ -94,7 +94,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             Command::Restart => {
                 self.withdraw(local);
                 self.system.shared[global].clear_fault();
-                self.domains[local as usize].restarts += 1;
+                let domain = &mut self.domains[local as usize];
+                domain.restarts = domain.restarts.wrapping_add(1);
                 let account = self.domains[local as usize].account;
                 account.restarts.store(account.restarts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 self.start(local);
@@ -107,14 +108,14 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     fn withdraw(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let (state, client, callee) = (domain.state, domain.client, domain.callee);
-        let was_throttled = domain.throttled;
+        let was_held_back = domain.held_back;
         domain.state = State::Stopped;
         domain.woken = false;
-        domain.throttled = false;
+        domain.held_back = false;
         domain.deadline = u64::MAX;
         domain.client = NO_DOMAIN;
-        domain.charge = local;
-        if state == State::Ready && !was_throttled {
+        domain.payer = local;
+        if state == State::Ready && !was_held_back {
             self.ready.remove(self.domains, local);
         }
         if state == State::Calling {

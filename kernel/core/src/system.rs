@@ -1,12 +1,12 @@
 //! What all cores share: the image's tables, and the state that is reached by atomics.
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::mailbox::Mailbox;
 use crate::word::Word;
 use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
-use culm_abi::system::{CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, end_kind};
+use culm_abi::system::{CoreDescription, DomainDescription, EndDescription, InterruptRoute};
 
 /// What the logic needs of the machine. Numbers of interrupts are INTIDs, times are ticks of the system counter.
 pub trait Hardware {
@@ -53,7 +53,7 @@ pub struct System<'s> {
 pub struct Shared {
     /// What its supervisor wants; see [`Command`].
     command: AtomicU32,
-    /// Set while the domain is faulted; guards `fault`.
+    /// Odd while the domain is faulted; guards `fault`, which is written while this is even.
     faulted: AtomicU32,
     fault: [AtomicU64; 8],
 }
@@ -89,113 +89,34 @@ impl Shared {
         }
     }
 
-    /// Publishes a fault.
+    /// Publishes a fault. Called by the domain's own core, for a domain that has none.
     pub fn set_fault(&self, report: &FaultReport) {
         let words =
             [report.kind, report.syndrome, report.address, report.pc, report.sp, report.fp, report.lr, report.restarts];
+        // Whoever sees a word of this report sees also that the one before was withdrawn.
+        fence(Ordering::Release);
         for (to, from) in self.fault.iter().zip(words) {
             to.store(from, Ordering::Relaxed);
         }
-        self.faulted.store(1, Ordering::Release);
+        self.faulted.store(self.faulted.load(Ordering::Relaxed) | 1, Ordering::Release);
     }
 
-    /// Withdraws the fault: the domain goes on, or is stopped for good.
+    /// Withdraws the fault, if there is one: the domain goes on, or is stopped for good. Called by its own core.
     pub fn clear_fault(&self) {
-        self.faulted.store(0, Ordering::Release);
+        let faulted = self.faulted.load(Ordering::Relaxed);
+        self.faulted.store(faulted.wrapping_add(faulted & 1), Ordering::Release);
     }
 
-    /// The fault, or a report of kind "none".
+    /// The fault, or a report of kind "none": also where it is withdrawn at this moment. (Should the domain fault again,
+    /// its supervisor is signalled again.)
     pub fn fault(&self) -> FaultReport {
-        if self.faulted.load(Ordering::Acquire) == 0 {
+        let faulted = self.faulted.load(Ordering::Acquire);
+        let words: [u64; 8] = core::array::from_fn(|index| self.fault[index].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if faulted & 1 == 0 || self.faulted.load(Ordering::Relaxed) != faulted {
             return FaultReport::default();
         }
-        let word = |index: usize| self.fault[index].load(Ordering::Relaxed);
-        FaultReport {
-            kind: word(0),
-            syndrome: word(1),
-            address: word(2),
-            pc: word(3),
-            sp: word(4),
-            fp: word(5),
-            lr: word(6),
-            restarts: word(7),
-        }
-    }
-}
-
-/// What is wrong with an image's tables ([`System::check`]): the table and the index in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadTable(pub &'static str, pub usize);
-
-impl System<'_> {
-    /// Checks once that every index in the tables is within the table that it points into.
-    ///
-    /// # Errors
-    /// The first table and element that is wrong.
-    pub fn check(&self) -> Result<(), BadTable> {
-        let within = |first: u32, count: u32, length: usize| {
-            first as usize <= length && count as usize <= length - first as usize
-        };
-        let signal = |word: u32, bit: u32| (word as usize) < self.words.len() && bit < 63;
-        let mut next_domain = 0;
-        for (index, core) in self.cores.iter().enumerate() {
-            if core.first_domain != next_domain
-                || !within(core.first_domain, core.domain_count, self.domains.len())
-                || !within(core.first_mailbox_word, core.mailbox_words, self.mailboxes.len())
-                || core.mailbox_words * 64 < core.domain_count
-            {
-                return Err(BadTable("cores", index));
-            }
-            next_domain += core.domain_count;
-        }
-        if next_domain as usize != self.domains.len()
-            || self.shared.len() != self.domains.len()
-            || self.domain_accounts.len() != self.domains.len()
-            || self.core_accounts.len() != self.cores.len()
-        {
-            return Err(BadTable("domains", self.domains.len()));
-        }
-        for (index, domain) in self.domains.iter().enumerate() {
-            let core_holds = self.cores.get(domain.core as usize).is_some_and(|core| {
-                index as u32 >= core.first_domain && index as u32 - core.first_domain < core.domain_count
-            });
-            let supervised = domain.supervisor == NONE
-                || ((domain.supervisor as usize) < self.domains.len()
-                    && signal(domain.supervisor_word, domain.supervisor_bit));
-            if !core_holds
-                || !supervised
-                || domain.priority > 255
-                || domain.groups == 0
-                || (domain.budget != 0 && domain.period < domain.budget)
-                || !within(domain.first_end, domain.end_count, self.ends.len())
-                || !within(domain.first_word, domain.groups, self.words.len())
-            {
-                return Err(BadTable("domains", index));
-            }
-        }
-        for domain in self.domains {
-            let first = domain.first_end as usize;
-            for (index, end) in self.ends.iter().enumerate().skip(first).take(domain.end_count as usize) {
-                let target = (end.target as usize) < self.domains.len();
-                let callee = end.callee == NONE
-                    || self.cores[domain.core as usize].first_domain.checked_add(end.callee) == Some(end.target);
-                let good = match end.kind {
-                    end_kind::PEER => target && callee && signal(end.word, end.bit),
-                    end_kind::CHILD => target && end.callee == NONE && end.rights == 0,
-                    end_kind::INTERRUPT => end.callee == NONE && end.rights == 0,
-                    _ => false,
-                };
-                if !good {
-                    return Err(BadTable("ends", index));
-                }
-            }
-        }
-        for (index, route) in self.routes.iter().enumerate() {
-            if route.domain != NONE && ((route.domain as usize) >= self.domains.len() || !signal(route.word, route.bit))
-            {
-                return Err(BadTable("interrupts", index));
-            }
-        }
-        Ok(())
+        let [kind, syndrome, address, pc, sp, fp, lr, restarts] = words;
+        FaultReport { kind, syndrome, address, pc, sp, fp, lr, restarts }
     }
 }

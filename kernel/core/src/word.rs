@@ -64,6 +64,12 @@ impl Word {
         self.0.load(Ordering::Relaxed) == ASLEEP
     }
 
+    /// Whether anything is pending. Who has it from a mailbox that the domain is to be woken sees at least that signal,
+    /// unless it was taken.
+    pub fn is_pending(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !ASLEEP != 0
+    }
+
     /// Takes all that is pending and marks the domain awake.
     #[inline(always)]
     pub fn take(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Random systems of one core against a model that is too simple to be wrong: sets, queues and a linear search.
+//! Random systems of one core without time against a model that is too simple to be wrong: sets, queues and a linear
+//! search. (`systems.rs` has time, budgets, supervision and several cores.)
 //!
 //! Each sequence runs three times: in the model, in the kernel with its straight paths, in the kernel without them.
 #![cfg(not(loom))]
@@ -154,12 +155,16 @@ impl Model {
 
     fn receive(&mut self, domain: usize) {
         if !self.pending[domain].is_empty() {
-            self.collect(domain);
+            self.waiting_result[domain] = true;
         } else if let Some((caller, words)) = self.callers[domain].pop_front() {
             self.serve(domain, caller, words);
         } else {
-            self.block(domain, Doing::Waiting);
+            return self.block(domain, Doing::Waiting);
         }
+        // Its wait was over at once: equals that are ready go first.
+        self.order.retain(|other| *other != domain);
+        self.order.push_back(domain);
+        self.running = None;
     }
 
     fn serve(&mut self, callee: usize, caller: usize, words: Vec<u64>) {

@@ -197,6 +197,33 @@ fn a_deadline_ends_a_wait_with_nothing_and_a_past_one_polls() {
 }
 
 #[test]
+fn a_wait_that_is_over_at_once_lets_equals_go_first() {
+    let mut builder = Builder::default();
+    let (first, second, caller) = (builder.domain(0, 20), builder.domain(0, 20), builder.domain(0, 10));
+    let end = builder.interrupt(first, 40);
+    let (at_caller, _) = builder.channel(caller, first);
+    let mut fake = builder.build();
+    // A deadline that is past, as the components have it that have more to do.
+    for _ in 0..3 {
+        for turn in [first, second] {
+            assert_eq!(fake.runs(0), Some(turn));
+            fake.wait_until(turn, 0);
+        }
+    }
+    // A signal that is pending.
+    _ = fake.cores[0].interrupt(40);
+    fake.wait(first, 0);
+    assert_eq!(fake.runs(0), Some(second), "although a signal for the first is pending");
+    fake.wait(second, 0);
+    assert_eq!(fake.seen(first), Seen::Notified(0, 1 << end));
+    fake.wait(first, 0);
+    // Nobody of a lower priority goes first.
+    fake.call(caller, at_caller, &[1]);
+    fake.reply_wait_until(first, 0);
+    assert_eq!(fake.runs(0), Some(first));
+}
+
+#[test]
 fn a_later_deadline_replaces_an_earlier_one() {
     let mut builder = Builder::default();
     let (domain, waker) = (builder.domain(0, 20), builder.domain(0, 10));
@@ -240,8 +267,8 @@ fn a_passive_callee_runs_on_its_callers_budget() {
     builder.passive(server);
     let (at_client, _) = builder.channel(client, server);
     let mut fake = builder.build();
-    fake.wait(server, 0);
     fake.call(client, at_client, &[]);
+    fake.wait(server, 0);
     assert_eq!(fake.runs(0), Some(server));
     fake.pass(30);
     assert_eq!(fake.runs(0), Some(other), "the caller's budget is used up, so its callee stops");

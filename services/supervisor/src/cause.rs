@@ -141,6 +141,8 @@ impl<'a> Cause<'a> {
             }
             reason if reason == BadCall::Reply as u64 => "there is no call to reply to",
             reason if reason == BadCall::Owed as u64 => "it has to reply to a call before it waits",
+            reason if reason == BadCall::Options as u64 => "register x10 has more in it than a group",
+            reason if reason == BadCall::Deadline as u64 => "a passive domain has no time of its own, so no deadline",
             reason if reason == BadCall::Right as u64 => "the system description does not give it this right",
             _ => "for a reason that this supervisor does not know",
         })

@@ -108,7 +108,7 @@ fn domain() -> Table {
                 "passive",
                 "true or false",
                 "false",
-                "it runs only while another domain calls it, on the caller's budget",
+                "it runs only while another domain calls it, its start included, on the caller's budget; it has no deadlines",
             ),
             key("budget", "duration", "no limit", "how long it may run in each `period`"),
             key("period", "duration", "no limit", "how soon time that it used comes back; goes with `budget`"),

@@ -7,6 +7,7 @@ use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS, NE
 use culm_abi::system::{
     CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
 };
+use culm_kernel_core::domain::State;
 use culm_kernel_core::mailbox::Mailbox;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
@@ -87,6 +88,8 @@ impl Context for FakeContext {
 #[derive(Debug, Default)]
 pub struct Bench {
     pub now: Cell<u64>,
+    /// How far the clock moves whenever it is read.
+    pub pace: Cell<u64>,
     pub called: RefCell<Vec<u32>>,
     pub enabled: RefCell<Vec<u32>>,
     /// How many seeds were given: each is made of its number.
@@ -101,7 +104,9 @@ pub struct FakeHardware {
 
 impl Hardware for FakeHardware {
     fn now(&self) -> u64 {
-        self.bench.now.get()
+        let now = self.bench.now.get();
+        self.bench.now.set(now + self.bench.pace.get());
+        now
     }
     fn set_timer(&mut self, time: u64) {
         self.alarm = time;
@@ -129,6 +134,11 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// How many channel ends a domain has so far.
+    pub fn ends(&self, domain: u32) -> u32 {
+        self.domains[domain as usize].1.len() as u32
+    }
+
     pub fn domain(&mut self, core: u32, priority: u32) -> u32 {
         let description = DomainDescription {
             table: 0,
@@ -147,7 +157,6 @@ impl Builder {
             supervisor: NONE,
             supervisor_word: 0,
             supervisor_bit: 0,
-            name: [0; 32],
         };
         self.domains.push((description, vec![]));
         self.domains.len() as u32 - 1
@@ -169,20 +178,29 @@ impl Builder {
         ends.len() as u32 - 1
     }
 
-    /// A channel; `a` may call `b`. Answers both numbers.
+    /// The right to notify a domain, if it has time to act on it.
+    fn notify(&self, peer: u32) -> u32 {
+        if self.domains[peer as usize].0.flags & domain_flags::PASSIVE == 0 { end_rights::NOTIFY } else { 0 }
+    }
+
+    /// A channel; `a` may call `b` where that has a higher priority and is on the same core. Answers both numbers.
     pub fn channel(&mut self, a: u32, b: u32) -> (u32, u32) {
         let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
-        self.end(a, end_kind::PEER, end_rights::NOTIFY | end_rights::CALL, b, at_b);
-        self.end(b, end_kind::PEER, end_rights::NOTIFY, a, at_a);
+        let (caller, callee) = (&self.domains[a as usize].0, &self.domains[b as usize].0);
+        let calls = caller.core == callee.core && caller.priority < callee.priority;
+        let call = if calls { end_rights::CALL } else { 0 };
+        self.end(a, end_kind::PEER, self.notify(b) | call, b, at_b);
+        self.end(b, end_kind::PEER, self.notify(a), a, at_a);
         (at_a, at_b)
     }
 
-    /// A channel over which each may call the other, whatever the tool would say to that.
+    /// A channel over which the lower may call the higher.
     pub fn both_ways(&mut self, a: u32, b: u32) {
-        let rights = end_rights::NOTIFY | end_rights::CALL;
-        let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
-        self.end(a, end_kind::PEER, rights, b, at_b);
-        self.end(b, end_kind::PEER, rights, a, at_a);
+        if self.domains[a as usize].0.priority < self.domains[b as usize].0.priority {
+            self.channel(a, b);
+        } else {
+            self.channel(b, a);
+        }
     }
 
     pub fn interrupt(&mut self, owner: u32, number: u32) -> u32 {
@@ -331,27 +349,47 @@ impl Fake {
     }
 
     pub fn wait(&mut self, domain: u32, signals: u64) {
+        self.wait_with(domain, signals, NEVER, 0);
+    }
+
+    /// `wait` with all its registers.
+    pub fn wait_with(&mut self, domain: u32, signals: u64, deadline: u64, options: u64) {
         let straight = self.straight;
         let core = self.running(domain);
-        if let Some(passed) = straight.then(|| core.fast_wait(signals, NEVER, 0)).flatten() {
+        if let Some(passed) = straight.then(|| core.fast_wait(signals, deadline, options)).flatten() {
             passed.domain.context.notified(Event::notified(0), passed.result);
             return;
         }
-        _ = core.wait(signals, NEVER, 0);
+        _ = core.wait(signals, deadline, options);
     }
 
     pub fn wait_until(&mut self, domain: u32, deadline: u64) {
         _ = self.running(domain).wait(0, deadline, 0);
     }
 
+    /// An empty reply, and a wait with a deadline.
+    pub fn reply_wait_until(&mut self, domain: u32, deadline: u64) {
+        _ = self.running(domain).reply_wait(&message(&[]), 0, deadline, 0);
+    }
+
+    pub fn domain_state(&mut self, domain: u32) -> State {
+        let (core, local) = self.core(domain);
+        core.domain(local).state
+    }
+
     pub fn signal(&mut self, domain: u32, signals: u64) {
+        self.signal_with(domain, signals, 0);
+    }
+
+    /// `signal` with all its registers.
+    pub fn signal_with(&mut self, domain: u32, signals: u64, options: u64) {
         let straight = self.straight;
         let core = self.running(domain);
-        let left = if straight { core.fast_signal(signals, 0) } else { SignalLeft::All };
+        let left = if straight { core.fast_signal(signals, options) } else { SignalLeft::All };
         _ = match left {
             SignalLeft::Nothing => core.what_next(),
             SignalLeft::Wake(target) => core.signal_wake(target),
-            SignalLeft::All => core.signal(signals, 0),
+            SignalLeft::All => core.signal(signals, options),
         };
     }
 
@@ -366,14 +404,19 @@ impl Fake {
     }
 
     pub fn reply_wait(&mut self, domain: u32, words: &[u64]) {
+        self.reply_wait_with(domain, words, 0, NEVER, 0);
+    }
+
+    /// `reply_wait` with all its registers.
+    pub fn reply_wait_with(&mut self, domain: u32, words: &[u64], signals: u64, deadline: u64, options: u64) {
         let straight = self.straight;
         let core = self.running(domain);
-        if let Some(passed) = straight.then(|| core.fast_reply(0, NEVER, 0)).flatten() {
+        if let Some(passed) = straight.then(|| core.fast_reply(signals, deadline, options)).flatten() {
             assert_eq!(passed.result, CallStatus::Replied as u64);
             passed.domain.context.replied(CallStatus::Replied, &message(words));
             return;
         }
-        _ = core.reply_wait(&message(words), 0, NEVER, 0);
+        _ = core.reply_wait(&message(words), signals, deadline, options);
     }
 
     /// Time passes on all cores; timers go off when they are due.
@@ -391,7 +434,7 @@ impl Fake {
                 }
             }
         }
-        self.bench.now.set(end);
+        self.bench.now.set(end.max(self.bench.now.get()));
     }
 
     /// Delivers the interrupts between cores.

@@ -123,16 +123,7 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
         supervisor,
         supervisor_word,
         supervisor_bit,
-        name: padded(&domain.name),
     }
-}
-
-/// The name cut at a character's end where it is too long.
-fn padded(name: &str) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    let length = (0..=name.len().min(bytes.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    bytes
 }
 
 /// An end of a domain on `core`.

@@ -1,0 +1,170 @@
+//! The check of an image's tables, once, before anything runs: afterwards the kernel indexes with what it finds there.
+//!
+//! Not only is every index within the table that it points into. What the tables say twice, so that the kernel need not
+//! work it out, agrees: both ends of a channel, an interrupt's owner and its route, a supervisor and its child. And what
+//! bounds the kernel's work holds: calls lead upwards on one core, and nobody signals a domain that has no time.
+
+use crate::system::System;
+use culm_abi::syscall::{Event, GROUP};
+use culm_abi::system::{
+    DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, NONE, domain_flags, end_kind, end_rights,
+};
+
+/// What is wrong with an image's tables ([`System::check`]): the table and the index in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadTable(pub &'static str, pub usize);
+
+impl System<'_> {
+    /// Checks that the tables are sound.
+    ///
+    /// # Errors
+    /// The first table and element that is wrong.
+    pub fn check(&self) -> Result<(), BadTable> {
+        self.check_cores()?;
+        self.check_ranges()?;
+        for (index, domain) in self.domains.iter().enumerate() {
+            if !self.is_supervised_as_it_says(index as u32, domain) {
+                return Err(BadTable("domains", index));
+            }
+            for number in 0..domain.end_count {
+                let at = (domain.first_end + number) as usize;
+                if !self.is_end_sound(index as u32, number, &self.ends[at]) {
+                    return Err(BadTable("ends", at));
+                }
+            }
+        }
+        self.check_routes()
+    }
+
+    /// Each core has a range of domains and a range of mailbox words of its own.
+    fn check_cores(&self) -> Result<(), BadTable> {
+        let (mut domains, mut mailboxes) = (0, 0);
+        for (index, core) in self.cores.iter().enumerate() {
+            if !follows(&mut domains, core.first_domain, core.domain_count, self.domains.len())
+                || !follows(&mut mailboxes, core.first_mailbox_word, core.mailbox_words, self.mailboxes.len())
+                || core.mailbox_words < core.domain_count.div_ceil(64)
+            {
+                return Err(BadTable("cores", index));
+            }
+        }
+        let sound = domains as usize == self.domains.len()
+            && self.shared.len() == self.domains.len()
+            && self.domain_accounts.len() == self.domains.len()
+            && self.core_accounts.len() == self.cores.len();
+        if sound { Ok(()) } else { Err(BadTable("domains", self.domains.len())) }
+    }
+
+    /// Each domain is on the core that holds it, and has ends and notification words of its own.
+    fn check_ranges(&self) -> Result<(), BadTable> {
+        let (mut ends, mut words) = (0, 0);
+        for (index, domain) in self.domains.iter().enumerate() {
+            let core_holds = self.cores.get(domain.core as usize).is_some_and(|core| {
+                (core.first_domain..core.first_domain + core.domain_count).contains(&(index as u32))
+            });
+            if !core_holds
+                || domain.priority > 255
+                || domain.groups != domain.end_count.div_ceil(GROUP).max(1)
+                || (domain.budget != 0 && (domain.period < domain.budget || is_passive(domain)))
+                || !follows(&mut ends, domain.first_end, domain.end_count, self.ends.len())
+                || !follows(&mut words, domain.first_word, domain.groups, self.words.len())
+            {
+                return Err(BadTable("domains", index));
+            }
+        }
+        Ok(())
+    }
+
+    /// A fault of a domain is signalled where its supervisor has an end for it.
+    fn is_supervised_as_it_says(&self, index: u32, domain: &DomainDescription) -> bool {
+        if domain.supervisor == NONE {
+            return true;
+        }
+        self.end_at(domain.supervisor, domain.supervisor_word, domain.supervisor_bit)
+            .is_some_and(|(_, end)| end.kind == end_kind::CHILD && end.target == index)
+    }
+
+    fn is_end_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {
+        match end.kind {
+            end_kind::PEER => self.is_peer_sound(owner, number, end),
+            end_kind::CHILD => {
+                let child = self.domains.get(end.target as usize);
+                child.is_some_and(|child| child.supervisor == owner) && leads_to_no_peer(end) && self.has_time(owner)
+            }
+            end_kind::INTERRUPT => {
+                // The word's place is the owner's: `check_routes` finds this end there.
+                (FIRST_INTERRUPT..END_INTERRUPT).contains(&end.target)
+                    && self.routes.get((end.target - FIRST_INTERRUPT) as usize).is_some_and(|route| {
+                        let lands = self.end_at(owner, route.word, route.bit);
+                        route.domain == owner && lands.is_some_and(|(at, _)| at == number)
+                    })
+                    && leads_to_no_peer(end)
+                    && self.has_time(owner)
+            }
+            _ => false,
+        }
+    }
+
+    /// The peer's end of the channel leads back to this one, and a signal and a call over this one come out there.
+    fn is_peer_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {
+        let Some((there, back)) = self.end_at(end.target, end.word, end.bit) else { return false };
+        let returns = back.kind == end_kind::PEER
+            && back.target == owner
+            && self.end_at(owner, back.word, back.bit).is_some_and(|(here, _)| here == number)
+            && end.event == Event::called(there).0;
+        let known = end.rights & !(end_rights::NOTIFY | end_rights::CALL) == 0;
+        let notifies = end.rights & end_rights::NOTIFY == 0 || self.has_time(end.target);
+        let (own, peer) = (&self.domains[owner as usize], &self.domains[end.target as usize]);
+        let calls = if end.rights & end_rights::CALL == 0 {
+            end.callee == NONE
+        } else {
+            own.core == peer.core
+                && own.priority < peer.priority
+                && self.cores[own.core as usize].first_domain.checked_add(end.callee) == Some(end.target)
+        };
+        returns && known && notifies && calls
+    }
+
+    /// An interrupt that goes anywhere goes where an end for it is.
+    fn check_routes(&self) -> Result<(), BadTable> {
+        if self.routes.len() != (END_INTERRUPT - FIRST_INTERRUPT) as usize {
+            return Err(BadTable("interrupts", self.routes.len()));
+        }
+        for (index, route) in self.routes.iter().enumerate().filter(|(_, route)| route.domain != NONE) {
+            let number = FIRST_INTERRUPT + index as u32;
+            let end = self.end_at(route.domain, route.word, route.bit);
+            if !end.is_some_and(|(_, end)| end.kind == end_kind::INTERRUPT && end.target == number) {
+                return Err(BadTable("interrupts", index));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a domain has time to act on a signal.
+    fn has_time(&self, domain: u32) -> bool {
+        !is_passive(&self.domains[domain as usize])
+    }
+
+    /// The end of `domain` whose signals land in `bit` of `word`, and its number.
+    fn end_at(&self, domain: u32, word: u32, bit: u32) -> Option<(u32, &EndDescription)> {
+        let domain = self.domains.get(domain as usize)?;
+        let group = word.checked_sub(domain.first_word).filter(|group| *group < domain.groups && bit < GROUP)?;
+        // Cannot overflow: there are no more groups than ends need.
+        let number = group * GROUP + bit;
+        (number < domain.end_count).then(|| (number, &self.ends[(domain.first_end + number) as usize]))
+    }
+}
+
+/// Whether `count` elements from `first` follow those before, within a table of `length`.
+fn follows(next: &mut u32, first: u32, count: u32, length: usize) -> bool {
+    let end = first.checked_add(count).filter(|end| first == *next && *end as usize <= length);
+    *next = end.unwrap_or(*next);
+    end.is_some()
+}
+
+fn is_passive(domain: &DomainDescription) -> bool {
+    domain.flags & domain_flags::PASSIVE != 0
+}
+
+fn leads_to_no_peer(end: &EndDescription) -> bool {
+    end.callee == NONE && end.rights == 0
+}

@@ -1,0 +1,124 @@
+//! The meter of one core: who has it, at whose expense, since when, and when the timer is to look again.
+//!
+//! These belong together. They move in [`Meter::pass`] alone, all at one time, so that no tick is booked twice, to
+//! nobody, or to the wrong budget, and so that no budget runs without a timer that ends it. An entry takes the time
+//! once, when it first asks for it: two decisions of one entry can never disagree about what time it is. The time
+//! never goes back either, should the machine's counter do so.
+
+use crate::account::add;
+use crate::domain::{Context, Domain, NO_DOMAIN};
+use crate::system::Hardware;
+use ::core::sync::atomic::AtomicU64;
+use culm_abi::accounting::DomainAccount;
+use culm_abi::syscall::NEVER;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Meter<'s> {
+    /// Whoever has the core, or [`NO_DOMAIN`].
+    current: u32,
+    /// Whose budget pays for it: an index of this core, or [`NO_DOMAIN`] where no budget does.
+    payer: u32,
+    /// Until when all time is booked.
+    since: u64,
+    /// What the hardware timer is set to.
+    alarm: u64,
+    /// The time of this entry, once it was asked for.
+    now: Option<u64>,
+    /// Where time is booked in which nobody has the core.
+    idle: &'s AtomicU64,
+}
+
+impl<'s> Meter<'s> {
+    /// Nobody has the core.
+    pub fn new(idle: &'s AtomicU64, hardware: &impl Hardware) -> Self {
+        Self { current: NO_DOMAIN, payer: NO_DOMAIN, since: hardware.now(), alarm: NEVER, now: None, idle }
+    }
+
+    /// Whoever has the core, or [`NO_DOMAIN`].
+    #[inline(always)]
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// Whose budget pays, or [`NO_DOMAIN`].
+    pub fn payer(&self) -> u32 {
+        self.payer
+    }
+
+    /// The time of this entry.
+    #[inline(always)]
+    pub fn time(&mut self, hardware: &impl Hardware) -> u64 {
+        if let Some(now) = self.now {
+            return now;
+        }
+        let now = hardware.now().max(self.since);
+        self.now = Some(now);
+        now
+    }
+
+    /// Books the time up to now to whoever had the core, and to the budget that pays.
+    #[inline(always)]
+    pub fn book<C: Context>(&mut self, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) {
+        let now = self.time(hardware);
+        let ticks = now - self.since;
+        self.since = now;
+        add(domains.get(self.current as usize).map_or(self.idle, |domain| &domain.account.ticks), ticks);
+        if let Some(budget) = domains.get_mut(self.payer as usize).and_then(|payer| payer.budget.as_mut()) {
+            budget.consume(ticks);
+        }
+    }
+
+    /// Ends an entry: `next` has the core from now on, or nobody, at the expense of `payer`, if it has a budget. The
+    /// timer looks at `earliest` or before, and when that budget is used up.
+    #[inline(always)]
+    pub fn pass<C: Context, H: Hardware>(
+        &mut self,
+        (next, payer): (u32, u32),
+        domains: &mut [Domain<'_, C>],
+        earliest: u64,
+        hardware: &mut H,
+    ) {
+        let now = self.time(hardware);
+        self.book(domains, hardware);
+        if next != self.current
+            && let Some(domain) = domains.get(self.current as usize)
+        {
+            add(&domain.account.other_switches, 1);
+        }
+        (self.current, self.payer) = (next, payer);
+        let mut alarm = earliest;
+        if let Some(budget) = domains.get_mut(payer as usize).and_then(|payer| payer.budget.as_mut()) {
+            budget.begin(now);
+            alarm = alarm.min(now.saturating_add(budget.remaining(now)));
+        }
+        // Never put off: a timer that is early costs one look.
+        if alarm < self.alarm {
+            self.alarm = alarm;
+            hardware.set_timer(alarm);
+        }
+        self.leave();
+    }
+
+    /// Ends an entry after which everything is as it was before.
+    #[inline(always)]
+    pub fn leave(&mut self) {
+        self.now = None;
+    }
+
+    /// A whole entry on a core without budgets that changes nothing but who has the core.
+    #[inline(always)]
+    pub fn pass_straight(&mut self, next: u32, account: &DomainAccount, hardware: &impl Hardware) {
+        self.current = next;
+        add(&account.straight, 1);
+        let now = hardware.now();
+        add(&account.ticks, now.wrapping_sub(self.since));
+        self.since = now;
+    }
+
+    /// The timer went off, and is set no more.
+    pub fn rang(&mut self, hardware: &mut impl Hardware) {
+        self.alarm = NEVER;
+        hardware.set_timer(NEVER);
+    }
+}

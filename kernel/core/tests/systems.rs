@@ -1,0 +1,539 @@
+//! Random systems with all that takes time: budgets, periods, deadlines, passive domains, supervision, two cores with
+//! mail between them, domains with two groups of channels. The clock moves whenever it is read.
+//!
+//! Nothing here predicts who runs. After each step it checks what must hold of every system: the highest domain runs
+//! that may; nobody uses more than its budget in any window; timers are set for all that is due; signals and answers
+//! arrive, once, and nothing else does; all time adds up to the clock. Each system runs by the straight paths and
+//! without them, and both do the same.
+#![cfg(not(loom))]
+
+mod common;
+
+use common::{Builder, Fake, Seen};
+use culm_abi::accounting::DomainAccount;
+use culm_abi::syscall::{BadCall, Event, GROUP, NEVER};
+use culm_abi::system::{EndDescription, NONE, end_kind, end_rights};
+use culm_kernel_core::domain::State;
+use culm_kernel_core::system::Command;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// Domain 0 supervises the others. The first are on core 0, the others on core 1.
+const DOMAINS: usize = 9;
+const ON_FIRST_CORE: usize = 6;
+/// Ticks by which a budget may be exceeded: the clock moves while timers that are due wait for each other.
+const LATE: u64 = 24;
+
+#[derive(Clone, Debug)]
+struct Shape {
+    priorities: [u8; DOMAINS],
+    budgets: [Option<(u64, u64)>; DOMAINS],
+    passive: [bool; DOMAINS],
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let budget = prop::option::of((20..80_u64, 2..8_u64).prop_map(|(budget, share)| (budget, budget * share)));
+    (prop::array::uniform9(0..5_u8), prop::array::uniform9(budget), prop::array::uniform9(prop::bool::weighted(0.3)))
+        .prop_map(|(priorities, mut budgets, mut passive)| {
+            passive[0] = false;
+            for domain in 0..DOMAINS {
+                budgets[domain] = budgets[domain].filter(|_| !passive[domain]);
+            }
+            Shape { priorities, budgets, passive }
+        })
+}
+
+/// What the running domain of a core does, or what happens to that core. Choices are taken modulo what is possible.
+#[derive(Clone, Debug)]
+enum Action {
+    /// Waits, or replies and waits.
+    Turn {
+        signals: Vec<u8>,
+        deadline: Option<u64>,
+    },
+    Signal {
+        signals: Vec<u8>,
+    },
+    Call {
+        choice: u8,
+    },
+    Fault,
+    Supervise {
+        child: u8,
+        command: Command,
+    },
+    Interrupt {
+        domain: u8,
+    },
+    /// The timer goes off, although it is not due.
+    Timer,
+    Mail,
+    Pass {
+        ticks: u64,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u32, Action)>> {
+    let signals = || prop::collection::vec(any::<u8>(), 0..4);
+    let deadline = prop_oneof![2 => Just(None), 2 => (0..300_u64).prop_map(Some)];
+    let command = prop_oneof![Just(Command::Resume), Just(Command::Restart), Just(Command::Stop)];
+    let action = prop_oneof![
+        8 => (signals(), deadline).prop_map(|(signals, deadline)| Action::Turn { signals, deadline }),
+        2 => signals().prop_map(|signals| Action::Signal { signals }),
+        5 => any::<u8>().prop_map(|choice| Action::Call { choice }),
+        1 => Just(Action::Fault),
+        2 => (any::<u8>(), command).prop_map(|(child, command)| Action::Supervise { child, command }),
+        3 => any::<u8>().prop_map(|domain| Action::Interrupt { domain }),
+        1 => Just(Action::Timer),
+        3 => Just(Action::Mail),
+        5 => (0..100_u64).prop_map(|ticks| Action::Pass { ticks }),
+    ];
+    prop::collection::vec((prop_oneof![3 => Just(0), 1 => Just(1)], action), 0..250)
+}
+
+fn build(shape: &Shape) -> Fake {
+    let mut builder = Builder::default();
+    for (index, priority) in shape.priorities.iter().enumerate() {
+        let domain = builder.domain(u32::from(index >= ON_FIRST_CORE), u32::from(*priority) * 10);
+        if shape.passive[index] {
+            builder.passive(domain);
+        }
+        if let Some((budget, period)) = shape.budgets[index] {
+            builder.budget(domain, budget, period);
+        }
+    }
+    for child in 1..DOMAINS as u32 {
+        builder.supervise(0, child);
+    }
+    // So many that a second group begins.
+    for _ in 0..GROUP {
+        builder.both_ways(1, 2);
+    }
+    for own in 0..DOMAINS as u32 {
+        for peer in own + 1..DOMAINS as u32 {
+            builder.both_ways(own, peer);
+        }
+    }
+    for domain in (0..DOMAINS as u32).filter(|domain| !shape.passive[*domain as usize]) {
+        builder.interrupt(domain, 40 + domain);
+    }
+    builder.build()
+}
+
+/// What is known of a domain from outside.
+#[derive(Clone, Default)]
+struct Known {
+    /// Channels that were signalled and not delivered.
+    pending: BTreeSet<u32>,
+    /// Until when it waits.
+    deadline: Option<u64>,
+    /// The call that it is in: to whom, and the number in its message.
+    calling: Option<(usize, u64)>,
+    /// The call that it serves.
+    serving: Option<(usize, u64)>,
+    /// Passive: somebody calls it, or did when it began what it does.
+    called: bool,
+    /// When its own budget paid for somebody.
+    paid: Vec<(u64, u64)>,
+    /// A command that was left for its core.
+    command: Option<Command>,
+}
+
+struct Run {
+    shape: Shape,
+    fake: Fake,
+    known: Vec<Known>,
+    calls: u64,
+    /// Calls whose callers were stopped or restarted meanwhile.
+    withdrawn: BTreeSet<u64>,
+    start: u64,
+    /// Until when it is known for each core who paid.
+    settled: [u64; 2],
+    trace: Vec<(Option<u32>, Option<u32>, Option<Seen>)>,
+}
+
+impl Run {
+    fn new(shape: &Shape, straight: bool) -> Self {
+        let mut fake = build(shape);
+        fake.straight = straight;
+        let start = fake.bench.now.get();
+        let known = vec![Known::default(); DOMAINS];
+        Self {
+            shape: shape.clone(),
+            fake,
+            known,
+            calls: 0,
+            withdrawn: BTreeSet::new(),
+            start,
+            settled: [start; 2],
+            trace: vec![],
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.fake.bench.now.get()
+    }
+
+    fn ends(&self, domain: usize) -> &'static [EndDescription] {
+        let description = &self.fake.system.domains[domain];
+        &self.fake.system.ends[description.first_end as usize..][..description.end_count as usize]
+    }
+
+    fn running(&mut self, core: u32) -> Option<usize> {
+        self.fake.runs(core).map(|domain| domain as usize)
+    }
+
+    fn account(&self, domain: usize) -> &DomainAccount {
+        &self.fake.system.domain_accounts[domain]
+    }
+
+    /// Whoever paid for what a core did since it was entered last.
+    fn settle(&mut self, core: u32) {
+        let (from, to) = (self.settled[core as usize], self.now());
+        let first = self.fake.system.cores[core as usize].first_domain;
+        if let Some(payer) = self.fake.cores[core as usize].paid_by()
+            && from < to
+        {
+            self.known[(first + payer) as usize].paid.push((from, to));
+        }
+        self.settled[core as usize] = to;
+    }
+
+    /// Chooses signals that a domain may send: a set, and its group.
+    fn signals(&self, domain: usize, choices: &[u8]) -> (u64, u32) {
+        let allowed: Vec<u32> = (0..)
+            .zip(self.ends(domain))
+            .filter(|(_, end)| end.rights & end_rights::NOTIFY != 0 || end.kind == end_kind::INTERRUPT)
+            .map(|(number, _)| number)
+            .collect();
+        let chosen: Vec<u32> = choices
+            .iter()
+            .filter(|_| !allowed.is_empty())
+            // Mostly the last ones, which lead to everybody.
+            .map(|choice| allowed[allowed.len() - 1 - *choice as usize % allowed.len()])
+            .collect();
+        let group = chosen.first().map_or(0, |number| number / GROUP);
+        let in_group = chosen.iter().filter(|number| *number / GROUP == group);
+        (in_group.fold(0, |set, number| set | 1 << (number % GROUP)), group)
+    }
+
+    fn note_signals(&mut self, domain: usize, (set, group): (u64, u32)) {
+        for bit in (0..GROUP).filter(|bit| set >> bit & 1 == 1) {
+            let end = self.ends(domain)[(group * GROUP + bit) as usize];
+            if end.kind == end_kind::PEER {
+                self.known[end.target as usize].pending.insert(Event(end.event).source());
+            }
+        }
+    }
+
+    /// A supervisor's command takes effect.
+    fn note_command(&mut self, domain: usize, command: Command) {
+        if command == Command::Resume {
+            return;
+        }
+        let known = std::mem::take(&mut self.known[domain]);
+        self.known[domain].paid = known.paid;
+        self.withdrawn.extend(known.calling.map(|(_, number)| number));
+        // Its own call is over; what serves it goes on.
+        let waiting =
+            |other: &Known| other.calling.is_some_and(|(callee, _)| callee == domain) && command == Command::Restart;
+        let queued = (0..DOMAINS)
+            .filter(|other| waiting(&self.known[*other]) && known.serving.is_none_or(|(client, _)| client != *other));
+        self.known[domain].called = queued.count() > 0;
+    }
+
+    fn act(&mut self, core: u32, action: &Action) -> Result<(), TestCaseError> {
+        let running = self.running(core);
+        match (action, running) {
+            (Action::Turn { signals, deadline }, Some(domain)) => self.turn(domain, signals, *deadline),
+            (Action::Signal { signals }, Some(domain)) => {
+                let (set, group) = self.signals(domain, signals);
+                self.begin(domain);
+                self.fake.signal_with(domain as u32, set, u64::from(group) << 32);
+                self.note_signals(domain, (set, group));
+            }
+            (Action::Call { choice }, Some(domain)) => {
+                let callable: Vec<_> =
+                    (0..).zip(self.ends(domain)).filter(|(_, end)| end.callee != NONE).collect::<Vec<_>>();
+                let Some((channel, end)) = callable.get(*choice as usize % callable.len().max(1)) else {
+                    return Ok(());
+                };
+                self.calls += 1;
+                self.begin(domain);
+                self.known[domain].calling = Some((end.target as usize, self.calls));
+                self.known[end.target as usize].called = true;
+                self.fake.call(domain as u32, *channel, &[self.calls]);
+            }
+            (Action::Fault, Some(domain)) if domain != 0 => {
+                self.begin(domain);
+                self.known[0].pending.insert(domain as u32 - 1);
+                _ = self.fake.cores[core as usize].refuse(BadCall::Number, 99);
+            }
+            (Action::Supervise { child, command }, Some(0)) => {
+                let child = 1 + *child as usize % (DOMAINS - 1);
+                self.begin(0);
+                if child < ON_FIRST_CORE {
+                    self.note_command(child, *command);
+                } else {
+                    self.known[child].command = Some(*command);
+                }
+                _ = self.fake.cores[0].supervise(child as u64 - 1, *command, 0);
+            }
+            (Action::Interrupt { domain }, _) => {
+                let domain = *domain as usize % DOMAINS;
+                let number = 40 + domain as u32;
+                // The route of an interrupt leads to the core of its domain.
+                let core = &mut self.fake.cores[usize::from(domain >= ON_FIRST_CORE)];
+                _ = core.interrupt(number);
+                let ends = self.ends(domain);
+                if let Some(end) = ends.iter().position(|end| end.kind == end_kind::INTERRUPT) {
+                    self.known[domain].pending.insert(end as u32);
+                }
+            }
+            (Action::Timer, _) => _ = self.fake.cores[core as usize].timer(),
+            (Action::Mail, _) => self.mail(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The end of a domain's turn, as its runtime would have it: by a reply where it serves a call.
+    fn turn(&mut self, domain: usize, signals: &[u8], deadline: Option<u64>) {
+        let (set, group) = self.signals(domain, signals);
+        let deadline = deadline.map(|ticks| if ticks < 60 { 0 } else { self.now() + ticks });
+        let serving = self.known[domain].serving.take();
+        self.begin(domain);
+        let (until, options) = (deadline.unwrap_or(NEVER), u64::from(group) << 32);
+        if self.shape.passive[domain] && deadline.is_some() {
+            self.known[0].pending.insert(domain as u32 - 1);
+            self.known[domain].serving = serving;
+        } else {
+            self.note_signals(domain, (set, group));
+            self.known[domain].deadline = deadline;
+            self.known[domain].called = (0..DOMAINS).any(|other| {
+                self.known[other].calling.is_some_and(|(callee, _)| callee == domain)
+                    && serving.is_none_or(|(client, _)| client != other)
+            });
+        }
+        match serving {
+            Some((_, number)) => self.fake.reply_wait_with(domain as u32, &[number], set, until, options),
+            None => self.fake.wait_with(domain as u32, set, until, options),
+        }
+    }
+
+    /// A domain does something: what it saw before is past.
+    fn begin(&mut self, domain: usize) {
+        let (core, local) = self.fake.core(domain as u32);
+        core.domain(local).context.seen = Seen::Nothing;
+    }
+
+    /// Delivers the interrupts between cores.
+    fn mail(&mut self) {
+        let called = self.fake.bench.called.borrow().clone();
+        for core in called {
+            let first = self.fake.system.cores[core as usize].first_domain as usize;
+            for domain in first..first + self.fake.system.cores[core as usize].domain_count as usize {
+                if let Some(command) = self.known[domain].command.take() {
+                    self.note_command(domain, command);
+                }
+            }
+        }
+        self.fake.mail();
+    }
+
+    /// Timers that are due go off.
+    fn timers(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..1000 {
+            let due = (0..2_u32).find(|core| self.fake.cores[*core as usize].hardware().alarm <= self.now());
+            let Some(core) = due else { return Ok(()) };
+            self.settle(core);
+            _ = self.fake.cores[core as usize].timer();
+            self.look(core)?;
+        }
+        Err(TestCaseError::fail("a core does nothing but look at its timer"))
+    }
+
+    fn step(&mut self, core: u32, action: &Action) -> Result<(), TestCaseError> {
+        if let Action::Pass { ticks } = action {
+            let end = self.now() + ticks;
+            loop {
+                self.timers()?;
+                let next = (0..2).map(|core: usize| self.fake.cores[core].hardware().alarm).min().unwrap_or(NEVER);
+                if next > end {
+                    break;
+                }
+                self.fake.bench.now.set(next.max(self.now()));
+            }
+            self.fake.bench.now.set(end.max(self.now()));
+        } else {
+            self.settle(0);
+            self.settle(1);
+            self.act(core, action)?;
+            self.look(0)?;
+            self.look(1)?;
+        }
+        self.timers()?;
+        self.check_all()
+    }
+
+    /// What the running domain of a core found in its registers, if it has not looked yet.
+    fn look(&mut self, core: u32) -> Result<(), TestCaseError> {
+        let running = self.running(core);
+        let paid = self.fake.cores[core as usize].paid_by();
+        let seen = running.map(|domain| self.fake.seen(domain as u32));
+        self.trace.push((running.map(|domain| domain as u32), paid, seen.clone()));
+        let (Some(domain), Some(seen)) = (running, seen) else { return Ok(()) };
+        match seen {
+            Seen::Notified(group, set) => {
+                let got = (0..GROUP).filter(|bit| set >> bit & 1 == 1).map(|bit| group * GROUP + bit);
+                let pending = &self.known[domain].pending;
+                let sent: Vec<u32> = pending.iter().copied().filter(|number| number / GROUP == group).collect();
+                prop_assert_eq!(got.collect::<Vec<_>>(), sent, "domain {} gets what was sent", domain);
+                if set == 0 {
+                    let passed = self.known[domain].deadline.is_some_and(|deadline| deadline <= self.now());
+                    prop_assert!(passed, "the wait of domain {} ends with nothing", domain);
+                    prop_assert!(pending.is_empty(), "although something was sent");
+                }
+                prop_assert!(!self.shape.passive[domain], "passive domain {} was woken", domain);
+                self.known[domain].pending.retain(|number| number / GROUP != group);
+                self.known[domain].deadline = None;
+            }
+            Seen::Called(channel, words) => {
+                let client = self.ends(domain)[channel as usize].target as usize;
+                let call = Some((domain, words[0]));
+                let gone = self.withdrawn.contains(&words[0]);
+                prop_assert!(gone || self.known[client].calling == call, "{} gets {:?} of {}", domain, words, client);
+                self.known[domain].serving = Some((client, words[0]));
+                self.known[domain].deadline = None;
+            }
+            Seen::Replied(words) => {
+                let call = self.known[domain].calling.take();
+                prop_assert_eq!(call.map(|(_, number)| number), Some(words[0]), "domain {}", domain);
+            }
+            Seen::CalleeGone => prop_assert!(self.known[domain].calling.take().is_some()),
+            Seen::Nothing | Seen::Started | Seen::Fault(_) => return Ok(()),
+        }
+        self.begin(domain);
+        Ok(())
+    }
+
+    fn check_all(&mut self) -> Result<(), TestCaseError> {
+        for core in 0..2 {
+            self.check_schedule(core)?;
+            self.check_payer(core)?;
+            self.check_time(core)?;
+        }
+        Ok(())
+    }
+
+    fn domains_of(&self, core: u32) -> std::ops::Range<usize> {
+        let core = &self.fake.system.cores[core as usize];
+        core.first_domain as usize..(core.first_domain + core.domain_count) as usize
+    }
+
+    /// The highest that may run does, and timers and mail are under way for all who sleep.
+    fn check_schedule(&mut self, core: u32) -> Result<(), TestCaseError> {
+        let running = self.running(core);
+        let now = self.now();
+        let alarm = self.fake.cores[core as usize].hardware().alarm;
+        let mail = self.fake.bench.called.borrow().contains(&core);
+        for domain in self.domains_of(core) {
+            let (state, held_back) = {
+                let (core, local) = self.fake.core(domain as u32);
+                let domain = core.domain(local);
+                (domain.state, domain.held_back_until())
+            };
+            prop_assert_eq!(state == State::Running, running == Some(domain));
+            if let Some(until) = held_back {
+                prop_assert_eq!(state, State::Ready);
+                prop_assert!(alarm <= until, "the timer comes too late for domain {}, held back", domain);
+                prop_assert!(until <= now + 2 * 80 * 8, "domain {} is held back for long", domain);
+            } else if state == State::Ready {
+                let higher =
+                    running.is_some_and(|running| self.shape.priorities[running] >= self.shape.priorities[domain]);
+                prop_assert!(higher, "{:?} runs although {} is ready", running, domain);
+            }
+            if state.waits() {
+                let known = &self.known[domain];
+                prop_assert!(known.pending.is_empty() || mail, "domain {} sleeps through a signal", domain);
+                prop_assert!(alarm <= known.deadline.unwrap_or(NEVER), "domain {} oversleeps", domain);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever pays has time of its own, and a passive domain runs only if it is called.
+    fn check_payer(&mut self, core: u32) -> Result<(), TestCaseError> {
+        let first = self.domains_of(core).start;
+        let payer = self.fake.cores[core as usize].paid_by().map(|payer| first + payer as usize);
+        if let Some(domain) = self.running(core) {
+            if let Some(payer) = payer {
+                prop_assert!(!self.shape.passive[payer]);
+                prop_assert!(self.shape.passive[domain] || payer == domain);
+            }
+            prop_assert!(!self.shape.passive[domain] || self.known[domain].called, "{} runs uncalled", domain);
+        } else {
+            prop_assert_eq!(payer, None);
+        }
+        Ok(())
+    }
+
+    /// The time of a core that is booked to its domains and to nobody.
+    fn booked(&self, core: u32) -> u64 {
+        let ticks = |domain: usize| self.account(domain).ticks.load(Ordering::Relaxed);
+        let idle = self.fake.system.core_accounts[core as usize].idle.load(Ordering::Relaxed);
+        self.domains_of(core).map(ticks).sum::<u64>() + idle
+    }
+
+    /// No more time is booked than there was, and budgets hold in every window.
+    fn check_time(&mut self, core: u32) -> Result<(), TestCaseError> {
+        let booked = self.booked(core);
+        prop_assert!(booked <= self.now() - self.start, "core {} booked {} ticks", core, booked);
+        for domain in self.domains_of(core) {
+            let Some((budget, period)) = self.shape.budgets[domain] else { continue };
+            let paid = &mut self.known[domain].paid;
+            let newest = paid.last().map_or(0, |(_, to)| *to);
+            paid.retain(|(_, to)| to + period > newest);
+            let window = newest.saturating_sub(period);
+            let used: u64 = paid.iter().map(|(from, to)| to - (*from).max(window)).sum();
+            prop_assert!(used <= budget + LATE, "domain {} used {} of {} in {}", domain, used, budget, period);
+        }
+        Ok(())
+    }
+}
+
+fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, pace: u64) -> Result<Run, TestCaseError> {
+    let mut run = Run::new(shape, straight);
+    run.fake.bench.pace.set(pace);
+    run.timers()?;
+    for (core, action) in steps {
+        run.step(*core, action).map_err(|error| TestCaseError::fail(format!("after {action:?} on {core}: {error}")))?;
+    }
+    // The timer books all that is not booked yet.
+    for core in 0..2 {
+        let before = run.now();
+        _ = run.fake.cores[core as usize].timer();
+        let (booked, all) = (run.booked(core), before - run.start);
+        prop_assert!((all..=run.now() - run.start).contains(&booked), "core {core} booked {booked} of {all} ticks");
+    }
+    Ok(run)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_must_hold_holds_in_every_system(shape in shapes(), steps in steps()) {
+        play(&shape, &steps, true, 1)?;
+        play(&shape, &steps, false, 1)?;
+        // The two read the clock at different times, so that a clock which stands still within a step compares them.
+        let straight = play(&shape, &steps, true, 0)?;
+        let general = play(&shape, &steps, false, 0)?;
+        prop_assert_eq!(&straight.trace, &general.trace);
+        for domain in 0..DOMAINS as u32 {
+            let ticks = |run: &Run| run.account(domain as usize).ticks.load(Ordering::Relaxed);
+            prop_assert_eq!(ticks(&straight), ticks(&general), "the time of domain {}", domain);
+        }
+    }
+}
