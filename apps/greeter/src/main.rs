@@ -1,14 +1,13 @@
-//! Greets over TCP: the tutorial's component. It asks for a name and greets by it.
-//!
-//! `docs/src/tutorial.md` builds it step by step; the code there is the code here, and a test sees to that.
+//! Greets over TCP: it asks for a name and greets by it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-use alloc::format;
-use alloc::string::String;
+mod answer;
+
+use answer::{LONGEST_NAME, answer};
 use culm::time::{self, Instant};
 use culm::{Channels, Component};
 use culm_net::Client;
@@ -18,9 +17,6 @@ culm::component!(Greeter);
 
 /// Conversations at a time.
 const PLACES: usize = 16;
-
-/// The longest name that it greets, in bytes.
-const LONGEST_NAME: usize = 40;
 
 struct Greeter {
     config: Config,
@@ -108,36 +104,9 @@ impl Greeter {
         }
     }
 
+    /// Gives a place back.
     fn end(&mut self, slot: usize) {
         self.limits[slot] = None;
         self.stack.release(slot);
-    }
-}
-
-/// What to answer to what was received so far; nothing yet while the line is not complete.
-fn answer(greeting: &str, received: &[u8]) -> Option<String> {
-    let Some(end) = received.iter().position(|byte| *byte == b'\n') else {
-        return (received.len() > LONGEST_NAME).then(|| String::from("That is too long for me. Goodbye!\n"));
-    };
-    let name = core::str::from_utf8(&received[..end]).unwrap_or_default().trim();
-    let name = if name.is_empty() { "stranger" } else { name };
-    Some(format!("{greeting}, {name}!\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn greets_by_name() {
-        assert_eq!(answer("Hello", b"Ada\r\n").as_deref(), Some("Hello, Ada!\n"));
-        assert_eq!(answer("Hello", b"\n").as_deref(), Some("Hello, stranger!\n"));
-        assert_eq!(answer("Hello", b"\xff\n").as_deref(), Some("Hello, stranger!\n"));
-    }
-
-    #[test]
-    fn waits_for_the_end_of_a_line_that_is_not_too_long() {
-        assert_eq!(answer("Hello", b"Ad"), None);
-        assert!(answer("Hello", &[b'a'; LONGEST_NAME + 1]).is_some());
     }
 }

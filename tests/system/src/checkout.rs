@@ -15,14 +15,16 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// The files that git knows, as they are now, and no others.
+    /// The files that are there and that git does not ignore, as they are now.
     ///
     /// # Panics
     /// Where they cannot be copied.
     pub fn copy(name: &str) -> Self {
         let copy = root().join("build").join(name);
         clear(&copy);
-        let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().expect("git starts");
+        let mut list = Command::new("git");
+        list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+        let listed = list.output().expect("git starts");
         assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
         for file in String::from_utf8(listed.stdout).expect("names are text").split_terminator('\0') {
             let (from, to) = (root().join(file), copy.join(file));

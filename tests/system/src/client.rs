@@ -1,15 +1,20 @@
 //! Clients: small ones of our own for odd behaviour, and standard programs for everything else.
 
-use crate::require;
+use crate::{PATIENCE, require};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Sends `request`, reads until the peer is silent or done. None where the connection fails.
+/// Sends `request`, reads until the peer is done. None where the connection fails.
 pub fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    exchange_within(PATIENCE, address, request)
+}
+
+/// The same, but a peer that is silent for so long is done too: for who asks again.
+pub fn exchange_within(patience: Duration, address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, patience).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
     stream.write_all(request).ok()?;
     let mut answer = vec![];
     let mut buffer = [0; 4096];
@@ -162,10 +167,10 @@ impl Answer {
 
 /// Asks with curl, with more options before the URL.
 pub fn curl(url: &str, options: &[&str]) -> Answer {
-    let mut arguments = vec!["--silent", "--show-error", "--include", "--max-time", "60", "--path-as-is"];
+    let mut arguments = vec!["--silent", "--show-error", "--include", "--max-time", "180", "--path-as-is"];
     arguments.extend(options);
     arguments.push(url);
-    let output = try_run(90, "curl", &arguments);
+    let output = try_run(200, "curl", &arguments);
     assert!(output.status.success(), "curl {url}: {}", String::from_utf8_lossy(&output.stderr));
     let split = output.stdout.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
     let head = String::from_utf8_lossy(&output.stdout[..split]).into_owned();

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod book;
 pub mod checkout;
 pub mod client;
 pub mod debugger;

@@ -289,7 +289,9 @@ impl Machine {
             {
                 panic!("the machine ended ({status}) before it served; its last lines:\n{}", self.tail());
             }
-            if crate::client::exchange(address, hello).is_some_and(|answer| !answer.is_empty()) {
+            if crate::client::exchange_within(Duration::from_secs(10), address, hello)
+                .is_some_and(|answer| !answer.is_empty())
+            {
                 return;
             }
             thread::sleep(Duration::from_millis(200));

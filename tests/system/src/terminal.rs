@@ -31,6 +31,12 @@ impl Terminal {
         let twin = || screen.try_clone().expect("a file can be held twice");
         let mut inside = Command::new("setsid");
         inside.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
         if let Some(folder) = command.get_current_dir() {
             inside.current_dir(folder);
         }
