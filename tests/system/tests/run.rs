@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_system_tests::client::curl;
 use culm_system_tests::process::{are_gone, blocks, children};
 use culm_system_tests::terminal::Terminal;
 use culm_system_tests::{Boot, Machine};
@@ -87,5 +88,32 @@ fn a_backtrace_names_functions_and_lines() {
     let (_folder, mut machine) = misbehaving("on_fault = \"stop\"");
     machine.expect("backtrace victim: 0x");
     machine.expect(" at apps/misbehave/src/");
+    assert!(machine.interrupt().success());
+}
+
+#[test]
+fn of_two_servers_each_is_where_the_tool_says() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let mut text = String::from(
+        "name = \"two\"\ndescription = \"Two servers\"\nboard = \"virt\"\n[device.uart0]\npriority = 60\n\
+         [device.nic0]\npriority = 240\n",
+    );
+    for name in ["left", "right"] {
+        std::fs::create_dir(folder.path().join(name)).expect("the folder is writable");
+        std::fs::write(folder.path().join(name).join("name.txt"), name).expect("the folder is writable");
+        text += &format!(
+            "[pd.{name}]\ncomponent = \"http\"\npriority = 100\nnet = \"nic0\"\nconfig = {{ site = \"{name}\" }}\n"
+        );
+    }
+    let file = folder.path().join("two.toml");
+    std::fs::write(&file, text).expect("the folder is writable");
+    let mut machine = Boot::system(file.to_str().expect("temporary paths are text")).start(&[]);
+    for name in ["left", "right"] {
+        machine.expect_anywhere(&format!("{name} is at http://localhost:"));
+        let console = machine.console();
+        let line = console.lines().find_map(|line| line.split_once(&format!("{name} is at "))).expect("it came").1;
+        let url = format!("{}name.txt", line.trim().replace("localhost", "127.0.0.1"));
+        assert_eq!(curl(&url, &[]).text(), name, "{url}");
+    }
     assert!(machine.interrupt().success());
 }

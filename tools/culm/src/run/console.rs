@@ -1,5 +1,7 @@
 //! What the serial console says that the tool must know: how the run ended, what faulted, what is served.
 
+use std::net::Ipv4Addr;
+
 /// Something that a line of the console tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
@@ -13,6 +15,13 @@ pub enum Sign {
         domain: String,
         /// The program counter, then return addresses.
         addresses: Vec<u64>,
+    },
+    /// A domain says which address it was given.
+    Address {
+        /// The domain.
+        domain: String,
+        /// Its address.
+        address: Ipv4Addr,
     },
     /// A domain says that it serves a port.
     Serves {
@@ -65,6 +74,10 @@ fn sign(line: &str) -> Option<Sign> {
         return Some(Sign::Backtrace { domain: domain.to_string(), addresses: addresses? });
     }
     let (domain, message) = split_log_line(line)?;
+    if let Some(rest) = message.strip_prefix("address ") {
+        let (address, _) = rest.split_once('/')?;
+        return Some(Sign::Address { domain: domain.to_string(), address: address.parse().ok()? });
+    }
     let (_, port) = message.split_once(" on port ")?;
     let digits = port.split(|c: char| !c.is_ascii_digit()).next()?;
     Some(Sign::Serves { domain: domain.to_string(), port: digits.parse().ok()? })
@@ -99,6 +112,9 @@ mod tests {
         assert_eq!(signs(line), [Sign::Backtrace { domain: "uart0_virt".into(), addresses }]);
         let line = "[    0.1] info  http: serves 12 files on port 80\r\n";
         assert_eq!(signs(line), [Sign::Serves { domain: "http".into(), port: 80 }]);
+        let line = "[    0.2] info  http: address 10.0.2.16/24 by DHCP\r\n";
+        let address = Ipv4Addr::new(10, 0, 2, 16);
+        assert_eq!(signs(line), [Sign::Address { domain: "http".into(), address }]);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::plan::{ConfigValue, ConnectionData, Plan};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::str::FromStr;
 
 /// A transport protocol.
@@ -32,8 +32,16 @@ pub struct Forward {
     pub protocol: Protocol,
     /// Port of this machine's loopback address.
     pub host: u16,
+    /// Address of the guest, of which there are as many as it has network clients.
+    pub address: Ipv4Addr,
     /// Port of the guest.
     pub guest: u16,
+}
+
+/// The address that QEMU's own network gives to the client which asks as the one after `before` others.
+fn address(before: usize) -> Ipv4Addr {
+    // It gives out 16 addresses, from this one on (QEMU's manual, "Using the user mode network stack").
+    Ipv4Addr::new(10, 0, 2, 15 + before.min(15) as u8)
 }
 
 impl FromStr for Forward {
@@ -46,19 +54,33 @@ impl FromStr for Forward {
             _ => (Protocol::Tcp, text),
         };
         let port = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0);
-        ports
-            .split_once(':')
-            .and_then(|(host, guest)| Some(Self { protocol, host: port(host)?, guest: port(guest)? }))
-            .ok_or_else(|| {
-                "expected HOST:GUEST or udp:HOST:GUEST, two ports from 1 to 65535, for example 8080:80".to_string()
-            })
+        let parts: Vec<&str> = ports.split(':').collect();
+        let forward = match parts[..] {
+            [host, guest] => port(host).zip(port(guest)).map(|(host, guest)| (host, address(0), guest)),
+            [host, address, guest] => port(host)
+                .zip(address.parse().ok())
+                .zip(port(guest))
+                .map(|((host, address), guest)| (host, address, guest)),
+            _ => None,
+        };
+        let (host, address, guest) = forward.ok_or(
+            "expected HOST:GUEST or udp:HOST:GUEST, two ports from 1 to 65535, for example 8080:80; \
+             or HOST:ADDRESS:GUEST, for example 8080:10.0.2.16:80",
+        )?;
+        Ok(Self { protocol, host, address, guest })
     }
 }
 
 impl Forward {
     /// The value that QEMU's user networking takes for it.
     pub fn qemu(&self) -> String {
-        format!("hostfwd={}:127.0.0.1:{}-:{}", self.protocol, self.host, self.guest)
+        format!("hostfwd={}:127.0.0.1:{}-{}:{}", self.protocol, self.host, self.address, self.guest)
+    }
+
+    /// The same forward from the next host port that is free; `None` where none of a hundred is.
+    fn next_free(self) -> Option<Self> {
+        let candidates = (self.host..=u16::MAX).take(100).map(|host| Self { host, ..self });
+        candidates.into_iter().find(Self::is_free)
     }
 
     /// Whether nobody else has the host's port.
@@ -70,45 +92,83 @@ impl Forward {
     }
 }
 
-/// Refuses ports that another program has.
-pub fn check(forwards: &[Forward]) -> Result<(), Failure> {
-    match forwards.iter().find(|forward| !forward.is_free()) {
-        None => Ok(()),
-        Some(taken) => Err(Failure::new(format!(
-            "{} port {} of this machine is taken, or this user may not have it",
-            taken.protocol, taken.host
-        ))
-        .help(format!("choose another: --forward {}:{}", FREE_EXAMPLE, taken.guest))),
+/// As it is written on the command line.
+impl fmt::Display for Forward {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.protocol == Protocol::Udp {
+            formatter.write_str("udp:")?;
+        }
+        match self.address == address(0) {
+            true => write!(formatter, "{}:{}", self.host, self.guest),
+            false => write!(formatter, "{}:{}:{}", self.host, self.address, self.guest),
+        }
     }
 }
 
-const FREE_EXAMPLE: u16 = 18080;
+/// Refuses ports that another program has, or an earlier one of these forwards.
+pub fn check(forwards: &[Forward]) -> Result<(), Failure> {
+    for (index, forward) in forwards.iter().enumerate() {
+        let is_same = |other: &&Forward| (other.protocol, other.host) == (forward.protocol, forward.host);
+        if let Some(other) = forwards[..index].iter().find(is_same) {
+            return Err(Failure::new(format!(
+                "{} port {} of this machine cannot lead to both {}:{} and {}:{}",
+                forward.protocol, forward.host, other.address, other.guest, forward.address, forward.guest
+            ))
+            .help("give each a port of its own"));
+        }
+        if !forward.is_free() {
+            let failure = Failure::new(format!(
+                "{} port {} of this machine is taken, or this user may not have it",
+                forward.protocol, forward.host
+            ));
+            // Ports below that are the superuser's.
+            let from = Forward { host: forward.host.max(1024), ..*forward };
+            return Err(match from.next_free() {
+                Some(free) => failure.help(format!("this one is free: --forward {free}")),
+                None => failure.help("choose another"),
+            });
+        }
+    }
+    Ok(())
+}
 
 /// What is forwarded where the command line says nothing: the `port` of each network client, by TCP and UDP. Ports
-/// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free one is used.
+/// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free one is used. Of
+/// several clients with the same port each has an address, and a port that leads to it.
 pub fn defaults(plan: &Plan) -> Vec<Forward> {
     let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient { .. });
-    let mut ports = BTreeSet::new();
+    let mut ports = BTreeMap::<u16, usize>::new();
+    let mut clients = 0;
     for (id, domain) in plan.domains.iter().enumerate() {
         if !domain.connections.iter().any(|connection| is_client(&connection.data)) {
             continue;
         }
+        clients += 1;
         let fields = plan.component_of(id).manifest.config.iter().zip(&domain.config);
-        ports.extend(fields.filter(|(field, _)| field.name == "port").filter_map(|(_, value)| match value {
+        let values = fields.filter(|(field, _)| field.name == "port").filter_map(|(_, value)| match value {
             ConfigValue::Unsigned(port) => u16::try_from(*port).ok(),
             _ => None,
-        }));
+        });
+        for port in values {
+            *ports.entry(port).or_default() += 1;
+        }
     }
-    let mut forwards = Vec::new();
-    for guest in ports {
+    let mut forwards = Vec::<Forward>::new();
+    for (guest, servers) in ports {
+        // Which client has which address shows when it says so. Where one alone has the port, and there are others
+        // without, it is the first to ask in most cases.
+        let addresses = if servers == 1 { 1 } else { clients };
         for protocol in [Protocol::Tcp, Protocol::Udp] {
-            let wanted = match guest {
+            let mut host = match guest {
                 80 => 8080,
                 0..1024 => guest + 8000,
                 _ => guest,
             };
-            let candidates = (wanted..=u16::MAX).take(100).map(|host| Forward { protocol, host, guest });
-            forwards.extend(candidates.into_iter().find(Forward::is_free));
+            for address in (0..addresses).map(address) {
+                let Some(forward) = (Forward { protocol, host, address, guest }).next_free() else { break };
+                host = forward.host.saturating_add(1);
+                forwards.push(forward);
+            }
         }
     }
     forwards
@@ -121,18 +181,39 @@ mod tests {
     #[test]
     fn forwards_are_read_as_the_help_says() {
         let forward = |text: &str| text.parse::<Forward>().map(|forward| forward.qemu());
-        assert_eq!(forward("8080:80").as_deref(), Ok("hostfwd=tcp:127.0.0.1:8080-:80"));
-        assert_eq!(forward("udp:7007:7").as_deref(), Ok("hostfwd=udp:127.0.0.1:7007-:7"));
-        for wrong in ["", "80", "0:80", "8080:", "sctp:1:2", "70000:1", "1:2:3"] {
+        assert_eq!(forward("8080:80").as_deref(), Ok("hostfwd=tcp:127.0.0.1:8080-10.0.2.15:80"));
+        assert_eq!(forward("udp:7007:7").as_deref(), Ok("hostfwd=udp:127.0.0.1:7007-10.0.2.15:7"));
+        assert_eq!(forward("8081:10.0.2.16:80").as_deref(), Ok("hostfwd=tcp:127.0.0.1:8081-10.0.2.16:80"));
+        for wrong in ["", "80", "0:80", "8080:", "sctp:1:2", "70000:1", "1:2:3", "1:10.0.2.16:2:3"] {
             assert!(forward(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_taken_port_is_refused_with_another() {
+    fn a_taken_port_is_refused_with_one_that_is_free() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
-        let failure = check(&[Forward { protocol: Protocol::Tcp, host, guest: 80 }]).expect_err("taken").to_string();
-        assert!(failure.contains(&format!("tcp port {host}")) && failure.contains("--forward"), "{failure}");
+        let taken = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
+        let failure = check(&[taken]).expect_err("taken").to_string();
+        assert!(failure.contains(&format!("tcp port {host}")), "{failure}");
+        let advice = failure.split_once("--forward ").expect("it advises another").1;
+        let advised: Forward = advice.parse().expect("it can be typed");
+        assert!(advised.host != host && advised.guest == 80, "{failure}");
+    }
+
+    #[test]
+    fn a_port_cannot_lead_to_two_places() {
+        let forward = |text: &str| text.parse::<Forward>().expect("it is one");
+        let twice = [forward("18080:80"), forward("18080:10.0.2.16:80")];
+        let failure = check(&twice).expect_err("one port").to_string();
+        assert!(failure.contains("both 10.0.2.15:80 and 10.0.2.16:80") || failure.contains("taken"), "{failure}");
+    }
+
+    #[test]
+    fn the_next_port_is_taken_where_one_is_not_free() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let host = listener.local_addr().expect("an address").port();
+        let wanted = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
+        assert!(wanted.next_free().is_none_or(|free| free.host > host));
     }
 }

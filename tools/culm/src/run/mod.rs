@@ -22,6 +22,7 @@ use machine::{End, Next, Watch};
 use nix::sys::signal::Signal;
 use qemu::{Machine, Network, PREFERRED_QEMU, Qemu};
 use std::io::{IsTerminal as _, Write as _};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use symbols::Symbols;
@@ -38,8 +39,8 @@ pub struct Options {
     /// The profile.
     #[command(flatten)]
     pub profile: ProfileChoice,
-    /// Lead a port of this machine to one of the guest: HOST:GUEST, or udp:HOST:GUEST. May be given several times; without it, each
-    /// network client's `port` is forwarded (80 from 8080)
+    /// Lead a port of this machine to one of the guest: HOST:GUEST, udp:HOST:GUEST, or HOST:ADDRESS:GUEST where there are several
+    /// network clients. May be given several times; without it, each client's `port` is forwarded (80 from 8080, or the next that is free)
     #[arg(long, value_name = "HOST:GUEST")]
     pub forward: Vec<Forward>,
     /// Connect the first network card to this TAP interface, in place of QEMU's own network
@@ -74,8 +75,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let cores = cores(&plan, options.cores)?;
     let emulator = Qemu::find()?;
-    let network = network(&plan, options)?;
+    check_network(options)?;
     let built = build_plan(&plan, options.profile.profile())?;
+    // Only now: others may have taken ports during the build.
+    let network = network(&plan, options);
     let machine = Machine { plan: &plan, image: &built.image, cores, network, gdb: options.gdb, extra: &options.qemu };
     let arguments = machine.arguments()?;
     if emulator.version < PREFERRED_QEMU {
@@ -89,6 +92,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut screen = Screen {
         report: &built.report,
         forwards,
+        servers: Vec::new(),
         root: commands::root()?,
         watcher: Watcher::default(),
         plain: !std::io::stdout().is_terminal(),
@@ -114,16 +118,20 @@ fn cores(plan: &Plan, wanted: Option<u32>) -> Result<u32, Failure> {
     }
 }
 
-fn network(plan: &Plan, options: &Options) -> Result<Network, Failure> {
-    if let Some(name) = &options.tap {
-        qemu::check_tap(name)?;
-        return Ok(Network::Tap(name.clone()));
+/// Refuses what could not be connected, before anything is built for it.
+fn check_network(options: &Options) -> Result<(), Failure> {
+    match &options.tap {
+        Some(name) => qemu::check_tap(name),
+        None => forward::check(&options.forward),
     }
-    if options.forward.is_empty() {
-        return Ok(Network::User(forward::defaults(plan)));
+}
+
+fn network(plan: &Plan, options: &Options) -> Network {
+    match &options.tap {
+        Some(name) => Network::Tap(name.clone()),
+        None if options.forward.is_empty() => Network::User(forward::defaults(plan)),
+        None => Network::User(options.forward.clone()),
     }
-    forward::check(&options.forward)?;
-    Ok(Network::User(options.forward.clone()))
 }
 
 /// Says what is about to run and how to end it.
@@ -137,7 +145,10 @@ fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
     );
     if let Network::User(forwards) = &machine.network {
         for forward in forwards {
-            eprintln!("culm: {} port {} leads to the guest's {}", forward.protocol, forward.host, forward.guest);
+            let Forward { protocol, host, address, guest } = forward;
+            let is_shared = forwards.iter().any(|other| other.guest == *guest && other.address != *address);
+            let place = if is_shared { format!("{guest} at {address}") } else { guest.to_string() };
+            eprintln!("culm: {protocol} port {host} leads to the guest's {place}");
         }
     }
     if let Some(port) = machine.gdb {
@@ -146,10 +157,33 @@ fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
     }
 }
 
+/// A web server, as far as it has told of itself.
+#[derive(Debug, Default)]
+struct Server {
+    domain: String,
+    port: Option<u16>,
+    address: Option<Ipv4Addr>,
+}
+
+impl Server {
+    /// The port of this machine at which it is found, if that is clear already.
+    fn host(&self, forwards: &[Forward]) -> Option<u16> {
+        let leads_here = |forward: &&Forward| forward.protocol == Protocol::Tcp && Some(forward.guest) == self.port;
+        let mut candidates = forwards.iter().filter(leads_here);
+        match self.address {
+            Some(address) => candidates.find(|forward| forward.address == address).map(|forward| forward.host),
+            // With several it depends on its address.
+            None => candidates.next().filter(|_| candidates.next().is_none()).map(|forward| forward.host),
+        }
+    }
+}
+
 /// Passes the console on and remembers what it told.
 struct Screen<'a> {
     report: &'a Report,
     forwards: Vec<Forward>,
+    /// Domains that are web servers, with their ports and addresses, as far as they have said.
+    servers: Vec<Server>,
     root: PathBuf,
     watcher: Watcher,
     /// No terminal: lines end in a line feed alone.
@@ -175,7 +209,8 @@ impl Watch for Screen<'_> {
                     next = Next::Stop;
                 }
                 Sign::Backtrace { domain, addresses } => self.backtrace(&domain, &addresses),
-                Sign::Serves { domain, port } => self.served(&domain, port),
+                Sign::Address { domain, address } => self.server(&domain, |server| server.address = Some(address)),
+                Sign::Serves { domain, port } => self.server(&domain, |server| server.port = Some(port)),
             }
         }
         self.show(&bytes[done..]);
@@ -209,13 +244,23 @@ impl Screen<'_> {
         }
     }
 
-    fn served(&self, domain: &str, port: u16) {
-        let found = self.report.domains.iter().find(|candidate| candidate.name == domain);
-        let forward = self.forwards.iter().find(|forward| forward.guest == port && forward.protocol == Protocol::Tcp);
-        if let (Some(domain), Some(forward)) = (found, forward)
-            && domain.component == WEB_COMPONENT
+    /// Notes what a web server said of itself; once it is clear where it is found, says so.
+    fn server(&mut self, domain: &str, note: impl FnOnce(&mut Server)) {
+        if !self.report.domains.iter().any(|other| other.name == domain && other.component == WEB_COMPONENT) {
+            return;
+        }
+        let index = self.servers.iter().position(|server| server.domain == domain).unwrap_or_else(|| {
+            self.servers.push(Server { domain: domain.into(), ..Server::default() });
+            self.servers.len() - 1
+        });
+        let server = &mut self.servers[index];
+        let before = server.host(&self.forwards);
+        note(server);
+        let after = server.host(&self.forwards);
+        if let Some(port) = after
+            && before != after
         {
-            self.show(format!("\n  {} is at http://localhost:{}/\n\n", domain.name, forward.host).as_bytes());
+            self.show(format!("\n  {domain} is at http://localhost:{port}/\n\n").as_bytes());
         }
     }
 

@@ -188,7 +188,7 @@ mod tests {
         let user = line(&plan, Network::User(vec![forward]), Some(1234));
         for part in [
             "-machine virt -cpu max -smp 2 -m 536870912B -global x=y",
-            "-netdev user,id=nic0,hostfwd=tcp:127.0.0.1:8080-:80",
+            "-netdev user,id=nic0,hostfwd=tcp:127.0.0.1:8080-10.0.2.15:80",
             "-device virtio-net-device,netdev=nic0,mac=52:54:00:12:34:56",
             "-gdb tcp:127.0.0.1:1234 -S -d int -kernel image",
         ] {
