@@ -112,11 +112,16 @@ pub struct GicDescription {
     pub reserved: u32,
     /// Virtual address of the distributor.
     pub distributor: u64,
-    /// Virtual address of the CPU interface (GICv2) or of the first redistributor (GICv3).
-    pub interface: u64,
-    /// Bytes mapped at `interface`.
-    pub interface_size: u64,
+    /// Virtual addresses of the CPU interface (GICv2; only the first) or of the ranges of redistributors (GICv3); those
+    /// that are not used are empty.
+    pub interfaces: [MemoryRange; GIC_INTERFACES],
 }
+
+/// Most ranges that a GICv3's redistributors are in.
+pub const GIC_INTERFACES: usize = 4;
+
+/// Most cores that a GICv2 serves.
+pub const GICV2_CORES: usize = 8;
 
 /// One core.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -135,6 +140,9 @@ pub struct CoreDescription {
     /// Count of this core's mailbox words: one per 64 domains, rounded up.
     pub mailbox_words: u32,
 }
+
+/// Bit at which an address-space identifier stands in `TTBR0` (Arm ARM D24.2.175).
+pub const ASID_SHIFT: u32 = 48;
 
 /// One protection domain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -9,8 +9,12 @@
 mod arch;
 #[cfg(target_os = "none")]
 mod image;
+#[cfg(any(target_os = "none", test))]
+mod patience;
 #[cfg(target_os = "none")]
 mod processor;
+#[cfg(any(target_os = "none", test))]
+mod redistributor;
 #[cfg(any(target_os = "none", test))]
 mod trng;
 

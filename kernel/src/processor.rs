@@ -90,6 +90,7 @@ extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, 
     // SAFETY: each core comes here once, with its own index.
     let processor = unsafe { make(header, system, index, place, boots != 0) };
     crate::arch::set_processor(processor);
+    processor.core.hardware().enable_devices(&system, index);
     if boots != 0 {
         let others = system.cores.iter().enumerate().filter(|(other, _)| *other != index as usize);
         others.for_each(|(other, core)| start_core(other as u32, core));
@@ -113,6 +114,7 @@ fn check(header: &SystemHeader, index: u32) {
         crate::arch::affinity(),
         system.cores.len(),
     );
+    crate::arch::check_address_spaces(&system);
     if !crate::arch::find_source() {
         println!("culm: this machine has no source of random numbers: what components make up can be guessed");
     }
@@ -254,6 +256,7 @@ extern "C" fn culm_kernel_fault(syndrome: u64, pc: u64, address: u64) -> ! {
 /// switched off.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
+    crate::arch::stop_others();
     match info.location() {
         Some(place) => println!("culm: panic: {} ({}:{})", info.message(), place.file(), place.line()),
         None => println!("culm: panic: {}", info.message()),

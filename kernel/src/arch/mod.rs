@@ -4,7 +4,8 @@ mod aarch64;
 
 pub use aarch64::console;
 pub use aarch64::machine::{
-    Interrupt, Machine, affinity, counter_frequency, set_processor, start_core, wait_for_interrupt,
+    Interrupt, Machine, affinity, check_address_spaces, counter_frequency, set_processor, start_core, stop_others,
+    wait_for_interrupt,
 };
 
 pub use aarch64::psci::power_off;

@@ -1,16 +1,27 @@
 //! The kernel's last words: polled output on the board's PL011 (Arm DDI 0183), for halts and panics only.
 //!
-//! The serial driver owns the device while the system runs; what is printed here may stand amid its output.
+//! The serial driver owns the device while the system runs; what is printed here may stand amid its output. The driver may
+//! also have left the device so that it never has room again: then the rest of the line is dropped.
 
 use super::boot::system_header;
+use crate::patience::Patience;
 use core::fmt;
 
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
 
-/// Where `write!` goes.
-pub struct Console;
+/// Where `write!` goes, for one line.
+pub struct Console {
+    patience: Patience,
+}
+
+impl Console {
+    /// For one line.
+    pub const fn new() -> Self {
+        Self { patience: Patience::new() }
+    }
+}
 
 impl fmt::Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -19,11 +30,13 @@ impl fmt::Write for Console {
             return Ok(());
         }
         for byte in text.bytes() {
-            // SAFETY: the build tool mapped the console's registers here as device memory; both are 32-bit registers.
-            unsafe {
-                while base.add(FLAGS).cast::<u32>().read_volatile() & TRANSMIT_FULL != 0 {}
-                base.add(DATA).cast::<u32>().write_volatile(u32::from(byte));
+            // SAFETY: the build tool mapped the console's registers here as device memory; this is a 32-bit register.
+            let is_full = || unsafe { base.add(FLAGS).cast::<u32>().read_volatile() } & TRANSMIT_FULL != 0;
+            if !self.patience.wait(is_full) {
+                return Err(fmt::Error);
             }
+            // SAFETY: as above.
+            unsafe { base.add(DATA).cast::<u32>().write_volatile(u32::from(byte)) };
         }
         Ok(())
     }
@@ -33,8 +46,8 @@ impl fmt::Write for Console {
 macro_rules! println {
     ($($argument:tt)*) => {{
         use core::fmt::Write;
-        // The console takes everything: there is no error to report.
-        let _ = core::write!($crate::arch::console::Console, "{}\r\n", core::format_args!($($argument)*));
+        // Where the console does not listen, there is nobody to report it to.
+        let _ = core::write!($crate::arch::console::Console::new(), "{}\r\n", core::format_args!($($argument)*));
     }};
 }
 

@@ -5,11 +5,19 @@
 //! kernel deactivates it. So masking and unmasking cost one register write each, and on GICv3 no device access.
 
 use super::system_register::{read_register, write_register};
-use culm_abi::system::{CoreDescription, END_INTERRUPT, FIRST_INTERRUPT, GicDescription, NONE, interrupt_flags};
+use crate::redistributor;
+use core::sync::atomic::{AtomicU8, Ordering};
+use culm_abi::system::{
+    CoreDescription, END_INTERRUPT, FIRST_INTERRUPT, GICV2_CORES, GicDescription, InterruptRoute, NONE, interrupt_flags,
+};
 use culm_kernel_core::System;
 
-/// The software-generated interrupt by which cores call each other.
+/// The software-generated interrupt by which cores call each other: the one that says that there is mail.
 pub const CALL_INTERRUPT: u32 = 0;
+/// The one that stops a core for good.
+pub const STOP_INTERRUPT: u32 = 1;
+/// The first interrupt that is no software-generated one.
+pub const FIRST_PRIVATE: u32 = 16;
 /// What acknowledging answers when there is nothing, and above (special INTIDs).
 pub const FIRST_SPECIAL: u32 = 1020;
 
@@ -37,14 +45,26 @@ mod interface {
 }
 
 /// Redistributor registers of GICv3: two 64 KiB frames per core, the second for private interrupts.
-mod redistributor {
+mod redistribution {
     pub const TYPER: usize = 0x0008;
     pub const WAKER: usize = 0x0014;
     pub const PRIVATE: usize = 0x1_0000;
-    pub const FRAMES: usize = 0x2_0000;
 }
 
 const PRIORITY: u32 = 0xa0a0_a0a0;
+
+/// `GICD_SGIR` (GICv2): to all cores but the one that asks, or to itself alone, instead of to a list.
+const TO_OTHERS: u32 = 0b01 << 24;
+const TO_SELF: u32 = 0b10 << 24;
+
+/// By core: its bit in a GICv2's lists of targets, 0 until the core is ready to be interrupted. No register tells which bit
+/// another core has, and it need not be that of its affinity (IHI 0048, 4.3.12).
+static TARGETS: [AtomicU8; GICV2_CORES] = [const { AtomicU8::new(0) }; GICV2_CORES];
+
+/// The bit of core `index`; none on a machine with one core, which has no lists.
+fn target(index: u32) -> u8 {
+    TARGETS.get(index as usize).map_or(0, |target| target.load(Ordering::Relaxed))
+}
 
 /// One core's view of the interrupt controller.
 #[derive(Debug)]
@@ -66,8 +86,14 @@ fn write(address: usize, value: u32) {
     unsafe { (address as *mut u32).write_volatile(value) }
 }
 
+/// Writes one of four in a register that can be accessed by bytes (IHI 0048, 4.1.4).
+fn write_byte(address: usize, value: u8) {
+    // SAFETY: as for `read`.
+    unsafe { (address as *mut u8).write_volatile(value) }
+}
+
 impl Gic {
-    /// Sets up the shared part of the controller: once, by the first core.
+    /// Sets up the shared part of the controller, with no interrupt enabled: once, by the core that boots, before others run.
     pub fn set_up_distributor(description: &GicDescription, system: &System) {
         let base = description.distributor as usize;
         let v3 = description.version == 3;
@@ -82,55 +108,31 @@ impl Gic {
         }
         // ARE_NS and group 1 on GICv3; on GICv2 the group that is ours.
         write(base + distributor::CTLR, if v3 { 1 << 4 | 1 << 1 } else { 1 });
-        for (index, route) in system.routes.iter().enumerate() {
-            if route.domain == NONE {
-                continue;
-            }
-            let number = FIRST_INTERRUPT as usize + index;
-            let core = &system.cores[system.domains[route.domain as usize].core as usize];
+        for (number, route) in routes(system) {
             write(base + distributor::IPRIORITYR + number / 4 * 4, PRIORITY);
-            if v3 {
-                write(base + distributor::IROUTER + number * 8, core.mpidr as u32);
-                write(base + distributor::IROUTER + number * 8 + 4, (core.mpidr >> 32) as u32);
-            } else {
-                let address = base + distributor::ITARGETSR + number / 4 * 4;
-                let shift = number % 4 * 8;
-                write(address, read(address) & !(0xff << shift) | 1 << (core.mpidr & 7) << shift);
-            }
             let address = base + distributor::ICFGR + number / 16 * 4;
             let edge = 0b10 << (number % 16 * 2);
             let others = read(address) & !edge;
             write(address, if route.flags & interrupt_flags::EDGE != 0 { others | edge } else { others });
-            write(base + distributor::ISENABLER + number / 32 * 4, 1 << (number % 32));
         }
     }
 
     /// Sets up this core's part, with its private `timer` interrupt.
-    pub fn new(description: &GicDescription, core: &CoreDescription, timer: u32) -> Self {
+    pub fn new(description: &GicDescription, index: u32, core: &CoreDescription, timer: u32) -> Self {
         let gic = Self {
             version: description.version,
             distributor: description.distributor as usize,
-            interface: description.interface as usize,
+            interface: description.interfaces[0].address as usize,
             active: [0; 16],
         };
-        let private = if gic.version == 3 {
-            let frame = redistributor_of(core, gic.interface, description.interface_size as usize);
-            write(frame + redistributor::WAKER, read(frame + redistributor::WAKER) & !2);
-            while read(frame + redistributor::WAKER) & 4 != 0 {}
-            write(frame + redistributor::PRIVATE + distributor::IGROUPR, u32::MAX);
-            frame + redistributor::PRIVATE
-        } else {
-            gic.distributor
-        };
+        let private = if gic.version == 3 { wake_redistributor(description, core) } else { gic.distributor };
         write(private + distributor::ICENABLER, u32::MAX);
         write(private + distributor::ICACTIVER, u32::MAX);
         for number in (0..32).step_by(4) {
             write(private + distributor::IPRIORITYR + number, PRIORITY);
         }
-        write(private + distributor::ISENABLER, 1 << timer | 1 << CALL_INTERRUPT);
+        write(private + distributor::ISENABLER, 1 << timer | 1 << CALL_INTERRUPT | 1 << STOP_INTERRUPT);
         if gic.version == 3 {
-            write_register!("S3_0_C12_C12_5", read_register!("S3_0_C12_C12_5") | 1); // ICC_SRE_EL1: system registers
-            super::machine::synchronise();
             write_register!("S3_0_C4_C6_0", 0xf0); // ICC_PMR_EL1
             write_register!("S3_0_C12_C12_4", 1 << 1); // ICC_CTLR_EL1: EOImode
             write_register!("S3_0_C12_C12_7", 1); // ICC_IGRPEN1_EL1
@@ -138,8 +140,41 @@ impl Gic {
         } else {
             write(gic.interface + interface::PMR, 0xf0);
             write(gic.interface + interface::CTLR, 1 << 9 | 1); // EOImode, enable
+            gic.announce(index);
         }
         gic
+    }
+
+    /// Lets this core of a GICv2 be interrupted by others. Its bit is what the targets of its private interrupts are.
+    fn announce(&self, index: u32) {
+        let fold = |targets: u32, word: usize| targets | read(self.distributor + distributor::ITARGETSR + word * 4);
+        let targets = (0..8).fold(0, fold);
+        let bit = targets.to_le_bytes().into_iter().fold(0, |bits, byte| bits | byte);
+        if let Some(place) = TARGETS.get(index as usize) {
+            place.store(bit, Ordering::Relaxed);
+        }
+        // Who left mail before this could not interrupt: the core looks once by itself.
+        super::machine::barrier();
+        write(self.distributor + distributor::SGIR, TO_SELF | CALL_INTERRUPT);
+    }
+
+    /// Lets the interrupts of this core's devices come: their domains are there now. What is written is this core's alone,
+    /// since others do the same at the same time.
+    pub fn enable_devices(&self, system: &System, index: u32) {
+        let core = &system.cores[index as usize];
+        for (number, route) in routes(system) {
+            if system.domains[route.domain as usize].core != index {
+                continue;
+            }
+            if self.version == 3 {
+                let address = self.distributor + distributor::IROUTER + number * 8;
+                write(address, core.mpidr as u32);
+                write(address + 4, (core.mpidr >> 32) as u32);
+            } else {
+                write_byte(self.distributor + distributor::ITARGETSR + number, target(index));
+            }
+            write(self.distributor + distributor::ISENABLER + number / 32 * 4, 1 << (number % 32));
+        }
     }
 
     /// Takes the most urgent pending interrupt; numbers from [`FIRST_SPECIAL`] mean that there is none. It is active
@@ -149,14 +184,20 @@ impl Gic {
             read_register!("S3_0_C12_C12_0") as u32 & 0xff_ffff // ICC_IAR1_EL1
         } else {
             let answer = read(self.interface + interface::IAR);
-            if answer & 0x3ff < 16 {
+            if answer & 0x3ff < FIRST_PRIVATE {
                 // The sender's number must be given back with a software-generated interrupt: complete it here.
                 write(self.interface + interface::EOIR, answer & 0x1fff);
                 write(self.interface + interface::DIR, answer & 0x1fff);
             }
             answer & 0x3ff
         };
-        if number < FIRST_SPECIAL && (self.version == 3 || number >= 16) {
+        if number < FIRST_PRIVATE {
+            // Complete at once: what it asks for cannot come again before it is done.
+            if self.version == 3 {
+                write_register!("S3_0_C12_C12_1", u64::from(number)); // ICC_EOIR1_EL1
+                write_register!("S3_0_C12_C11_1", u64::from(number)); // ICC_DIR_EL1
+            }
+        } else if number < FIRST_SPECIAL {
             if self.version == 3 {
                 write_register!("S3_0_C12_C12_1", u64::from(number)); // ICC_EOIR1_EL1: drops the priority
             } else {
@@ -182,8 +223,8 @@ impl Gic {
         }
     }
 
-    /// Sends [`CALL_INTERRUPT`] to another core.
-    pub fn call_core(&self, core: &CoreDescription) {
+    /// Sends [`CALL_INTERRUPT`] to core `index`.
+    pub fn call_core(&self, index: u32, core: &CoreDescription) {
         let affinity = |level: u64| (core.mpidr >> (8 * level)) & 0xff;
         // What the other core is to see must be there before the interrupt.
         super::machine::barrier();
@@ -197,20 +238,42 @@ impl Gic {
             write_register!("S3_0_C12_C11_5", value); // ICC_SGI1R_EL1
             super::machine::synchronise();
         } else {
-            write(self.distributor + distributor::SGIR, 1 << (16 + (affinity(0) & 7)) | CALL_INTERRUPT);
+            write(self.distributor + distributor::SGIR, u32::from(target(index)) << 16 | CALL_INTERRUPT);
         }
     }
 }
 
-/// Finds a core's redistributor: frames follow each other, each tells its affinity (GICR_TYPER bits 32-63).
-fn redistributor_of(core: &CoreDescription, first: usize, size: usize) -> usize {
-    let wanted = (core.mpidr & 0xff_ffff) as u32 | ((core.mpidr >> 32 & 0xff) as u32) << 24;
-    let mut frame = first;
-    while frame + redistributor::FRAMES <= first + size {
-        if read(frame + redistributor::TYPER + 4) == wanted {
-            return frame;
-        }
-        frame += redistributor::FRAMES;
+/// Stops all other cores, whatever state this one is in: for the end of the system.
+pub fn stop_others(description: &GicDescription) {
+    if description.version == 2 {
+        write(description.distributor as usize + distributor::SGIR, TO_OTHERS | STOP_INTERRUPT);
+    } else if read_register!("S3_0_C12_C12_5") & 1 != 0 {
+        // ICC_SGI1R_EL1, IRM: to all but this one. Before ICC_SRE_EL1.SRE is set there are no others yet.
+        write_register!("S3_0_C12_C11_5", 1 << 40 | u64::from(STOP_INTERRUPT) << 24);
+        super::machine::synchronise();
     }
-    panic!("the interrupt controller knows no core with affinity {:#x}", core.mpidr);
+}
+
+/// The interrupts that go anywhere: number and route.
+fn routes<'a>(system: &'a System) -> impl Iterator<Item = (usize, &'a InterruptRoute)> {
+    let all = system.routes.iter().enumerate().map(|(index, route)| (FIRST_INTERRUPT as usize + index, route));
+    all.filter(|(_, route)| route.domain != NONE)
+}
+
+/// Wakes the redistributor of a core of a GICv3 and turns to system registers; answers where private interrupts are.
+fn wake_redistributor(description: &GicDescription, core: &CoreDescription) -> usize {
+    write_register!("S3_0_C12_C12_5", read_register!("S3_0_C12_C12_5") | 1); // ICC_SRE_EL1: system registers
+    super::machine::synchronise();
+    let ranges = description.interfaces.iter().map(|range| (range.address as usize, range.size as usize));
+    let kind = |frame: usize| {
+        let low = u64::from(read(frame + redistribution::TYPER));
+        low | u64::from(read(frame + redistribution::TYPER + 4)) << 32
+    };
+    let Some(frame) = redistributor::find(core.mpidr, ranges, kind) else {
+        panic!("the interrupt controller knows no core with affinity {:#x}", core.mpidr);
+    };
+    write(frame + redistribution::WAKER, read(frame + redistribution::WAKER) & !2);
+    while read(frame + redistribution::WAKER) & 4 != 0 {}
+    write(frame + redistribution::PRIVATE + distributor::IGROUPR, u32::MAX);
+    frame + redistribution::PRIVATE
 }

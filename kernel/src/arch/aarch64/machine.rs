@@ -1,10 +1,10 @@
 //! The machine as the logic sees it: clock, timer, interrupts, other cores, power.
 
-use super::gic::{CALL_INTERRUPT, FIRST_SPECIAL, Gic};
+use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, Gic, STOP_INTERRUPT};
 use super::system_register::{read_register, write_register};
 use super::{boot, console, psci, random};
 use culm_abi::start::SEED_WORDS;
-use culm_abi::system::{AFFINITY, CoreDescription};
+use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription};
 use culm_kernel_core::{Hardware, System};
 
 /// The virtual timer, as it reaches EL1 (PPI 11) and, with VHE, EL2 (PPI 12: `CNTHV`).
@@ -57,10 +57,15 @@ impl Machine {
             Gic::set_up_distributor(description, system);
         }
         let timer = if read_register!("CurrentEL") == 2 << 2 { TIMER_EL2 } else { TIMER_EL1 };
-        let gic = Gic::new(description, &system.cores[index as usize], timer);
+        let gic = Gic::new(description, index, &system.cores[index as usize], timer);
         write_register!("cntv_cval_el0", u64::MAX);
         write_register!("cntv_ctl_el0", 1);
         Self { gic, timer, cores: system.cores }
+    }
+
+    /// Lets the interrupts of this core's devices come, once its domains are there.
+    pub fn enable_devices(&self, system: &System, index: u32) {
+        self.gic.enable_devices(system, index);
     }
 
     /// Takes a pending interrupt. A device's stays masked until [`Hardware::enable_interrupt`].
@@ -69,8 +74,10 @@ impl Machine {
         if number == self.timer {
             self.gic.deactivate(number);
             Some(Interrupt::Timer)
-        } else if number == CALL_INTERRUPT {
-            self.gic.deactivate(number);
+        } else if number < FIRST_PRIVATE {
+            if number == STOP_INTERRUPT {
+                stop();
+            }
             Some(Interrupt::Mail)
         } else {
             (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
@@ -90,7 +97,7 @@ impl Hardware for Machine {
     }
 
     fn interrupt_core(&mut self, core: u32) {
-        self.gic.call_core(&self.cores[core as usize]);
+        self.gic.call_core(core, &self.cores[core as usize]);
     }
 
     #[inline]
@@ -103,6 +110,7 @@ impl Hardware for Machine {
     }
 
     fn halt(&mut self, status: u64) -> ! {
+        stop_others();
         console::println!("culm: halt, status {status}");
         psci::power_off()
     }
@@ -118,6 +126,33 @@ pub fn start_core(index: u32, core: &CoreDescription) {
 /// Ticks of the system counter per second.
 pub fn counter_frequency() -> u64 {
     read_register!("cntfrq_el0")
+}
+
+/// Stops this core for good.
+fn stop() -> ! {
+    loop {
+        wait_for_interrupt();
+    }
+}
+
+/// Stops all other cores for good, as soon as they leave the kernel.
+pub fn stop_others() {
+    gic::stop_others(&boot::system_header().gic);
+}
+
+/// Checks that the processor takes every domain's address-space identifier for what it is: one with 8 bits
+/// (`ID_AA64MMFR0_EL1.ASIDBits`) would take two domains for one.
+pub fn check_address_spaces(system: &System) {
+    let bits = if read_register!("id_aa64mmfr0_el1") >> 4 & 0xf == 2 { 16 } else { 8 };
+    for domain in system.domains {
+        let identifier = domain.table >> ASID_SHIFT;
+        assert!(
+            identifier != 0 && identifier >> bits == 0,
+            "the processor has address-space identifiers of {bits} bits, too few for {} protection domains: \
+             say `asid_bits` in the board's file",
+            system.domains.len(),
+        );
+    }
 }
 
 /// The affinity of this core.

@@ -4,7 +4,7 @@ use super::board_checks as checks;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
 use culm_abi::memory::PAGE_SIZE;
-use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
+use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT, GIC_INTERFACES};
 use culm_manifest::problem::nearest;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use culm_manifest::{DeviceClass, Kind, Located, Problem};
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// Most cores that a board can have.
 pub const MAX_CORES: u64 = 64;
+
+/// Bits of an address-space identifier where the board does not say: nearly all processors have these.
+const DEFAULT_ASID_BITS: u32 = 16;
 
 /// A board and where its parts stand in its file.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ pub struct BoardFile {
 struct Places {
     memory: Range<usize>,
     distributor: Range<usize>,
-    interface: Range<usize>,
+    interfaces: Vec<Range<usize>>,
 }
 
 impl BoardFile {
@@ -50,11 +53,12 @@ impl BoardFile {
     fn check_ranges(&self, diagnostics: &mut Diagnostics) -> bool {
         let board = &self.board;
         let before = diagnostics.len();
-        let own = [
+        let interfaces = board.gic.interfaces.iter().zip(&self.places.interfaces);
+        let mut own = vec![
             ("memory", board.memory, &self.places.memory),
             ("the interrupt controller's distributor", board.gic.distributor, &self.places.distributor),
-            ("the interrupt controller's interface", board.gic.interface, &self.places.interface),
         ];
+        own.extend(interfaces.map(|(range, place)| ("the interrupt controller's interface", *range, place)));
         for (index, (what, range, span)) in own.iter().enumerate() {
             for (other, taken, earlier) in own[..index].iter().filter(|(_, taken, _)| taken.overlaps(*range)) {
                 diagnostics.push(
@@ -114,6 +118,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
     let mpidr = table.take("mpidr").map(|entry| read_mpidr(&entry, cores.as_ref(), problems));
     let memory =
         table.require("memory").and_then(|entry| checks::memory(read_range(&entry, "base", problems)?, problems));
+    let asid_bits = table.take("asid_bits").map(|entry| checks::asid_bits(entry.integer(8..=16, problems)?, problems));
     let coherent_dma = table.require("coherent_dma").and_then(|entry| entry.boolean(problems));
     let console = table.take("console").and_then(|entry| entry.text(problems));
     let gic = table.require("gic").and_then(|entry| read_gic(&entry, cores.as_ref(), problems));
@@ -128,12 +133,13 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         check_console(console, &devices, problems);
     }
     let (memory, cores, gic) = (memory?, cores?.value as u64, gic?);
-    let places = Places { memory: memory.span, distributor: gic.1, interface: gic.2 };
+    let places = Places { memory: memory.span, distributor: gic.1, interfaces: gic.2 };
     let board = Board {
         name: name?.value,
         description: description.map_or_else(String::new, |text| text.value),
         mpidr: mpidr.unwrap_or_else(|| Some((0..cores).collect()))?,
         memory: memory.value,
+        asid_bits: asid_bits.unwrap_or(Some(DEFAULT_ASID_BITS))?,
         coherent_dma: coherent_dma?.value,
         console: console.map(|console| console.value),
         gic: gic.0,
@@ -196,21 +202,46 @@ fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Proble
     Some(Located::new(PhysicalRange { address, size }, span))
 }
 
-/// The interrupt controller, and where its two ranges stand.
+/// The interrupt controller, and where its ranges stand: the distributor's, then the others.
 fn read_gic(
     entry: &Entry<'_>,
     cores: Option<&Located<i128>>,
     problems: &mut Problems,
-) -> Option<(Gic, Range<usize>, Range<usize>)> {
+) -> Option<(Gic, Range<usize>, Vec<Range<usize>>)> {
     let mut table = entry.table("[gic]", problems)?;
     let version = table.require("version").and_then(|entry| entry.integer(2..=3, problems));
     let distributor = table.require("distributor").and_then(|entry| read_range(&entry, "address", problems));
-    let interface = table.require("interface").and_then(|entry| read_range(&entry, "address", problems));
+    let interfaces = table.require("interface").and_then(|entry| read_interfaces(&entry, version.as_ref()?, problems));
     table.finish(problems);
-    let (version, distributor, interface) = (version?, distributor?, interface?);
-    checks::gic(&version, &distributor, &interface, cores, problems);
-    let gic = Gic { version: version.value as u32, distributor: distributor.value, interface: interface.value };
-    Some((gic, distributor.span, interface.span))
+    let (version, distributor, interfaces) = (version?, distributor?, interfaces?);
+    checks::gic(&version, &distributor, &interfaces, cores, problems);
+    let (ranges, spans) = interfaces.into_iter().map(|range| (range.value, range.span)).unzip();
+    Some((
+        Gic { version: version.value as u32, distributor: distributor.value, interfaces: ranges },
+        distributor.span,
+        spans,
+    ))
+}
+
+/// One range, or for a GICv3 several.
+fn read_interfaces(
+    entry: &Entry<'_>,
+    version: &Located<i128>,
+    problems: &mut Problems,
+) -> Option<Vec<Located<PhysicalRange>>> {
+    if !entry.is_list() {
+        return Some(vec![read_range(entry, "address", problems)?]);
+    }
+    let ranges = entry.list(problems)?;
+    let most = if version.value == 3 { GIC_INTERFACES } else { 1 };
+    if ranges.is_empty() || ranges.len() > most {
+        problems.push(
+            Problem::new(entry.span(), format!("`interface` lists {} ranges", ranges.len()))
+                .help(format!("with version {} it has from 1 to {most}", version.value)),
+        );
+        return None;
+    }
+    ranges.iter().map(|range| read_range(range, "address", problems)).collect()
 }
 
 fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {

@@ -3,6 +3,7 @@
 
 use crate::plan::{Interrupt, PhysicalRange};
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
+use culm_abi::system::{AFFINITY, GICV2_CORES};
 use culm_manifest::reader::Problems;
 use culm_manifest::units::format_size;
 use culm_manifest::{Located, Problem};
@@ -18,9 +19,6 @@ const LEAST_MEMORY: u64 = 2 * IMAGE_OFFSET;
 
 /// The most memory that a device's own structures can take: none has nearly as many.
 const MOST_DMA: u64 = 1 << 30;
-
-/// Affinity fields of `MPIDR_EL1`: Aff3 is apart from the others (Arm ARM D19.2.100).
-const AFFINITY: u64 = 0xff_00ff_ffff;
 
 /// Main memory begins where a boot loader can put an image, and is whole pages.
 pub fn memory(memory: Located<PhysicalRange>, problems: &mut Problems) -> Option<Located<PhysicalRange>> {
@@ -74,7 +72,7 @@ pub fn mpidr(values: &[Located<u64>], problems: &mut Problems) -> bool {
 pub fn gic(
     version: &Located<i128>,
     distributor: &Located<PhysicalRange>,
-    interface: &Located<PhysicalRange>,
+    interfaces: &[Located<PhysicalRange>],
     cores: Option<&Located<i128>>,
     problems: &mut Problems,
 ) {
@@ -85,8 +83,12 @@ pub fn gic(
         2 => (PAGE_SIZE, 0x1000, 0x2000, "the processor's interface"),
         _ => (FRAME, FRAME, 2 * FRAME * cores_count, "a redistributor for each core"),
     };
-    for (range, size, what) in [(distributor, distributor_size, "the distributor"), (interface, interface_size, what)] {
-        let PhysicalRange { address, size: found } = range.value;
+    // Of several ranges none needs to have all of it.
+    let all = interfaces.iter().map(|range| range.value.size).sum::<u64>();
+    let interfaces = interfaces.iter().map(|range| (range, all, interface_size, what));
+    let distributor = (distributor, distributor.value.size, distributor_size, "the distributor");
+    for (range, found, size, what) in std::iter::once(distributor).chain(interfaces) {
+        let address = range.value.address;
         if !address.is_multiple_of(alignment) {
             problems.push(
                 Problem::new(range.span.clone(), format!("{what} cannot be at {address:#x}"))
@@ -100,13 +102,25 @@ pub fn gic(
             );
         }
     }
-    if let (2, Some(cores)) = (version.value, cores.filter(|cores| cores.value > 8)) {
+    if let (2, Some(cores)) = (version.value, cores.filter(|cores| cores.value > GICV2_CORES as i128)) {
         problems.push(
             Problem::new(cores.span.clone(), format!("a GICv2 cannot reach {} cores", cores.value))
                 .related(version.span.clone(), "the interrupt controller's version")
-                .help("it has 8 at most"),
+                .help(format!("it has {GICV2_CORES} at most")),
         );
     }
+}
+
+/// There are processors with 8 and with 16 bits of address-space identifier (Arm ARM D24.2.65, `ASIDBits`).
+pub fn asid_bits(bits: Located<i128>, problems: &mut Problems) -> Option<u32> {
+    if bits.value != 8 && bits.value != 16 {
+        problems.push(
+            Problem::new(bits.span, format!("no processor has address-space identifiers of {} bits", bits.value))
+                .help("they have 8 or 16"),
+        );
+        return None;
+    }
+    Some(bits.value as u32)
 }
 
 /// A processor that runs no 64-bit code shows nothing at all.

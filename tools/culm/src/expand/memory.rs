@@ -52,6 +52,18 @@ pub fn in_words(size: u64) -> String {
     }
 }
 
+/// Each protection domain has an address-space identifier of its own: two with the same would see each other's memory.
+pub fn check_address_spaces(draft: &mut Draft<'_>) {
+    let (count, most) = (draft.domains.len(), draft.board.board.address_spaces());
+    if count > most {
+        let message = format!("the system has {count} protection domains, the board can tell {most} apart");
+        draft
+            .error(Diagnostic::at(draft.source, draft.file.first_line.clone(), message).help(
+                "have fewer, drivers, virtualisers and copiers counted, or choose a board with `asid_bits = 16`",
+            ));
+    }
+}
+
 /// A first look, without programs and tables: what cannot fit is reported before anything is built. The layout, which
 /// knows of all, looks again.
 pub fn check_draft(draft: &mut Draft<'_>) {

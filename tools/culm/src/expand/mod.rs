@@ -90,6 +90,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     connections::check_complete(&mut draft);
     devices::check_clients(&mut draft);
     if draft.diagnostics.is_empty() {
+        memory::check_address_spaces(&mut draft);
         memory::check_draft(&mut draft);
     }
     if draft.diagnostics.is_empty() { Ok(draft) } else { Err(draft.diagnostics) }

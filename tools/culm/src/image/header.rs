@@ -6,7 +6,7 @@ use crate::layout::kernel::TablePlace;
 use crate::layout::objects::ObjectId;
 use crate::plan::Plan;
 use culm_abi::memory::IMAGE_OFFSET;
-use culm_abi::system::{GicDescription, HEADER_OFFSET, MAGIC, SystemHeader, Table};
+use culm_abi::system::{GicDescription, HEADER_OFFSET, MAGIC, MemoryRange, SystemHeader, Table};
 use zerocopy::IntoBytes;
 
 /// Offset of `text_offset`: where the image stands from the start of memory.
@@ -36,7 +36,7 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
     let objects = &layout.objects;
     let at =
         |object: ObjectId, place: &TablePlace| -> Table { place.at(layout.kernel.space.address(object).unwrap_or(0)) };
-    let registers = layout.kernel.registers;
+    let registers = &layout.kernel.registers;
     SystemHeader {
         magic: MAGIC,
         version: culm_abi::VERSION,
@@ -63,8 +63,10 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
             version: plan.board.gic.version,
             reserved: 0,
             distributor: registers.distributor,
-            interface: registers.interface,
-            interface_size: plan.board.gic.interface.size,
+            interfaces: std::array::from_fn(|index| {
+                let range = plan.board.gic.interfaces.get(index).zip(registers.interfaces.get(index));
+                range.map_or_else(MemoryRange::default, |(range, &address)| MemoryRange { address, size: range.size })
+            }),
         },
         console: registers.console,
     }

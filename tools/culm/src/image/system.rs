@@ -6,13 +6,10 @@ use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
-    CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, MemoryRange,
-    NONE, domain_flags, end_kind, end_rights, interrupt_flags,
+    ASID_SHIFT, CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute,
+    MemoryRange, NONE, domain_flags, end_kind, end_rights, interrupt_flags,
 };
 use zerocopy::{Immutable, IntoBytes};
-
-/// Bit at which an address-space identifier stands in `TTBR0` (Arm ARM D19.2.155).
-const ASID_SHIFT: u32 = 48;
 
 /// A side's rights over a channel.
 pub(super) fn rights(notify: bool, call: bool) -> u32 {

@@ -151,12 +151,12 @@ impl KernelTables {
 }
 
 /// Where the kernel finds its devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelDevices {
     /// The interrupt controller's distributor.
     pub distributor: u64,
-    /// Its CPU interface or redistributors.
-    pub interface: u64,
+    /// Its CPU interface or ranges of redistributors.
+    pub interfaces: Vec<u64>,
     /// The boot console, 0 for none.
     pub console: u64,
 }
@@ -241,8 +241,8 @@ fn kernel_devices(plan: &Plan) -> (Vec<(u64, PhysicalRange)>, KernelDevices) {
     };
     let gic = &plan.board.gic;
     let distributor = map(gic.distributor);
-    let interface = map(gic.interface);
+    let interfaces = gic.interfaces.iter().map(|&range| map(range)).collect();
     let console = plan.board.console.as_ref().and_then(|name| plan.board.device(name));
     let console = console.map_or(0, |device| map(device.registers));
-    (devices, KernelDevices { distributor, interface, console })
+    (devices, KernelDevices { distributor, interfaces, console })
 }

@@ -170,8 +170,8 @@ fn check_kernel(layout: &Layout, walker: &Walker<'_>) {
     for view in layout.kernel.space.views.iter().filter(|view| view.address >= KERNEL_STACKS) {
         assert!(!pages.contains_key(&(view.address - PAGE_SIZE)), "guard below a kernel stack");
     }
-    let registers = layout.kernel.registers;
-    for address in [registers.distributor, registers.interface, registers.console] {
+    let registers = &layout.kernel.registers;
+    for address in registers.interfaces.iter().copied().chain([registers.distributor, registers.console]) {
         assert_eq!(pages[&(address / PAGE_SIZE * PAGE_SIZE)].attribute, 0);
     }
 }

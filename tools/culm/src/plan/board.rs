@@ -13,6 +13,8 @@ pub struct Board {
     pub mpidr: Vec<u64>,
     /// Main memory.
     pub memory: PhysicalRange,
+    /// Bits of an address-space identifier (ASID): each protection domain has one, none has 0.
+    pub asid_bits: u32,
     /// Devices see the caches' content.
     pub coherent_dma: bool,
     /// The device on which the kernel prints while booting.
@@ -26,6 +28,11 @@ pub struct Board {
 }
 
 impl Board {
+    /// How many protection domains the processor can tell apart: ASID 0 is the kernel's, for booting.
+    pub fn address_spaces(&self) -> usize {
+        (1 << self.asid_bits) - 1
+    }
+
     /// The device of this name.
     pub fn device(&self, name: &str) -> Option<&BoardDevice> {
         self.devices.iter().find(|device| device.name == name)
@@ -66,14 +73,14 @@ impl PhysicalRange {
 }
 
 /// The interrupt controller.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Gic {
     /// 2 or 3.
     pub version: u32,
     /// The distributor's registers.
     pub distributor: PhysicalRange,
-    /// GICv2: the CPU interface. GICv3: the redistributors.
-    pub interface: PhysicalRange,
+    /// GICv2: the CPU interface. GICv3: the redistributors, in one range or several.
+    pub interfaces: Vec<PhysicalRange>,
 }
 
 /// How QEMU emulates a board.
