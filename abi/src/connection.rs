@@ -332,13 +332,13 @@ pub struct Child {
     pub channel: u32,
     /// What to do at a fault: [`fault_action`].
     pub action: u32,
-    /// Restarts allowed within `window` before the domain is stopped for good.
+    /// Restarts that the domain may owe service for before it is stopped for good.
     pub limit: u32,
     /// Reserved, 0.
     pub reserved: u32,
-    /// Nanoseconds in which restarts are counted against `limit`.
+    /// Nanoseconds of service that pay for `limit` restarts.
     pub window: u64,
-    /// Nanoseconds before the first restart; doubled with each further one within `window`.
+    /// Nanoseconds before a restart; doubled for each that service is owed for.
     pub backoff: u64,
     /// The domain's stack as the supervisor sees it, read-only, for a backtrace.
     pub stack: Memory,

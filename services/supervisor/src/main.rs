@@ -144,6 +144,7 @@ impl Supervisor {
         for charge in &mut self.charges {
             if charge.restart_at.take_if(|time| *time <= now).is_some() {
                 supervision::restart(charge.channel);
+                charge.history.restarted(now);
                 counters::RESTARTS.add(1);
                 culm::info!("{} restarted", charge.name);
             }

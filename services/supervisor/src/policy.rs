@@ -1,13 +1,11 @@
 //! What to do about a fault: pure logic, without a clock.
 //!
-//! A domain that is to be restarted is, as long as it faults no more than `limit` times within `window`; each restart within the
-//! window waits twice as long as the one before. Then it is stopped for good.
+//! Each restart leaves a debt, and the time for which the domain then serves pays it off: `window / limit` for one. So a domain that
+//! serves well between its faults is restarted however often it has faulted; one that faults faster than it pays waits
+//! twice as long each time; and one that owes for `limit` restarts is stopped for good. (A leaky bucket of `limit`, which leaks
+//! only while the domain runs.)
 
-use alloc::collections::VecDeque;
 use culm::time::{Duration, Instant};
-
-/// The largest limit that is counted exactly; above it a domain is restarted whenever it faults.
-const COUNTED: u32 = 64;
 
 /// The longest that a restart waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -17,11 +15,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 pub enum Policy {
     /// Restart it.
     Restart {
-        /// Restarts allowed within `window`.
+        /// Restarts that it may owe for.
         limit: u32,
-        /// Time in which restarts are counted.
+        /// Time of service that pays for all of them.
         window: Duration,
-        /// How long the first restart within the window waits.
+        /// How long a restart waits where nothing is owed; twice as long for each that is.
         backoff: Duration,
     },
     /// Leave it stopped.
@@ -33,11 +31,11 @@ pub enum Policy {
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Restart it at `at`, the `count`th time within the window.
+    /// Restart it at `at`; it then owes for `count` restarts.
     Restart {
         /// When.
         at: Instant,
-        /// How many restarts there are within the window, this one included.
+        /// How many restarts are not paid for, this one included.
         count: u32,
     },
     /// Leave it stopped, as the description says.
@@ -52,18 +50,21 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct History {
     policy: Policy,
-    /// When it was decided to restart it, as far as that is within the window.
-    restarts: VecDeque<Instant>,
+    /// Time of service that is owed.
+    debt: Duration,
+    /// Since when it serves.
+    started: Instant,
 }
 
 impl History {
     /// A domain that has not faulted yet.
     pub fn new(policy: Policy) -> Self {
-        let counted = match policy {
-            Policy::Restart { limit, .. } => limit.min(COUNTED),
-            Policy::Stop | Policy::Halt => 0,
-        };
-        Self { policy, restarts: VecDeque::with_capacity(counted as usize) }
+        Self { policy, debt: Duration::ZERO, started: Instant::from_ticks(0) }
+    }
+
+    /// The domain was restarted, and serves from now on.
+    pub fn restarted(&mut self, now: Instant) {
+        self.started = now;
     }
 
     /// The domain faulted.
@@ -76,19 +77,20 @@ impl History {
     }
 
     fn restart(&mut self, now: Instant, limit: u32, window: Duration, backoff: Duration) -> Decision {
-        while self.restarts.front().is_some_and(|time| now.since(*time) >= window) {
-            self.restarts.pop_front();
+        // At least a nanosecond: a window of nothing forgives everything.
+        let price = (window / limit.max(1)).max(Duration::from_nanos(1));
+        let paid = now.since(self.started);
+        self.debt = self.debt.saturating_sub(paid);
+        let owed = self.debt.as_nanos().div_ceil(price.as_nanos()).min(u32::MAX.into()) as u32;
+        if owed >= limit {
+            return Decision::GiveUp;
         }
-        if self.restarts.len() == limit.min(COUNTED) as usize {
-            if limit <= COUNTED {
-                return Decision::GiveUp;
-            }
-            self.restarts.pop_front();
-        }
-        let doubled = 1u32.checked_shl(self.restarts.len() as u32).unwrap_or(u32::MAX);
+        let doubled = 1u32.checked_shl(owed).unwrap_or(u32::MAX);
         let wait = backoff.saturating_mul(doubled).min(LONGEST_WAIT.max(backoff));
-        self.restarts.push_back(now);
-        Decision::Restart { at: now + wait, count: self.restarts.len() as u32 }
+        self.debt = self.debt.saturating_add(price);
+        // Until it is restarted nothing is paid.
+        self.started = now + wait;
+        Decision::Restart { at: now + wait, count: owed + 1 }
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn restarts_wait_longer_and_longer_and_then_end() {
         let mut history =
-            History::new(Policy::Restart { limit: 3, window: SECOND, backoff: Duration::from_millis(50) });
+            History::new(Policy::Restart { limit: 3, window: 3 * SECOND, backoff: Duration::from_millis(50) });
         assert_eq!(history.fault(at(0)), Decision::Restart { at: at(50), count: 1 });
         assert_eq!(history.fault(at(60)), Decision::Restart { at: at(160), count: 2 });
         assert_eq!(history.fault(at(200)), Decision::Restart { at: at(400), count: 3 });
@@ -114,12 +116,31 @@ mod tests {
     }
 
     #[test]
-    fn old_restarts_do_not_count() {
-        let mut history = History::new(Policy::Restart { limit: 1, window: SECOND, backoff: Duration::ZERO });
-        for second in 0..10 {
-            assert_eq!(history.fault(at(second * 1000)), Decision::Restart { at: at(second * 1000), count: 1 });
+    fn service_pays_for_restarts() {
+        let mut history =
+            History::new(Policy::Restart { limit: 3, window: 3 * SECOND, backoff: Duration::from_millis(50) });
+        // A thousand faults, each after a second of service: no more than one is owed for.
+        let mut now = 0;
+        for _ in 0..1000 {
+            assert_eq!(history.fault(at(now)), Decision::Restart { at: at(now + 50), count: 1 });
+            history.restarted(at(now + 50));
+            now += 1050;
         }
-        assert_eq!(history.fault(at(9999)), Decision::GiveUp);
+        // In quick succession two more, and then service for two.
+        assert_eq!(history.fault(at(now)), Decision::Restart { at: at(now + 50), count: 1 });
+        assert_eq!(history.fault(at(now + 50)), Decision::Restart { at: at(now + 150), count: 2 });
+        history.restarted(at(now + 150));
+        assert_eq!(history.fault(at(now + 2150)), Decision::Restart { at: at(now + 2200), count: 1 });
+    }
+
+    #[test]
+    fn waiting_is_no_service() {
+        let mut history = History::new(Policy::Restart { limit: 2, window: 2 * SECOND, backoff: 10 * SECOND });
+        assert_eq!(history.fault(at(0)), Decision::Restart { at: at(10_000), count: 1 });
+        history.restarted(at(10_000));
+        assert_eq!(history.fault(at(10_000)), Decision::Restart { at: at(30_000), count: 2 });
+        history.restarted(at(30_000));
+        assert_eq!(history.fault(at(30_000)), Decision::GiveUp);
     }
 
     #[test]
@@ -133,38 +154,57 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+        /// However faults come: in any time there are no more restarts than `limit` and those that it pays for.
         #[test]
-        fn never_more_than_the_limit_within_any_window(
-            limit in 0..10u32,
-            window in 1..5000u64,
+        fn restarts_are_bounded_by_time(
+            limit in 1..10u32,
+            window in 10..5000u64,
             backoff in 0..1000u64,
             gaps in proptest::collection::vec(0..2000u64, 1..100),
         ) {
             let (length, first) = (Duration::from_millis(window), Duration::from_millis(backoff));
             let mut history = History::new(Policy::Restart { limit, window: length, backoff: first });
-            let (mut now, mut restarts) = (0, Vec::new());
+            let (mut now, mut restarts) = (0, 0);
             for gap in gaps {
                 now += gap;
-                let recent = restarts.iter().filter(|time| now - **time < window).count() as u32;
                 match history.fault(at(now)) {
                     Decision::Restart { at: when, count } => {
-                        prop_assert!(recent < limit && count == recent + 1);
-                        prop_assert!(when >= at(now + backoff));
-                        prop_assert!(when <= at(now + backoff.max(60_000)));
-                        restarts.push(now);
+                        prop_assert!((1..=limit).contains(&count));
+                        prop_assert!(when >= at(now + backoff) && when <= at(now + backoff.max(60_000)));
+                        restarts += 1;
+                        now = when.since_start().as_millis() as u64;
+                        history.restarted(when);
                     }
                     decision => {
                         prop_assert_eq!(decision, Decision::GiveUp);
-                        prop_assert!(recent >= limit);
+                        break;
                     }
                 }
+                prop_assert!(restarts <= u64::from(limit) + 1 + now * u64::from(limit) / window);
+            }
+        }
+
+        #[test]
+        fn whoever_serves_long_enough_is_never_given_up(
+            limit in 1..10u32,
+            price in 1..500u64,
+            extra in proptest::collection::vec(0..100u64, 1..200),
+        ) {
+            let window = Duration::from_millis(price * u64::from(limit));
+            let mut history = History::new(Policy::Restart { limit, window, backoff: SECOND });
+            let mut now = 0;
+            for extra in extra {
+                now += price + 1 + extra;
+                prop_assert_eq!(history.fault(at(now)), Decision::Restart { at: at(now + 1000), count: 1 });
+                now += 1000;
+                history.restarted(at(now));
             }
         }
 
         #[test]
         fn a_limit_beyond_counting_never_gives_up(faults in 1..500u32, backoff in any::<u64>()) {
             let backoff = Duration::from_nanos(backoff);
-            let mut history = History::new(Policy::Restart { limit: u32::MAX, window: Duration::MAX, backoff });
+            let mut history = History::new(Policy::Restart { limit: u32::MAX, window: SECOND, backoff });
             for _ in 0..faults {
                 let restarts = matches!(history.fault(at(0)), Decision::Restart { .. });
                 prop_assert!(restarts);

@@ -120,7 +120,7 @@ fn domain() -> Table {
                 "restart",
                 "table",
                 restart,
-                "at most `limit` restarts within `window`; `backoff` before the first, doubled with each further one",
+                "a restart is paid for by `window / limit` of service; at most `limit` that are not paid for. `backoff` before each, doubled for each that is not paid for",
             ),
             key("observe", "true or false", "false", "it may see the whole system: use of cores, queues, counters"),
             key("may_halt", "true or false", "false", "it may end the system"),

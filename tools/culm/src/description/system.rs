@@ -14,8 +14,9 @@ use toml::de::DeTable;
 /// The board of a system that names none.
 pub const DEFAULT_BOARD: &str = "virt";
 
-/// What a domain may be restarted by default: five times in ten seconds.
-pub const DEFAULT_RESTART: RestartPolicy = RestartPolicy { limit: 5, window: 10_000_000_000, backoff: 50_000_000 };
+/// How often a domain is restarted by default: for ever, if it serves for a quarter of a second each time. One that faults again
+/// at once is stopped for good after two and a half seconds.
+pub const DEFAULT_RESTART: RestartPolicy = RestartPolicy { limit: 8, window: 2_000_000_000, backoff: 10_000_000 };
 
 /// A system file's text, parsed as TOML.
 #[derive(Debug)]
