@@ -17,6 +17,7 @@
 //! work, the device is reset: those buffers of which there is an account are given to it again, the others are
 //! void, and their virtualiser is told by a new session.
 
+use crate::step;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use culm::Region;
@@ -129,11 +130,4 @@ impl Account {
         // What comes after is not to be seen before.
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     }
-}
-
-/// The next store outlives this life: tests end one here.
-#[inline(always)]
-pub fn step() {
-    #[cfg(test)]
-    culm_queue::crash::step();
 }

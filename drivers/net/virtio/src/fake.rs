@@ -1,8 +1,8 @@
 //! A network device for host tests: honest, or misbehaving as a test wishes.
 
-use crate::account::step;
 use crate::registers::*;
 use crate::ring::Layout;
+use crate::step;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use culm::Region;
 use culm_mmio::{Register, Registers, Width};

@@ -14,6 +14,7 @@ extern crate std as alloc;
 
 mod account;
 mod device;
+mod driver;
 #[cfg(test)]
 mod fake;
 mod net;
@@ -27,63 +28,30 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use culm::{Channels, Component, Interrupt, time};
-use culm_mmio::Mapped;
-use net::Net;
+use culm::{Channels, Component};
+use driver::Driver;
 
 culm::component!(VirtioNet);
 
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
-
-struct VirtioNet {
-    net: Net<Mapped<{ registers::SIZE }>>,
-    interrupt: Interrupt,
-}
+struct VirtioNet(Driver);
 
 impl Component for VirtioNet {
     type Config = Config;
     type Connections = Connections;
 
     fn init(_: Config, connections: Connections) -> Self {
-        let Connections { device, net } = connections;
-        let interrupt = device.interrupt(0).expect("the board's file gives the device its interrupt");
-        let registers = Mapped::new(device.registers());
-        let net = match Net::new(registers, device.dma(), &net) {
-            Ok(net) => net,
-            Err(reason) => panic!("{reason}"),
-        };
-        let mut driver = Self { net, interrupt };
-        driver.take_turn();
-        // A previous life may have left it masked.
-        driver.interrupt.enable();
-        driver
+        Self(Driver::new(&connections.device, &connections.net))
     }
 
+    #[inline(always)]
     fn notified(&mut self, channels: Channels) {
-        let interrupt = self.interrupt.channel();
-        let interrupted = channels.contains(interrupt);
-        if interrupted {
-            self.net.interrupted();
-        }
-        if channels != Channels::from(interrupt) {
-            self.net.note(channels);
-        }
-        self.take_turn();
-        if interrupted {
-            self.interrupt.enable();
-        }
+        self.0.notified(channels);
     }
 }
 
-impl VirtioNet {
-    #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.net.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
-    }
+/// The next store outlives this life: tests end one here.
+#[inline(always)]
+fn step() {
+    #[cfg(test)]
+    culm_queue::crash::step();
 }

@@ -10,8 +10,8 @@
 //! The used ring lies at an address that is 4 modulo 8: so its elements, which follow a word of 4 bytes, are aligned to 8 and
 //! read by one access.
 
-use crate::account::step;
 use crate::registers::{AVAILABLE_NO_INTERRUPT, USED_NO_NOTIFY};
+use crate::step;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -218,7 +218,7 @@ impl Ring {
 
     /// Forgets all buffers: the device, which has been reset or is about to be, has none.
     pub fn clear(&self) {
-        for slot in self.slots {
+        for slot in self.slots.iter().filter(|slot| Slot(slot.load(Relaxed)).is_busy()) {
             self.free(slot);
         }
     }
