@@ -1,13 +1,13 @@
 //! Folders of a system description, packed into the image by the build tool.
 //!
-//! All numbers are little-endian `u32`s: the count of files, then per file the offset and length of its path and the
-//! offset and length of its content, counted from the start of the archive; then the bytes. Paths are sorted
-//! bytewise, use `/`, and begin with none.
+//! All numbers are little-endian `u32`s: the count of files, then per file the offsets and lengths of its path, of its
+//! content, and of that as gzip (a length of 0 where it was not packed so), counted from the start of the archive; then
+//! the bytes. Paths are sorted bytewise, use `/`, and begin with none.
 
 use core::fmt;
 
 /// Bytes of one file's record.
-const RECORD: usize = 16;
+const RECORD: usize = 24;
 
 /// A packed folder.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub struct File<'a> {
     pub path: &'a str,
     /// Content.
     pub content: &'a [u8],
+    /// The content as gzip (RFC 1952), where the component's manifest asks for it and it is smaller.
+    pub gzip: Option<&'a [u8]>,
 }
 
 /// The bytes are no archive.
@@ -75,7 +77,7 @@ impl<'a> Archive<'a> {
     pub fn files(&self) -> impl ExactSizeIterator<Item = File<'a>> + Clone + use<'a> {
         let archive = *self;
         // `new` has read every record, so the default is never used.
-        (0..self.count).map(move |index| archive.read(index).unwrap_or(File { path: "", content: &[] }))
+        (0..self.count).map(move |index| archive.read(index).unwrap_or(File { path: "", content: &[], gzip: None }))
     }
 
     /// The position of the file at `path`, for [`Archive::file`]; found by binary search.
@@ -101,9 +103,11 @@ impl<'a> Archive<'a> {
         let record = index.checked_mul(RECORD)?.checked_add(4)?;
         let field = |number: usize| Some(word(self.bytes, record.checked_add(number * 4)?)? as usize);
         let slice = |offset: usize, length: usize| self.bytes.get(offset..offset.checked_add(length)?);
+        let gzip = slice(field(4)?, field(5)?)?;
         Some(File {
             path: core::str::from_utf8(slice(field(0)?, field(1)?)?).ok()?,
             content: slice(field(2)?, field(3)?)?,
+            gzip: (!gzip.is_empty()).then_some(gzip),
         })
     }
 }
@@ -128,7 +132,7 @@ mod tests {
         let mut body: Vec<u8> = Vec::new();
         let base = 4 + files.len() * RECORD;
         for (path, content) in files {
-            for part in [path.as_bytes(), *content] {
+            for part in [path.as_bytes(), *content, b""] {
                 head.extend(((base + body.len()) as u32).to_le_bytes());
                 head.extend((part.len() as u32).to_le_bytes());
                 body.extend(part);

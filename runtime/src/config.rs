@@ -74,6 +74,13 @@ impl ConfigValue for Strings {
     }
 }
 
+/// `cache-control`: its patterns and directives by turns.
+impl ConfigValue for Pairs {
+    fn read(raw: RawValue) -> Self {
+        Self(Strings::read(raw))
+    }
+}
+
 /// A field that is `optional` in the manifest.
 impl<T: ConfigValue> ConfigValue for Option<T> {
     fn read(raw: RawValue) -> Self {
@@ -132,5 +139,28 @@ impl Strings {
 impl fmt::Debug for Strings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A table from texts to texts.
+#[derive(Clone, Copy)]
+pub struct Pairs(Strings);
+
+impl Pairs {
+    /// A table for tests, as keys and values by turns.
+    pub const fn new(strings: &'static [&'static str]) -> Self {
+        Self(Strings::new(strings))
+    }
+
+    /// Keys and values in the order of the system file.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str)> + Clone + use<> {
+        let strings = self.0;
+        (0..strings.len() / 2).filter_map(move |index| Some((strings.get(index * 2)?, strings.get(index * 2 + 1)?)))
+    }
+}
+
+impl fmt::Debug for Pairs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self.iter()).finish()
     }
 }

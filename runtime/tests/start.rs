@@ -1,7 +1,7 @@
 //! Reading a start block: every type of configuration, connections by slot, and what no manifest names.
 
 use culm::archive::Archive;
-use culm::config::Strings;
+use culm::config::{Pairs, Strings};
 use culm::start::{self, StartBlock};
 use culm::{Channel, Device, Region, connection, testing};
 use culm_abi::connection::kind;
@@ -56,7 +56,7 @@ impl Writer {
 #[test]
 fn every_type_of_configuration_arrives() {
     let mut writer = Writer::new("http_2");
-    let archive: &[u8] = Box::leak(Box::new([1_u32, 20, 1, 21, 2, u32::from_le_bytes(*b"axy\0")])).as_bytes();
+    let archive: &[u8] = Box::leak(Box::new([1_u32, 28, 1, 29, 2, 29, 1, u32::from_le_bytes(*b"axy\0")])).as_bytes();
     let mac = writer.put(&[1_u8, 2, 3, 4, 5, 6]).offset;
     let texts = [writer.text("one"), writer.text("zwei")];
     let list = writer.put(&texts).offset;
@@ -67,8 +67,8 @@ fn every_type_of_configuration_arrives() {
         Value { a: 1_500_000_000, b: 0 },
         writer.text("grüße"),
         Value { a: mac.into(), b: 0 },
-        Value { a: archive.as_ptr() as u64, b: 23 },
-        Value { a: archive.as_ptr() as u64, b: 23 },
+        Value { a: archive.as_ptr() as u64, b: 31 },
+        Value { a: archive.as_ptr() as u64, b: 31 },
         Value { a: list.into(), b: 2 },
         Value { a: u64::MAX, b: u64::MAX },
         Value { a: 7, b: 0 },
@@ -81,9 +81,12 @@ fn every_type_of_configuration_arrives() {
     assert_eq!(block.config::<Duration>(3), Duration::from_millis(1500));
     assert_eq!(block.config::<&str>(4), "grüße");
     assert_eq!(block.config::<[u8; 6]>(5), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(block.config::<&[u8]>(6).len(), 23);
-    assert_eq!(block.config::<Archive>(7).get("a"), Some(&b"xy"[..]));
+    assert_eq!(block.config::<&[u8]>(6).len(), 31);
+    let archive = block.config::<Archive>(7);
+    assert_eq!(archive.get("a"), Some(&b"xy"[..]));
+    assert_eq!(archive.file(0).and_then(|file| file.gzip), Some(&b"x"[..]));
     assert_eq!(block.config::<Strings>(8).iter().collect::<Vec<_>>(), ["one", "zwei"]);
+    assert_eq!(block.config::<Pairs>(8).iter().collect::<Vec<_>>(), [("one", "zwei")]);
     assert_eq!(block.config::<Option<u8>>(9), None);
     assert_eq!(block.config::<Option<u8>>(10), Some(7));
 }

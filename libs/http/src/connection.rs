@@ -225,8 +225,9 @@ impl Connection {
             }
             Answer::Partial(id, start, end) => {
                 let resource = shared.site.resource(id);
-                let head = response::partial(start, end, resource.bytes().len(), resource.media());
-                let pieces = [head.as_bytes(), resource.fields().as_bytes(), persistence.tail()];
+                let head = response::partial(start, end, resource.bytes().len());
+                let (form, fields) = (resource.form().as_bytes(), resource.fields().as_bytes());
+                let pieces = [head.as_bytes(), form, fields, persistence.tail()];
                 put(&pieces, stream, &mut shared.tally)?;
                 (Source::Resource(id), start, end)
             }

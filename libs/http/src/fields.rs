@@ -116,6 +116,53 @@ fn tag_length(bytes: &[u8]) -> Option<usize> {
     inner.iter().position(|&byte| byte == b'"').map(|end| end + 2)
 }
 
+/// What `Accept-Encoding` says (RFC 9110 §12.5.3), as far as this server has a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Codings {
+    gzip: Option<u16>,
+    identity: Option<u16>,
+    other: Option<u16>,
+}
+
+impl Codings {
+    /// Takes in the value of one line of the field.
+    pub fn add(&mut self, value: &[u8]) {
+        each(value, |element| {
+            let mut parts = element.splitn(2, |&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let coding = parts.next().unwrap_or(b"");
+            let Some(weight) = parts.next().map_or(Some(1000), weight) else { return };
+            if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+                self.gzip = Some(weight);
+            } else if coding.eq_ignore_ascii_case(b"identity") {
+                self.identity = Some(weight);
+            } else if coding == b"*" {
+                self.other = Some(weight);
+            }
+        });
+    }
+
+    /// Whether gzip is acceptable, and no less welcome than the content as it is.
+    pub fn prefer_gzip(&self) -> bool {
+        let gzip = self.gzip.or(self.other).unwrap_or(0);
+        gzip > 0 && gzip >= self.identity.unwrap_or(0)
+    }
+}
+
+/// A weight like `q=0.5`, in thousandths (RFC 9110 §12.4.2).
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let [b'q' | b'Q', b'=', whole @ (b'0' | b'1'), fraction @ ..] = parameter else { return None };
+    let digits = match fraction {
+        [] => fraction,
+        [b'.', digits @ ..] if digits.len() <= 3 => digits,
+        _ => return None,
+    };
+    let mut thousandths = u16::from(*whole - b'0') * 1000;
+    for (digit, scale) in digits.iter().zip([100, 10, 1]) {
+        thousandths += u16::from(digit.is_ascii_digit().then_some(digit - b'0')?) * scale;
+    }
+    (thousandths <= 1000).then_some(thousandths)
+}
+
 /// What a `Range` field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
@@ -201,6 +248,37 @@ mod tests {
         assert!(strong("\"a\"") && strong("W/\"a\", \"a\"") && !strong("W/\"a\""));
         for none in ["", "a", "\"a", "\"b\"", "W/", "\"b\" x \"a\"", ", ,"] {
             assert!(!weak(none), "{none}");
+        }
+    }
+
+    #[test]
+    fn codings() {
+        for (expected, value) in [
+            (true, "gzip"),
+            (true, "deflate, gzip;q=1.0, *;q=0.5"),
+            (true, "gzip, deflate, br, zstd"),
+            (true, "X-GZIP ; q=0.001"),
+            (true, "*"),
+            (true, "identity;q=0.5, gzip;q=0.5"),
+            (true, "br;q=1, *;q=0.1"),
+            (false, ""),
+            (false, "identity"),
+            (false, "br"),
+            (false, "gzip;q=0"),
+            (false, "gzip;q=0.000, *"),
+            (false, "*;q=0"),
+            (false, "gzip;q=0.5, identity"),
+            (false, "gzip;q=0.5, identity;q=0.7"),
+            (false, "gzip;q=2"),
+            (false, "gzip;q=1.001"),
+            (false, "gzip;q=0.1234"),
+            (false, "gzip;q=x"),
+            (false, "gzip;"),
+            (false, "gzipped"),
+        ] {
+            let mut codings = Codings::default();
+            codings.add(value.as_bytes());
+            assert_eq!(codings.prefer_gzip(), expected, "{value}");
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! * [`request`] reads a request's head, incrementally and in place; [`fields`] has the values of its fields,
 //!   [`target`] the way from a request's target to a path.
-//! * [`site`] holds the files, each with its response head rendered once at start, and [`response`] renders the others.
+//! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says what caches may do), and [`response`] renders the others.
 //! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to response; [`server`] is
 //!   fair among many, and decides which one goes when there are too many; [`documents`] holds what is rendered on request.
 //!
@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod caching;
 pub mod connection;
 pub mod documents;
 pub mod fields;
@@ -32,6 +33,7 @@ pub mod site;
 pub mod target;
 pub mod transport;
 
+pub use caching::Caching;
 pub use documents::Renderer;
 pub use limits::Timeouts;
 pub use server::Server;

@@ -1,6 +1,6 @@
 //! What is answered to a request: the decision, without sending anything; and the memory of the last one.
 
-use crate::fields::{self, Comparison, Range};
+use crate::fields::{self, Codings, Comparison, Range};
 use crate::limits;
 use crate::request::{Expect, Framing, List, Method, Part, Request};
 use crate::response::{Persistence, Refusal, Status};
@@ -137,6 +137,7 @@ fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
 
 /// Applies conditions and ranges, in the order of RFC 9110 §13.2.2.
 fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer {
+    let id = chosen_form(request, head, site, id);
     let resource = site.resource(id);
     let kind = resource.kind();
     // RFC 9110 §13.2.1: what would not be answered with success has no conditions.
@@ -168,6 +169,17 @@ fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer
         Range::Part(start, end) => Answer::Partial(id, start, end),
         Range::Unsatisfiable => Answer::Unsatisfiable(id),
     }
+}
+
+/// The form of a resource that the request is for: conditions and ranges are about that one (RFC 9110 §12, §13.1, §14.2).
+fn chosen_form(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> ResourceId {
+    let Some(gzip) = site.resource(id).gzip() else { return id };
+    let mut codings = Codings::default();
+    request.accept_encoding.any(b"accept-encoding", head, |value| {
+        codings.add(value);
+        false
+    });
+    if codings.prefer_gzip() { gzip } else { id }
 }
 
 fn has_conditions(request: &Request) -> bool {

@@ -129,6 +129,8 @@ pub struct Request {
     pub if_match: List,
     /// `If-None-Match`.
     pub if_none_match: List,
+    /// `Accept-Encoding`.
+    pub accept_encoding: List,
     /// `If-Range`.
     pub if_range: Option<Part>,
     /// `Range`.
@@ -352,6 +354,7 @@ impl Parser {
             (8, b'i') if name.eq_ignore_ascii_case(b"if-match") => request.if_match.add(at),
             (8, b'i') if name.eq_ignore_ascii_case(b"if-range") => once(&mut request.if_range, at)?,
             (13, b'i') if name.eq_ignore_ascii_case(b"if-none-match") => request.if_none_match.add(at),
+            (15, b'a') if name.eq_ignore_ascii_case(b"accept-encoding") => request.accept_encoding.add(at),
             (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => {
                 self.lengths += 1;
                 request.framing = Framing::Length(fields::number(value).ok_or(BAD_LENGTH)?);

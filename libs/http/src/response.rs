@@ -189,13 +189,11 @@ pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> H
 
 /// The head of a response with some bytes of a file, without the fields that its other answers have too, and its tail.
 #[cold]
-pub fn partial(start: usize, end: usize, whole: usize, media: &str) -> Head {
+pub fn partial(start: usize, end: usize, whole: usize) -> Head {
     let mut head = Head::new(Status::PartialContent);
     let length = end - start;
     let last = end - 1;
-    head.format(format_args!(
-        "Content-Type: {media}\r\nContent-Length: {length}\r\nContent-Range: bytes {start}-{last}/{whole}\r\n"
-    ));
+    head.format(format_args!("Content-Length: {length}\r\nContent-Range: bytes {start}-{last}/{whole}\r\n"));
     head
 }
 

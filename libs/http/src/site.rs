@@ -2,7 +2,11 @@
 //!
 //! A path finds its resource by a hash table that is built at start and never changes. `index.html` answers for its
 //! folder, a folder named without its slash is redirected, `404.html` at the root answers for what is not there.
+//!
+//! A file that comes with its gzip form is two resources: the one that is found by the path names the other, and each has an
+//! entity tag, ranges and a 304 of its own.
 
+use crate::caching::{self, Caching};
 use crate::media;
 use crate::response::{self, Status};
 use crate::target::{self, Path};
@@ -16,6 +20,23 @@ use alloc::vec::Vec;
 /// Names a resource within its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceId(u16);
+
+/// A file of a site.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// Its path relative to the root, `/` between folders.
+    pub path: &'a str,
+    /// Its content.
+    pub content: &'a [u8],
+    /// Its content as gzip, for clients that take it so.
+    pub gzip: Option<&'a [u8]>,
+}
+
+impl<'a> From<(&'a str, &'a [u8])> for File<'a> {
+    fn from((path, content): (&'a str, &'a [u8])) -> Self {
+        Self { path, content, gzip: None }
+    }
+}
 
 /// A resource that is rendered when it is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +66,16 @@ pub struct Resource<'a> {
     content: Cow<'a, [u8]>,
     media: &'static str,
     tag: String,
+    /// The fields that say what the bytes are: type and coding.
+    form: String,
     /// The fields that answers with parts of it have too (RFC 9110 §15.3.7).
     fields: String,
     /// The head of the usual response, without its tail; of a redirect, up to the end of its path.
     head: Box<[u8]>,
     /// The head of a 304, without its tail; empty where there is none.
     not_modified: Box<[u8]>,
+    /// The same as gzip.
+    gzip: Option<ResourceId>,
 }
 
 /// What a resource is, beyond its bytes.
@@ -87,6 +112,17 @@ impl Resource<'_> {
         &self.tag
     }
 
+    /// The fields that say what the bytes are: type and coding.
+    pub fn form(&self) -> &str {
+        &self.form
+    }
+
+    /// The same as gzip, where there is such a form.
+    #[inline]
+    pub fn gzip(&self) -> Option<ResourceId> {
+        self.gzip
+    }
+
     /// The fields that every answer with some of it has: its entity tag and what caches may do.
     pub fn fields(&self) -> &str {
         &self.fields
@@ -112,14 +148,14 @@ pub struct Site<'a> {
     not_found: ResourceId,
 }
 
-/// Files beyond this count are not served; positions are 16 bits wide, and a file can have three resources.
-pub const MAX_FILES: usize = 16 * 1024;
+/// Files beyond this count are not served; positions are 16 bits wide, and a file can have five resources.
+pub const MAX_FILES: usize = 12 * 1024;
 
 impl<'a> Site<'a> {
-    /// A site of files (paths relative to the root, `/` between folders), and of what the program itself brings, which
-    /// hides a file of the same path.
+    /// A site of files, and of what the program itself brings, which hides a file of the same path.
     pub fn new(
-        files: impl Iterator<Item = (&'a str, &'a [u8])>,
+        files: impl Iterator<Item: Into<File<'a>>>,
+        caching: &Caching,
         embedded: &[Embedded<'a>],
         documents: &[Document],
     ) -> Self {
@@ -129,13 +165,14 @@ impl<'a> Site<'a> {
             resources.push(document_resource(document, number as u16));
         }
         for own in embedded {
-            resources.push(file_resource(own.path.into(), own.content, own.media));
+            resources.push(file_resource(own.path.into(), own.content, own.media, caching::DEFAULT));
         }
-        for (path, content) in files.take(MAX_FILES) {
-            if path == "404.html" {
-                not_found = Some(content);
+        for file in files.take(MAX_FILES) {
+            let file = file.into();
+            if file.path == "404.html" {
+                not_found = Some(file.content);
             } else {
-                add_file(&mut resources, path, content);
+                add_file(&mut resources, file, caching.of(file.path));
             }
         }
         let missing = not_found.map_or(Cow::Borrowed(NOT_FOUND.as_bytes()), Cow::Borrowed);
@@ -182,9 +219,11 @@ fn document_resource<'a>(document: &Document, number: u16) -> Resource<'a> {
         content: Cow::Borrowed(&[]),
         media: document.media,
         tag: String::new(),
+        form: String::new(),
         head: Box::default(),
         not_modified: head(Status::NotModified, &fields),
         fields,
+        gzip: None,
     }
 }
 
@@ -197,32 +236,60 @@ fn head(status: Status, fields: &str) -> Box<[u8]> {
 }
 
 /// Adds a file, and what else finds it: its folder, where it is an index, with and without the slash.
-fn add_file<'a>(resources: &mut Vec<Resource<'a>>, path: &str, content: &'a [u8]) {
-    resources.push(file_resource(format!("/{path}"), content, media::of(path)));
+fn add_file<'a>(resources: &mut Vec<Resource<'a>>, file: File<'a>, caching: &str) {
+    let path = file.path;
+    add_forms(resources, format!("/{path}"), file, media::of(path), caching);
     let Some(folder) = path.strip_suffix("index.html") else { return };
     if !folder.is_empty() && !folder.ends_with('/') {
         return;
     }
-    resources.push(file_resource(format!("/{folder}"), content, media::HTML));
+    add_forms(resources, format!("/{folder}"), file, media::HTML, caching);
     if let Some(name) = folder.strip_suffix('/') {
         resources.push(redirect_resource(name));
     }
 }
 
-fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str) -> Resource<'a> {
+/// Adds a file as it is and, where it comes with that, as gzip.
+fn add_forms<'a>(resources: &mut Vec<Resource<'a>>, path: String, file: File<'a>, media: &'static str, caching: &str) {
+    const VARY: &str = "Vary: Accept-Encoding\r\n";
+    let mut plain = file_resource(path, file.content, media, caching);
+    let Some(gzip) = file.gzip else { return resources.push(plain) };
+    // Without a path: no request finds it by itself.
+    let mut other = file_resource(String::new(), gzip, media, caching);
+    other.form += "Content-Encoding: gzip\r\n";
+    for form in [&mut plain, &mut other] {
+        form.fields += VARY;
+        form.render();
+    }
+    plain.gzip = Some(ResourceId(resources.len() as u16));
+    resources.extend([other, plain]);
+}
+
+fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str, caching: &str) -> Resource<'a> {
     let tag = entity_tag(content);
-    let fields = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
-    let length = content.len();
-    let all = format!("Content-Type: {media}\r\nContent-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}");
-    Resource {
+    let mut resource = Resource {
         path,
         kind: Kind::File,
         content: Cow::Borrowed(content),
         media,
+        form: format!("Content-Type: {media}\r\n"),
+        fields: format!("ETag: {tag}\r\nCache-Control: {caching}\r\n"),
         tag,
-        head: head(Status::Ok, &all),
-        not_modified: head(Status::NotModified, &fields),
-        fields,
+        head: Box::default(),
+        not_modified: Box::default(),
+        gzip: None,
+    };
+    resource.render();
+    resource
+}
+
+impl Resource<'_> {
+    /// Renders a file's heads from its fields.
+    fn render(&mut self) {
+        let Self { form, fields, content, .. } = self;
+        let length = content.len();
+        self.head = head(Status::Ok, &format!("{form}Content-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}"));
+        self.not_modified = head(Status::NotModified, fields);
     }
 }
 
@@ -235,13 +302,15 @@ fn redirect_resource<'a>(name: &str) -> Resource<'a> {
         content: Cow::Borrowed(&[]),
         media: media::HTML,
         tag: String::new(),
+        form: String::new(),
         fields: String::new(),
         head: head(Status::MovedPermanently, &fields),
         not_modified: Box::default(),
+        gzip: None,
     }
 }
 
-/// What answers for missing paths. Its own has no slash at its beginning, so that no request finds it.
+/// What answers for missing paths. It has no path of its own, so that no request finds it.
 fn not_found_resource(content: Cow<'_, [u8]>) -> Resource<'_> {
     let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
     Resource {
@@ -250,9 +319,11 @@ fn not_found_resource(content: Cow<'_, [u8]>) -> Resource<'_> {
         content,
         media: media::HTML,
         tag: String::new(),
+        form: String::new(),
         fields: String::new(),
         head: head(Status::NotFound, &fields),
         not_modified: Box::default(),
+        gzip: None,
     }
 }
 
@@ -288,11 +359,11 @@ fn content_hash(content: &[u8]) -> u64 {
     step(step(hash, last), 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Open addressing with linear probing, at most half full. The first resource of a path wins.
+/// Open addressing with linear probing, at most half full. The first resource of a path wins. What has no path is not found.
 fn build_table(resources: &[Resource]) -> Box<[u16]> {
     let size = (resources.len() * 2).next_power_of_two();
     let mut table = vec![0u16; size];
-    for (position, resource) in resources.iter().enumerate() {
+    for (position, resource) in resources.iter().enumerate().filter(|(_, resource)| !resource.path.is_empty()) {
         let mut at = target::hash(resource.path.as_bytes()) as usize & (size - 1);
         while table[at] != 0 {
             at = (at + 1) & (size - 1);

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::exchange;
+use common::{PACKED, PLAIN, exchange};
 use culm_http_protocol::limits;
 
 /// A request that asks for something sound, and whose answer tells that the connection went on.
@@ -664,6 +664,71 @@ fn conditions() {
     ] {
         case(expected, &get("/now", fields));
     }
+}
+
+/// RFC 9110 §12.5.3, §8.8.3.3 and §14: the form that a client takes is a representation of its own.
+#[test]
+fn codings() {
+    let with = |fields: &str| get("/packed.txt", fields);
+    let plain = case(200, &with(""));
+    let gzip = case(200, &with("Accept-Encoding: gzip\r\n"));
+    assert_eq!((plain.body.as_slice(), plain.field("Content-Encoding")), (PLAIN, None));
+    assert_eq!((gzip.body.as_slice(), gzip.field("Content-Encoding")), (PACKED, Some("gzip")));
+    assert_eq!(plain.field("Content-Type"), gzip.field("Content-Type"));
+    assert_ne!(plain.field("ETag"), gzip.field("ETag"), "strong tags differ by form");
+    let tags = [&plain, &gzip].map(|response| response.field("ETag").expect("a tag").to_owned());
+
+    for (is_gzip, fields) in [
+        (true, "Accept-Encoding: br, gzip;q=0.8, *;q=0\r\n"),
+        (true, "accept-encoding: X-GZIP\r\n"),
+        (true, "Accept-Encoding: *\r\n"),
+        (true, "Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n"),
+        (false, "Accept-Encoding:\r\n"),
+        (false, "Accept-Encoding: br, zstd, deflate\r\n"),
+        (false, "Accept-Encoding: identity\r\n"),
+        (false, "Accept-Encoding: gzip;q=0\r\n"),
+        (false, "Accept-Encoding: gzip;q=0, *\r\n"),
+        (false, "Accept-Encoding: gzip;q=0.4, identity;q=0.5\r\n"),
+        (false, "Accept-Encoding: gzip;q=nonsense\r\n"),
+        // Nothing is acceptable: RFC 9110 §12.5.3 lets a server send what it has.
+        (false, "Accept-Encoding: identity;q=0, gzip;q=0\r\n"),
+    ] {
+        let (tag, other) = if is_gzip { (&tags[1], &tags[0]) } else { (&tags[0], &tags[1]) };
+        let body = if is_gzip { PACKED } else { PLAIN };
+        let whole = case(200, &with(fields));
+        assert_eq!(whole.body, body, "{fields:?}");
+        let unchanged = case(304, &with(&format!("{fields}If-None-Match: {tag}\r\n")));
+        case(200, &with(&format!("{fields}If-None-Match: {other}\r\n")));
+        case(412, &with(&format!("{fields}If-Match: {other}\r\n")));
+        let part = case(206, &with(&format!("{fields}Range: bytes=-4\r\nIf-Range: {tag}\r\n")));
+        case(200, &with(&format!("{fields}Range: bytes=-4\r\nIf-Range: {other}\r\n")));
+        case(416, &with(&format!("{fields}Range: bytes={}-\r\n", body.len())));
+        assert_eq!(part.body, body[body.len() - 4..], "{fields:?}");
+        for response in [&whole, &unchanged, &part] {
+            assert_eq!(response.field("ETag"), Some(tag.as_str()));
+            assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
+            let coding = (is_gzip && response.status != 304).then_some("gzip");
+            assert_eq!(response.field("Content-Encoding"), coding);
+        }
+    }
+    // Where there is no choice, nothing varies.
+    assert_eq!(case(200, &get("/hello.txt", "Accept-Encoding: gzip\r\n")).field("Vary"), None);
+}
+
+/// RFC 9111 §5.2.2: what the site's author says of a file stands in each answer with some of it.
+#[test]
+fn caching() {
+    for (target, value) in
+        [("/hello.txt", "no-cache"), ("/big.bin", "public, max-age=31536000, immutable"), ("/packed.txt", "no-store")]
+    {
+        let tag = tag(target);
+        for (status, fields) in
+            [(200, String::new()), (206, "Range: bytes=0-1\r\n".into()), (304, format!("If-None-Match: {tag}\r\n"))]
+        {
+            assert_eq!(case(status, &get(target, &fields)).field("Cache-Control"), Some(value), "{target} {status}");
+        }
+    }
+    assert_eq!(check(&get("/missing", "")).field("Cache-Control"), None);
 }
 
 /// RFC 9110 §15.4.2: the address that a redirect names is for the same request.

@@ -16,6 +16,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
             "GET /a%20b.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=1-2\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
             "GET /missing HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            "GET /packed.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\nAccept-Encoding: gzip\r\nRange: bytes=1-2\r\n\r\n",
             "GET /docs?q=1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
             "GET /now HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\nIf-Match: *\r\n\r\n",
             "\r\nGET /docs/ HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n",

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache_control;
 mod connection;
 mod kind;
 mod manifest;

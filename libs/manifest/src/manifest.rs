@@ -292,10 +292,16 @@ fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let of = kind.as_ref().map(|kind| kind.value);
     let (min, max) = (read_bound(table, "min", of, problems), read_bound(table, "max", of, problems));
+    let gzip = table.take("gzip");
     let description = read_description(table, problems);
     let default = table.take("default");
     let kind = kind?;
-    let mut field = ConfigField { name, kind: kind.value, default: None, optional: optional?, min, max, description };
+    if let Some(gzip) = gzip.as_ref().filter(|_| kind.value != ConfigType::Folder) {
+        problems.push(Problem::new(gzip.key.span.clone(), "only a folder's files are packed with their gzip form"));
+    }
+    let gzip = gzip.is_some_and(|entry| entry.boolean(problems).is_some_and(|value| value.value));
+    let optional = optional?;
+    let mut field = ConfigField { name, kind: kind.value, default: None, optional, min, max, gzip, description };
     if let Some(entry) = default {
         if field.optional {
             problems.push(

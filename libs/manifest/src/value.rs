@@ -1,5 +1,6 @@
 //! Typed values of a component's configuration.
 
+use crate::cache_control;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
 
@@ -32,6 +33,8 @@ pub enum ConfigType {
     Folder,
     /// A list of text.
     StringList,
+    /// What caches may do with files, by patterns of their paths.
+    CacheControl,
 }
 
 impl ConfigType {
@@ -50,6 +53,7 @@ impl ConfigType {
         ("file", ConfigType::File),
         ("folder", ConfigType::Folder),
         ("list-of-string", ConfigType::StringList),
+        ("cache-control", ConfigType::CacheControl),
     ];
 
     /// The type's name in a manifest.
@@ -87,6 +91,8 @@ pub enum Value {
     Path(String),
     /// [`ConfigType::StringList`].
     List(Vec<String>),
+    /// [`ConfigType::CacheControl`]: patterns with their directives.
+    Pairs(Vec<(String, String)>),
 }
 
 /// One field of a component's configuration.
@@ -104,6 +110,8 @@ pub struct ConfigField {
     pub min: Option<i128>,
     /// Greatest value allowed (numbers), or greatest length (text and lists).
     pub max: Option<i128>,
+    /// Folders only: files are packed with their gzip form besides, where that is smaller.
+    pub gzip: bool,
     /// What it is for, one sentence.
     pub description: String,
 }
@@ -128,6 +136,7 @@ impl ConfigField {
             ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),
             ConfigType::File | ConfigType::Folder => Value::Path(entry.text(problems)?.value),
             ConfigType::StringList => Value::List(entry.texts(problems)?.into_iter().map(|text| text.value).collect()),
+            ConfigType::CacheControl => Value::Pairs(cache_control::read(entry, problems)?),
         };
         if let Some(measure) = measure(&value)
             && (self.min.is_some_and(|min| measure < min) || self.max.is_some_and(|max| measure > max))
@@ -155,7 +164,7 @@ impl ConfigField {
             ConfigType::Duration => crate::units::format_duration(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::Size => crate::units::format_size(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::String => format!("{bound} bytes"),
-            ConfigType::StringList => format!("{bound} elements"),
+            ConfigType::StringList | ConfigType::CacheControl => format!("{bound} elements"),
             _ => bound.to_string(),
         };
         match (self.min, self.max) {
@@ -174,6 +183,7 @@ fn measure(value: &Value) -> Option<i128> {
         Value::Signed(value) => Some((*value).into()),
         Value::Text(text) => Some(text.len() as i128),
         Value::List(list) => Some(list.len() as i128),
+        Value::Pairs(pairs) => Some(pairs.len() as i128),
         Value::Bool(_) | Value::Mac(_) | Value::Path(_) => None,
     }
 }

@@ -10,7 +10,8 @@ extern crate alloc;
 
 use culm::time::{self, Instant};
 use culm::{Channels, Component};
-use culm_http_protocol::{Renderer, Server, Site, Timeouts, limits};
+use culm_http_protocol::site::File;
+use culm_http_protocol::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
 use http::network::Network;
 use http::status::{self, Source, Status};
@@ -113,11 +114,15 @@ impl Http {
 
 /// The files, and the status pages where this component may see the system.
 fn site(config: &Config) -> Site<'static> {
-    let files = config.site.files().map(|file| (file.path, file.content));
+    let files = config.site.files().map(|file| File { path: file.path, content: file.content, gzip: file.gzip });
+    let caching = Caching::new(config.cache.iter());
+    for pattern in caching.unused(files.clone().map(|file| file.path)) {
+        culm::warn!("cache: no file of the site matches \"{pattern}\"");
+    }
     if culm::observation().is_some() {
-        Site::new(files, &status::files(culm::observe::picture()), &status::DOCUMENTS)
+        Site::new(files, &caching, &status::files(culm::observe::picture()), &status::DOCUMENTS)
     } else {
-        Site::new(files, &[], &[])
+        Site::new(files, &caching, &[], &[])
     }
 }
 

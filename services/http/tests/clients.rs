@@ -1,6 +1,6 @@
 //! Real clients against the server over this machine's sockets: curl, ab, wrk, httperf where they are installed.
 
-use culm_http_protocol::{Server, Site, Timeouts};
+use culm_http_protocol::{Caching, Server, Site, Timeouts};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -35,7 +35,7 @@ fn start(capacity: usize) -> Running {
             farewell: 3000 * MILLISECOND,
             fresh: 1,
         };
-        let site = Site::new(files.into_iter(), &http::status::files(b"<svg/>"), &[]);
+        let site = Site::new(files.into_iter(), &Caching::default(), &http::status::files(b"<svg/>"), &[]);
         let mut server = Server::new(site, (), capacity, timeouts);
         ready.send(()).expect("is awaited");
         http::host::serve(&listener, &mut server, stop).expect("the sockets work");

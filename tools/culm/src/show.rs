@@ -154,6 +154,11 @@ fn config(out: &mut String, plan: &Plan, domain: &Domain) {
             ConfigValue::List(list) => {
                 format!("[{}]", list.iter().map(|element| text(element)).collect::<Vec<_>>().join(", "))
             }
+            ConfigValue::Pairs(pairs) if pairs.is_empty() => "{}".into(),
+            ConfigValue::Pairs(pairs) => {
+                let pairs = pairs.iter().map(|(name, value)| format!("{} = {}", text(name), text(value)));
+                format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+            }
         };
         key(out, &field.name, value);
     }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use culm_http_protocol::site::{Document, Site};
-use culm_http_protocol::{Renderer, Server, Stream, Timeouts, Transport};
+use culm_http_protocol::site::{Document, File, Site};
+use culm_http_protocol::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 
 /// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer takes until it is
 /// emptied by [`Pipe::take`].
@@ -113,8 +113,12 @@ pub static BIG: [u8; 100_000] = {
     bytes
 };
 
+/// A file that comes in two forms. What the second one is does not matter to the server.
+pub const PLAIN: &[u8] = b"as it is, and so longer";
+pub const PACKED: &[u8] = b"as gzip";
+
 pub fn site() -> Site<'static> {
-    let files: [(&str, &[u8]); 7] = [
+    let plain: [(&str, &[u8]); 7] = [
         ("404.html", b"nothing here\n"),
         ("a b.txt", b"spaced"),
         ("big.bin", &BIG),
@@ -123,7 +127,11 @@ pub fn site() -> Site<'static> {
         ("hello.txt", b"hello, world"),
         ("index.html", b"<p>start"),
     ];
-    Site::new(files.into_iter(), &[], &[Document { path: "/now", media: "text/plain" }])
+    let packed = File { path: "packed.txt", content: PLAIN, gzip: Some(PACKED) };
+    let files = plain.into_iter().map(File::from).chain([packed]);
+    let caching =
+        Caching::new([("*.bin", "public, max-age=31536000, immutable"), ("/packed*", "no-store")].into_iter());
+    Site::new(files, &caching, &[], &[Document { path: "/now", media: "text/plain" }])
 }
 
 pub fn server(capacity: usize) -> Server<'static, Clock> {

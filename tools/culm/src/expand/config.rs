@@ -58,6 +58,7 @@ fn convert(draft: &mut Draft<'_>, field: &ConfigField, value: Located<Value>) ->
         Value::Text(text) => ConfigValue::Text(text),
         Value::Mac(mac) => ConfigValue::Mac(mac),
         Value::List(list) => ConfigValue::List(list),
+        Value::Pairs(pairs) => ConfigValue::Pairs(pairs),
         Value::Path(path) => {
             let path = Located::new(path, value.span);
             if field.kind == ConfigType::File { file(draft, path) } else { folder(draft, path) }

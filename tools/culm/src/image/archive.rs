@@ -1,15 +1,17 @@
 //! Files and folders that configurations name, as components will find them.
 //!
 //! A folder is packed into one archive (`culm::archive` in the runtime reads it): little-endian `u32`s, the
-//! count of files, then per file the offset and length of its path and the offset and length of its content, counted from the
-//! start of the archive; then the bytes. Paths are sorted bytewise and use `/`.
+//! count of files, then per file the offsets and lengths of its path, of its content, and of that as gzip (a length of 0
+//! where it is not packed so), counted from the start of the archive; then the bytes. Paths are sorted bytewise and use `/`.
 
 use crate::failure::Failure;
 use crate::plan::{ConfigValue, Plan};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use nix::fcntl::OFlag;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -23,16 +25,20 @@ impl Contents {
     /// Reads all files and packs all folders that configurations in `plan` name.
     pub fn read(plan: &Plan) -> Result<Self, Failure> {
         let mut by_path = BTreeMap::new();
-        for value in plan.domains.iter().flat_map(|domain| &domain.config) {
-            let (path, folder) = match value {
-                ConfigValue::File(path) => (path, false),
-                ConfigValue::Folder(path) => (path, true),
-                _ => continue,
-            };
-            if !by_path.contains_key(path) {
-                let content = if folder { pack_folder(path)? } else { read(path)? };
-                by_path.insert(path.clone(), content);
+        // Of all who name a folder, one that wants gzip is enough: to the others it makes no difference.
+        let mut folders = BTreeMap::<&PathBuf, bool>::new();
+        for domain in &plan.domains {
+            let fields = &plan.components[domain.component].manifest.config;
+            for (value, field) in domain.config.iter().zip(fields) {
+                match value {
+                    ConfigValue::File(path) => drop(by_path.insert(path.clone(), read(path)?)),
+                    ConfigValue::Folder(path) => *folders.entry(path).or_default() |= field.gzip,
+                    _ => {}
+                }
             }
+        }
+        for (path, gzip) in folders {
+            by_path.insert(path.clone(), pack_folder(path, gzip)?);
         }
         Ok(Self { by_path })
     }
@@ -54,11 +60,13 @@ impl FromIterator<(PathBuf, Vec<u8>)> for Contents {
     }
 }
 
-/// Packs what [`list_folder`] finds.
-pub fn pack_folder(folder: &Path) -> Result<Vec<u8>, Failure> {
+/// Packs what [`list_folder`] finds; with `gzip`, also the gzip form of files where that is worth it.
+pub fn pack_folder(folder: &Path, gzip: bool) -> Result<Vec<u8>, Failure> {
     let mut files = BTreeMap::new();
     for (name, path) in list_folder(folder)? {
-        files.insert(name, read(&path)?);
+        let content = read(&path)?;
+        let gzip = if gzip { compress(&content) } else { Vec::new() };
+        files.insert(name, Packed { content, gzip });
     }
     pack(&files).ok_or_else(|| too_large(folder))
 }
@@ -169,13 +177,38 @@ fn not_regular(path: &Path) -> Failure {
         .help("pipes, sockets and devices cannot be packed: remove it")
 }
 
+/// Files below this many bytes are sent in one packet either way.
+const WORTH_COMPRESSING: usize = 1024;
+
+/// The gzip form of `content` (RFC 1952, without a name or a time, so that it is the same each time). Empty where it would
+/// not save a sixteenth, as with pictures: a client would unpack it for nothing.
+fn compress(content: &[u8]) -> Vec<u8> {
+    if content.len() < WORTH_COMPRESSING {
+        return Vec::new();
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into a vector does not fail.
+    let Ok(compressed) = encoder.write_all(content).and_then(|()| encoder.finish()) else { return Vec::new() };
+    if compressed.len() > content.len() - content.len() / 16 { Vec::new() } else { compressed }
+}
+
+/// A file of an archive.
+struct Packed {
+    content: Vec<u8>,
+    /// Empty where there is none.
+    gzip: Vec<u8>,
+}
+
+/// Bytes of a file's record.
+const RECORD: usize = 24;
+
 /// Packs files, given by path; `None` where the archive would pass 4 GiB.
-fn pack(files: &BTreeMap<String, Vec<u8>>) -> Option<Vec<u8>> {
+fn pack(files: &BTreeMap<String, Packed>) -> Option<Vec<u8>> {
     let mut head: Vec<u32> = vec![files.len().try_into().ok()?];
     let mut body: Vec<u8> = Vec::new();
-    let base = 4 + 16 * files.len();
-    for (path, content) in files {
-        for bytes in [path.as_bytes(), content] {
+    let base = 4 + RECORD * files.len();
+    for (path, packed) in files {
+        for bytes in [path.as_bytes(), &packed.content, &packed.gzip] {
             // Content that is word-aligned is faster to copy.
             body.resize(body.len().next_multiple_of(8), 0);
             head.push((base + body.len()).try_into().ok()?);
@@ -203,11 +236,11 @@ mod tests {
         for (path, content) in [("z.txt", "last"), ("b/c", "22"), (".hidden", "no"), ("a", "")] {
             std::fs::write(folder.path().join(path), content).expect("a file");
         }
-        let archive = pack_folder(folder.path()).expect("packs");
+        let archive = pack_folder(folder.path(), false).expect("packs");
         assert_eq!(word(&archive, 0), 3);
         let files: Vec<_> = (0..3)
             .map(|file| {
-                let at = |field: usize| word(&archive, 1 + file * 4 + field);
+                let at = |field: usize| word(&archive, 1 + file * RECORD / 4 + field);
                 let text = |offset: usize, length: usize| String::from_utf8_lossy(&archive[offset..offset + length]);
                 format!("{}={}", text(at(0), at(1)), text(at(2), at(3)))
             })
@@ -222,7 +255,7 @@ mod tests {
         std::fs::write(folder.path().join("site/index.html"), "fine").expect("a file");
         std::fs::write(folder.path().join("secret"), "not for others").expect("a file");
         spoil(&folder.path().join("site"));
-        pack_folder(&folder.path().join("site")).expect_err("is refused").to_string()
+        pack_folder(&folder.path().join("site"), false).expect_err("is refused").to_string()
     }
 
     #[test]
@@ -254,7 +287,7 @@ mod tests {
         std::fs::write(folder.path().join("a/file"), "content").expect("a file");
         std::os::unix::fs::symlink("a", folder.path().join("b")).expect("a link");
         std::os::unix::fs::symlink("a/file", folder.path().join("c")).expect("a link");
-        assert_eq!(word(&pack_folder(folder.path()).expect("packs"), 0), 3);
+        assert_eq!(word(&pack_folder(folder.path(), false).expect("packs"), 0), 3);
     }
 
     #[test]
@@ -276,7 +309,7 @@ mod tests {
             let message = read(Path::new(path)).expect_err("is no file").to_string();
             assert!(message.contains(path) && message.contains("not as long as"), "{message}");
         }
-        assert!(pack_folder(Path::new("/proc/sys/kernel")).is_err());
+        assert!(pack_folder(Path::new("/proc/sys/kernel"), false).is_err());
     }
 
     #[test]
@@ -289,8 +322,33 @@ mod tests {
     }
 
     #[test]
+    fn what_gets_smaller_is_packed_as_gzip_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "the same again and again ".repeat(200);
+        let noise: Vec<u8> = (0..5000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let noise = compress(&noise.repeat(3));
+        assert!(noise.len() > WORTH_COMPRESSING, "what is compressed is noise");
+        for (path, content) in [("a.txt", text.as_bytes()), ("b.bin", &noise), ("c.txt", &text.as_bytes()[..1000])] {
+            std::fs::write(folder.path().join(path), content).expect("a file");
+        }
+        let archive = pack_folder(folder.path(), true).expect("packs");
+        let gzip = |file: usize| {
+            let at = |field: usize| word(&archive, 1 + file * RECORD / 4 + field);
+            &archive[at(4)..at(4) + at(5)]
+        };
+        let mut unpacked = String::new();
+        flate2::read::GzDecoder::new(gzip(0)).read_to_string(&mut unpacked).expect("is gzip");
+        assert_eq!(unpacked, text);
+        assert!(gzip(0).len() < text.len() / 10);
+        assert!(gzip(1).is_empty() && gzip(2).is_empty());
+        assert_eq!(archive, pack_folder(folder.path(), true).expect("packs"), "each build makes the same");
+        let plain = pack_folder(folder.path(), false).expect("packs");
+        assert!((0..3).all(|file| word(&plain, 1 + file * RECORD / 4 + 5) == 0));
+    }
+
+    #[test]
     fn a_missing_folder_is_named() {
-        let failure = pack_folder(Path::new("/nonexistent")).expect_err("missing").to_string();
+        let failure = pack_folder(Path::new("/nonexistent"), false).expect_err("missing").to_string();
         assert!(failure.contains("/nonexistent"), "{failure}");
     }
 }

@@ -131,11 +131,14 @@ fn config_value(context: &Context<'_>, block: &mut Block, value: &ConfigValue) -
         ConfigValue::File(path) | ConfigValue::Folder(path) => {
             Value { a: context.address(Item::File(path)), b: context.contents.get(path).len() as u64 }
         }
-        ConfigValue::List(list) => {
-            let values: Vec<Value> = list.iter().map(|text| text_value(block, text)).collect();
-            Value { a: u64::from(block.list(&values).offset), b: values.len() as u64 }
-        }
+        ConfigValue::List(list) => list_value(block, list.iter()),
+        ConfigValue::Pairs(pairs) => list_value(block, pairs.iter().flat_map(|(name, value)| [name, value])),
     }
+}
+
+fn list_value<'a>(block: &mut Block, texts: impl Iterator<Item = &'a String>) -> Value {
+    let values: Vec<Value> = texts.map(|text| text_value(block, text)).collect();
+    Value { a: u64::from(block.list(&values).offset), b: values.len() as u64 }
 }
 
 fn text_value(block: &mut Block, text: &str) -> Value {

@@ -216,6 +216,8 @@ pub enum ConfigValue {
     Folder(PathBuf),
     /// `list-of-string`.
     List(Vec<String>),
+    /// `cache-control`: patterns with their directives.
+    Pairs(Vec<(String, String)>),
 }
 
 /// One end of a channel.
