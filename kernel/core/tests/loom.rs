@@ -3,6 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p culm-kernel-core --test loom`
 #![cfg(loom)]
 
+use culm_abi::syscall::FaultReport;
 use culm_kernel_core::mailbox::Mailbox;
 use culm_kernel_core::system::{Command, Shared};
 use culm_kernel_core::word::Word;
@@ -46,6 +47,13 @@ impl Shore {
         *line = false;
         drop(line);
         self.mailbox.take()
+    }
+
+    /// What the other core does with mail: it wakes who waits and is notified (`Core::mail`), and idles on else.
+    fn idle_until_pending(&self, word: usize) {
+        while !self.words[word].is_pending() {
+            self.idle();
+        }
     }
 
     /// One wait over the first `groups` words, as `Core::receive` and `Core::collect` do it.
@@ -162,5 +170,87 @@ fn the_last_command_reaches_the_other_core() {
             }
         }
         sender.join().unwrap();
+    });
+}
+
+/// A domain goes to sleep straight (`Core::fast_wait`), by the one step that fails where something is pending, and hands
+/// the core to a peer that sleeps. Another core signals both meanwhile.
+#[test]
+fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        assert!(shore.words[1].sleep());
+        let sender = {
+            let shore = shore.clone();
+            thread::spawn(move || {
+                for word in 0..2 {
+                    shore.data[word].store(1, Ordering::Relaxed);
+                    shore.signal(word, 0);
+                }
+            })
+        };
+        let straight = shore.words[0].sleep_idle();
+        // The local signal wakes the peer, be another pending there or not; its mail finds the peer at work.
+        let mut of_peer = shore.words[1].take_with(1);
+        assert!(of_peer & 0b10 != 0);
+        while of_peer & 1 == 0 {
+            of_peer |= shore.words[1].take();
+            thread::yield_now();
+        }
+        assert_eq!(shore.data[1].load(Ordering::Relaxed), 1, "what was written before is seen");
+        if straight || shore.words[0].sleep() {
+            shore.idle_until_pending(0);
+        }
+        assert_eq!(shore.words[0].take(), 1);
+        assert_eq!(shore.data[0].load(Ordering::Relaxed), 1, "what was written before is seen");
+        sender.join().unwrap();
+    });
+}
+
+/// A domain that sleeps is restarted while another core signals it. The signal ends with the old life or ends a wait of
+/// the new one, and mail for the old life ends none.
+#[test]
+fn a_signal_to_a_domain_that_restarts_is_of_one_life() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        assert!(shore.words[0].sleep());
+        let sender = {
+            let shore = shore.clone();
+            thread::spawn(move || shore.signal(0, 0))
+        };
+        // `Core::withdraw`.
+        let of_the_old_life = shore.words[0].take();
+        if of_the_old_life == 0 {
+            if shore.words[0].sleep() {
+                shore.idle_until_pending(0);
+            }
+            assert_eq!(shore.words[0].take(), 1);
+        }
+        sender.join().unwrap();
+        assert!(shore.words[0].sleep(), "it was of one life only");
+    });
+}
+
+/// A domain faults, is restarted, and faults again while its supervisor on another core reads.
+#[test]
+fn a_report_of_a_fault_is_never_of_two() {
+    // A report is eight words: more switches between the two than these take hours, and a torn report needs two.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let shared = Arc::new(Shared::default());
+        let report = |kind| FaultReport { kind, restarts: kind, ..FaultReport::default() };
+        shared.set_fault(&report(1));
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let seen = shared.fault();
+                assert!(seen == report(0) || seen == report(1) || seen == report(2), "{seen:?}");
+            })
+        };
+        shared.clear_fault();
+        shared.set_fault(&report(2));
+        reader.join().unwrap();
+        assert_eq!(shared.fault(), report(2));
     });
 }

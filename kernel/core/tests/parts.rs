@@ -71,6 +71,24 @@ proptest! {
         prop_assert!(used + 10 + overrun <= 10 * 11, "{used}");
     }
 
+    /// As if each tick had been used by itself, however many there are.
+    #[test]
+    fn the_work_does_not_depend_on_how_much_is_used(budget in 1..50_u64, extra in 0..100_u64, used in 0..500_u64) {
+        let (mut once, mut ticks) = (Budget::new(budget, budget + extra), Budget::new(budget, budget + extra));
+        once.begin(1000);
+        ticks.begin(1000);
+        once.consume(used);
+        for _ in 0..used {
+            ticks.consume(1);
+        }
+        prop_assert_eq!(once.available_from(), ticks.available_from());
+        for huge in [u64::MAX, u64::MAX - 1, 1 << 63] {
+            let mut budget = once.clone();
+            budget.consume(huge);
+            prop_assert!(budget.available_from() > 1000);
+        }
+    }
+
     #[test]
     fn timers_come_in_order_and_never_late(
         steps in prop::collection::vec((0..8_u32, 1..100_u64, any::<bool>()), 0..200),
