@@ -253,8 +253,9 @@ impl Stack {
             let times = Times { stack: stack_time, now };
             self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
         }
-        let quiet = self.client.settle() & !self.tcp.has_events() & !self.tcp.has_callers(now);
-        culm::wake_at(self.control_at.min(self.tcp.deadline()));
+        let has_callers = self.tcp.has_callers(&mut self.client.transmitter, now);
+        let quiet = self.client.settle() & !self.tcp.has_events() & !has_callers;
+        culm::wake_at(self.control_at.min(self.tcp.deadline(now)));
         quiet
     }
 

@@ -407,3 +407,48 @@ fn sequence_numbers_come_from_the_source_of_randomness() {
     assert_ne!(number(one, 1) >> 8, number(one, 2) >> 8);
     assert_ne!(number(None, 1) >> 8, number(one, 1) >> 8);
 }
+
+/// Answers each request, and ends the connection after that, as a web server does that is told to.
+fn answer_and_end(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    let Some(mut stream) = stack.stream(slot) else { return };
+    let count = stream.received_count();
+    stream.consume(count);
+    if count > 0 {
+        stream.send(b"answer");
+        stream.finish();
+    }
+    stream.rest();
+    if stream.is_over() {
+        stack.release(slot);
+    }
+}
+
+#[test]
+fn a_crowd_that_comes_at_once_is_served() {
+    const CROWD: u16 = 800;
+    let mut lan = server(320);
+    lan.server = answer_and_end;
+    let handles: Vec<_> = (0..CROWD).map(|number| lan.connect_with(ADDRESS, 10_000 + number, 1024)).collect();
+    let mut done = vec![false; handles.len()];
+    for _ in 0..600 {
+        lan.pass(10);
+        for (index, handle) in handles.iter().enumerate() {
+            let socket = lan.sockets.get_mut::<tcp::Socket<'_>>(*handle);
+            if socket.can_send() && socket.send_queue() == 0 && !done[index] && !socket.can_recv() {
+                let _ = socket.send_slice(b"request");
+            }
+            if socket.can_recv() {
+                done[index] = true;
+                let _ = socket.recv(|bytes| (bytes.len(), ()));
+                socket.close();
+            }
+            assert!(done[index] || socket.state() != tcp::State::Closed, "{index} was reset");
+        }
+        if done.iter().all(|done| *done) {
+            break;
+        }
+    }
+    let served = done.iter().filter(|done| **done).count();
+    assert_eq!(served, usize::from(CROWD), "{:?}", lan.stack.counts());
+}

@@ -68,3 +68,53 @@ impl Door {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::classify::Key;
+    use crate::stack::cookie::Offer;
+    use smoltcp::wire::{IpAddress, IpEndpoint};
+
+    fn knock(number: u32) -> Knock {
+        let endpoint = IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 80);
+        Knock {
+            link: [0; 6],
+            key: Key::default(),
+            remote: endpoint,
+            local: endpoint,
+            sequence: number,
+            acknowledged: 0,
+            offer: Offer::default(),
+        }
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::default() + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn who_asks_again_goes_before_who_asks_for_the_first_time() {
+        let mut door = Door::new(64);
+        // One who is turned away, since so many came before.
+        for number in 0..ROOM as u32 {
+            door.knock(knock(number), u64::from(number) << 6, at(0));
+        }
+        door.knock(knock(1000), 1000 << 6, at(1));
+        assert_eq!((door.waiting.len(), door.refused), (ROOM, 1));
+        door.knock(knock(1000), 1000 << 6, at(500));
+        assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
+        assert_eq!(door.next(at(500)).map(|knock| knock.sequence), Some(1), "the one that waited longest is gone");
+        assert!(door.waiting.iter().any(|(knock, _)| knock.sequence == 1000));
+    }
+
+    #[test]
+    fn who_has_waited_too_long_asks_again_anyway() {
+        let mut door = Door::new(64);
+        door.knock(knock(1), 1, at(0));
+        door.knock(knock(2), 2, at(500));
+        assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(2));
+        assert!(door.next(at(1000)).is_none() && door.is_empty());
+        assert_eq!(door.refused, 1);
+    }
+}

@@ -42,6 +42,9 @@ const STEP: Duration = Duration::from_millis(4);
 /// How long a connection may rest before it makes way: who has just connected is about to send its request.
 const YOUTH: Duration = Duration::from_millis(100);
 
+/// How soon a place is looked for again, while somebody waits for one.
+const RETRY: Duration = Duration::from_millis(20);
+
 /// How long a peer may take nothing of what was sent to it, when places are short.
 const STALL: Duration = Duration::from_secs(5);
 
@@ -263,9 +266,10 @@ impl Tcp {
         }
     }
 
-    /// Whether SYNs wait that could be answered now.
-    pub(super) fn has_callers(&mut self, now: Instant) -> bool {
-        !self.door.is_empty() && self.candidate(now).is_some()
+    /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn when there is one.
+    #[inline]
+    pub(super) fn has_callers(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
+        !self.door.is_empty() && transmitter.is_ready() && self.candidate(now).is_some()
     }
 
     /// The slot that a new connection would get.
@@ -511,9 +515,10 @@ impl Tcp {
         self.table.count(phase)
     }
 
-    /// When the next timer is due.
+    /// When the next timer is due, or it is time to look again for a place for who waits at the door.
     #[inline(always)]
-    pub(super) fn deadline(&self) -> Instant {
-        self.wheel.deadline()
+    pub(super) fn deadline(&self, now: Instant) -> Instant {
+        let timer = self.wheel.deadline();
+        if self.door.is_empty() { timer } else { timer.min(now + RETRY) }
     }
 }

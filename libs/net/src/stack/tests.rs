@@ -202,6 +202,24 @@ fn half_open_connections_cost_no_place() {
 }
 
 #[test]
+fn who_cannot_be_answered_for_want_of_a_buffer_is_answered_when_there_is_one() {
+    let mut lan = Lan::fixed(8);
+    lan.stack.listen(80);
+    lan.seen.clear();
+    lan.gives_back = false;
+    // Twice as many as there is to answer with. The turn ends nevertheless: the buffers come only after it.
+    for numbers in [1..=30, 31..=100] {
+        numbers.for_each(|number| lan.wire.to_stack.push_back(syn(number)));
+        lan.pass(5);
+    }
+    let answers = |lan: &Lan| lan.seen.iter().filter(|frame| frame.len() > 47 && frame[47] == 0x12).count();
+    assert!(answers(&lan) < 100);
+    lan.gives_back = true;
+    lan.pass(10);
+    assert_eq!(answers(&lan), 100);
+}
+
+#[test]
 fn what_cannot_be_sent_at_once_is_sent_later() {
     let mut lan = Lan::fixed(4);
     lan.stack.listen(80);
