@@ -80,7 +80,7 @@ pub use culm_macros::component;
 pub use device::Device;
 pub use entry::restarts;
 pub use message::{CalleeGone, Message};
-pub use region::Region;
+pub use region::{Exclusive, Region};
 pub use start::observation;
 pub use turn::wake_at;
 

@@ -3,8 +3,12 @@
 //! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. What was copied out
 //! once cannot change between a check and its use. Where a peer's offset is wrong, the access does not happen and the
 //! caller learns of it.
+//!
+//! The one exception is [`Exclusive`]: memory that nobody else may write, and that of this component only one owner has.
 
 use crate::copy;
+use crate::domain::own;
+use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
@@ -44,8 +48,14 @@ impl Region {
     ///
     /// # Panics
     ///
-    /// Where the address is none of shared memory, which no start block contains.
+    /// Where the address is none of shared memory, which no start block contains; and where it is memory for
+    /// [`Exclusive::take`], to which nobody may have a second way.
     pub fn new(memory: Memory) -> Self {
+        assert!(!exclusive().any(|other| overlap(other, memory)), "{:#x} is for one owner", memory.address);
+        Self::of(memory)
+    }
+
+    fn of(memory: Memory) -> Self {
         let address = if memory.address == 0 { None } else { NonNull::new(shared_address(memory) as *mut u8) };
         match address {
             Some(address) => Self { address, size: memory.size as usize, dma: memory.dma, writable: true },
@@ -188,24 +198,12 @@ impl Region {
     /// # Safety
     ///
     /// While the slice lives nobody may write these bytes: no peer that this component does not trust with its own
-    /// safety may have them mapped writable, nor may a device write them.
+    /// safety may have them mapped writable, nor may a device write them, nor this component by this or another region.
     #[inline(always)]
     pub unsafe fn slice(&self, offset: usize, length: usize) -> Result<&'static [u8], OutOfBounds> {
         let address = self.at(offset, length)?;
         // SAFETY: mapped for as long as the component runs; unchanging by the caller's word.
         Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_ref() })
-    }
-
-    /// The bytes as an ordinary slice that can be changed.
-    ///
-    /// # Safety
-    ///
-    /// As [`Region::slice`], and nobody may read these bytes as a slice while this one lives.
-    #[inline(always)]
-    pub unsafe fn slice_mut(&self, offset: usize, length: usize) -> Result<&'static mut [u8], OutOfBounds> {
-        let address = self.at_writable(offset, length)?;
-        // SAFETY: mapped for as long as the component runs; exclusive by the caller's word.
-        Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_mut() })
     }
 
     #[inline(always)]
@@ -253,6 +251,59 @@ impl fmt::Debug for Region {
     }
 }
 
+/// Memory that its owner sees as ordinary bytes: peers may read it, nobody else writes it.
+///
+/// The start block says which memory that is (the transmit buffers of a network's client). It is taken once in a life of the
+/// component, and no [`Region`] shows it: so safe code cannot come by a second way to bytes that are borrowed.
+#[derive(Debug)]
+pub struct Exclusive {
+    region: Region,
+}
+
+own! {
+    /// Which of the start block's exclusive memory was taken, by position.
+    TAKEN: Cell<u64> = Cell::new(0);
+}
+
+impl Exclusive {
+    /// Takes the memory.
+    ///
+    /// # Panics
+    ///
+    /// Where the start block has no such memory, or it was taken before. (In a host test any memory can be taken, which the
+    /// test then leaves alone while it is borrowed.)
+    pub fn take(memory: Memory) -> Self {
+        if cfg!(target_os = "none") {
+            let index = exclusive().position(|other| other == memory);
+            let bit = index.and_then(|index| 1_u64.checked_shl(index as u32)).expect("memory for one owner");
+            let taken = TAKEN.with(Cell::get);
+            assert!(taken & bit == 0, "{:#x} has an owner already", memory.address);
+            TAKEN.with(|cell| cell.set(taken | bit));
+        }
+        Self { region: Region::of(memory) }
+    }
+
+    /// The bytes, to be read and changed.
+    #[inline(always)]
+    pub fn slice_mut(&mut self, offset: usize, length: usize) -> Result<&mut [u8], OutOfBounds> {
+        let address = self.region.at_writable(offset, length)?;
+        // SAFETY: mapped for as long as the component runs. Nobody else has it mapped writable (the build tool's word for
+        // memory that `exclusive` names); in this component only this value leads there, since it was taken once and
+        // `Region::new` refuses it; and the slice borrows this value.
+        Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_mut() })
+    }
+}
+
+/// The memory that the start block gives to one owner each.
+fn exclusive() -> impl Iterator<Item = Memory> {
+    crate::start::current().exclusive()
+}
+
+/// Whether two pieces of memory have a byte in common.
+fn overlap(a: Memory, b: Memory) -> bool {
+    a.address < b.address.saturating_add(b.size) && b.address < a.address.saturating_add(a.size)
+}
+
 /// The address of memory that a start block describes as shared.
 ///
 /// # Panics
@@ -272,6 +323,9 @@ pub(crate) fn shared_address(memory: Memory) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culm_abi::connection::{NetClient, kind};
+    use culm_abi::start::{Connection, MAGIC, Span, StartHeader};
+    use zerocopy::FromZeros;
 
     fn region() -> Region {
         let words: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
@@ -321,5 +375,35 @@ mod tests {
         let region = Region::new(Memory { address: 0, size: 4096, dma: 0x5000_0000 });
         assert_eq!((region.len(), region.dma()), (0, 0x5000_0000));
         assert!(region.read(0, &mut [0]).is_err());
+    }
+
+    /// A start block with a network's client whose transmit buffers are this memory.
+    fn with_transmit_buffers(tx_data: Memory) {
+        let mut header = StartHeader::new_zeroed();
+        let (connection, client) = (size_of::<StartHeader>(), size_of::<StartHeader>() + size_of::<Connection>());
+        header.magic = MAGIC;
+        header.version = culm_abi::VERSION;
+        header.size = (client + size_of::<NetClient>()) as u32;
+        header.connections = Span { offset: connection as u32, count: 1 };
+        let data = Span { offset: client as u32, count: 1 };
+        let connection = Connection { kind: kind::NET_CLIENT, slot: 0, peer: Span::default(), data };
+        let client = NetClient { tx_data, ..NetClient::new_zeroed() };
+        crate::testing::set_start_block(&[header.as_bytes(), connection.as_bytes(), client.as_bytes()].concat());
+    }
+
+    const BUFFERS: Memory = Memory { address: 0x4000_0000, size: 0x1000, dma: 0 };
+
+    #[test]
+    #[should_panic(expected = "is for one owner")]
+    fn no_region_shows_what_has_one_owner() {
+        with_transmit_buffers(BUFFERS);
+        let _ = Region::new(Memory { address: 0x4000_0fff, size: 0x1000, dma: 0 });
+    }
+
+    #[test]
+    fn what_lies_beside_can_be_shown() {
+        with_transmit_buffers(BUFFERS);
+        assert_eq!(Region::new(Memory { address: 0x4000_1000, size: 0x1000, dma: 0 }).len(), 0x1000);
+        assert_eq!(Region::read_only(Memory { address: 0x3fff_f000, size: 0x1000, dma: 0 }).len(), 0x1000);
     }
 }

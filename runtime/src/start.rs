@@ -92,6 +92,14 @@ impl StartBlock {
         self.connections(slot).next().expect("a connection that the manifest demands: rebuild the image")
     }
 
+    /// The memory that is one owner's each ([`crate::region::Exclusive`]): transmit buffers, which the network's client
+    /// alone writes.
+    pub(crate) fn exclusive(self) -> impl Iterator<Item = Memory> {
+        let connections = self.list::<Connection>(self.header.connections).iter();
+        let clients = connections.filter(|connection| connection.kind == kind::NET_CLIENT);
+        clients.map(move |connection| self.structure::<connection::NetClient>(connection.data).tx_data)
+    }
+
     /// The first connection of `kind` that no manifest names.
     fn unnamed<T: ConnectionValue>(&self) -> Option<T> {
         self.list::<Connection>(self.header.connections)

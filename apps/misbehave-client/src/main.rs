@@ -11,7 +11,7 @@ mod half;
 use culm::connection::{NetClient, Ring};
 
 use culm::time::{self, Duration};
-use culm::{Channels, Component, Region};
+use culm::{Channels, Component, Exclusive, Region};
 use culm_abi::start::Memory;
 use culm_net::{Descriptor, HEADROOM};
 use half::Half;
@@ -32,7 +32,7 @@ struct MisbehaveClient {
     receive: Half,
     transmit: Half,
     rings: [Region; 4],
-    buffers: Region,
+    buffers: Exclusive,
     buffer_size: u32,
     /// How many receive buffers it provides.
     provided: u32,
@@ -81,7 +81,7 @@ impl MisbehaveClient {
             receive: Half::new(net.rx_free, net.rx_filled, net.rx_channel, (provided, net.buffer_size)),
             transmit: Half::new(net.tx_filled, net.tx_free, net.tx_channel, (0, 0)),
             rings: [net.rx_free, net.rx_filled, net.tx_filled, net.tx_free].map(memory),
-            buffers: Region::new(net.tx_data),
+            buffers: Exclusive::take(net.tx_data),
             buffer_size: net.buffer_size,
             provided,
             frame,
@@ -125,7 +125,9 @@ impl MisbehaveClient {
             self.transmit.put(Descriptor { offset: number, ..lent });
             self.transmit.put(Descriptor { length: u16::MAX, ..lent });
             // Nobody's frame, of the least length, and once more.
-            let _ = self.buffers.clear(lent.offset as usize, HEADROOM + FRAME);
+            if let Ok(bytes) = self.buffers.slice_mut(lent.offset as usize, HEADROOM + FRAME) {
+                bytes.fill(0);
+            }
             let sent = Descriptor { length: (HEADROOM + FRAME) as u16, ..lent };
             self.transmit.put(sent);
             self.transmit.put(sent);
@@ -142,7 +144,9 @@ impl MisbehaveClient {
         self.receive.end();
         for _ in 0..BATCH {
             let Some(lent) = self.transmit.take() else { break };
-            let _ = self.buffers.write(lent.offset as usize, &self.frame);
+            if let Ok(bytes) = self.buffers.slice_mut(lent.offset as usize, self.frame.len()) {
+                bytes.copy_from_slice(&self.frame);
+            }
             self.transmit.put(Descriptor { length: self.frame.len() as u16, ..lent });
             counters::ACTS.add(1);
         }

@@ -17,19 +17,33 @@ fn bytes(code: &[u32]) -> Vec<u8> {
     code.iter().flat_map(|instruction| instruction.to_le_bytes()).collect()
 }
 
-/// A machine whose kernel meets `code` at its next entry by an exception.
-fn with_defect(code: [u32; 2]) -> Machine {
+/// How the kernel calls the firmware, at EL2: `smc #0`.
+const FIRMWARE: [u32; 1] = [0xd400_0003];
+
+/// A machine, and the port of its debugger.
+fn with_debugger(system: &str) -> (Machine, u16) {
     let port = free_port();
     let listen = format!("tcp:127.0.0.1:{port}");
-    let mut machine = Boot::system("hello").option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]);
-    machine.expect("hello, world");
+    (Boot::system(system).option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]), port)
+}
+
+/// Puts `new` where `old` is in the kernel's code; there must be one place at least.
+fn replace(port: u16, old: &[u32], new: &[u32]) {
     let mut debugger = Debugger::connect(port);
     let kernel = debugger.read(IMAGE, CODE);
-    let entry = bytes(&ENTRY);
-    let mut found = (0..CODE - entry.len()).step_by(4).filter(|&at| kernel[at..].starts_with(&entry));
-    let at = found.next().expect("the kernel has an entry");
-    assert_eq!(found.next(), None, "it has one");
-    debugger.write(IMAGE + at as u64, &bytes(&code));
+    let old = bytes(old);
+    let found: Vec<_> = (0..CODE - old.len()).step_by(4).filter(|&at| kernel[at..].starts_with(&old)).collect();
+    assert!(!found.is_empty(), "the kernel has this code");
+    for at in found {
+        debugger.write(IMAGE + at as u64, &bytes(new));
+    }
+}
+
+/// A machine whose kernel meets `code` at its next entry by an exception.
+fn with_defect(code: [u32; 2]) -> Machine {
+    let (mut machine, port) = with_debugger("hello");
+    machine.expect("hello, world");
+    replace(port, &ENTRY, &code);
     machine
 }
 
@@ -47,4 +61,42 @@ fn an_exception_in_the_kernel_is_described() {
     let mut machine = with_defect([0, 0]);
     machine.expect("culm: panic: exception in the kernel at 0xffffff8000");
     machine.wait();
+}
+
+/// One domain faults, for which the system halts; one that greets, and the log's way out, are on another core.
+const HALTS: &str = r#"
+name = "halts"
+description = "A halt, and somebody on another core"
+board = "virt"
+[device.uart0]
+priority = 240
+core = 1
+[pd.hello]
+component = "hello"
+priority = 100
+core = 1
+config = { whom = "world", every = "20ms" }
+[pd.faulty]
+component = "misbehave"
+priority = 100
+on_fault = "halt"
+config = { rule = "panic", after = "3s" }
+"#;
+
+#[test]
+fn a_halt_stops_the_other_cores_too() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join("halts.toml");
+    std::fs::write(&file, HALTS).expect("the folder is writable");
+    let (mut machine, port) = with_debugger(file.to_str().expect("temporary paths are text"));
+    machine.expect("hello, world");
+    // A machine that cannot be switched off: nop in place of the call.
+    replace(port, &FIRMWARE, &[0xd503_201f]);
+    machine.expect("culm: halt, status");
+    // The machine goes on: what its cores do would be seen by now, were they to do anything.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let console = machine.console();
+    let (_, after) = console.split_once("culm: halt, status").expect("just seen");
+    let greetings = after.matches("hello, world").count();
+    assert!(greetings <= 1, "a line that was under way, and no more:\n{after}");
 }

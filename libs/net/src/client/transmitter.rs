@@ -1,7 +1,5 @@
 //! Transmitting: packets are written where the device reads them.
 
-#![allow(unsafe_code)]
-
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
@@ -10,14 +8,14 @@ use crate::slots::LARGEST_PACKET;
 use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, Stash, checksum, put_off};
 use culm::connection::NetClient;
 use culm::queue::{Consumer, Producer};
-use culm::{Channel, Region, queue};
+use culm::{Channel, Exclusive, queue};
 
 /// The transmitting half of a client.
 #[derive(Debug)]
 pub struct Transmitter {
     filled: Producer<Descriptor>,
     free: Consumer<Descriptor>,
-    data: Region,
+    data: Exclusive,
     slots: Slots,
     session: Session,
     channel: Channel,
@@ -41,7 +39,7 @@ impl Transmitter {
         Self {
             filled,
             free: queue::consumer(connection.tx_free),
-            data: Region::new(connection.tx_data),
+            data: Exclusive::take(connection.tx_data),
             slots,
             session,
             channel: Channel::new(connection.tx_channel),
@@ -97,10 +95,7 @@ impl Transmitter {
         write: impl FnOnce(&mut [u8]) -> (PacketHeader, R),
     ) -> Option<R> {
         let total = HEADROOM + length;
-        // SAFETY: the buffer is this client's until it is sent, a few lines down: `take` and `take_large` had it from the
-        // virtualiser, and whoever calls this gives up its offset. Nobody else may write the region, and of this program
-        // only this function touches it, one buffer at a time.
-        let bytes = unsafe { self.data.slice_mut(offset as usize, total) }.ok()?;
+        let bytes = self.data.slice_mut(offset as usize, total).ok()?;
         let (header, frame) = bytes.split_first_chunk_mut::<HEADROOM>()?;
         let (metadata, result) = write(frame);
         metadata.write(header);
