@@ -420,17 +420,19 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Longest name, in characters.
+pub const MAX_NAME: usize = 48;
+
 /// Reports a name that is not lower-case letters, digits and `separators` after a letter, or that is too long.
 /// Returns whether it is good.
 pub fn check_name(name: &Located<String>, what: &str, separators: &str, problems: &mut Problems) -> bool {
-    const MAX: usize = 48;
-    let good = name.len() <= MAX
+    let good = name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || separators.contains(c));
     if !good {
         let separators: String = separators.chars().map(|c| format!(" and `{c}`")).collect();
         problems.push(Problem::new(name.span.clone(), format!("`{}` is not a name for a {what}", name.value)).help(
-            format!("a name is a letter followed by letters, digits{separators}, all lower case, {MAX} at most"),
+            format!("a name is a letter followed by letters, digits{separators}, all lower case, {MAX_NAME} at most"),
         ));
     }
     good

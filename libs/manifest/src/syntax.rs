@@ -139,6 +139,15 @@ fn rest(text: &str, at: usize) -> usize {
 /// What to write in a line that the parser cannot read.
 fn advice(line: &str, message: &str) -> Option<String> {
     let line = line.trim();
+    for (sign, help) in [
+        ("extra `=`", "a key and its value have one `=` between them"),
+        ("missing comma", "between braces and brackets a comma ends each element"),
+        ("recursion", "no description nests lists and tables so deeply"),
+    ] {
+        if message.contains(sign) {
+            return Some(help.to_string());
+        }
+    }
     if line.starts_with('[') && !line.contains('=') {
         return Some("a table begins with its name in square brackets, alone in its line: [pd.http]".to_string());
     }
@@ -152,6 +161,9 @@ fn advice(line: &str, message: &str) -> Option<String> {
         }
         Some((_, value)) if value.matches(['[', '{']).count() > value.matches([']', '}']).count() => {
             Some("a bracket that is opened is closed, and elements have commas between them".to_string())
+        }
+        Some((_, value)) if value.trim().starts_with('(') => {
+            Some("a table stands between braces: { key = value }".into())
         }
         Some(_) => None,
         None if message.contains("key with no value") => Some("write `key = value`".to_string()),

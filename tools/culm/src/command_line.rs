@@ -2,7 +2,7 @@
 
 use crate::build::command as build;
 use crate::failure::Failure;
-use crate::{bench, commands, completion, create, run, test};
+use crate::{bench, check, commands, completion, create, run, schema, test};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use culm_manifest::problem::nearest;
@@ -23,7 +23,7 @@ enum Command {
     /// Build the image of a system
     Build(build::Options),
     /// Check a system: everything that is wrong, with file and line
-    Check(commands::System),
+    Check(check::Options),
     /// Show what a system expands to
     Expand(commands::System),
     /// Print the script by which a shell completes commands: for bash, source <(./culm completion bash)
@@ -41,6 +41,11 @@ enum Command {
     Reference { which: commands::Reference },
     /// List the boards
     Boards,
+    /// Print the JSON schema of a kind of file, by which editors complete and check it
+    Schema {
+        /// The kind of file
+        of: schema::Of,
+    },
     /// List the systems
     Systems,
     /// Build a system and run it in QEMU
@@ -73,7 +78,8 @@ pub fn main() -> ExitCode {
         Command::Build(options) => build::build(&options),
         Command::Setup(_) => Err(Failure::new("setup is the work of `./culm`").help("type ./culm setup").into()),
         Command::Completion { shell } => completion::completion(shell, CommandLine::command()),
-        Command::Check(system) => commands::check(&system),
+        Command::Check(options) => return done(check::check(&options)),
+        Command::Schema { of } => schema::print(of),
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
         Command::New(what) => create::new(&what),

@@ -6,7 +6,6 @@ use crate::expand::Checked;
 use crate::plan::Plan;
 use crate::show;
 use anyhow::{Context as _, Result};
-use culm_manifest::units::format_size;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +23,12 @@ impl System {
     /// Reads, checks and expands the system; what is odd in it is shown.
     pub fn plan(&self) -> Result<Plan> {
         let checked = self.checked()?;
-        if !checked.warnings.is_empty() {
-            eprint!("{}", checked.warnings.render(colour()));
-        }
+        show_warnings(&checked.warnings);
         Ok(checked.plan)
     }
 
     /// The same, with what is odd in it for the caller.
-    fn checked(&self) -> Result<Checked, Diagnostics> {
+    pub fn checked(&self) -> Result<Checked, Diagnostics> {
         let catalogue = Catalogue::read(&root().map_err(|error| Diagnostic::general(format!("{error:#}")))?);
         let file = catalogue.system_file(&self.system)?;
         crate::expand::check(&catalogue, &file, self.board.as_deref())
@@ -54,6 +51,13 @@ pub fn catalogue() -> Result<Catalogue> {
     Ok(Catalogue::read(&root()?))
 }
 
+/// Shows what is odd, if something is.
+pub fn show_warnings(warnings: &Diagnostics) {
+    if !warnings.is_empty() {
+        eprint!("{}", warnings.render(colour()));
+    }
+}
+
 /// Whether standard error is shown in colours.
 fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
@@ -66,24 +70,6 @@ pub fn report(error: &anyhow::Error) {
         Some(diagnostics) => eprint!("{}", diagnostics.render(colour)),
         None => eprintln!("{}", Diagnostic::general(format!("{error:#}")).render(colour).trim_end()),
     }
-}
-
-/// `culm check`: says what a good system has; a bad one's mistakes are the error.
-pub fn check(system: &System) -> Result<()> {
-    let plan = system.plan()?;
-    let regions: u64 = plan.regions.iter().filter(|region| region.address.is_none()).map(|region| region.size).sum();
-    println!(
-        "{} is well: {} protection domains on {} core{}, {} queues, {} regions ({}), board {}",
-        plan.name,
-        plan.domains.len(),
-        plan.cores(),
-        if plan.cores() == 1 { "" } else { "s" },
-        plan.rings.len(),
-        plan.regions.len(),
-        format_size(regions),
-        plan.board.name
-    );
-    Ok(())
 }
 
 /// `culm expand`: prints the plan.

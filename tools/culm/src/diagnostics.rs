@@ -2,6 +2,8 @@
 //!
 //! Every step that can find a mistake adds to one [`Diagnostics`] and goes on, so that one run shows all of them.
 
+pub mod json;
+
 use culm_manifest::problem::{Problem, position};
 use culm_manifest::reader::MAX_FILE;
 use std::fmt::Write as _;

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod build;
 pub mod command_line;
+pub mod check;
 pub mod commands;
 pub mod completion;
 pub mod create;
@@ -21,5 +22,6 @@ pub mod layout;
 pub mod plan;
 pub mod reference;
 pub mod run;
+pub mod schema;
 pub mod show;
 pub mod test;

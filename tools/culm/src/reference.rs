@@ -56,7 +56,7 @@ pub fn tables() -> Vec<Table> {
         Table {
             heading: "[supervisor]",
             intro: "Options of the supervisor, which is always there; the table may be left out.",
-            keys: vec![key("…", "", "priority 254, core 0", "`priority` to `restart` as for `[pd.NAME]`")],
+            keys: vec![key("…", "", "priority 254, core 0", "`priority` to `log` as for `[pd.NAME]`; it has no supervisor of its own")],
         },
     ]
 }
@@ -299,9 +299,11 @@ Each rule has an example in `tests/bad/`, with the message.
 - A device or an interrupt has one owner, and devices with different drivers do not share a page of registers.
 - A call goes to a higher priority on the same core; calls make no cycle.
 - A passive domain is called by somebody, notified by nobody, and has no budget.
-- A budget is no longer than its period; a core exists on the board; a priority is 0 to 255.
-- A queue's capacity is a power of two and holds all buffers that travel in it.
-- A region at a fixed address lies in the board's memory and overlaps no other.
+- A budget is 1us at least and no longer than its period, which is a day at most; a core exists on the board; a priority is 0 to 255.
+- A queue's capacity is a power of two and holds all buffers that travel in it. A network has 16 at least, a serial
+  queue 256 bytes.
+- A stack and a heap are no less than the component's manifest says that it needs.
+- A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.
 - A connection is made once, between ends of its kind; one that is not optional is made.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
 - Everything fits the board's memory.

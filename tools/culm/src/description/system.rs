@@ -323,7 +323,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
 }
 
 /// Greatest count of buffers, and of entries in a queue: 32 MiB of payload per device.
-const MAX_COUNT: i128 = 16384;
+pub const MAX_COUNT: i128 = 16384;
 
 /// A count of buffers.
 pub fn read_count<'a>(table: &mut TableReader<'a>, key: &'a str, problems: &mut Problems) -> Option<Located<u32>> {

@@ -1,0 +1,67 @@
+//! The schema of component files.
+
+use super::{boolean, choice, list, name, size, table, text};
+use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MemoryKind};
+use serde_json::{Value, json};
+
+/// The schema.
+pub fn schema() -> Value {
+    let driver = table(
+        vec![
+            ("class", choice(DeviceClass::NAMES), "the class of its devices"),
+            ("compatible", list(text()), "what boards write for its devices"),
+        ],
+        &["class", "compatible"],
+    );
+    let mut counters = list(name("_"));
+    counters["maxItems"] = json!(MAX_COUNTERS);
+    counters["uniqueItems"] = json!(true);
+    table(
+        vec![
+            ("name", name("_-"), "the component's name, which is its crate's"),
+            ("description", text(), "what it does, one sentence"),
+            ("stack", size(), "its stack"),
+            ("heap", size(), "its heap: only a component with one can use `alloc`"),
+            ("min_stack", size(), "the least stack that a system may give it"),
+            ("min_heap", size(), "the least heap that a system may give it"),
+            ("counters", counters, "names of counters that observers see"),
+            ("driver", driver, "only drivers: what it drives"),
+            ("connection", list(connection()), "what it wants to be connected to"),
+            ("config", list(field()), "what it can be told"),
+        ],
+        &["name", "description"],
+    )
+}
+
+fn connection() -> Value {
+    table(
+        vec![
+            ("name", name("_"), "the key in a system file, and the field in `Connections`"),
+            ("kind", choice(ConnectionKind::NAMES), "what it is"),
+            ("optional", boolean(), "it may be left out"),
+            ("memory", choice(MemoryKind::NAMES), "regions only: the kind of memory that it must be"),
+            ("description", text(), "what it is for"),
+        ],
+        &["name", "kind"],
+    )
+}
+
+fn field() -> Value {
+    let bound = json!({ "type": ["integer", "string"] });
+    table(
+        vec![
+            ("name", name("_"), "the key in `config`, and the field in `Config`"),
+            ("type", choice(ConfigType::NAMES), "its type"),
+            (
+                "default",
+                json!({ "type": ["boolean", "integer", "string", "array"] }),
+                "the value where a system gives none",
+            ),
+            ("optional", boolean(), "it may be left out"),
+            ("min", bound.clone(), "the least value, or the least length of text and lists"),
+            ("max", bound, "the greatest value, or the greatest length"),
+            ("description", text(), "what it is for"),
+        ],
+        &["name", "type"],
+    )
+}

@@ -1,0 +1,105 @@
+//! The schema of system files, from the tables of the reference.
+
+use super::{address, boolean, choice, described, duration, list, mac, name, named, number, power_of_two, size, text};
+use crate::description::board::MAX_CORES;
+use crate::description::system::MAX_COUNT;
+use crate::plan::{FaultAction, LogLevel};
+use crate::reference::{Key, Table, tables};
+use culm_manifest::MemoryKind;
+use serde_json::{Map, Value, json};
+
+/// The schema.
+pub fn schema() -> Value {
+    let tables = tables();
+    let find = |heading: &str| tables.iter().find(|table| table.heading == heading);
+    let keys = |heading: &str| find(heading).map_or(&[][..], |table| &table.keys[..]);
+    let domain = keys("[pd.NAME]");
+    // A driver has what any domain has, from `priority` to `restart`, without those that only a `[pd]` can have.
+    let is_option = |key: &&Key| OPTIONS.contains(&key.name);
+    let options: Vec<&Key> = domain.iter().filter(is_option).collect();
+    let mut device: Vec<&Key> = keys("[device.NAME]").iter().collect();
+    device.extend(options.iter().filter(|key| key.name != "priority"));
+    let supervisor: Vec<&Key> =
+        options.iter().copied().filter(|key| !["on_fault", "restart"].contains(&key.name)).collect();
+    let mut pd = object(domain.iter());
+    // Every other key is a connection of the component's manifest.
+    pd["additionalProperties"] = json!({
+        "anyOf": [
+            { "type": "string" },
+            { "$ref": "#/definitions/net-client" },
+            { "$ref": "#/definitions/serial-client" },
+        ]
+    });
+    let mut root = find("Top level").map_or(json!({}), |table: &Table| object(table.keys.iter()));
+    root["definitions"] = json!({
+        "pd": pd,
+        "device": object(device),
+        "options": without_required(object(options)),
+        "supervisor": without_required(object(supervisor)),
+        "net-client": object(keys("Connections of the kind net-client")),
+        "serial-client": object(keys("Connections of the kind serial-client")),
+        "channel": object(keys("[[channel]]")),
+        "region": object(keys("[[region]]")),
+    });
+    root
+}
+
+/// What can be said of every domain, whatever it comes from.
+const OPTIONS: &[&str] = &["priority", "core", "budget", "period", "stack", "heap", "log", "on_fault", "restart"];
+
+/// The same table where each key may be left out: what adds the domain gives it a priority.
+fn without_required(mut table: Value) -> Value {
+    table["required"] = json!([]);
+    table
+}
+
+fn object<'k>(keys: impl IntoIterator<Item = &'k Key>) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for key in keys {
+        properties.insert(key.name.to_string(), described(value(key), &key.meaning));
+        if key.default == "required" {
+            required.push(key.name);
+        }
+    }
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+/// What a key's value can be: by its name where the book needs words, by the book's word for it otherwise.
+fn value(key: &Key) -> Value {
+    match (key.name, key.value.as_str()) {
+        ("name", _) => name("_-"),
+        ("pd", _) => named(json!({ "$ref": "#/definitions/pd" }), "_-"),
+        ("device", "tables") => named(json!({ "$ref": "#/definitions/device" }), "_"),
+        ("channel", _) => list(json!({ "$ref": "#/definitions/channel" })),
+        ("region", _) => list(json!({ "$ref": "#/definitions/region" })),
+        ("supervisor", _) => json!({ "$ref": "#/definitions/supervisor" }),
+        ("virtualiser", _) => json!({ "$ref": "#/definitions/options" }),
+        ("restart", _) => super::table(
+            vec![
+                ("limit", number(0, u32::MAX.into()), "restarts within the window"),
+                ("window", duration(), "in which restarts are counted"),
+                ("backoff", duration(), "before the first restart"),
+            ],
+            &[],
+        ),
+        ("config", _) => json!({ "type": "object" }),
+        ("map", _) => json!({ "type": "object", "additionalProperties": { "type": "string", "enum": ["r", "rw"] } }),
+        ("log", _) => choice(LogLevel::NAMES),
+        ("on_fault", _) => choice(FaultAction::NAMES),
+        ("kind", _) => choice(MemoryKind::NAMES),
+        ("mac", _) => mac(),
+        ("at", _) => address(),
+        ("core", _) => number(0, MAX_CORES - 1),
+        ("buffers", _) => number(1, MAX_COUNT as u64),
+        (_, "power of two") => power_of_two(MAX_COUNT as u64),
+        (_, "0 to 255") => number(0, 255),
+        (_, "0 to 256") => number(0, 256),
+        (_, "true or false") => boolean(),
+        (_, "size") => size(),
+        (_, "duration") => duration(),
+        (_, "two texts") => json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 }),
+        (_, "texts" | "list of texts") => list(text()),
+        _ => text(),
+    }
+}
