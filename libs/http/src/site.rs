@@ -207,8 +207,8 @@ impl<'a> Site<'a> {
     }
 }
 
-const NOT_FOUND: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Not found</title><h1>Not found</h1>\
-                         <p>There is nothing at this address. <a href=/>Start page</a>\n";
+const NOT_FOUND: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Not found</title><main><h1>Not found</h1>\
+                         <p>There is nothing at this address. <a href=/>Start page</a></main>\n";
 
 fn document_resource<'a>(document: &Document, number: u16) -> Resource<'a> {
     // Each rendering is another one, so there is no entity tag and nothing to keep.
