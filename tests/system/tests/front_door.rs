@@ -31,3 +31,50 @@ fn no_component_can_keep_the_tool_from_being_built() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && errors.contains("apps/") && errors.contains("mend that"), "{errors}");
 }
+
+/// A folder with a cargo and a rustc that say what they are told to.
+fn fake_rust(checkout: &Checkout, name: &str, rustc: &str) {
+    checkout.write(&format!("{name}/cargo"), "#!/bin/sh\n");
+    checkout.write(&format!("{name}/rustc"), &format!("#!/bin/sh\n{rustc}\n"));
+    checkout.type_line(&format!("chmod +x {name}/*"));
+}
+
+/// What `./culm` says about a `CULM_CARGO` with which it must fail.
+fn refusal(checkout: &Checkout, cargo: &str) -> String {
+    let output = checkout.try_type(&format!("CULM_CARGO={cargo} ./culm systems"));
+    assert!(!output.status.success(), "{cargo} does not serve, and must not be passed over");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_chosen_rust_that_does_not_serve_is_refused() {
+    let checkout = Checkout::copy("chosen-rust");
+    fake_rust(&checkout, "old", "echo rustc 1.80.0");
+    fake_rust(&checkout, "bare", "case $1 in --version) echo rustc 1.99.0;; *) pwd;; esac");
+    fake_rust(&checkout, "broken", "exit 1");
+    checkout.write("alone/cargo", "#!/bin/sh\n");
+    checkout.type_line("chmod +x alone/cargo");
+    for (cargo, why) in [
+        ("old/cargo", "Rust 1.80.0 is too old"),
+        ("bare/cargo", "Rust 1.99.0 has neither the target"),
+        ("broken/cargo", "does not run"),
+        ("alone/cargo", "no rustc is beside it"),
+        ("nowhere/cargo", "is not the path of a program"),
+        ("cargo", "is not the path of a program"),
+    ] {
+        let said = refusal(&checkout, cargo);
+        assert!(said.contains(&format!("CULM_CARGO is {cargo}, but")), "{said}");
+        assert!(said.contains(why) && said.contains("unset it"), "{said}");
+    }
+}
+
+#[test]
+fn the_front_door_can_change_while_it_runs() {
+    let checkout = Checkout::copy("changing-door");
+    // As it is asked for its version it puts other lines before all of the script that asks.
+    let change = "cp culm before; { head -c 9000 /dev/zero | tr '\\0' '\\n'; echo exit 77; cat before; } > culm";
+    fake_rust(&checkout, "old", &format!("{change}; echo rustc 1.80.0"));
+    let said = refusal(&checkout, "old/cargo");
+    assert!(said.contains("Rust 1.80.0 is too old"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
