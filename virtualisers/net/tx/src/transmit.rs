@@ -8,6 +8,8 @@
 //! that ([`culm_net::Allowance`]); one that has used its up is not looked at for a while. What is to be lent to a client that
 //! starts over is lent a few buffers at a time, between others' frames.
 
+// By its path, so that a fuzz target which takes this file in finds it too.
+#[path = "transmit/turns.rs"]
 mod turns;
 
 use crate::bounce::Bounce;

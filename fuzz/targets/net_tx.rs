@@ -1,0 +1,206 @@
+//! The transmit virtualiser between an honest client, a hostile one, and a driver.
+//!
+//! The hostile client writes anything anywhere in its queues and buffers, at any time between two rounds. Whatever it does, only its own
+//! memory (or the virtualiser's, where its frames are copied) reaches the device, nothing twice at a time, where its
+//! sender is checked every frame names it, and in the end every frame of the honest client was sent and all its buffers are back.
+
+#![no_main]
+
+#[path = "../../virtualisers/net/tx/src/bounce.rs"]
+mod bounce;
+#[path = "../../virtualisers/net/tx/src/client.rs"]
+mod client;
+#[path = "../common/peers.rs"]
+mod peers;
+#[path = "../../virtualisers/net/tx/src/transmit.rs"]
+mod transmit;
+
+/// The counters of the component, which nobody reads here.
+mod counters {
+    use culm::Counter;
+    pub const PACKETS: Counter = Counter::new(0);
+    pub const BYTES: Counter = Counter::new(1);
+    pub const DROPS_INVALID: Counter = Counter::new(2);
+    pub const DROPS_NOT_HELD: Counter = Counter::new(3);
+    pub const DROPS_SPOOFED: Counter = Counter::new(4);
+    pub const REFUSED: Counter = Counter::new(5);
+}
+
+extern crate std as alloc;
+
+use culm::Region;
+use culm::connection::{NetTxClient, NetTxVirtualiser};
+use culm::testing::{channels, set_time, signalled};
+use culm::time::{self, Duration};
+use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, LARGE_BUFFER, Mac};
+use libfuzzer_sys::fuzz_target;
+use peers::{Input, clear, scribble};
+use std::sync::OnceLock;
+use transmit::Transmit;
+
+const BUFFERS: u32 = 16;
+const LARGE: u32 = 2;
+const BYTES: u64 = (BUFFERS * 2048 + LARGE * LARGE_BUFFER) as u64;
+const BOUNCE: u64 = 0x9000_0000;
+
+fn mac(client: usize) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, client as u8])
+}
+
+fn dma(client: usize) -> u64 {
+    0x8000_0000 + client as u64 * 0x10_0000
+}
+
+/// Queues and buffers, the same for each input.
+fn ground() -> &'static (NetTxVirtualiser, [NetTxClient; 2]) {
+    static GROUND: OnceLock<(NetTxVirtualiser, [NetTxClient; 2])> = OnceLock::new();
+    GROUND.get_or_init(|| {
+        let virtualiser = NetTxVirtualiser {
+            driver_filled: ring::<DmaDescriptor>(32),
+            driver_free: ring::<DmaDescriptor>(32),
+            driver_channel: 0,
+            buffer_size: 2048,
+            bounce: memory(BYTES as usize, BOUNCE),
+            clients: Default::default(),
+            bounce_large: LARGE,
+            reserved: 0,
+        };
+        let client = |index: usize| NetTxClient {
+            filled: ring::<Descriptor>(32),
+            free: ring::<Descriptor>(32),
+            data: memory(BYTES as usize, dma(index)),
+            channel: 1 + index as u32,
+            anti_spoof: 0,
+            large: LARGE,
+            mac: mac(index).bytes(),
+            reserved: [0; 6],
+        };
+        (virtualiser, [client(0), client(1)])
+    })
+}
+
+/// The virtualiser and who is around it. Client 0 is honest, client 1 is not.
+struct World {
+    virtualiser: Transmit,
+    clients: [NetTxClient; 2],
+    driver: Peer<DmaDescriptor>,
+    honest: Peer<Descriptor>,
+    hostile: Peer<Descriptor>,
+    /// What the hostile client can write.
+    reach: [Region; 3],
+    /// Buffers that the honest client has.
+    free: Vec<Descriptor>,
+    with_driver: Vec<DmaDescriptor>,
+    bounce: Region,
+    checked: bool,
+    handed: u32,
+    sent: u32,
+}
+
+impl World {
+    fn new(checked: bool) -> Self {
+        let (connection, clients) = ground();
+        clear::<DmaDescriptor>(connection.driver_filled);
+        clear::<DmaDescriptor>(connection.driver_free);
+        let mut clients = *clients;
+        let [(_, _), (filled, free)] =
+            clients.each_ref().map(|client| (clear::<Descriptor>(client.filled), clear::<Descriptor>(client.free)));
+        clients[1].anti_spoof = checked.into();
+        Self {
+            virtualiser: Transmit::new(connection, &clients),
+            driver: Peer::new(connection.driver_filled, connection.driver_free),
+            honest: Peer::new(clients[0].free, clients[0].filled),
+            hostile: Peer::new(clients[1].free, clients[1].filled),
+            reach: [filled, free, Region::new(clients[1].data)],
+            free: Vec::new(),
+            with_driver: Vec::new(),
+            bounce: Region::new(connection.bounce),
+            clients,
+            checked,
+            handed: 0,
+            sent: 0,
+        }
+    }
+
+    fn round(&mut self) {
+        self.virtualiser.note(channels(&[0, 1, 2]));
+        let _ = self.virtualiser.round();
+        self.free.extend(self.honest.take());
+        for entry in self.driver.take() {
+            self.check(entry);
+            self.with_driver.push(entry);
+        }
+    }
+
+    fn check(&mut self, entry: DmaDescriptor) {
+        let end = entry.address + u64::from(entry.length);
+        let inside = |start: u64| entry.address >= start && end <= start + BYTES;
+        assert!(self.with_driver.iter().all(|other| other.address != entry.address), "sent twice at a time");
+        self.sent += u32::from(inside(dma(0)));
+        if inside(BOUNCE) {
+            let mut source = [0; 6];
+            self.bounce.read((entry.address - BOUNCE) as usize + HEADROOM + 6, &mut source).expect("inside");
+            assert!(self.checked && source == mac(1).bytes(), "sent in another's name");
+        } else {
+            assert!(inside(dma(0)) || inside(dma(1)) && !self.checked, "nobody's memory is sent");
+        }
+    }
+
+    fn complete(&mut self, count: usize) {
+        let count = count.min(self.with_driver.len());
+        let done: Vec<_> = self.with_driver.drain(..count).collect();
+        self.driver.send(&done);
+    }
+
+    fn send(&mut self) {
+        let Some(buffer) = self.free.pop() else { return };
+        let data = Region::new(self.clients[0].data);
+        let length = write_packet(&data, buffer.offset, &frame(mac(9), mac(0), b"content"));
+        self.honest.send(&[Descriptor { length, ..buffer }]);
+        self.handed += 1;
+    }
+
+    /// What happens next, as the input says.
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.byte() % 12 {
+            0 | 1 => scribble(&self.reach, input),
+            2..=4 => {
+                let entries: Vec<_> = (0..1 + input.byte() % 8).map(|_| input.entry(BUFFERS)).collect();
+                self.hostile.send(&entries);
+            }
+            5 => {
+                let _ = self.hostile.take();
+            }
+            6 => self.send(),
+            7 => self.complete(input.byte().into()),
+            8 => set_time(time::now() + Duration::from_millis(input.byte().into())),
+            9 => self.hostile = Peer::new(self.clients[1].free, self.clients[1].filled),
+            _ => self.round(),
+        }
+    }
+
+    /// The hostile client is quiet; the honest one gets on.
+    fn heal(mut self) {
+        for _ in 0..100 {
+            set_time(time::now() + Duration::from_millis(10));
+            self.complete(usize::MAX);
+            self.round();
+        }
+        assert_eq!(self.sent, self.handed, "frames of the honest client");
+        assert_eq!(self.free.len() as u32, BUFFERS + LARGE, "buffers of the honest client");
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let mut world = World::new(input.byte() & 1 != 0);
+    for _ in 0..4 {
+        world.round();
+    }
+    while !input.is_over() {
+        world.step(&mut input);
+    }
+    world.heal();
+    let _ = signalled();
+});
