@@ -53,11 +53,9 @@ impl<'a> Cause<'a> {
         self.at_address(formatter, specifics)?;
         let status = specifics & 0x3f;
         match status {
+            0b00_0100..=0b00_1111 if is_kernels(self.report.address) => formatter.write_str(", which is the kernel's"),
             0b00_0000..=0b00_0011 => formatter.write_str(", an address beyond all tables"),
             0b00_0100..=0b00_0111 => self.unmapped(formatter),
-            0b00_1000..=0b00_1111 if self.report.address >> ADDRESS_BITS != 0 => {
-                formatter.write_str(", which is the kernel's")
-            }
             0b00_1100..=0b00_1111 if access == "write" => formatter.write_str(", which is read-only"),
             0b00_1000..=0b00_1111 => formatter.write_str(", which it may not access"),
             0b01_0000 => formatter.write_str(", which the bus refused: no device answers there"),
@@ -72,6 +70,9 @@ impl<'a> Cause<'a> {
         let specifics = self.report.syndrome & 0x1ff_ffff;
         formatter.write_str("jump")?;
         match specifics & 0x3f {
+            0b00_0100..=0b00_1111 if is_kernels(self.report.pc) => {
+                write!(formatter, " to {:#x}, which is the kernel's", self.report.pc)
+            }
             0b00_1100..=0b00_1111 => write!(formatter, " to {:#x}, which is no code", self.report.pc),
             0b00_0000..=0b00_0111 => {
                 write!(formatter, " to {:#x}, where nothing is mapped", self.report.pc)?;
@@ -164,6 +165,12 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
+/// Whether an address is in the kernel's half. There EL0 meets a permission fault or, where the processor has
+/// FEAT_E0PD, a translation fault (Arm ARM, `TCR_EL1.E0PD1`).
+fn is_kernels(address: u64) -> bool {
+    address >> ADDRESS_BITS == u64::MAX >> ADDRESS_BITS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +197,9 @@ mod tests {
             ),
             (1 << 6 | 0b1111, 0x20_0000, "write at 0x200000, which is read-only"),
             (0b1111, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
+            // What a processor with FEAT_E0PD says of the same access.
+            (0b0100, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
+            (0b0000, 0x80_0000_0000, "read at 0x8000000000, an address beyond all tables"),
             (0b10_0001, 0x4000_0001, "read at 0x40000001, which is not aligned as this memory needs it"),
             (
                 1 << 10 | 0b01_0000,
@@ -206,6 +216,10 @@ mod tests {
     fn jumps_and_instructions_are_explained() {
         assert_eq!(exception(0x20, 0b0110, 0, 0), "jump to 0x0, where nothing is mapped: a null pointer");
         assert_eq!(exception(0x20, 0b1111, 0, 0x0fff_0000), "jump to 0xfff0000, which is no code");
+        let kernel = 0xffff_ff80_0000_0000;
+        for status in [0b0100, 0b1111] {
+            assert_eq!(exception(0x20, status, 0, kernel), "jump to 0xffffff8000000000, which is the kernel's");
+        }
         assert_eq!(exception(0x00, 0, 0, 0x20_1234), "undefined instruction");
         assert_eq!(exception(0x22, 0, 0, 0x20_1235), "jump to 0x201235, which is not aligned to 4");
         assert_eq!(exception(0x3c, 7, 0, 0x20_1234), "breakpoint instruction, brk #7");

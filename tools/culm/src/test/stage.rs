@@ -133,15 +133,7 @@ impl Workshop {
     }
 
     fn host(&self) -> Stage {
-        let command = self.cargo(&[
-            "test",
-            "--workspace",
-            "--exclude",
-            "culm-kernel",
-            "--exclude",
-            "culm-system-tests",
-            "--no-fail-fast",
-        ]);
+        let command = self.cargo(&["test", "--workspace", "--exclude", "culm-system-tests", "--no-fail-fast"]);
         Stage {
             name: "host",
             about: "unit, property and golden tests on the host",
