@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 /// Name and version of each package of a lock file that comes from a registry.
 fn packages(file: &str) -> BTreeSet<(String, String)> {
@@ -24,4 +25,14 @@ fn both_workspaces_have_the_same_dependencies() {
         others.is_empty(),
         "the large workspace has no {others:?}: copy Cargo.lock to tools/door, and build `./culm` without --locked"
     );
+}
+
+#[test]
+fn the_lock_file_of_the_front_door_is_up_to_date() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../door/Cargo.toml");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version=1", "--locked", "--offline", "--manifest-path"]).arg(manifest);
+    let output = cargo.output().expect("cargo starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "build `./culm` without --locked, and commit tools/door/Cargo.lock: {errors}");
 }
