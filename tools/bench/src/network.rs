@@ -59,6 +59,9 @@ impl Network {
             ip(&format!("link set {DEVICE} up"))?;
             // Known from the start, so that the first packet is no question for the guest's address.
             ip(&format!("neigh add {GUEST} lladdr {MAC} dev {DEVICE}"))?;
+            // A load of many connections wants many ports.
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
+                .context("cannot widen the range of ports")?;
             Ok(tap)
         };
         let (namespace, tap) = Namespace::new(set_up)?;

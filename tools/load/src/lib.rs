@@ -1,4 +1,5 @@
-//! A UDP load generator for echo servers: a closed loop with a window, or an open loop at a rate.
+//! Load generators: for echo servers over UDP, in a closed loop with a window or an open loop at a rate; for web servers in an
+//! open loop ([`web`]).
 //!
 //! Why our own: the standard tools neither check what comes back, nor keep an exact number of packets in flight, nor
 //! let a harness read their counters at the moment at which it reads the guest's. Each packet carries its number, the time
@@ -11,6 +12,7 @@ mod ceiling;
 mod engine;
 pub mod histogram;
 mod packet;
+pub mod web;
 
 pub use ceiling::ceiling;
 pub use engine::{Counts, Load, Mode, Plan, Report};

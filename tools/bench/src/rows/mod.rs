@@ -10,6 +10,7 @@ pub mod ipc;
 pub mod loops;
 pub mod marks;
 pub mod net;
+pub mod overload;
 pub mod steps;
 pub mod tcp;
 pub mod web;
@@ -26,7 +27,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("ipc", "calls, notifications and faults; Linux: futex, pipe, eventfd, getpid", ipc::run),
     ("net", "UDP echo by size and window, round trips, overload; Linux: our echo server", net::run),
     ("tcp", "bulk TCP in, out and both ways; Linux: the same servers, and iperf3", tcp::run),
-    ("web", "HTTP by size, by requests per connection and by rate; Linux: nginx", web::run),
+    ("web", "HTTP by size, by requests per connection and by rate, overload, floods; Linux: nginx", web::run),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),

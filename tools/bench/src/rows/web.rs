@@ -2,6 +2,7 @@
 //! three times of what saturates a server; memory over many requests.
 
 use super::http::{Calls, counter, download, httperf, wrk};
+use super::overload;
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
@@ -13,7 +14,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-const BENCH: &str = "web";
+pub(super) const BENCH: &str = "web";
 
 /// What is asked for, and how.
 pub struct Case {
@@ -78,46 +79,8 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> 
     if lab.wants(BENCH, "33M") {
         lab.attempt(BENCH, "33M", || large(results, subject, side, address));
     }
-    sweep(lab, results, subject, side, address)
-}
-
-/// Shares of what saturates a server.
-const SWEEP: &[f64] = &[0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
-
-/// Connections with one request each at rates up to three times of what the server can do.
-fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, address: SocketAddr) -> Result<()> {
-    const PATH: &str = "/index.html";
-    let row = |factor: f64| format!("sweep-{factor}x");
-    if !SWEEP.iter().any(|factor| lab.wants(BENCH, &row(*factor))) {
-        return Ok(());
-    }
-    let window = subject.begin()?;
-    let most = subject.machine.network.within(|| wrk(lab, address, PATH, 16, true))?;
-    let most = subject.end(window, most.requests, "request")?;
-    let saturation = most.figures.get("requests/s").copied().unwrap_or(0.0);
-    for &factor in SWEEP {
-        lab.attempt(BENCH, &row(factor), || {
-            let rate = (saturation * factor).max(1.0);
-            let connections = (rate * lab.window.as_secs_f64()) as usize + 1;
-            let window = subject.begin()?;
-            let calls = Calls { connections, each: 1, rate: Some(rate) };
-            let done = subject.machine.network.within(|| httperf(lab, address, PATH, &calls))?;
-            let mut sample = subject.end(window, done.requests, "request")?;
-            sample.set("asked/s", rate);
-            sample.set("replies/s", done.requests / done.seconds.max(1e-3));
-            sample.set("% errors", done.errors / connections as f64 * 100.0);
-            if let Some(response) = done.response_ms {
-                sample.set("response ms", response);
-            }
-            let params: Params =
-                [("of saturation".to_owned(), json!(factor)), ("rate".to_owned(), json!(rate.round()))].into();
-            results.record(side, BENCH, &row(factor), &params, sample);
-            // Connections that were given up vanish before the next load begins.
-            std::thread::sleep(Duration::from_millis(500));
-            Ok(())
-        });
-    }
-    Ok(())
+    overload::sweep(lab, results, subject, side, address)?;
+    overload::floods(lab, results, subject, side, address)
 }
 
 /// Bytes that the server has allocated, before and after many requests. A million of them where the row is asked for by name.
