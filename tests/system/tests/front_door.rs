@@ -3,6 +3,9 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_system_tests::checkout::Checkout;
+use culm_system_tests::root;
+use std::io::PipeWriter;
+use std::process::{Command, Stdio};
 
 #[test]
 fn no_component_can_keep_the_tool_from_being_built() {
@@ -77,4 +80,27 @@ fn the_front_door_can_change_while_it_runs() {
     let said = refusal(&checkout, "old/cargo");
     assert!(said.contains("Rust 1.80.0 is too old"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// A pipe that nobody reads.
+fn unread() -> PipeWriter {
+    std::io::pipe().expect("there are pipes").1
+}
+
+#[test]
+fn what_nobody_reads_to_the_end_ends_quietly() {
+    let culm = |line: &str| {
+        let mut command = Command::new(root().join("culm"));
+        command.args(line.split(' ')).current_dir(root());
+        command
+    };
+    // It says nothing of its own once it is built.
+    assert!(culm("systems").output().expect("it starts").status.success());
+    for line in ["systems", "completion bash", "expand web", "check web", "test --list"] {
+        let output = culm(line).stdout(unread()).stderr(Stdio::piped()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.is_empty() && output.status.code() == Some(141), "./culm {line}: {}: {said}", output.status);
+    }
+    let wrong = culm("check no-such-system").stderr(unread()).output().expect("it starts");
+    assert_eq!(wrong.status.code(), Some(141), "an error that nobody reads");
 }

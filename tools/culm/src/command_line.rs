@@ -2,7 +2,7 @@
 
 use crate::build::command as build;
 use crate::failure::Failure;
-use crate::{bench, check, commands, completion, create, run, schema, test};
+use crate::{bench, check, commands, completion, create, output, run, schema, test};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use culm_manifest::problem::nearest;
@@ -70,6 +70,7 @@ struct Setup {
 
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
+    output::end_quietly_without_reader();
     let command_line = CommandLine::try_parse().unwrap_or_else(|error| with_suggestion(error).exit());
     let result = match command_line.command {
         Command::Become(options) => Err(run::launch::into_program(&options).into()),

@@ -13,7 +13,9 @@ pub fn completion(shell: Shell, command_line: Command) -> Result<()> {
     let boards: Vec<String> = catalogue.boards().into_keys().collect();
     let mut command_line = with_names(command_line, &[("system", &systems), ("board", &boards)]);
     // The shells find the script by the last part of `./culm`.
-    generate(shell, &mut command_line, "culm", &mut std::io::stdout());
+    let mut script = Vec::new();
+    generate(shell, &mut command_line, "culm", &mut script);
+    print!("{}", String::from_utf8(script)?);
     Ok(())
 }
 

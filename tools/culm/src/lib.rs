@@ -7,8 +7,8 @@
 
 pub mod bench;
 pub mod build;
-pub mod command_line;
 pub mod check;
+pub mod command_line;
 pub mod commands;
 pub mod completion;
 pub mod create;
@@ -19,6 +19,7 @@ pub mod failure;
 pub mod graph;
 pub mod image;
 pub mod layout;
+pub mod output;
 pub mod plan;
 pub mod reference;
 pub mod run;
