@@ -56,7 +56,12 @@ pub fn tables() -> Vec<Table> {
         Table {
             heading: "[supervisor]",
             intro: "Options of the supervisor, which is always there; the table may be left out.",
-            keys: vec![key("…", "", "priority 254, core 0", "`priority` to `log` as for `[pd.NAME]`; it has no supervisor of its own")],
+            keys: vec![key(
+                "…",
+                "",
+                "priority 254, core 0",
+                "`priority` to `log` as for `[pd.NAME]`; it has no supervisor of its own",
+            )],
         },
     ]
 }

@@ -54,10 +54,11 @@ fn field() -> Value {
             ("type", choice(ConfigType::NAMES), "its type"),
             (
                 "default",
-                json!({ "type": ["boolean", "integer", "string", "array"] }),
+                json!({ "type": ["boolean", "integer", "string", "array", "object"] }),
                 "the value where a system gives none",
             ),
             ("optional", boolean(), "it may be left out"),
+            ("gzip", boolean(), "folders only: files are packed with their gzip form besides"),
             ("min", bound.clone(), "the least value, or the least length of text and lists"),
             ("max", bound, "the greatest value, or the greatest length"),
             ("description", text(), "what it is for"),
