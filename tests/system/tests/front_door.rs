@@ -104,3 +104,26 @@ fn what_nobody_reads_to_the_end_ends_quietly() {
     let wrong = culm("check no-such-system").stderr(unread()).output().expect("it starts");
     assert_eq!(wrong.status.code(), Some(141), "an error that nobody reads");
 }
+
+#[test]
+fn who_cannot_install_or_build_is_told_what_to_do() {
+    let checkout = Checkout::copy("stranger");
+    // A user without rights on a machine without QEMU: the search path has only what the script itself takes.
+    let programs = "bash cat cut dirname grep head readlink sed sort tr uname env";
+    checkout.type_line(&format!("mkdir here; for name in {programs}; do ln -s $(type -P $name) here/; done"));
+    checkout.write("here/id", "#!/bin/sh\necho 1000\n");
+    checkout.write("with-sudo/sudo", "#!/bin/sh\n");
+    checkout.write("with-sudo/apt-get", "#!/bin/sh\n");
+    checkout.type_line("chmod +x here/id with-sudo/*; cp with-sudo/apt-get here/");
+    let refusal = |line: &str| {
+        let output = checkout.try_type(&format!("{line} < /dev/null"));
+        assert!(!output.status.success(), "{line}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refusal("PATH=$PWD/here ./culm run web");
+    assert!(said.contains("qemu-system-arm") && said.contains("as root, run `./culm setup`"), "{said}");
+    let said = refusal("PATH=$PWD/here:$PWD/with-sudo ./culm setup --tests");
+    assert!(said.contains("run `sudo ./culm setup --tests`, or this at a terminal"), "{said}");
+    let said = refusal("CARGO_TARGET_DIR=$PWD/culm ./culm systems");
+    assert!(said.contains("cannot write to") && said.contains("set CARGO_TARGET_DIR"), "{said}");
+}
