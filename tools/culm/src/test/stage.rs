@@ -161,8 +161,9 @@ impl Workshop {
 
     fn fuzz(&self) -> Stage {
         let targets = std::fs::read_dir(self.root.join("fuzz/targets")).into_iter().flatten().flatten();
+        let sources = targets.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "rs"));
         let mut names: Vec<String> =
-            targets.filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned())).collect();
+            sources.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect();
         names.sort();
         let programs = names.into_iter().map(|name| {
             let mut command = self.with_rust(&self.root.join("fuzz/run"));
