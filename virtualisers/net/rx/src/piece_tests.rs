@@ -165,6 +165,23 @@ fn a_driver_that_is_restarted_in_the_middle_of_a_frame_begins_with_another() {
     assert_eq!((entries.len(), entries[0].flags), (1, 0));
 }
 
+#[test]
+fn a_device_that_announces_more_buffers_than_it_has_keeps_none() {
+    let mut world = World::new(1);
+    // So many hold no frame of any device, but fewer than could be.
+    for count in [BUFFERS as u16 + 1, 33] {
+        for _ in 0..2 * BUFFERS {
+            let entries = fill(&mut world, &packet(&frame(STRANGER, STRANGER, b"content"), count));
+            world.driver.send(&entries);
+            world.turn();
+            world.driver_turn();
+        }
+        assert_eq!(with_driver(&mut world), BUFFERS, "{count}");
+    }
+    world.pass(mac(0));
+    assert_eq!(world.clients[0].take().len(), 1, "and what follows is received");
+}
+
 proptest! {
     /// Whatever a device says about counts and lengths: a client gets whole frames, and no buffer is lost or lent twice.
     #[test]

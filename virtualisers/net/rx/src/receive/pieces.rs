@@ -48,8 +48,8 @@ impl Receive {
     /// The first of `count` buffers, more than one, that hold a frame.
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
-        if count > MOST {
-            // What follows is not taken for pieces: there may never be so many.
+        if count > MOST || !self.driver_has(count - 1) {
+            // What follows is not taken for pieces: there may never be so many, and those that came would be kept for ever.
             self.tally.invalid += 1;
             self.stock.idle.push(entry.token);
             return;
@@ -59,6 +59,12 @@ impl Receive {
         self.frame.flags = entry.flags & DEVICE;
         self.frame.broken = false;
         self.add_piece(entry);
+    }
+
+    /// Whether the driver has so many buffers at least. A device that has announced a frame has filled all of its buffers, and
+    /// those that it did not return yet are still with the driver.
+    fn driver_has(&self, count: usize) -> bool {
+        self.stock.holders.iter().filter(|holders| **holders == DRIVER).take(count).count() == count
     }
 
     /// The next buffer of the frame that is being collected.
