@@ -98,7 +98,7 @@ impl Http {
         let tally = self.server.tally();
         let network = self.stack.counts();
         counters::REQUESTS.set(tally.requests);
-        counters::REFUSED.set(tally.refused);
+        counters::ERRORS.set(tally.refused);
         counters::BYTES.set(tally.bytes);
         counters::CONNECTIONS.set(tally.connections);
         counters::OPEN.set(self.server.open() as u64);

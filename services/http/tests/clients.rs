@@ -1,6 +1,7 @@
 //! Real clients against the server over this machine's sockets: curl, ab, wrk, httperf where they are installed.
 
 use culm_http_protocol::{Caching, Server, Site, Timeouts};
+use http::status::{DOCUMENTS, Source, Status};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -35,8 +36,9 @@ fn start(capacity: usize) -> Running {
             farewell: 3000 * MILLISECOND,
             fresh: 1,
         };
-        let site = Site::new(files.into_iter(), &Caching::default(), &http::status::files(b"<svg/>"), &[]);
-        let mut server = Server::new(site, (), capacity, timeouts);
+        let site = Site::new(files.into_iter(), &Caching::default(), &http::status::files(b"<svg/>"), &DOCUMENTS);
+        let nothing = Source::from_parts(("system", "board"), &[], &[], Vec::new(), Vec::new(), 1);
+        let mut server = Server::new(site, Status::new(nothing), capacity, timeouts);
         ready.send(()).expect("is awaited");
         http::host::serve(&listener, &mut server, stop).expect("the sockets work");
         server.tally().requests

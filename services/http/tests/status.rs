@@ -3,12 +3,17 @@
 use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
 use culm_abi::connection::Counters;
 use culm_queue::{Producer, Storage};
-use http::status::snapshot::{Component, Core, Queue, Share, Snapshot, Ticks};
+use http::status::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};
-use http::status::{json, metrics};
+use http::status::{html, json, metrics};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// So many in all, and so many a second.
+const fn tally(total: u64, per_second: u64) -> Tally {
+    Tally { total, rate: Rate(per_second * 1000) }
+}
 
 fn component(name: &'static str) -> Component {
     Component {
@@ -23,7 +28,30 @@ fn component(name: &'static str) -> Component {
         system_calls: 7,
         faults: 1,
         restarts: 2,
-        counters: vec![("rx_packets", 10), ("tx_packets", 5), ("dropped_unknown", 3), ("bytes", 99)],
+        counters: vec![
+            ("rx_packets", tally(10, 0)),
+            ("tx_packets", tally(5, 0)),
+            ("ignored", tally(2, 1)),
+            ("dropped_full", tally(3, 0)),
+            ("bytes", tally(99, 0)),
+        ],
+        ..Component::default()
+    }
+}
+
+/// A web server with more clients than it has places.
+fn server() -> Component {
+    Component {
+        name: "front",
+        component: "http",
+        counters: vec![
+            ("requests", tally(12_345, 9000)),
+            ("open", tally(320, 0)),
+            ("attempts", tally(60_000, 700)),
+            ("attempts_refused", tally(4000, 512)),
+            ("evicted", tally(70, 6)),
+            ("drops", tally(1, 0)),
+        ],
         ..Component::default()
     }
 }
@@ -34,15 +62,22 @@ fn snapshot() -> Snapshot {
         board: "virt",
         uptime: Ticks { ticks: 100, frequency: 1000 },
         window: Ticks { ticks: 1500, frequency: 1000 },
-        cores: vec![Core { load: Share(1_000_000), interrupts: u64::MAX, ..Core::default() }, Core::default()],
-        components: vec![component("nic0_rx"), Component { name: "quiet", passive: true, ..Component::default() }],
+        cores: vec![
+            Core { load: Share(1_000_000), interrupts: tally(u64::MAX, 1), ..Core::default() },
+            Core::default(),
+        ],
+        components: vec![
+            component("nic0_rx"),
+            Component { name: "quiet", passive: true, ..Component::default() },
+            server(),
+        ],
         queues: vec![Queue {
             name: "rx_filled",
             producer: "nic0_driver",
             consumer: "nic0_rx",
             depth: 3,
             capacity: 512,
-            total: 1 << 40,
+            entries: tally(1 << 40, 0),
         }],
     }
 }
@@ -73,6 +108,90 @@ fn json_says_everything() {
         (&Value::Null, &Value::Null, &json!(true))
     );
     assert_eq!(json["queues"][0]["total"], 1u64 << 40);
+    assert_eq!(json["components"][2]["drops"], 4001, "what a server refused is lost to somebody");
+    let server = &json["http"][0];
+    assert_eq!(
+        (&server["name"], &server["requests"], &server["requests_per_second"]),
+        (&json!("front"), &json!(12_345), &json!(9000.0))
+    );
+    assert_eq!(
+        (&server["open"], &server["refused"], &server["refused_per_second"]),
+        (&json!(320), &json!(4000), &json!(512.0))
+    );
+    assert_eq!((&server["evicted"], &server["evicted_per_second"]), (&json!(70), &json!(6.0)));
+    assert_eq!((&server["open_per_second"], json["http"].as_array().map(Vec::len)), (&Value::Null, Some(1)));
+}
+
+fn render_html(snapshot: &Snapshot) -> String {
+    let mut bytes = Vec::new();
+    html::render(snapshot, &mut bytes);
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+/// Checks that each element ends where it should, and takes the page's text, one line for each piece of it.
+fn text_of(page: &str) -> String {
+    const VOID: [&str; 5] = ["meta", "link", "img", "path", "!doctype"];
+    let (mut open, mut text) = (Vec::new(), String::new());
+    for piece in page.split('<').skip(1) {
+        let (tag, content) = piece.split_once('>').unwrap_or_else(|| panic!("<{piece} has no end"));
+        let name = tag.split_ascii_whitespace().next().expect("a tag has a name");
+        if let Some(name) = name.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "in <{piece}");
+        } else if !VOID.contains(&name) {
+            open.push(name);
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
+        if !content.trim().is_empty() {
+            text = text + content.trim() + "\n";
+        }
+    }
+    assert!(open.is_empty(), "{open:?} do not end");
+    text
+}
+
+#[test]
+fn the_page_is_complete_without_a_script() {
+    let page = render_html(&Snapshot { system: "<we&b>", ..snapshot() });
+    assert!(!page.contains("{{") && !page.contains("<we&b>"));
+    let text = text_of(&page);
+    assert!(text.starts_with("&lt;we&amp;b&gt; · Culm\n"), "{text}");
+    assert!(!text.contains("Connecting"), "{text}");
+    for expected in [
+        "on virt, Culm 0.1.0, up 0.1 s; rates over the last 1.5 s",
+        "Requests\n9000/s\n12.3 k in all, 0 with an error",
+        "Open connections\n320\n",
+        "Refused\n512/s\n4000 in all; 700/s attempts",
+        "Evicted\n6.0/s\n70 in all",
+        "Core 0\n100 %\n",
+        "nic0_rx\nfaulted\nnet-rx\n, core 1, priority 239\n1.2 %",
+        "4 ms\nper 10 ms",
+        "4001\n512/s, attempts_refused",
+        "ignored\n2\n1.0/s",
+        "rx_filled\n3 of 512, 0/s\nnic0_driver → nic0_rx",
+        "What this is, and what the figures mean",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in {text}");
+    }
+}
+
+#[test]
+fn drops_are_red_while_they_grow() {
+    let page = render_html(&snapshot());
+    assert!(page.contains("<span class=\"some\">3</span><small class=\"sub\">dropped_full</small>"), "{page}");
+    assert!(page.contains("<span class=\"warn\">4001</span>"), "{page}");
+    let idle =
+        Component { counters: vec![("drops_full", tally(0, 0)), ("ignored", tally(2, 2))], ..Component::default() };
+    let page = render_html(&Snapshot { components: vec![idle], ..Snapshot::default() });
+    assert!(!page.contains("\"warn\""), "frames for nobody here are no loss: {page}");
+}
+
+#[test]
+fn its_explanation_is_well_formed() {
+    for file in http::status::files(b"") {
+        if file.path == "/_about" {
+            assert!(text_of(std::str::from_utf8(file.content).expect("UTF-8")).contains("docs/src/SUMMARY.md"));
+        }
+    }
 }
 
 #[test]
@@ -123,6 +242,8 @@ fn metrics_are_open_metrics() {
     assert!(text.contains("culm_component_cpu_seconds_total{component=\"nic0_rx\",core=\"1\"} 3.000000\n"));
     assert!(text.contains("culm_component_packets_total{component=\"nic0_rx\",core=\"1\"} 15\n"));
     assert!(!text.contains("culm_component_budget_seconds{component=\"quiet\""), "what is absent is left out");
+    assert!(text.contains("culm_http_requests_total{component=\"front\"} 12345\n"));
+    assert!(text.contains("culm_http_open{component=\"front\"} 320\n"));
 }
 
 #[test]
@@ -133,13 +254,13 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     let page: &'static Counters = Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }));
     let storage: &'static Storage<u8, 8> = Box::leak(Box::new(Storage::new()));
     let mut producer = Producer::attach(storage.shared());
-    let empty = Queue { name: "q", producer: "a", consumer: "b", depth: 0, capacity: 8, total: 0 };
+    let empty = Queue { name: "q", producer: "a", consumer: "b", depth: 0, capacity: 8, entries: Tally::default() };
     let mut source = Source::from_parts(
         ("system", "board"),
         cores,
         domains,
         vec![Described {
-            component: Component { counters: vec![("requests", 0)], ..Component::default() },
+            component: Component { counters: vec![("requests", Tally::default())], ..Component::default() },
             counters: Some(page),
         }],
         vec![Watched { queue: empty, ring: storage.shared(), seen: 0 }],
@@ -154,9 +275,9 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     let _ = producer.publish();
     let first = source.snapshot(2000);
     assert_eq!((first.components[0].share, first.cores[0].load), (Share(250_000), Share(250_000)), "since the start");
-    assert_eq!(first.components[0].counters, [("requests", 42)]);
+    assert_eq!(first.components[0].counters, [("requests", tally(42, 21))]);
     assert_eq!(first.components[0].state, DomainState::Stopped);
-    assert_eq!((first.queues[0].depth, first.queues[0].total), (1, 1));
+    assert_eq!((first.queues[0].depth, first.queues[0].entries.total), (1, 1));
 
     // A core that sleeps has not booked its present sleep yet; it is as busy as its components were.
     cores[0].idle.store(0, Relaxed);
@@ -167,7 +288,9 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     // Asked again at once, the window is still long; a second later it has moved on.
     assert_eq!(source.snapshot(2500).window, Ticks { ticks: 2500, frequency: FREQUENCY });
     domains[0].ticks.store(1500, Relaxed);
+    page.values[0].store(45, Relaxed);
     let second = source.snapshot(3000);
+    assert_eq!(second.components[0].counters, [("requests", tally(45, 3))]);
     assert_eq!((second.window.ticks, second.components[0].share), (1000, Share(1_000_000)));
     assert_eq!(source.snapshot(3999).window.ticks, 1999);
     assert_eq!(source.snapshot(4000).window.ticks, 1000);

@@ -4,13 +4,16 @@ use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::connection::Counters;
 use culm_queue::{Producer, Storage};
 use http::status::Status;
-use http::status::snapshot::{Component, Queue};
+use http::status::snapshot::{Component, Queue, Tally};
 use http::status::source::{Described, Source, Watched};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Ticks per second: nanoseconds.
 const FREQUENCY: u64 = 1_000_000_000;
+
+/// Milliseconds between two moves of the figures.
+const STEP: u64 = 50;
 
 /// A component that is made up.
 struct Imagined {
@@ -31,6 +34,38 @@ const fn imagined(
     packets: Option<(u64, u64)>,
 ) -> Imagined {
     Imagined { name, component, core, priority, share, packets }
+}
+
+impl Imagined {
+    /// The names of its counters.
+    fn counters(&self) -> &'static [&'static str] {
+        match (self.component, self.packets) {
+            ("http", _) => {
+                &["requests", "open", "connections", "attempts", "attempts_refused", "evicted", "errors", "bytes"]
+            }
+            (_, Some(_)) => &["packets", "dropped"],
+            _ => &[],
+        }
+    }
+
+    /// Moves the counters of one step, under a load of so many percent.
+    fn count(&self, page: &Counters, step: u64, load: u64) {
+        let add = |index: usize, count: u64| _ = page.values[index].fetch_add(count, Relaxed);
+        if let Some((packets, drops)) = self.packets {
+            add(0, packets * STEP * load / 100_000);
+            page.values[1].store(drops, Relaxed);
+        }
+        if self.component == "http" {
+            let (requests, refused) = (900 * STEP * load / 100_000, load.saturating_sub(90) / 4);
+            page.values[1].store(load * 3, Relaxed);
+            let others = [(0, requests), (2, requests / 8), (3, requests / 8 + refused), (4, refused)];
+            for (index, count) in
+                others.into_iter().chain([(5, refused / 2), (6, step % 40 / 39), (7, requests * 9000)])
+            {
+                add(index, count);
+            }
+        }
+    }
 }
 
 const COMPONENTS: [Imagined; 9] = [
@@ -61,7 +96,7 @@ pub fn status() -> Status {
             core: it.core,
             priority: it.priority,
             budget: (it.component == "virtio-net").then_some((4_000_000, 10_000_000)),
-            counters: if it.packets.is_some() { vec![("packets", 0), ("dropped", 0)] } else { vec![] },
+            counters: it.counters().iter().map(|name| (*name, Tally::default())).collect(),
             ..Component::default()
         },
         counters: Some(page),
@@ -75,7 +110,7 @@ pub fn status() -> Status {
                 consumer: COMPONENTS[consumer].name,
                 depth: 0,
                 capacity: 512,
-                total: 0,
+                entries: Tally::default(),
             },
             ring: storage.shared(),
             seen: 0,
@@ -96,7 +131,6 @@ fn live(
     pages: &[Counters],
     storages: [&'static Storage<u8, 512>; 3],
 ) {
-    const STEP: u64 = 50;
     let mut producers = storages.map(|storage| Producer::attach(storage.shared()));
     let mut random = 1u64;
     for step in 0u64.. {
@@ -110,10 +144,7 @@ fn live(
             account.ticks.fetch_add(used, Relaxed);
             account.other_calls.fetch_add(used / 10_000, Relaxed);
             busy[it.core as usize] += used;
-            if let Some((packets, drops)) = it.packets {
-                page.values[0].fetch_add(packets * STEP * wave / 100_000, Relaxed);
-                page.values[1].store(drops, Relaxed);
-            }
+            it.count(page, step, wave);
         }
         for (core, busy) in cores.iter().zip(busy) {
             core.idle.fetch_add((STEP * FREQUENCY / 1000).saturating_sub(busy), Relaxed);

@@ -1,7 +1,8 @@
-//! A snapshot as JSON (RFC 8259), for the page and for programs.
+//! A snapshot as JSON (RFC 8259), for programs.
 
-use super::snapshot::{Component, Core, Queue, Snapshot};
-use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
+use super::http;
+use super::snapshot::{Component, Core, Queue, Snapshot, Tally};
+use super::text::{Nanoseconds, PerSecond, Quoted, Ratio, Seconds, Text, put};
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
 use culm_abi::accounting::DomainState;
@@ -18,12 +19,20 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
     list(text, "components", &snapshot.components, component);
     put!(text, ",");
     list(text, "queues", &snapshot.queues, queue);
+    put!(text, ",");
+    let servers = snapshot.components.iter().filter(|it| it.serves_http());
+    list(text, "http", servers, server);
     put!(text, "}}\n");
 }
 
-fn list<T>(text: &mut Text, name: &str, elements: &[T], mut render: impl FnMut(&mut Text, usize, &T)) {
+fn list<'e, T: 'e>(
+    text: &mut Text,
+    name: &str,
+    elements: impl IntoIterator<Item = &'e T>,
+    mut render: impl FnMut(&mut Text, usize, &T),
+) {
     put!(text, "\n\"{name}\":[");
-    for (index, element) in elements.iter().enumerate() {
+    for (index, element) in elements.into_iter().enumerate() {
         put!(text, "{}", if index == 0 { "\n" } else { ",\n" });
         render(text, index, element);
     }
@@ -32,7 +41,7 @@ fn list<T>(text: &mut Text, name: &str, elements: &[T], mut render: impl FnMut(&
 
 fn core(text: &mut Text, index: usize, core: &Core) {
     put!(text, "{{\"core\":{index},\"load\":{},\"idle_seconds\":{},", Ratio(core.load), Seconds(core.idle));
-    put!(text, "\"interrupts\":{},\"signals_sent\":{},", core.interrupts, core.signals_sent);
+    put!(text, "\"interrupts\":{},\"signals_sent\":{},", core.interrupts.total, core.signals_sent);
     put!(text, "\"timer\":{},\"sleeps\":{}}}", core.timer, core.sleeps);
 }
 
@@ -52,9 +61,10 @@ fn component(text: &mut Text, _: usize, it: &Component) {
     put!(text, "\"system_calls\":{},\"switches\":{},", it.system_calls, it.switches);
     put!(text, "\"preemptions\":{},\"throttles\":{},", it.preemptions, it.throttles);
     put!(text, "\"faults\":{},\"restarts\":{},", it.faults, it.restarts);
-    put!(text, "\"packets\":{},\"drops\":{},\"counters\":{{", OrNull(it.packets()), OrNull(it.drops()));
-    for (index, (name, value)) in it.counters.iter().enumerate() {
-        put!(text, "{}{}:{value}", if index == 0 { "" } else { "," }, Quoted(name));
+    let total = |tally: Option<Tally>| OrNull(tally.map(|tally| tally.total));
+    put!(text, "\"packets\":{},\"drops\":{},\"counters\":{{", total(it.packets()), total(it.drops()));
+    for (index, (name, tally)) in it.counters.iter().enumerate() {
+        put!(text, "{}{}:{}", if index == 0 { "" } else { "," }, Quoted(name), tally.total);
     }
     put!(text, "}}}}");
 }
@@ -62,7 +72,19 @@ fn component(text: &mut Text, _: usize, it: &Component) {
 fn queue(text: &mut Text, _: usize, queue: &Queue) {
     put!(text, "{{\"name\":{},\"producer\":{},", Quoted(queue.name), Quoted(queue.producer));
     put!(text, "\"consumer\":{},\"depth\":{},", Quoted(queue.consumer), queue.depth);
-    put!(text, "\"capacity\":{},\"total\":{}}}", queue.capacity, queue.total);
+    put!(text, "\"capacity\":{},\"total\":{}}}", queue.capacity, queue.entries.total);
+}
+
+fn server(text: &mut Text, _: usize, it: &Component) {
+    put!(text, "{{\"name\":{}", Quoted(it.name));
+    for http::Figure { name, counter, kind, .. } in &http::FIGURES {
+        let tally = it.counter(counter);
+        put!(text, ",\"{name}\":{}", tally.total);
+        if *kind == http::Kind::Count {
+            put!(text, ",\"{name}_per_second\":{}", PerSecond(tally.rate));
+        }
+    }
+    put!(text, "}}");
 }
 
 /// What the state is called, here and on the page.

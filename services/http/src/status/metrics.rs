@@ -1,8 +1,8 @@
 //! A snapshot as OpenMetrics text (version 1.0.0), for a Prometheus server.
 
-use super::json;
-use super::snapshot::{Component, Core, Queue, Snapshot};
+use super::snapshot::{Component, Core, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
+use super::{http, json};
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
 use culm_abi::accounting::DomainState;
@@ -30,6 +30,12 @@ enum Value {
     Ratio(super::snapshot::Share),
 }
 
+impl From<Option<Tally>> for Value {
+    fn from(tally: Option<Tally>) -> Self {
+        tally.map_or(Self::Absent, |tally| Self::Count(tally.total))
+    }
+}
+
 impl Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,7 +57,7 @@ use Kind::{Counter, Gauge};
 const CORES: [Metric<Core>; 6] = [
     metric("core_load_ratio", Gauge, "Share of time in which the core was not idle.", |it| Value::Ratio(it.load)),
     metric("core_idle_seconds", Counter, "Time without anything to run.", |it| Value::Seconds(it.idle)),
-    metric("core_interrupts", Counter, "Interrupts taken.", |it| Value::Count(it.interrupts)),
+    metric("core_interrupts", Counter, "Interrupts taken.", |it| Value::Count(it.interrupts.total)),
     metric("core_signals_sent", Counter, "Signals sent to other cores.", |it| Value::Count(it.signals_sent)),
     metric("core_timer", Counter, "Timer expiries.", |it| Value::Count(it.timer)),
     metric("core_sleeps", Counter, "Times the core went to sleep.", |it| Value::Count(it.sleeps)),
@@ -76,14 +82,14 @@ const COMPONENTS: [Metric<Component>; 14] = [
     metric("component_throttles", Counter, "Times its budget ran out.", |it| Value::Count(it.throttles)),
     metric("component_faults", Counter, "Faults.", |it| Value::Count(it.faults.into())),
     metric("component_restarts", Counter, "Restarts.", |it| Value::Count(it.restarts.into())),
-    metric("component_packets", Counter, "Packets handled.", |it| it.packets().map_or(Value::Absent, Value::Count)),
-    metric("component_drops", Counter, "Packets dropped.", |it| it.drops().map_or(Value::Absent, Value::Count)),
+    metric("component_packets", Counter, "Packets handled.", |it| it.packets().into()),
+    metric("component_drops", Counter, "What was dropped or refused.", |it| it.drops().into()),
 ];
 
 const QUEUES: [Metric<Queue>; 3] = [
     metric("queue_depth", Gauge, "Entries queued.", |it| Value::Count(it.depth.into())),
     metric("queue_capacity", Gauge, "Entries that the queue holds.", |it| Value::Count(it.capacity.into())),
-    metric("queue_entries", Counter, "Entries that ever went in.", |it| Value::Count(it.total)),
+    metric("queue_entries", Counter, "Entries that ever went in.", |it| Value::Count(it.entries.total)),
 ];
 
 /// Appends the snapshot.
@@ -104,6 +110,7 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
             put!(text, "component={},core=\"{}\"", Quoted(it.name), it.core);
         });
     }
+    servers(text, &snapshot.components);
     own_counters(text, &snapshot.components);
     for metric in &QUEUES {
         family(text, metric, &snapshot.queues, |text, _, it| {
@@ -144,13 +151,25 @@ fn component_states(text: &mut Text, components: &[Component]) {
     }
 }
 
+/// How HTTP fares: a family for each figure of the servers.
+fn servers(text: &mut Text, components: &[Component]) {
+    for http::Figure { name, counter, kind, help } in &http::FIGURES {
+        let (kind, suffix) = if *kind == http::Kind::Count { ("counter", "_total") } else { ("gauge", "") };
+        put!(text, "# TYPE culm_http_{name} {kind}\n# HELP culm_http_{name} {help}\n");
+        for it in components.iter().filter(|it| it.serves_http()) {
+            put!(text, "culm_http_{name}{suffix}{{component={}}} {}\n", Quoted(it.name), it.counter(counter).total);
+        }
+    }
+}
+
 /// The counters that components name themselves. Some also fall, so their type is not said.
 fn own_counters(text: &mut Text, components: &[Component]) {
     put!(text, "# TYPE culm_component_counter unknown\n");
     put!(text, "# HELP culm_component_counter A counter of the component's own.\n");
     for it in components {
-        for (name, value) in &it.counters {
-            put!(text, "culm_component_counter{{component={},counter={}}} {value}\n", Quoted(it.name), Quoted(name));
+        for (name, tally) in &it.counters {
+            put!(text, "culm_component_counter{{component={},counter={}}} ", Quoted(it.name), Quoted(name));
+            put!(text, "{}\n", tally.total);
         }
     }
 }

@@ -32,6 +32,43 @@ impl Share {
     }
 }
 
+/// How often something happens, in thousandths a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// `count` times in `span`.
+    pub fn of(count: u64, span: Ticks) -> Self {
+        let thousandths = u128::from(count) * u128::from(span.frequency) * 1000 / u128::from(span.ticks.max(1));
+        Self(u64::try_from(thousandths).unwrap_or(u64::MAX))
+    }
+}
+
+impl core::ops::Add for Rate {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// How often something has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// In all.
+    pub total: u64,
+    /// Over the window; of what fell, or began anew at a restart, nothing.
+    pub rate: Rate,
+}
+
+impl core::ops::Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { total: self.total.wrapping_add(other.total), rate: self.rate + other.rate }
+    }
+}
+
 /// The state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -59,7 +96,7 @@ pub struct Core {
     /// Time without anything to run.
     pub idle: Ticks,
     /// Interrupts taken.
-    pub interrupts: u64,
+    pub interrupts: Tally,
     /// Signals sent to other cores.
     pub signals_sent: u64,
     /// Timer expiries.
@@ -102,24 +139,46 @@ pub struct Component {
     /// Restarts.
     pub restarts: u32,
     /// Its own counters, by name.
-    pub counters: Vec<(&'static str, u64)>,
+    pub counters: Vec<(&'static str, Tally)>,
 }
 
 impl Component {
     /// The sum of its counters of packets; none where it has no such counter.
-    pub fn packets(&self) -> Option<u64> {
+    pub fn packets(&self) -> Option<Tally> {
         self.sum(|name| name == "packets" || name.ends_with("_packets"))
     }
 
-    /// The sum of its counters of what it dropped; none where it has no such counter.
-    pub fn drops(&self) -> Option<u64> {
-        self.sum(|name| name.split('_').any(|word| matches!(word, "drops" | "dropped")))
+    /// The sum of its counters of what it dropped or refused; none where it has no such counter.
+    pub fn drops(&self) -> Option<Tally> {
+        self.sum(is_of_drops)
     }
 
-    fn sum(&self, is_meant: impl Fn(&str) -> bool) -> Option<u64> {
-        let meant = self.counters.iter().filter(|(name, _)| is_meant(name));
-        meant.map(|(_, value)| *value).reduce(u64::wrapping_add)
+    /// Of its counters of what it dropped or refused, the one that grows fastest, or else the greatest; none where all
+    /// are zero.
+    pub fn main_drop(&self) -> Option<(&'static str, Tally)> {
+        let some = self.counters.iter().filter(|(name, tally)| is_of_drops(name) && tally.total > 0);
+        some.copied().max_by_key(|(_, tally)| (tally.rate, tally.total))
     }
+
+    /// Its counter of this name; zero where it has none.
+    pub fn counter(&self, name: &str) -> Tally {
+        self.counters.iter().find(|(candidate, _)| *candidate == name).map_or(Tally::default(), |(_, tally)| *tally)
+    }
+
+    /// Whether it is a server such as this one, whose counters say how HTTP fares.
+    pub fn serves_http(&self) -> bool {
+        self.component == env!("CARGO_PKG_NAME")
+    }
+
+    fn sum(&self, is_meant: impl Fn(&str) -> bool) -> Option<Tally> {
+        let meant = self.counters.iter().filter(|(name, _)| is_meant(name));
+        meant.map(|(_, tally)| *tally).reduce(core::ops::Add::add)
+    }
+}
+
+/// Whether a counter of this name counts what is lost to somebody.
+fn is_of_drops(name: &str) -> bool {
+    name.split('_').any(|word| matches!(word, "drops" | "dropped" | "refused"))
 }
 
 /// One queue.
@@ -136,5 +195,5 @@ pub struct Queue {
     /// Entries that it holds.
     pub capacity: u32,
     /// All entries that ever went in.
-    pub total: u64,
+    pub entries: Tally,
 }

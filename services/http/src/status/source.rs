@@ -1,6 +1,6 @@
 //! Where the system's state is, and how a snapshot of it is taken.
 
-use super::snapshot::{Component, Core, Queue, Share, Snapshot, Ticks};
+use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -27,12 +27,44 @@ pub struct Watched {
     pub seen: u32,
 }
 
-/// What was used until some moment.
-#[derive(Default)]
+/// What was used and counted until some moment.
+#[derive(Clone, Default)]
 struct Mark {
     time: u64,
     idle: Vec<u64>,
     used: Vec<u64>,
+    /// All counts, in the order in which [`tallies`] goes through them.
+    counts: Vec<u64>,
+}
+
+impl Mark {
+    /// As long as the snapshot needs it, and all zero.
+    fn new(snapshot: &mut Snapshot) -> Self {
+        let (cores, domains) = (snapshot.cores.len(), snapshot.components.len());
+        Self { time: 0, idle: vec![0; cores], used: vec![0; domains], counts: tallies(snapshot).map(|_| 0).collect() }
+    }
+
+    /// Takes over what the snapshot has now.
+    fn take(&mut self, snapshot: &mut Snapshot) {
+        self.time = snapshot.uptime.ticks;
+        for (mark, core) in self.idle.iter_mut().zip(&snapshot.cores) {
+            *mark = core.idle.ticks;
+        }
+        for (mark, component) in self.used.iter_mut().zip(&snapshot.components) {
+            *mark = component.used.ticks;
+        }
+        for (mark, tally) in self.counts.iter_mut().zip(tallies(snapshot)) {
+            *mark = tally.total;
+        }
+    }
+}
+
+/// All that is counted.
+fn tallies(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut Tally> {
+    let Snapshot { cores, components, queues, .. } = snapshot;
+    let interrupts = cores.iter_mut().map(|core| &mut core.interrupts);
+    let counters = components.iter_mut().flat_map(|it| it.counters.iter_mut().map(|(_, tally)| tally));
+    interrupts.chain(counters).chain(queues.iter_mut().map(|queue| &mut queue.entries))
 }
 
 /// The system's state.
@@ -62,7 +94,7 @@ impl Source {
                 consumer: name(observed.consumer),
                 depth: 0,
                 capacity: observed.ring.capacity,
-                total: 0,
+                entries: Tally::default(),
             },
             ring: culm::queue::shared(observed.ring),
             seen: 0,
@@ -90,8 +122,7 @@ impl Source {
         let count = described.len().min(domains.len());
         let counters = described.iter().map(|described| described.counters).collect();
         let rings = watched.iter().map(|watched| (watched.ring, watched.seen)).collect();
-        let mark = || Mark { time: 0, idle: vec![0; cores.len()], used: vec![0; count] };
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             system: names.0,
             board: names.1,
             cores: vec![Core::default(); cores.len()],
@@ -99,64 +130,69 @@ impl Source {
             queues: watched.into_iter().map(|watched| watched.queue).collect(),
             ..Snapshot::default()
         };
-        Self { cores, domains, counters, rings, frequency, base: mark(), latest: mark(), snapshot }
+        let base = Mark::new(&mut snapshot);
+        let latest = base.clone();
+        Self { cores, domains, counters, rings, frequency, base, latest, snapshot }
     }
 
     /// The state now. Time is in ticks of the system counter.
     pub fn snapshot(&mut self, now: u64) -> &Snapshot {
+        self.read(now);
         if now.saturating_sub(self.latest.time) >= self.frequency {
             core::mem::swap(&mut self.base, &mut self.latest);
-            self.mark(now);
+            self.latest.take(&mut self.snapshot);
         }
+        self.compare();
+        &self.snapshot
+    }
+
+    /// Takes over the accounts, counters and depths as they are now.
+    fn read(&mut self, now: u64) {
         let frequency = self.frequency;
         let ticks = |ticks| Ticks { ticks, frequency };
-        let window = now.saturating_sub(self.base.time);
         self.snapshot.uptime = ticks(now);
-        self.snapshot.window = ticks(window);
-        let bases = self.domains.iter().zip(&self.counters).zip(&self.base.used);
-        for (component, ((account, counters), base)) in self.snapshot.components.iter_mut().zip(bases) {
+        let accounts = self.domains.iter().zip(&self.counters);
+        for (component, (account, counters)) in self.snapshot.components.iter_mut().zip(accounts) {
             update(component, account, *counters);
-            let used = account.ticks.load(Relaxed);
-            component.used = ticks(used);
-            component.share = Share::of(used.saturating_sub(*base), window);
+            component.used = ticks(account.ticks.load(Relaxed));
         }
-        for (index, ((core, account), base)) in
-            self.snapshot.cores.iter_mut().zip(self.cores).zip(&self.base.idle).enumerate()
-        {
-            let idle = account.idle.load(Relaxed);
-            // The present sleep of a core that sleeps is not in its idle time yet; what its components used is.
-            let load = if account.asleep.load(Relaxed) != 0 {
-                let on_core = self.snapshot.components.iter().filter(|component| component.core as usize == index);
-                Share(on_core.map(|component| component.share.0).sum::<u32>().min(1_000_000))
-            } else {
-                Share::of(window.saturating_sub(idle.saturating_sub(*base)), window)
-            };
-            *core = Core {
-                load,
-                idle: ticks(idle),
-                interrupts: account.interrupts.load(Relaxed),
-                signals_sent: account.signals_sent.load(Relaxed),
-                timer: account.timer.load(Relaxed),
-                sleeps: account.sleeps.load(Relaxed),
-            };
+        for (core, account) in self.snapshot.cores.iter_mut().zip(self.cores) {
+            core.idle = ticks(account.idle.load(Relaxed));
+            core.interrupts.total = account.interrupts.load(Relaxed);
+            core.signals_sent = account.signals_sent.load(Relaxed);
+            core.timer = account.timer.load(Relaxed);
+            core.sleeps = account.sleeps.load(Relaxed);
         }
         for (queue, (ring, seen)) in self.snapshot.queues.iter_mut().zip(&mut self.rings) {
             let depth = ring.depth();
             queue.depth = depth.queued;
             // The ring counts modulo 2³², and is looked at often enough while somebody looks at the page.
-            queue.total += u64::from(depth.total.wrapping_sub(*seen));
+            queue.entries.total += u64::from(depth.total.wrapping_sub(*seen));
             *seen = depth.total;
         }
-        &self.snapshot
     }
 
-    fn mark(&mut self, now: u64) {
-        self.latest.time = now;
-        for (mark, core) in self.latest.idle.iter_mut().zip(self.cores) {
-            *mark = core.idle.load(Relaxed);
+    /// Works out shares and rates, by what was there at `base`.
+    fn compare(&mut self) {
+        let Self { base, snapshot, .. } = self;
+        let window = snapshot.uptime.ticks.saturating_sub(base.time);
+        snapshot.window = Ticks { ticks: window, frequency: self.frequency };
+        let span = snapshot.window;
+        for (component, base) in snapshot.components.iter_mut().zip(&base.used) {
+            component.share = Share::of(component.used.ticks.saturating_sub(*base), window);
         }
-        for (mark, domain) in self.latest.used.iter_mut().zip(self.domains) {
-            *mark = domain.ticks.load(Relaxed);
+        let cores = snapshot.cores.iter_mut().zip(self.cores).zip(&base.idle);
+        for (index, ((core, account), base)) in cores.enumerate() {
+            // The present sleep of a core that sleeps is not in its idle time yet; what its components used is.
+            core.load = if account.asleep.load(Relaxed) != 0 {
+                let on_core = snapshot.components.iter().filter(|component| component.core as usize == index);
+                Share(on_core.map(|component| component.share.0).sum::<u32>().min(1_000_000))
+            } else {
+                Share::of(window.saturating_sub(core.idle.ticks.saturating_sub(*base)), window)
+            };
+        }
+        for (tally, base) in tallies(snapshot).zip(&base.counts) {
+            tally.rate = Rate::of(tally.total.saturating_sub(*base), span);
         }
     }
 }
@@ -170,7 +206,7 @@ fn describe(domain: &ObservedDomain) -> Described {
         priority: domain.priority,
         budget: (domain.budget > 0).then_some((domain.budget, domain.period)),
         passive: domain.passive != 0,
-        counters: names.iter().map(|name| (culm::start::text(*name), 0)).collect(),
+        counters: names.iter().map(|name| (culm::start::text(*name), Tally::default())).collect(),
         ..Component::default()
     };
     Described { component, counters: culm::observe::counters(domain.counters) }
@@ -190,7 +226,7 @@ fn update(component: &mut Component, account: &DomainAccount, counters: Option<&
     component.faults = account.faults.load(Relaxed);
     component.restarts = account.restarts.load(Relaxed);
     let Some(counters) = counters else { return };
-    for ((_, value), word) in component.counters.iter_mut().zip(&counters.values) {
-        *value = word.load(Relaxed);
+    for ((_, tally), word) in component.counters.iter_mut().zip(&counters.values) {
+        tally.total = word.load(Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers and names as JSON and OpenMetrics both write them.
 
-use super::snapshot::{Share, Ticks};
+use super::snapshot::{Rate, Share, Ticks};
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Write};
 
@@ -59,6 +59,15 @@ pub struct Ratio(pub Share);
 impl Display for Ratio {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{:06}", self.0.0 / 1_000_000, self.0.0 % 1_000_000)
+    }
+}
+
+/// A rate per second with three decimals.
+pub struct PerSecond(pub Rate);
+
+impl Display for PerSecond {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{:03}", self.0.0 / 1000, self.0.0 % 1000)
     }
 }
 

@@ -442,7 +442,7 @@ impl Receive {
 #[cold]
 fn count(tally: &mut Tally) {
     let tally = core::mem::take(tally);
-    counters::DROPS_UNKNOWN.add(tally.unknown);
+    counters::IGNORED.add(tally.unknown);
     counters::DROPS_SHARE.add(tally.share);
     counters::DROPS_FULL.add(tally.full);
     counters::DROPS_INVALID.add(tally.invalid);
