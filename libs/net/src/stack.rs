@@ -83,6 +83,8 @@ pub struct Stack {
     control_at: Instant,
     ports: Ports,
     tcp: Tcp,
+    /// The count of received frames by which all will be looked at that had come at the time beside it.
+    horizon: (u64, Instant),
     clock: Clock,
     counts: Counts,
 }
@@ -151,6 +153,7 @@ impl Stack {
             control_at: now,
             ports: Ports::default(),
             tcp: Tcp::new(&settings, mac, &secrets),
+            horizon: (0, now),
             clock,
             counts: Counts::default(),
         };
@@ -222,7 +225,20 @@ impl Stack {
                 }
             }
         }
+        self.note_heard(welcomed == WELCOMED, now);
         self.tcp.answer(&mut self.client.transmitter, welcomed, now);
+    }
+
+    /// Notes until when everything that came is known, after a turn that began at `now` and took all that there was, or not.
+    #[inline(always)]
+    fn note_heard(&mut self, is_all: bool, now: Instant) {
+        if is_all {
+            self.tcp.heard = now;
+        } else if self.counts.received >= self.horizon.0 {
+            // Where the queue is never empty: after as many frames as it holds, what was in it then is gone.
+            self.tcp.heard = self.tcp.heard.max(self.horizon.1);
+            self.horizon = (self.counts.received + u64::from(self.client.receiver.capacity()), now);
+        }
     }
 
     /// What happened to a connection, until there is nothing more.

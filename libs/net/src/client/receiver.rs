@@ -100,6 +100,12 @@ impl Receiver {
         self.device
     }
 
+    /// Packets that can wait to be received.
+    #[cfg(feature = "stack")]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.filled.capacity()
+    }
+
     #[inline(always)]
     pub(super) fn begin(&mut self) {
         self.filled.refresh();

@@ -7,6 +7,7 @@ use super::table::Phase;
 use crate::checksum;
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::stack::{Event, Settings, Stack};
+use culm::time::{self, Duration};
 use smoltcp::socket::tcp;
 use std::vec;
 use std::vec::Vec;
@@ -250,6 +251,68 @@ fn the_young_do_not_make_way_and_nobody_is_reset() {
     }
     let counts = lan.stack.counts();
     assert!(counts.opened == 24 && counts.refused > 0 && counts.resets == 0, "{counts:?}");
+}
+
+#[test]
+fn a_first_request_that_has_to_come_again_is_waited_for() {
+    let mut lan = server(8);
+    let mut stations: Vec<Station> = (0..8).map(Station::new).collect();
+    stations.iter_mut().for_each(|station| station.open(&mut lan));
+    // What they sent is lost; others want in meanwhile.
+    let mut others: Vec<Station> = (8..16).map(Station::new).collect();
+    others.iter_mut().for_each(|other| other.send(&mut lan, SYN, b""));
+    for _ in 0..8 {
+        lan.pass(50);
+        for other in &mut others {
+            let segments = other.receive(&mut lan);
+            segments.iter().for_each(|_| other.send(&mut lan, ACK, b""));
+        }
+    }
+    for station in &mut stations {
+        station.exchange(&mut lan, b"once more");
+    }
+    // Now each has had its answer, and makes way after a little while.
+    lan.pass(200);
+    for other in &mut others {
+        assert_eq!(other.receive(&mut lan).len(), 1);
+        other.send(&mut lan, ACK, b"");
+        other.exchange(&mut lan, b"served");
+    }
+    // Who says nothing at all makes way too, after a second.
+    let mut silent: Vec<Station> = (16..24).map(Station::new).collect();
+    lan.pass(200);
+    silent.iter_mut().for_each(|station| station.open(&mut lan));
+    lan.pass(1000);
+    let mut last = Station::new(24);
+    last.open(&mut lan);
+    last.exchange(&mut lan, b"served");
+    assert_eq!(lan.stack.counts().resets, 0);
+}
+
+#[test]
+fn whose_request_waits_in_the_queue_does_not_rest() {
+    let mut lan = server(8);
+    let mut stations: Vec<Station> = (0..8).map(Station::new).collect();
+    stations.iter_mut().for_each(|station| station.open(&mut lan));
+    stations.iter_mut().for_each(|station| station.exchange(&mut lan, b"hello"));
+    lan.pass(200);
+    let mut newcomer = Station::new(8);
+    newcomer.knock(&mut lan);
+    stations.iter_mut().for_each(|station| station.exchange(&mut lan, b"again"));
+    // The stack does not get a turn for a while, and then finds the newcomer before all others in its queue.
+    newcomer.send(&mut lan, ACK, b"");
+    stations.iter_mut().for_each(|station| station.send(&mut lan, ACK, b"I am here"));
+    culm::testing::set_time(time::now() + Duration::from_millis(200));
+    lan.pass(5);
+    for station in &mut stations {
+        let segments = station.receive(&mut lan);
+        assert!(segments.iter().all(|(flags, _)| flags & (RST | FIN) == 0), "{segments:?}");
+        assert!(segments.iter().any(|(_, payload)| payload == b"I am here"), "{segments:?}");
+        station.send(&mut lan, ACK, b"");
+    }
+    lan.pass(200);
+    newcomer.exchange(&mut lan, b"served");
+    assert_eq!((lan.stack.counts().evicted, lan.stack.counts().resets), (1, 0));
 }
 
 #[test]

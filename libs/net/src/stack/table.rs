@@ -27,13 +27,15 @@ pub(super) enum Phase {
     Waiting,
     /// The application's, which has nothing under way on it; all that was sent is acknowledged.
     Resting,
+    /// The same, but nothing was sent to the peer yet: it has connected just now, and its request is about to come.
+    Expected,
     /// The application's.
     Open,
     /// The application has released it; the goodbye is not complete.
     Closing,
 }
 
-const PHASES: usize = 5;
+const PHASES: usize = 6;
 
 #[derive(Clone, Copy)]
 struct List {
@@ -59,6 +61,8 @@ pub(super) struct Slot {
     pub(super) since: Instant,
     /// Bytes sent and not acknowledged at that time.
     pub(super) unacknowledged: usize,
+    /// Nothing was sent to the peer yet.
+    pub(super) fresh: bool,
     /// The application has nothing under way on it, since it was told of the last news.
     pub(super) rests: bool,
     /// The application has written something to it, or closed it.
@@ -93,6 +97,7 @@ impl Slot {
             limit: Instant::NEVER,
             since: Instant::default(),
             unacknowledged: 0,
+            fresh: false,
             rests: false,
             writes: false,
             touched: false,
@@ -120,7 +125,7 @@ impl Slot {
     /// Whether the connection is the application's.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open | Phase::Resting)
+        matches!(self.phase, Phase::Open | Phase::Resting | Phase::Expected)
     }
 }
 

@@ -7,7 +7,9 @@
 //! 1. a free one;
 //! 2. that of a connection that is over and only waits (TIME-WAIT), oldest first;
 //! 3. that of a connection at rest, that is, the application has nothing under way on it and all that was sent is
-//!    acknowledged; the one that rests longest, unless it has rested for less than [`YOUTH`];
+//!    acknowledged; the one whose time of grace is over longest: [`GRACE`] after its last answer was acknowledged,
+//!    [`FIRST_GRACE`] after it connected if it was not answered yet. That time counts as far as all is known that had come by
+//!    then: what waits in the receive queue may be its next request;
 //! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
 //!
 //! A connection with an accepted request under way is never ended. Where there is no place the segment is dropped: the peer
@@ -39,8 +41,12 @@ const LISTENERS: usize = 8;
 /// How finely timers are looked at: below the shortest that matters, the delay of acknowledgements (10 ms).
 const STEP: Duration = Duration::from_millis(4);
 
-/// How long a connection may rest before it makes way: who has just connected is about to send its request.
-const YOUTH: Duration = Duration::from_millis(100);
+/// How long a connection may rest after an answer before it makes way.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long one may rest that was not answered yet. Its request is about to come; where that is lost on the way, it comes again
+/// within a second (RFC 6298 §2).
+const FIRST_GRACE: Duration = Duration::from_secs(1);
 
 /// How soon a place is looked for again, while somebody waits for one.
 const RETRY: Duration = Duration::from_millis(20);
@@ -72,6 +78,8 @@ pub(super) struct Tcp {
     touched: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
+    /// All that had come by this time was looked at.
+    pub(super) heard: Instant,
     pub(super) opened: u64,
     /// Handshakes that were complete when there was no place.
     crowded: u64,
@@ -89,7 +97,7 @@ pub(super) struct Times {
 impl Tcp {
     pub(super) fn new(settings: &Settings, mac: Mac, secrets: &Secrets) -> Self {
         let table = Table::new(settings, secrets.table);
-        let count = table.len();
+        let (count, now) = (table.len(), culm::time::now());
         Self {
             table,
             door: Door::new(count),
@@ -99,7 +107,8 @@ impl Tcp {
             listeners: [0; LISTENERS],
             touched: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
-            wheel: Wheel::new(count, ticks(STEP), culm::time::now()),
+            wheel: Wheel::new(count, ticks(STEP), now),
+            heard: now,
             opened: 0,
             crowded: 0,
             evicted: 0,
@@ -231,7 +240,8 @@ impl Tcp {
         };
         self.table.occupy(index, knock.key);
         let slot = &mut self.table[index];
-        (slot.link, slot.port, slot.new, slot.rests) = (knock.link, knock.local.port, true, false);
+        (slot.link, slot.port) = (knock.link, knock.local.port);
+        (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.unacknowledged) = (times.now, 0);
         // It was closed by `free`, so it can listen.
         let _ = slot.socket().listen(knock.local.port);
@@ -277,8 +287,15 @@ impl Tcp {
         if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::Waiting)) {
             return Some(index);
         }
-        let rested = self.table.first(Phase::Resting).filter(|index| now >= self.table[*index].since + YOUTH);
-        rested.or_else(|| self.stalled(now))
+        self.rested().or_else(|| self.stalled(now))
+    }
+
+    /// A connection at rest whose time of grace is over, the one of which that is true for longest.
+    fn rested(&self) -> Option<usize> {
+        let end = |phase, grace| self.table.first(phase).map(|index| (self.table[index].since + grace, index));
+        let ends = [end(Phase::Resting, GRACE), end(Phase::Expected, FIRST_GRACE)];
+        let (end, index) = ends.into_iter().flatten().min()?;
+        (self.heard >= end).then_some(index)
     }
 
     /// A connection whose peer takes nothing. Those that were looked at in vain go to the end of their list.
@@ -302,7 +319,7 @@ impl Tcp {
         match slot.phase() {
             Phase::Free => return Some(index),
             // An orderly end: whoever rests is told that nothing more will come.
-            Phase::Resting => slot.socket().close(),
+            Phase::Resting | Phase::Expected => slot.socket().close(),
             Phase::Open => {
                 slot.socket().abort();
                 self.resets += 1;
@@ -345,7 +362,7 @@ impl Tcp {
     fn follow(&mut self, index: usize) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Open | Phase::Resting => self.tell(index),
+            Phase::Open | Phase::Resting | Phase::Expected => self.tell(index),
             Phase::Closing if slot.socket().state() == State::TimeWait => self.wait(index),
             Phase::Closing | Phase::Free | Phase::Waiting => {}
         }
@@ -467,7 +484,7 @@ impl Tcp {
         match (slot.phase(), slot.socket().state()) {
             (Phase::Closing | Phase::Waiting, State::Closed) => return self.free(index),
             (Phase::Closing, State::TimeWait) => self.wait(index),
-            (Phase::Open | Phase::Resting, _) => self.rank(index, now),
+            (Phase::Open | Phase::Resting | Phase::Expected, _) => self.rank(index, now),
             _ => {}
         }
         let slot = &self.table[index];
@@ -492,8 +509,13 @@ impl Tcp {
         if unacknowledged != slot.unacknowledged {
             slot.unacknowledged = unacknowledged;
             slot.since = now;
+            slot.fresh = false;
         }
-        let phase = if slot.rests && unacknowledged == 0 { Phase::Resting } else { Phase::Open };
+        let phase = match slot.rests && unacknowledged == 0 {
+            false => Phase::Open,
+            true if slot.fresh => Phase::Expected,
+            true => Phase::Resting,
+        };
         if phase != slot.phase() {
             slot.since = now;
             self.table.change(index, phase);
