@@ -38,10 +38,7 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
     if !overload && !SWEEP.iter().any(|factor| lab.wants(BENCH, &row(*factor))) {
         return Ok(());
     }
-    let window = subject.begin()?;
-    let most = subject.machine.network.within(|| wrk(lab, address, PATH, 16, true))?;
-    let most = subject.end(window, most.requests, "request")?;
-    let saturation = most.figures.get("requests/s").copied().unwrap_or(0.0);
+    let saturation = saturation(lab, subject, address)?;
     let mut curve = Curve::default();
     for &factor in SWEEP.iter().filter(|factor| overload || lab.wants(BENCH, &row(**factor))) {
         lab.attempt(BENCH, &row(factor), || {
@@ -61,6 +58,30 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
         results.record(side, BENCH, OVERLOAD, &Params::new(), curve.sample);
     }
     Ok(())
+}
+
+/// Answers per second where more questions bring no more answers.
+///
+/// Clients that wait for each other's answers never ask too much, so what they get is only where to begin.
+fn saturation(lab: &Lab, subject: &mut Subject, address: SocketAddr) -> Result<f64> {
+    const STEP: f64 = 1.25;
+    const STEPS: usize = 8;
+    let window = subject.begin()?;
+    let closed = subject.machine.network.within(|| wrk(lab, address, PATH, 16, true))?;
+    let closed = subject.end(window, closed.requests, "request")?;
+    let mut most: f64 = closed.figures.get("requests/s").copied().unwrap_or(0.0);
+    let mut rate = most.max(1.0);
+    for _ in 0..STEPS {
+        let (_, report) = measure(lab, subject, address, rate)?;
+        let answers = report.counts.answered as f64 / report.seconds;
+        most = most.max(answers);
+        std::thread::sleep(PATIENCE);
+        if answers < 0.95 * rate {
+            break;
+        }
+        rate *= STEP;
+    }
+    Ok(most)
 }
 
 /// Asks at a rate for the time of a window.
