@@ -210,8 +210,9 @@ impl<R: Registers> Device<R> {
         self.has(FEATURE_EVENT_INDEX)
     }
 
-    /// Acknowledges that buffers were used. Whether that is what it has interrupted for is not read first: if its configuration
-    /// changed it interrupts again, until [`Self::has_changed`].
+    /// Acknowledges that buffers were used. Whether that is what it has interrupted for is not read
+    /// first: if its configuration changed, its line stays high until [`Self::has_changed`], and a
+    /// board that says `trigger = "level"`, as it must, has it interrupt again.
     #[inline(always)]
     pub fn acknowledge(&self) {
         self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_USED);

@@ -53,8 +53,10 @@ pub struct State {
     /// Interrupts that the driver was to be sent.
     pub interrupts: Cell<u32>,
     pub acknowledged: Cell<u32>,
-    /// What [`INTERRUPT_STATUS`] says.
+    /// What [`INTERRUPT_STATUS`] says. The interrupt line is high while it is not 0.
     pub causes: Cell<u32>,
+    /// How often the line rose.
+    pub edges: Cell<u32>,
     pub resets: Cell<u32>,
     /// Buffers taken from each queue and not used yet.
     held: RefCell<[VecDeque<Given>; 2]>,
@@ -84,6 +86,7 @@ impl Fake {
             interrupts: Cell::new(0),
             acknowledged: Cell::new(0),
             causes: Cell::new(0),
+            edges: Cell::new(0),
             resets: Cell::new(0),
             held: RefCell::default(),
         }))
@@ -166,7 +169,18 @@ impl State {
         };
         if wished {
             self.interrupts.set(self.interrupts.get() + 1);
+            self.raise(INTERRUPT_USED);
         }
+    }
+
+    /// Raises the interrupt line for `cause`. If it is high already, it stays so and no edge is
+    /// seen.
+    pub fn raise(&self, cause: u32) {
+        let causes = self.causes.get();
+        if causes == 0 {
+            self.edges.set(self.edges.get() + 1);
+        }
+        self.causes.set(causes | cause);
     }
 
     /// Uses the oldest buffer that it holds, with this length.

@@ -84,7 +84,7 @@ impl<R: Registers> Net<R> {
                 net.rings.receive.in_flight(),
                 net.rings.transmit.in_flight()
             );
-            net.take_over();
+            net.adopt();
         } else {
             if at_work {
                 net.finish_accounts();
@@ -123,9 +123,9 @@ impl<R: Registers> Net<R> {
         self.transmit.due |= channels.contains(self.transmit.channel());
     }
 
-    /// Nothing was received: the device may have interrupted for something else.
+    /// The device may have interrupted for something else than packets.
     #[cold]
-    fn check_device(&mut self) {
+    pub(crate) fn check_device(&mut self) {
         if !self.device.has_changed() {
             return;
         }

@@ -86,8 +86,17 @@ impl<R: Registers> Net<R> {
         Ok(())
     }
 
+    /// Goes on with the device that the previous life left at work. What it interrupted for may
+    /// have been told to that life only, and an edge does not come again: so it is acknowledged
+    /// first, then everything is looked at.
+    pub(crate) fn adopt(&mut self) {
+        self.device.acknowledge();
+        self.take_over();
+        self.check_device();
+    }
+
     /// Tells the device what it may not have been told, and looks at everything.
-    pub(crate) fn take_over(&mut self) {
+    fn take_over(&mut self) {
         self.flags = self.device.flags();
         self.link = self.device.has_link();
         self.device.ring_doorbell(QUEUE_RECEIVE);

@@ -46,6 +46,15 @@ enum Act {
     Fail,
 }
 
+/// What of the device's interrupt line the interrupt controller passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trigger {
+    /// That it is high.
+    Level,
+    /// That it rose: told once, to one life.
+    Edge,
+}
+
 /// A driver that dies, a device that does not notice, and both virtualisers.
 struct World {
     connection: NetDriver,
@@ -59,7 +68,9 @@ struct World {
     tx: Peer<DmaDescriptor>,
     /// Channels that were notified and not served; `Some` of an empty list after an interrupt.
     told: BTreeSet<u32>,
-    interrupts_seen: u32,
+    trigger: Trigger,
+    /// How often the line had risen when a life was last told.
+    edges_told: u32,
     /// Tokens that the transmit virtualiser has, and those that are with the driver.
     free: VecDeque<u32>,
     sending: BTreeSet<u32>,
@@ -80,7 +91,7 @@ struct World {
 }
 
 impl World {
-    fn new(queue_size: u32, event_index: bool) -> Self {
+    fn new(queue_size: u32, event_index: bool, trigger: Trigger) -> Self {
         let memory = Region::new(memory(64 * 1024, DMA));
         let fake = Fake::new(memory);
         fake.0.queue_size.set(queue_size);
@@ -109,7 +120,8 @@ impl World {
             lives: 0,
             death: None,
             told: BTreeSet::new(),
-            interrupts_seen: 0,
+            trigger,
+            edges_told: 0,
             free: (0..BUFFERS).collect(),
             sending: BTreeSet::new(),
             sent: 0,
@@ -132,11 +144,15 @@ impl World {
 
     /// The driver's turn; where it dies, its next life begins.
     fn turn(&mut self) {
-        let interrupts = self.state.interrupts.get();
-        let interrupted = interrupts != self.interrupts_seen || self.state.causes.get() & INTERRUPT_CHANGE != 0;
+        let edges = self.state.edges.get();
+        let interrupted = match self.trigger {
+            Trigger::Level => self.state.causes.get() != 0,
+            Trigger::Edge => edges != self.edges_told,
+        };
         if self.net.is_some() && self.told.is_empty() && !interrupted {
             return;
         }
+        self.edges_told = edges;
         let told: Vec<u32> = self.told.iter().copied().collect();
         let mut net = self.net.take();
         let (fake, memory, connection) = (Fake(self.state.clone()), self.memory, &self.connection);
@@ -166,7 +182,6 @@ impl World {
             Ok((net, asleep)) => {
                 self.net = Some(net);
                 self.told.clear();
-                self.interrupts_seen = interrupts;
                 if !asleep {
                     self.told.extend([1, 2]);
                 }
@@ -232,7 +247,7 @@ impl World {
             }
             Act::Fail => {
                 self.state.status.set(self.state.status.get() | STATUS_NEEDS_RESET);
-                self.state.causes.set(INTERRUPT_CHANGE);
+                self.state.raise(INTERRUPT_CHANGE);
                 self.lossy = true;
             }
         }
@@ -370,10 +385,10 @@ const TRAFFIC: [Act; 30] = {
 };
 
 /// Runs `acts` once for each step at which the driver can die; `check` looks at each end.
-fn die_everywhere(size: u32, event_index: bool, acts: &[Act], check: impl Fn(&World, &str)) {
+fn die_everywhere(size: u32, event_index: bool, trigger: Trigger, acts: &[Act], check: impl Fn(&World, &str)) {
     let mut steps = 0;
     loop {
-        let mut world = World::new(size, event_index);
+        let mut world = World::new(size, event_index, trigger);
         world.death = Some(steps);
         for act in acts {
             world.act(*act);
@@ -392,7 +407,7 @@ fn die_everywhere(size: u32, event_index: bool, acts: &[Act], check: impl Fn(&Wo
 #[test]
 fn the_traffic_of_these_tests_flows_without_deaths() {
     for (size, event_index) in [(16, true), (16, false), (64, true)] {
-        let mut world = World::new(size, event_index);
+        let mut world = World::new(size, event_index, Trigger::Level);
         TRAFFIC.iter().for_each(|act| world.act(*act));
         world.finish();
         world.check("no death");
@@ -403,7 +418,16 @@ fn the_traffic_of_these_tests_flows_without_deaths() {
 #[test]
 fn a_driver_that_dies_at_any_step_loses_nothing() {
     for (size, event_index) in [(16, true), (16, false), (64, true)] {
-        die_everywhere(size, event_index, &TRAFFIC, World::check);
+        die_everywhere(size, event_index, Trigger::Level, &TRAFFIC, World::check);
+    }
+}
+
+/// The interrupt in whose turn a life ends is not passed on to the next, and the line does not rise
+/// while it is high.
+#[test]
+fn a_driver_whose_interrupt_is_an_edge_loses_nothing_either() {
+    for (size, event_index) in [(16, true), (16, false), (64, true)] {
+        die_everywhere(size, event_index, Trigger::Edge, &TRAFFIC, World::check);
     }
 }
 
@@ -413,7 +437,7 @@ fn a_driver_that_dies_while_the_transmit_virtualiser_restarts_confuses_nobody() 
     let mut acts = TRAFFIC[..18].to_vec();
     acts.extend([Act::RestartTransmit, Act::Turn, Act::Sent(30), Act::Turn, Act::Take]);
     acts.extend(TRAFFIC);
-    die_everywhere(16, true, &acts, |world, context| {
+    die_everywhere(16, true, Trigger::Level, &acts, |world, context| {
         world.check_buffers(context);
         let once: BTreeSet<_> = world.on_the_wire.iter().collect();
         assert_eq!(once.len(), world.on_the_wire.len(), "a frame twice, {context}");
@@ -429,7 +453,7 @@ fn a_driver_that_dies_while_the_receive_virtualiser_restarts_loses_no_frame_to_s
     let mut acts = TRAFFIC[..18].to_vec();
     acts.extend([Act::RestartReceive, Act::Turn, Act::Turn, Act::Take]);
     acts.extend(TRAFFIC);
-    die_everywhere(16, true, &acts, |world, context| {
+    die_everywhere(16, true, Trigger::Level, &acts, |world, context| {
         world.check_buffers(context);
         assert!(world.state.resets.get() >= 2, "what the device had belonged to the previous life, {context}");
         let once: BTreeSet<_> = world.on_the_wire.iter().collect();
@@ -443,7 +467,7 @@ fn a_driver_that_dies_while_it_resets_the_device_loses_no_frame_and_no_buffer() 
     let mut acts = TRAFFIC[..18].to_vec();
     acts.extend([Act::Fail, Act::Turn, Act::Turn, Act::Sent(1), Act::Take]);
     acts.extend(TRAFFIC);
-    die_everywhere(16, true, &acts, |world, context| {
+    die_everywhere(16, true, Trigger::Level, &acts, |world, context| {
         world.check_buffers(context);
         assert_eq!((world.rx.renewals, world.tx.renewals), (1, 1), "the virtualisers do not notice, {context}");
         let mut seen = BTreeSet::new();
@@ -466,8 +490,8 @@ fn acts() -> impl Strategy<Value = Vec<(Act, Option<u32>)>> {
 proptest! {
     /// Any traffic, and any number of deaths, also of lives that just began.
     #[test]
-    fn any_number_of_deaths_loses_nothing(acts in acts(), size in prop_oneof![Just(8_u32), Just(16), Just(64)], event_index: bool) {
-        let mut world = World::new(size, event_index);
+    fn any_number_of_deaths_loses_nothing(acts in acts(), size in prop_oneof![Just(8_u32), Just(16), Just(64)], event_index: bool, edge: bool) {
+        let mut world = World::new(size, event_index, if edge { Trigger::Edge } else { Trigger::Level });
         for (act, death) in acts {
             if let Some(steps) = death {
                 world.death = Some(steps);
@@ -485,7 +509,7 @@ proptest! {
         scribbles in proptest::collection::vec((0..3_usize, any::<usize>(), any::<u64>()), 1..40),
         traffic in 0..30_usize,
     ) {
-        let mut world = World::new(16, true);
+        let mut world = World::new(16, true, Trigger::Level);
         TRAFFIC[..traffic].iter().for_each(|act| world.act(*act));
         let words = world.memory.atomics_u64(0, 256).expect("inside");
         for (place, offset, value) in scribbles {
