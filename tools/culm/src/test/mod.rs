@@ -21,6 +21,9 @@ pub struct Options {
     /// Only what takes less than five minutes: lints, host tests, and one system of each kind
     #[arg(long)]
     quick: bool,
+    /// What is repeated, like a driver's death under load, a thousand times instead of a few dozen
+    #[arg(long)]
+    soak: bool,
     /// Only these stages; `culm test --list` names them
     stages: Vec<String>,
     /// List the stages
@@ -36,7 +39,7 @@ pub fn test(options: &Options) -> Result<()> {
     let root = commands::root()?;
     let components: Vec<String> = commands::catalogue()?.components.into_keys().collect();
     let workshop = Workshop::new(&root, Toolchain::find()?, components)?;
-    let stages: Vec<Stage> = Stage::all(&workshop, options.quick);
+    let stages: Vec<Stage> = Stage::all(&workshop, options.quick, options.soak);
     if options.list {
         for stage in &stages {
             println!("{:<10} {}", stage.name, stage.about);

@@ -45,14 +45,15 @@ pub struct Workshop {
 }
 
 impl Stage {
-    /// All stages; with `quick`, only as much as a few minutes allow.
-    pub fn all(workshop: &Workshop, quick: bool) -> Vec<Self> {
+    /// All stages. With `quick`, only as much as a few minutes allow; with `soak`, what is repeated
+    /// is repeated a thousand times.
+    pub fn all(workshop: &Workshop, quick: bool, soak: bool) -> Vec<Self> {
         let mut stages = vec![workshop.format(), workshop.lint(), workshop.host()];
         if !quick {
             stages.push(workshop.models());
             stages.push(workshop.fuzz());
         }
-        stages.push(workshop.systems(quick));
+        stages.push(workshop.systems(quick, soak));
         stages
     }
 }
@@ -174,10 +175,13 @@ impl Workshop {
         Stage { name: "fuzz", about: "parsers and queues, fuzzed for a bounded time", programs: programs.collect() }
     }
 
-    fn systems(&self, quick: bool) -> Stage {
+    fn systems(&self, quick: bool, soak: bool) -> Stage {
         let mut command = self.cargo(&["test", "-p", "culm-system-tests", "--no-fail-fast"]);
         if quick {
             command.args(["--test", "smoke", "--test", "network"]).env("CULM_QUICK", "1");
+        }
+        if soak {
+            command.env("CULM_SOAK", "1");
         }
         command.args(["--", "--test-threads=2"]).env("CULM", &self.tool);
         Stage {
