@@ -23,9 +23,10 @@ impl Component for UdpEcho {
 
     fn init(config: Config, connections: Connections) -> Self {
         let settings = Settings { ipv6: config.ipv6, ..Settings::default() };
-        let settings = match settings.with_addresses(config.address, config.gateway) {
+        let (address, gateway) = (config.address.unwrap_or(""), config.gateway.unwrap_or(""));
+        let settings = match settings.with_addresses(address, gateway) {
             Ok(settings) => settings,
-            Err(error) => panic!("address = {:?}, gateway = {:?}: {error}", config.address, config.gateway),
+            Err(error) => panic!("address = {address:?}, gateway = {gateway:?}: {error}"),
         };
         let mut stack = Stack::new(Client::new(connections.net), settings);
         stack.bind(config.port);

@@ -151,6 +151,8 @@ pub struct Driver {
     pub class: DeviceClass,
     /// The devices it drives, as boards name them in `compatible`.
     pub compatible: Vec<String>,
+    /// Bytes of registers that it uses, 0 where it does not say.
+    pub registers: u64,
     /// Where the table stands in the manifest.
     pub span: Range<usize>,
 }

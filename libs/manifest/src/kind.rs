@@ -1,7 +1,7 @@
 //! Which kind of file a table is of: one that was taken for another is better told so than key by key.
 
 use crate::problem::Problem;
-use crate::reader::{Problems, TableReader};
+use crate::reader::{Problems, TableReader, parse_table};
 
 /// A kind of description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,17 @@ impl Kind {
         }
     }
 
+    /// The kind of a file, by the keys in it; `None` where none of them says so.
+    pub fn of(text: &str) -> Option<Self> {
+        let document = parse_table(text, &mut Problems::new());
+        let table = TableReader::new("the file", 0..0, document.get_ref());
+        Self::ALL.into_iter().find(|kind| kind.is_told_by(&table))
+    }
+
+    fn is_told_by(self, table: &TableReader<'_>) -> bool {
+        self.tell_tale().iter().any(|key| table.has(key))
+    }
+
     /// What the kind is called.
     fn in_words(self) -> &'static str {
         match self {
@@ -41,11 +52,10 @@ impl Kind {
 
     /// Reports a file that is of another kind. Where keys of both are there, this one is meant.
     pub fn is_another(self, table: &TableReader<'_>, problems: &mut Problems) -> bool {
-        let has_key_of = |kind: Self| kind.tell_tale().iter().any(|key| table.has(key));
-        if has_key_of(self) {
+        if self.is_told_by(table) {
             return false;
         }
-        let Some(found) = Self::ALL.into_iter().find(|kind| has_key_of(*kind)) else { return false };
+        let Some(found) = Self::ALL.into_iter().find(|kind| kind.is_told_by(table)) else { return false };
         let message = format!("this is {}, where {} is expected", found.in_words(), self.in_words());
         problems.push(Problem::new(table.span.clone(), message).help(match self {
             Self::System => "systems are in `systems/`; `./culm systems` lists them",

@@ -8,6 +8,7 @@
 
 mod cache_control;
 mod connection;
+mod ipv4;
 mod kind;
 mod manifest;
 pub mod problem;

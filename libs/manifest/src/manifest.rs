@@ -226,6 +226,7 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let mut table = entry.table("[driver]", problems)?;
     let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
     let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
+    let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
     table.finish(problems);
     let compatible = compatible?;
     if compatible.is_empty() {
@@ -235,7 +236,7 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
         );
     }
     let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Driver { class: class?.value, compatible, span: entry.span() })
+    Some(Driver { class: class?.value, compatible, registers: registers?, span: entry.span() })
 }
 
 /// Reads what follows the name in a named table.

@@ -1,8 +1,8 @@
 //! Typed values of a component's configuration.
 
-use crate::cache_control;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
+use crate::{cache_control, ipv4};
 
 /// Type of a configuration field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,10 @@ pub enum ConfigType {
     I64,
     /// UTF-8 text.
     String,
+    /// An IPv4 address of one host, as text.
+    Ipv4,
+    /// The same with the length of its network's prefix, as text.
+    Ipv4Network,
     /// A hardware address, six bytes.
     Mac,
     /// A duration, in nanoseconds.
@@ -47,6 +51,8 @@ impl ConfigType {
         ("u64", ConfigType::U64),
         ("i64", ConfigType::I64),
         ("string", ConfigType::String),
+        ("ipv4", ConfigType::Ipv4),
+        ("ipv4-network", ConfigType::Ipv4Network),
         ("mac", ConfigType::Mac),
         ("duration", ConfigType::Duration),
         ("size", ConfigType::Size),
@@ -83,7 +89,7 @@ pub enum Value {
     Unsigned(u64),
     /// [`ConfigType::I64`].
     Signed(i64),
-    /// [`ConfigType::String`].
+    /// [`ConfigType::String`], [`ConfigType::Ipv4`] and [`ConfigType::Ipv4Network`].
     Text(String),
     /// [`ConfigType::Mac`].
     Mac([u8; 6]),
@@ -131,6 +137,8 @@ impl ConfigField {
                 return self.read_number(entry, problems);
             }
             ConfigType::String => Value::Text(entry.text(problems)?.value),
+            ConfigType::Ipv4 => Value::Text(ipv4::address(entry, problems)?),
+            ConfigType::Ipv4Network => Value::Text(ipv4::network(entry, problems)?),
             ConfigType::Mac => Value::Mac(entry.mac(problems)?.value),
             ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
             ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),

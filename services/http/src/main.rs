@@ -134,9 +134,9 @@ fn settings(config: &Config) -> Settings {
         send_buffer: config.send_buffer as usize,
         ..Settings::default()
     };
-    let address = if config.address == "dhcp" { "" } else { config.address };
-    settings.with_addresses(address, config.gateway).unwrap_or_else(|error| {
-        culm::error!("address \"{address}\", gateway \"{}\": {error}; DHCP is used instead", config.gateway);
+    let (address, gateway) = (config.address.unwrap_or(""), config.gateway.unwrap_or(""));
+    settings.with_addresses(address, gateway).unwrap_or_else(|error| {
+        culm::error!("address \"{address}\", gateway \"{gateway}\": {error}; DHCP is used instead");
         settings
     })
 }

@@ -1,19 +1,28 @@
-//! `culm check`: everything that is wrong or odd in a system, for people or for programs.
+//! `culm check`: everything that is wrong or odd in a system, a board, a component, or all there are, for people or for
+//! programs.
 
-use crate::commands::{self, System};
-use crate::diagnostics::{Severity, json};
+use crate::commands;
+use crate::description::board::BoardFile;
+use crate::description::catalogue::Catalogue;
+use crate::diagnostics::{Diagnostics, Severity, Source, json};
+use crate::expand;
 use crate::expand::Checked;
 use crate::failure::Failure;
 use anyhow::Result;
 use culm_manifest::units::format_size;
+use culm_manifest::{Kind, Manifest};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What to check, and how to say what was found.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Which system.
-    #[command(flatten)]
-    pub system: System,
+    /// The system: its name, or the path of its file; or the path of a board or component file; without it all there are
+    pub system: Option<String>,
+    /// The board, in place of the one that each system names
+    #[arg(long, value_name = "NAME")]
+    pub board: Option<String>,
     /// Print one JSON document for programs and editors, whatever is found
     #[arg(long)]
     pub json: bool,
@@ -29,26 +38,117 @@ pub enum Deny {
     Warnings,
 }
 
-/// Checks a system. Mistakes are the error, unless they are printed as JSON.
+/// What a check found.
+struct Outcome {
+    /// Mistakes and warnings.
+    found: Diagnostics,
+    /// What to say where there is no mistake.
+    summary: String,
+}
+
+/// Checks. Mistakes are the error, unless they are printed as JSON.
 pub fn check(options: &Options) -> Result<ExitCode> {
-    let result = options.system.checked();
-    let found = match &result {
-        Ok(checked) => &checked.warnings,
-        Err(mistakes) => mistakes,
-    };
+    let Outcome { found, summary } = outcome(options)?;
+    let is_wrong = found.count(Severity::Error) > 0;
     let is_denied = options.deny == Some(Deny::Warnings) && found.count(Severity::Warning) > 0;
-    let is_well = result.is_ok() && !is_denied;
     if options.json {
-        println!("{:#}", json::document(&options.system.system, found));
-        return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        println!("{:#}", json::document(options.system.as_deref(), &found));
+        return Ok(if is_wrong || is_denied { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
-    let checked = result?;
-    commands::show_warnings(&checked.warnings);
+    if is_wrong {
+        return Err(found.into());
+    }
+    commands::show_warnings(&found);
     if is_denied {
         return Err(Failure::new("warnings are denied").help("repair what they say, or leave out `--deny`").into());
     }
-    println!("{}", summary(&checked));
+    println!("{summary}");
     Ok(ExitCode::SUCCESS)
+}
+
+fn outcome(options: &Options) -> Result<Outcome> {
+    let catalogue = commands::catalogue()?;
+    let Some(name) = &options.system else { return Ok(check_all(&catalogue, options.board.as_deref())) };
+    let file = match catalogue.system_file(name) {
+        Ok(file) => file,
+        Err(diagnostic) => return Ok(Outcome { found: diagnostic.into(), summary: String::new() }),
+    };
+    let kind = kind_of(&file);
+    if let (Some(_), Kind::Board | Kind::Component) = (&options.board, kind) {
+        return Err(Failure::new("only a system is checked with a board").help("leave out `--board`").into());
+    }
+    Ok(match kind {
+        Kind::Board => summarised(check_board(&catalogue, &file), name, "a board"),
+        Kind::Component => summarised(check_component(&catalogue, &file), name, "a component"),
+        Kind::System | Kind::Crate => match expand::check(&catalogue, &file, options.board.as_deref()) {
+            Ok(checked) => Outcome { summary: summary(&checked), found: checked.warnings },
+            Err(found) => Outcome { found, summary: String::new() },
+        },
+    })
+}
+
+fn summarised(found: Diagnostics, name: &str, what: &str) -> Outcome {
+    Outcome { found, summary: format!("{name} is well: {what}") }
+}
+
+/// The kind of a file: by its name or what is in it; else by its folder, where it cannot be read or is empty.
+fn kind_of(file: &Path) -> Kind {
+    if file.ends_with("component.toml") {
+        return Kind::Component;
+    }
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let folder = file.parent().and_then(Path::file_name);
+    let by_folder = if folder.is_some_and(|folder| folder == "boards") { Kind::Board } else { Kind::System };
+    Kind::of(&text).unwrap_or(by_folder)
+}
+
+fn check_board(catalogue: &Catalogue, file: &Path) -> Diagnostics {
+    match catalogue.source(file) {
+        Ok(source) => {
+            let mut found = Diagnostics::default();
+            BoardFile::read(&source, &mut found);
+            found
+        }
+        Err(diagnostic) => diagnostic.into(),
+    }
+}
+
+/// What is wrong with a component: with its manifest, and in the tree with its crate and its name among the others.
+fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
+    let folder = |path: &Path| path.canonicalize().ok();
+    let own = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_path_buf));
+    let known = catalogue.components.values().find(|component| own.is_some() && folder(&component.folder) == own);
+    if let Some(component) = known.filter(|_| file.ends_with("component.toml")) {
+        return component.manifest.as_ref().err().cloned().unwrap_or_default();
+    }
+    let parse = |source: &Arc<Source>| {
+        let mut found = Diagnostics::default();
+        found.extend(source, Manifest::parse(&source.text).err().unwrap_or_default());
+        found
+    };
+    catalogue.source(file).map_or_else(Diagnostics::from, |source| parse(&source))
+}
+
+/// Every board, component and system of the tree.
+fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
+    let (boards, systems) = (catalogue.boards(), catalogue.systems());
+    let mut found = Diagnostics::default();
+    for file in boards.values() {
+        found.append(&check_board(catalogue, file));
+    }
+    for mistakes in catalogue.components.values().filter_map(|component| component.manifest.as_ref().err()) {
+        found.append(mistakes);
+    }
+    for file in systems.values() {
+        match expand::check(catalogue, file, board) {
+            Ok(checked) => found.append(&checked.warnings),
+            Err(mistakes) => found.append(&mistakes),
+        }
+    }
+    let counts = [(boards.len(), "board"), (catalogue.components.len(), "component"), (systems.len(), "system")];
+    let counts = counts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+    let [boards, components, systems] = counts;
+    Outcome { found, summary: format!("all is well: {boards}, {components}, {systems}") }
 }
 
 /// What a good system has.
@@ -66,4 +166,49 @@ fn summary(checked: &Checked) -> String {
         format_size(regions),
         plan.board.name
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(system: Option<&str>) -> Outcome {
+        let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        let system = system.map(|path| format!("{tree}{path}"));
+        outcome(&Options { system, board: None, json: false, deny: None }).expect("it can be checked")
+    }
+
+    #[test]
+    fn without_a_name_everything_is_checked_and_counted() {
+        let Outcome { found, summary } = checked(None);
+        assert!(found.is_empty(), "{found}");
+        let catalogue = commands::catalogue().expect("the tree");
+        let (boards, systems) = (catalogue.boards().len(), catalogue.systems().len());
+        let components = catalogue.components.len();
+        assert!(boards > 1 && systems > 1 && components > 10);
+        assert_eq!(summary, format!("all is well: {boards} boards, {components} components, {systems} systems"));
+    }
+
+    #[test]
+    fn a_file_is_checked_as_what_it_is() {
+        for (file, what) in [
+            ("boards/virt.toml", "well: a board"),
+            ("drivers/serial/pl011/component.toml", "well: a component"),
+            ("tests/bad/world/drivers/serial/pl011/component.toml", "well: a component"),
+            ("systems/hello.toml", "protection domains"),
+        ] {
+            let Outcome { found, summary } = checked(Some(file));
+            assert!(found.is_empty(), "{file}: {found}");
+            assert!(summary.contains(what), "{file}: {summary}");
+        }
+        for (file, message) in [
+            ("tests/bad/boards/registers-not-aligned.toml", "registers"),
+            ("tests/bad/components/no-stack.toml", "stack"),
+            ("boards/no-such-board.toml", "no such file"),
+        ] {
+            let Outcome { found, .. } = checked(Some(file));
+            assert!(found.count(Severity::Error) > 0, "{file} passes");
+            assert!(found.render(false).contains(message), "{file}: {found}");
+        }
+    }
 }

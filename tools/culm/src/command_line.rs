@@ -22,7 +22,7 @@ enum Command {
     Bench(bench::Options),
     /// Build the image of a system
     Build(build::Options),
-    /// Check a system: everything that is wrong, with file and line
+    /// Check a system, a board or a component, or all there are: everything that is wrong, with file and line
     Check(check::Options),
     /// Show what a system expands to
     Expand(commands::System),

@@ -120,6 +120,23 @@ fn the_systems_of_the_tree_are_well_and_not_odd() {
     }
 }
 
+/// A driver's `registers::SIZE` is what it maps; its manifest must ask boards for as much.
+#[test]
+fn drivers_ask_for_the_registers_that_they_map() {
+    let root = Path::new("../..").canonicalize().expect("the tree is there");
+    let mut compared = 0;
+    for (name, component) in Catalogue::read(&root).components {
+        let Ok(code) = std::fs::read_to_string(component.folder.join("src/registers.rs")) else { continue };
+        let Some((_, rest)) = code.split_once("pub const SIZE: usize = 0x") else { continue };
+        let digits = rest.split(';').next().unwrap_or_default().replace('_', "");
+        let mapped = u64::from_str_radix(&digits, 16).expect("a number");
+        let driver = component.manifest.expect("a good manifest").driver.expect("a driver");
+        assert_eq!(driver.registers, mapped, "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 2, "{compared} drivers");
+}
+
 #[test]
 fn good_descriptions_expand_as_recorded() {
     let catalogue = catalogue();

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 /// The version of the shape.
 pub const FORMAT: u32 = 1;
 
-/// The answer of a check: one document.
-pub fn document(file: &str, found: &Diagnostics) -> Value {
+/// The answer of a check, of `file` or of all that there is: one document.
+pub fn document(file: Option<&str>, found: &Diagnostics) -> Value {
     let sorted = found.sorted();
     json!({
         "format": FORMAT,
@@ -67,6 +67,6 @@ mod tests {
             "severity": "warning", "message": "odd", "help": null, "note": null, "place": null, "related": [],
         });
         let expected = json!({ "format": 1, "file": "x", "errors": 1, "warnings": 1, "diagnostics": [odd, wrong] });
-        assert_eq!(document("x", &found), expected);
+        assert_eq!(document(Some("x"), &found), expected);
     }
 }

@@ -6,7 +6,7 @@ use super::{net, serial};
 use crate::description::board::in_words;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{DeviceTable, DomainOptions};
-use crate::diagnostics::Diagnostics;
+use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{BoardDevice, Origin};
 use culm_manifest::problem::suggest;
 use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
@@ -50,6 +50,7 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
     let device = &board.board.devices[position];
     check_class_keys(draft, table, device);
     let Some((component, manifest)) = find_driver(draft, table, device) else { return };
+    check_registers(draft, table, device, manifest);
     let index = draft.devices.len();
     let priority = table.options.priority.as_ref().map_or(1, |priority| priority.value);
     let driver = make(
@@ -166,6 +167,22 @@ fn find_driver<'a>(
             None
         }
     }
+}
+
+/// A driver with fewer registers than it uses could not start: the mistake is the board's.
+fn check_registers(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice, manifest: &Manifest) {
+    let needed = manifest.driver.as_ref().map_or(0, |driver| driver.registers);
+    let size = device.registers.size;
+    if size >= needed {
+        return;
+    }
+    let message =
+        format!("the {size:#x} bytes of registers of `{}` are fewer than `{}` uses", device.name, manifest.name);
+    let help = format!("give `registers` a `size` of {needed:#x} at least, or choose another driver by `driver = …`");
+    let diagnostic = Diagnostic::at(&draft.board.source, device_span(draft, device), message)
+        .related(draft.source, table.name.span.clone(), "where it is used")
+        .help(help);
+    draft.error(diagnostic);
 }
 
 /// What is wrong with the manifests of drivers that could not be read.

@@ -10,6 +10,7 @@ pub fn schema() -> Value {
         vec![
             ("class", choice(DeviceClass::NAMES), "the class of its devices"),
             ("compatible", list(text()), "what boards write for its devices"),
+            ("registers", size(), "bytes of registers that it uses: boards must give that many"),
         ],
         &["class", "compatible"],
     );
