@@ -45,7 +45,7 @@ impl Processor {
     pub const MESSAGE: usize = offset_of!(Self, message);
 
     /// Leaves the kernel for what is to run next; sleeps while there is nothing.
-    #[inline]
+    #[inline(always)]
     fn resume(&'static mut self, next: Next) -> ! {
         let local = next.unwrap_or_else(|| self.idle());
         resume(&mut self.core.domain(local).context)

@@ -134,9 +134,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `wait`.
     #[inline(always)]
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
-        self.count_system_call();
-        let call = u64::from(culm_abi::syscall::WAIT);
         let domain = &self.domains[self.meter.current() as usize];
+        add(&domain.account.other_calls, 1);
+        let call = u64::from(culm_abi::syscall::WAIT);
         // Its next call would make it forget this client, who would then wait for good.
         if domain.client != NO_DOMAIN {
             return self.refuse(BadCall::Owed, call);
@@ -155,10 +155,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// `reply_wait`.
     #[inline(always)]
     pub fn reply_wait(&mut self, message: &[u64; MESSAGE_WORDS], signals: u64, deadline: u64, options: u64) -> Next {
-        self.count_system_call();
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
         let current = self.meter.current();
         let domain = &self.domains[current as usize];
+        add(&domain.account.other_calls, 1);
         let client = domain.client;
         if client == NO_DOMAIN {
             return self.refuse(BadCall::Reply, call);
@@ -373,10 +373,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     fn receive(&mut self, deadline: u64) -> bool {
         let local = self.meter.current();
         let domain = &mut self.domains[local as usize];
-        let mut asleep = true;
-        for word in domain.words {
-            asleep &= word.sleep();
-        }
+        let asleep = match domain.words {
+            [word] => word.sleep(),
+            words => words.iter().fold(true, |asleep, word| asleep & word.sleep()),
+        };
         if !asleep {
             domain.woken = true;
             return true;

@@ -23,8 +23,8 @@ pub(crate) struct Meter<'s> {
     since: u64,
     /// What the hardware timer is set to.
     alarm: u64,
-    /// The time of this entry, once it was asked for.
-    now: Option<u64>,
+    /// The time of this entry, once it was asked for; [`NEVER`] before that.
+    now: u64,
     /// Where time is booked in which nobody has the core.
     idle: &'s AtomicU64,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Meter<'s> {
 impl<'s> Meter<'s> {
     /// Nobody has the core.
     pub fn new(idle: &'s AtomicU64, hardware: &impl Hardware) -> Self {
-        Self { current: NO_DOMAIN, payer: NO_DOMAIN, since: hardware.now(), alarm: NEVER, now: None, idle }
+        Self { current: NO_DOMAIN, payer: NO_DOMAIN, since: hardware.now(), alarm: NEVER, now: NEVER, idle }
     }
 
     /// Whoever has the core, or [`NO_DOMAIN`].
@@ -49,16 +49,13 @@ impl<'s> Meter<'s> {
     /// The time of this entry.
     #[inline(always)]
     pub fn time(&mut self, hardware: &impl Hardware) -> u64 {
-        if let Some(now) = self.now {
-            return now;
+        if self.now == NEVER {
+            self.now = hardware.now().max(self.since);
         }
-        let now = hardware.now().max(self.since);
-        self.now = Some(now);
-        now
+        self.now
     }
 
     /// Books the time up to now to whoever had the core, and to the budget that pays.
-    #[inline(always)]
     pub fn book<C: Context>(&mut self, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) {
         let now = self.time(hardware);
         let ticks = now - self.since;
@@ -79,31 +76,45 @@ impl<'s> Meter<'s> {
         earliest: u64,
         hardware: &mut H,
     ) {
-        let now = self.time(hardware);
-        self.book(domains, hardware);
-        if next != self.current
-            && let Some(domain) = domains.get(self.current as usize)
-        {
-            add(&domain.account.other_switches, 1);
-        }
-        (self.current, self.payer) = (next, payer);
-        let mut alarm = earliest;
-        if let Some(budget) = domains.get_mut(payer as usize).and_then(|payer| payer.budget.as_mut()) {
-            budget.begin(now);
-            alarm = alarm.min(now.saturating_add(budget.remaining(now)));
+        let alarm =
+            if self.payer & payer == NO_DOMAIN { earliest } else { earliest.min(self.bill(payer, domains, hardware)) };
+        let now = if self.now == NEVER { hardware.now().max(self.since) } else { self.now };
+        let ticks = now - self.since;
+        let before = self.current;
+        (self.current, self.since, self.now) = (next, now, NEVER);
+        if let Some(domain) = domains.get(before as usize) {
+            add(&domain.account.ticks, ticks);
+            if next != before {
+                add(&domain.account.other_switches, 1);
+            }
+        } else {
+            add(self.idle, ticks);
         }
         // Never put off: a timer that is early costs one look.
         if alarm < self.alarm {
             self.alarm = alarm;
             hardware.set_timer(alarm);
         }
-        self.leave();
+    }
+
+    /// What [`Self::pass`] does besides where a budget has paid or is to pay: answers when that of `payer` is used up.
+    #[cold]
+    #[inline(never)]
+    fn bill<C: Context>(&mut self, payer: u32, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) -> u64 {
+        let now = self.time(hardware);
+        self.book(domains, hardware);
+        self.payer = payer;
+        let Some(budget) = domains.get_mut(payer as usize).and_then(|payer| payer.budget.as_mut()) else {
+            return NEVER;
+        };
+        budget.begin(now);
+        now.saturating_add(budget.remaining(now))
     }
 
     /// Ends an entry after which everything is as it was before.
     #[inline(always)]
     pub fn leave(&mut self) {
-        self.now = None;
+        self.now = NEVER;
     }
 
     /// A whole entry on a core without budgets that changes nothing but who has the core.

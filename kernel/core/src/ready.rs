@@ -55,15 +55,23 @@ impl ReadyQueue {
     fn vacate(&mut self, priority: u8) {
         let word = priority as usize / 64;
         self.occupied[word] &= !(1 << (priority % 64));
-        if i32::from(priority) < self.highest {
-            return;
+        if i32::from(priority) >= self.highest {
+            self.highest = self.highest_from(word);
         }
-        self.highest = -1;
-        for word in (0..=word).rev() {
-            if self.occupied[word] != 0 {
-                self.highest = (word * 64 + 63) as i32 - self.occupied[word].leading_zeros() as i32;
-                return;
+    }
+
+    /// The highest occupied priority in `word` and those below it, −1 for none.
+    #[inline(always)]
+    fn highest_from(&self, mut word: usize) -> i32 {
+        loop {
+            let occupied = self.occupied[word];
+            if occupied != 0 {
+                return (word * 64 + 63) as i32 - occupied.leading_zeros() as i32;
             }
+            if word == 0 {
+                return -1;
+            }
+            word -= 1;
         }
     }
 

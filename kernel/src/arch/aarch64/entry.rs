@@ -320,6 +320,7 @@ unsafe extern "C" {
 }
 
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
+#[inline(always)]
 pub fn resume(registers: &'static mut Registers) -> ! {
     // SAFETY: the assembly reads this type, and writes it at this domain's next entry, when no reference to it is left:
     // what the caller has on the stack is never used again and needs no destructor.
