@@ -61,7 +61,11 @@ fn check(found: &Diagnostics) {
         let places = diagnostic.related.iter().map(|(place, _)| place).chain([place]);
         for place in places {
             let (span, length) = (&place.span, place.source.text.len());
-            assert!(span.start <= span.end && span.end <= length.max(1), "{}: {span:?} of {length}", diagnostic.message);
+            assert!(
+                span.start <= span.end && span.end <= length.max(1),
+                "{}: {span:?} of {length}",
+                diagnostic.message
+            );
         }
     }
     found.render(true);
