@@ -165,7 +165,7 @@ fn the_page_is_complete_without_a_script() {
         "Core 0\n100 %\n",
         "nic0_rx\nfaulted\nnet-rx\n, core 1, priority 239\n1.2 %",
         "4 ms\nper 10 ms",
-        "4001\n512/s, attempts_refused",
+        "4001\nattempts_refused 512/s",
         "ignored\n2\n1.0/s",
         "rx_filled\n3 of 512, 0/s\nnic0_driver → nic0_rx",
         "What this is, and what the figures mean",

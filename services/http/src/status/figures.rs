@@ -59,6 +59,24 @@ impl Display for Count {
     }
 }
 
+/// A count of bytes: `954 B`, `33.5 KiB`, `1.2 GiB`.
+pub struct Bytes(pub u64);
+
+impl Display for Bytes {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let power = self.0.max(1).ilog2() / 10;
+        let (size, unit) = (1u64 << (10 * power), UNITS[power as usize]);
+        match self.0 / size {
+            whole @ 0..100 if power > 0 => {
+                let tenths = (u128::from(self.0) * 10 / u128::from(size)) % 10;
+                write!(formatter, "{whole}.{tenths} {unit}")
+            }
+            whole => write!(formatter, "{whole} {unit}"),
+        }
+    }
+}
+
 /// How often a second: `0/s`, `0.4/s`, `34.5 k/s`.
 pub struct PerSecond(pub Rate);
 
@@ -145,6 +163,20 @@ mod tests {
             (u64::MAX, "18.4 E"),
         ] {
             assert_eq!(Count(count).to_string(), expected, "{count}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_binary_units() {
+        for (count, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (102_399, "99.9 KiB"),
+            (102_400, "100 KiB"),
+            (u64::MAX, "15.9 EiB"),
+        ] {
+            assert_eq!(Bytes(count).to_string(), expected, "{count}");
         }
     }
 

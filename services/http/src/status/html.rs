@@ -4,7 +4,7 @@
 //! and puts what changed into place: a number is written in one place only, here. What the script draws as a chart, it
 //! finds in the attribute `data-value`; charts of one `data-group` have one scale.
 
-use super::figures::{Count, Escaped, PerSecond, Percent, Short, Span, class};
+use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, class};
 use super::json;
 use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
@@ -76,9 +76,9 @@ fn server(text: &mut Text, it: &Component) {
     tile(text, "Evicted", &value, class(evicted), &curve);
     put!(text, "<p>{} in all, {} timed out, ", Count(evicted.total), Count(timeouts.total));
     put!(text, "{} reset</p></section>", Count(resets.total));
-    let kibibytes = Rate(bytes.rate.0 / 1024);
-    tile(text, "Sent, in KiB", &PerSecond(kibibytes), "", &text::PerSecond(kibibytes));
-    put!(text, "<p>{} KiB in all</p></section></div></section>", Count(bytes.total / 1024));
+    let (value, curve) = (format_args!("{}/s", Bytes(bytes.rate.0 / 1000)), text::PerSecond(bytes.rate));
+    tile(text, "Sent", &value, "", &curve);
+    put!(text, "<p>{} in all</p></section></div></section>", Bytes(bytes.total));
 }
 
 fn core(text: &mut Text, index: usize, it: &Core) {
@@ -115,14 +115,9 @@ fn component(text: &mut Text, it: &Component) {
         None => cell(text, "Packets", "zero", "–", ""),
     }
     match (it.drops(), it.main_drop()) {
-        (Some(all), Some((name, Tally { rate: Rate(1..), .. }))) => {
-            cell(
-                text,
-                "Drops",
-                class(all),
-                Count(all.total),
-                format_args!("{}, {}", PerSecond(all.rate), Escaped(name)),
-            );
+        (Some(all), Some((name, Tally { rate: rate @ Rate(1..), .. }))) => {
+            let explanation = format_args!("{} {}", Escaped(name), PerSecond(rate));
+            cell(text, "Drops", class(all), Count(all.total), explanation);
         }
         (Some(all), Some((name, _))) => cell(text, "Drops", class(all), Count(all.total), Escaped(name)),
         (Some(all), None) => cell(text, "Drops", class(all), Count(all.total), ""),
