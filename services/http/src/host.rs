@@ -218,14 +218,22 @@ fn wait<R: Renderer>(
 }
 
 /// The files of a folder and its folders, with paths as a packed folder has them.
+///
+/// # Errors
+/// As the packing does, where there is a link, or anything else that is neither file nor folder: a link may lead out of the
+/// folder, and reading a pipe may never end.
 pub fn read_folder(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(next)? {
-            let path = entry?.path();
-            if path.is_dir() {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
                 folders.push(path);
+            } else if !kind.is_file() {
+                let problem = format!("{} is neither a file nor a folder", path.display());
+                return Err(std::io::Error::new(ErrorKind::InvalidInput, problem));
             } else if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str) {
                 files.push((name.to_owned(), std::fs::read(&path)?));
             }

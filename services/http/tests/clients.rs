@@ -172,3 +172,22 @@ fn a_good_client_gets_in_among_slow_ones() {
         assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
     }
 }
+
+#[test]
+fn a_folder_with_a_link_or_a_pipe_is_refused() {
+    let folder = std::env::temp_dir().join(format!("culm-http-site-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("a")).expect("a folder");
+    std::fs::write(folder.join("a/page.html"), "page").expect("a file");
+    let read = || http::host::read_folder(&folder);
+    assert_eq!(read().expect("is readable"), [("a/page.html".to_owned(), b"page".to_vec())]);
+    let odd = folder.join("a/odd");
+    std::os::unix::fs::symlink("/etc/hostname", &odd).expect("a link");
+    let of_link = read();
+    std::fs::remove_file(&odd).expect("the link goes");
+    nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let of_pipe = read();
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    for outcome in [of_link, of_pipe] {
+        assert!(outcome.is_err_and(|error| error.to_string().contains("a/odd is neither a file nor a folder")));
+    }
+}
