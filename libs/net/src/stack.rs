@@ -35,6 +35,7 @@ mod connections;
 mod cookie;
 pub mod datagram;
 mod door;
+mod errors;
 mod knock;
 mod paths;
 mod port;
@@ -50,6 +51,7 @@ use alloc::vec;
 use classify::Kind;
 use culm::time::{self, Instant};
 use datagram::{Addresses, Ports};
+use errors::Errors;
 use paths::Paths;
 use port::Port;
 use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
@@ -76,6 +78,7 @@ pub struct Stack {
     /// For what smoltcp does by itself.
     interface: Interface,
     paths: Paths,
+    errors: Errors,
     /// What is not a TCP connection: DHCP.
     control: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
@@ -148,6 +151,7 @@ impl Stack {
             client,
             interface,
             paths: Paths::new(mac, secrets.neighbour, stack_time),
+            errors: Errors::new(now),
             control,
             dhcp,
             control_at: now,
@@ -218,6 +222,8 @@ impl Stack {
             match kind {
                 Kind::Tcp(segment) => self.tcp.ingress(&mut self.paths, &mut port, &segment, times),
                 Kind::Question => self.paths.answer(&mut port, times.stack),
+                Kind::Stray if self.errors.may_send(now) => self.paths.answer(&mut port, times.stack),
+                Kind::Stray => {}
                 Kind::Other => {
                     port.link = None;
                     self.interface.poll_ingress_single(times.stack, &mut port, &mut self.control);

@@ -7,8 +7,10 @@ use crate::ETHERNET_HEADER;
 pub(super) enum Kind {
     /// A TCP segment.
     Tcp(Segment),
-    /// Something else that is answered, if at all, to where it came from.
+    /// A message of ICMP that is answered, if at all, to where it came from.
     Question,
+    /// Something else for this station alone: if it is answered, then by an error, to where it came from.
+    Stray,
     /// Anything else: what smoltcp's own protocols live on.
     Other,
 }
@@ -49,6 +51,7 @@ impl Segment {
     }
 }
 
+const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP_6: u8 = 58;
@@ -64,23 +67,26 @@ const DHCP_CLIENT: u16 = 68;
 pub(super) fn classify(frame: &[u8]) -> Kind {
     match segment(frame) {
         Some(segment) => Kind::Tcp(segment),
-        None if is_question(frame) => Kind::Question,
-        None => Kind::Other,
+        None => other(frame),
     }
 }
 
-/// Whether a frame is for this station alone, and neither ARP, nor neighbour discovery, nor DHCP's.
+/// What a frame is that is not a TCP segment. What is for this station alone is its own business, but for ARP,
+/// neighbour discovery and DHCP, which are smoltcp's.
 #[cold]
-fn is_question(frame: &[u8]) -> bool {
-    let Some(head) = frame.first_chunk::<{ ETHERNET_HEADER + 24 }>() else { return false };
+fn other(frame: &[u8]) -> Kind {
+    let Some(head) = frame.first_chunk::<{ ETHERNET_HEADER + 24 }>() else { return Kind::Other };
     let to_all = head[0] & 1 != 0;
     let dhcp_answer = head[23] == UDP && head[36..38] == DHCP_CLIENT.to_be_bytes();
     match (head[12], head[13]) {
-        (0x08, 0x00) => !to_all && !dhcp_answer,
+        (0x08, 0x00) if !to_all && head[23] == ICMP => Kind::Question,
+        (0x08, 0x00) if !to_all && !dhcp_answer => Kind::Stray,
         // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is for (RFC 4443 §4.2).
-        (0x86, 0xdd) if head[20] == ICMP_6 => frame.get(ETHERNET_HEADER + 40) == Some(&ECHO_REQUEST_6),
-        (0x86, 0xdd) => !to_all,
-        _ => false,
+        (0x86, 0xdd) if head[20] == ICMP_6 && frame.get(ETHERNET_HEADER + 40) == Some(&ECHO_REQUEST_6) => {
+            Kind::Question
+        }
+        (0x86, 0xdd) if !to_all && head[20] != ICMP_6 => Kind::Stray,
+        _ => Kind::Other,
     }
 }
 

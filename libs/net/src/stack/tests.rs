@@ -54,6 +54,27 @@ fn a_port_that_is_not_bound_is_not_answered_by_the_application() {
 }
 
 #[test]
+fn who_finds_nobody_very_often_is_not_always_told() {
+    let mut lan = Lan::fixed(0);
+    let handle = lan.add(udp_socket(999));
+    lan.sockets.get_mut::<udp::Socket<'_>>(handle).send_slice(b"hello", (ADDRESS, 8)).expect("space");
+    lan.pass(8);
+    lan.sockets.get_mut::<udp::Socket<'_>>(handle).send_slice(b"hello", (ADDRESS, 8)).expect("space");
+    let now = smoltcp::time::Instant::from_micros(culm::time::now().microseconds() as i64);
+    lan.host.poll(now, &mut lan.wire, &mut lan.sockets);
+    let stray = lan.wire.to_stack.pop_back().expect("it was sent");
+    let told = |lan: &mut Lan, questions: usize, milliseconds: u64| {
+        lan.seen.clear();
+        lan.wire.to_stack.extend(core::iter::repeat_n(stray.clone(), questions));
+        lan.pass(milliseconds);
+        lan.seen.iter().filter(|frame| frame[23] == 1 && frame[34..36] == [3, 3]).count()
+    };
+    assert!((50..100).contains(&told(&mut lan, 1000, 30)), "a burst, and then one a millisecond");
+    lan.pass(1000);
+    assert_eq!(told(&mut lan, 40, 10), 40);
+}
+
+#[test]
 fn pings_are_answered() {
     let mut lan = Lan::fixed(0);
     let buffer = || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; 4], vec![0; 1024]);
