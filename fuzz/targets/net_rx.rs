@@ -18,11 +18,11 @@ mod counters {
     use culm::Counter;
     pub const PACKETS: Counter = Counter::new(0);
     pub const BYTES: Counter = Counter::new(1);
-    pub const DROPS_UNKNOWN: Counter = Counter::new(2);
     pub const DROPS_SHARE: Counter = Counter::new(3);
     pub const DROPS_FULL: Counter = Counter::new(4);
     pub const DROPS_INVALID: Counter = Counter::new(5);
-    pub const REFUSED: Counter = Counter::new(6);
+    pub const REFUSED: Counter = Counter::new(2);
+    pub const IGNORED: Counter = Counter::new(6);
 }
 
 extern crate std as alloc;

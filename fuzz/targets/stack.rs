@@ -1,6 +1,8 @@
 //! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes; and one that means well.
 //!
 //! The input is a sequence of acts: a byte that says what happens, three that say more, and the bytes of a frame or a segment.
+//! One act is a flood of SYNs, another lets no buffer come back that the stack has sent: only both together leave callers who wait
+//! for an answer and nothing to send it in.
 //! Whatever happens, nothing panics or runs for ever, nothing is sent that cannot be sent, and in the end a good client
 //! gets a connection and its answer, also where others have taken all places.
 
@@ -18,6 +20,9 @@ use std::cell::RefCell;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 32;
 const PLACES: usize = 4;
+
+/// Rounds after which a turn of the stack is over, at most: it has all of the 256 that can wait at its door answered, 32 in each.
+const ROUNDS: usize = 16;
 
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -50,6 +55,7 @@ fuzz_target!(|data: &[u8]| {
                 2 => lan.pass(u64::from(which) * 20),
                 3 => lan.keeps = flags & 1 != 0,
                 4 => station.next = station.next.wrapping_add(u32::from(flags)),
+                7 => lan.flood(which, flags),
                 5 => *station = Station { mac: [2, 9, 0, 0, 0, flags], ..*station },
                 _ => {
                     lan.deliver(station.segment(flags, payload));
@@ -169,6 +175,17 @@ impl<'a> Lan<'a> {
         self.wire.rx.send(&[Descriptor { length, ..buffer }]);
     }
 
+    /// SYNs of so many others, each with its own port, as fast as they are received.
+    fn flood(&mut self, count: u8, from: u8) {
+        for number in 0..u16::from(count) {
+            let other = Station { port: 10_000 + u16::from(from) * 256 + number, ..Station::new(9) };
+            self.deliver(other.segment(SYN, b""));
+            if self.empty.is_empty() {
+                self.turn();
+            }
+        }
+    }
+
     fn turn(&mut self) {
         let renewals = self.wire.rx.renewals;
         let entries = self.wire.rx.take();
@@ -176,7 +193,8 @@ impl<'a> Lan<'a> {
             self.empty.clear();
         }
         self.empty.extend(entries);
-        for _ in 0..100 {
+        // Nothing comes in and no buffer comes back meanwhile, so all that there is to do is bounded.
+        for _ in 0..ROUNDS {
             self.stack.receive(&mut |datagram| {
                 let length = datagram.payload().len();
                 datagram.answer(length, |answer, request| answer.copy_from_slice(request));
@@ -245,7 +263,9 @@ impl Station {
     fn segment(&self, flags: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = [MAC, self.mac].concat();
         let length = ((40 + payload.len()) as u16).to_be_bytes();
-        frame.extend([0x08, 0, 0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, self.last, 10, 0, 0, 1]);
+        frame.extend([
+            0x08, 0, 0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, self.last, 10, 0, 0, 1,
+        ]);
         frame.extend(self.port.to_be_bytes());
         frame.extend([0, 80]);
         frame.extend(self.next.to_be_bytes());
