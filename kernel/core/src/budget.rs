@@ -3,10 +3,12 @@
 //! A domain may use `budget` ticks in every window of `period` ticks, whenever it likes. What it uses comes back one
 //! period after the moment from which it was used, piece by piece (Sprunt, Sha, Lehoczky: *Aperiodic Task Scheduling
 //! for Hard-Real-Time Systems*, 1989; with the correction of Stanovic and others, RTAS 2010: a piece that comes back
-//! is never counted from before it was there). The pieces wait in a list of fixed length; when it is full, the two
-//! last pieces become one at the later time, which can only delay the domain, never give it more than its budget.
+//! is never counted from before it was there). The pieces wait in a list of fixed length; when it is full, two
+//! neighbours become one at the later time, which can only delay the domain, never give it more than its budget. So a
+//! domain whose time is cut into more pieces than that within a period may be held back before it has used its budget.
 
-const PIECES: usize = 4;
+/// Pieces that a budget can be in: as many turns in a period as a domain can count on its whole budget with.
+const PIECES: usize = 16;
 
 /// A part of the budget and the time from which it may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,7 @@ struct Piece {
 /// What a domain may still use.
 #[derive(Clone, Debug)]
 pub struct Budget {
+    budget: u64,
     period: u64,
     /// Sorted by time; none is empty, and the amounts add up to the budget.
     pieces: [Piece; PIECES],
@@ -29,7 +32,7 @@ impl Budget {
     pub fn new(budget: u64, period: u64) -> Self {
         let mut pieces = [Piece::default(); PIECES];
         pieces[0] = Piece { from: 0, amount: budget };
-        Self { period, pieces, count: 1 }
+        Self { budget, period, pieces, count: 1 }
     }
 
     /// The earliest time at which there is something to use: not after `now` where there is something already.
@@ -62,18 +65,10 @@ impl Budget {
     }
 
     /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this. More than was there (interrupts
-    /// are late) is taken from pieces that are still to come back. However much it is, each piece is looked at once or
-    /// twice.
+    /// are late) is taken from pieces that are still to come back, up to another budget: if the machine stood still for longer,
+    /// that is not the domain's debt.
     pub fn consume(&mut self, used: u64) {
-        let budget: u64 = self.pieces[..self.count as usize].iter().map(|piece| piece.amount).sum();
-        // To use the whole budget is to use every piece, which puts each off by a period.
-        let rounds = used / budget;
-        if rounds > 0 {
-            for piece in &mut self.pieces[..self.count as usize] {
-                piece.from = piece.from.saturating_add(self.period.saturating_mul(rounds));
-            }
-        }
-        let mut left = used % budget;
+        let mut left = used.min(self.budget.saturating_mul(2));
         while left > 0 {
             let first = self.pieces[0];
             let taken = first.amount.min(left);
@@ -98,19 +93,28 @@ impl Budget {
         self.count -= 1;
     }
 
+    /// Adds a piece behind the others. Adjacent pieces are one.
     fn give_back(&mut self, piece: Piece) {
-        if self.count > 0 {
-            let last = &mut self.pieces[self.count as usize - 1];
-            // Adjacent pieces are one; a full list forces the two last to be.
-            if last.from.saturating_add(last.amount) >= piece.from || self.count as usize == PIECES {
-                if self.count as usize == PIECES {
-                    last.from = last.from.max(piece.from);
-                }
-                last.amount += piece.amount;
-                return;
-            }
+        if let Some(last) = self.pieces[..self.count as usize].last_mut()
+            && last.from.saturating_add(last.amount) >= piece.from
+        {
+            last.amount += piece.amount;
+            return;
+        }
+        if self.count as usize == PIECES {
+            self.make_room();
         }
         self.pieces[self.count as usize] = piece;
         self.count += 1;
+    }
+
+    /// Makes one piece of the two that are nearest in time, but for the first, which may be in use: the earlier one comes
+    /// back as late as the later.
+    fn make_room(&mut self) {
+        let gap = |at: &usize| self.pieces[at + 1].from.saturating_sub(self.pieces[*at].from);
+        let Some(nearest) = (1..PIECES - 1).min_by_key(gap) else { return };
+        self.pieces[nearest + 1].amount += self.pieces[nearest].amount;
+        self.pieces.copy_within(nearest + 1.., nearest);
+        self.count -= 1;
     }
 }

@@ -76,8 +76,11 @@ impl<'s> Meter<'s> {
         earliest: u64,
         hardware: &mut H,
     ) {
-        let alarm =
-            if self.payer & payer == NO_DOMAIN { earliest } else { earliest.min(self.bill(payer, domains, hardware)) };
+        let alarm = if self.payer & payer == NO_DOMAIN {
+            earliest
+        } else {
+            earliest.min(self.bill((next, payer), domains, hardware))
+        };
         let now = if self.now == NEVER { hardware.now().max(self.since) } else { self.now };
         let ticks = now - self.since;
         let before = self.current;
@@ -97,10 +100,16 @@ impl<'s> Meter<'s> {
         }
     }
 
-    /// What [`Self::pass`] does besides where a budget has paid or is to pay: answers when that of `payer` is used up.
+    /// What [`Self::pass`] does besides where a budget has paid or is to pay: answers when that of `payer` is used up,
+    /// or when the one returns that should pay for `next` in its place.
     #[cold]
     #[inline(never)]
-    fn bill<C: Context>(&mut self, payer: u32, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) -> u64 {
+    fn bill<C: Context>(
+        &mut self,
+        (next, payer): (u32, u32),
+        domains: &mut [Domain<'_, C>],
+        hardware: &impl Hardware,
+    ) -> u64 {
         let now = self.time(hardware);
         self.book(domains, hardware);
         self.payer = payer;
@@ -108,7 +117,10 @@ impl<'s> Meter<'s> {
             return NEVER;
         };
         budget.begin(now);
-        now.saturating_add(budget.remaining(now))
+        let end = now.saturating_add(budget.remaining(now));
+        let owed_by = domains.get(next as usize).map(|next| next.payer).filter(|other| *other != payer);
+        let other = owed_by.and_then(|other| domains.get(other as usize)).and_then(|other| other.budget.as_ref());
+        other.map_or(end, |other| end.min(other.available_from()))
     }
 
     /// Ends an entry after which everything is as it was before.

@@ -244,6 +244,31 @@ fn whoever_has_budget_first_pays_for_a_server_that_was_held_back() {
     assert!(ticks(&fake, server) < 60);
 }
 
+/// Whoever waits for a server pays only until the served client can again.
+#[test]
+fn who_waits_pays_only_while_the_client_has_none() {
+    let mut builder = Builder::default();
+    let server = builder.domain(0, 50);
+    builder.passive(server);
+    let (client, waiting) = (builder.domain(0, 20), builder.domain(0, 15));
+    builder.budget(client, 50, 100);
+    builder.budget(waiting, 5_000, 10_000);
+    let (from_client, from_waiting) = (builder.channel(client, server).0, builder.channel(waiting, server).0);
+    let mut fake = build(builder);
+    fake.call(client, from_client, &[]);
+    fake.wait(server, 0);
+    fake.pass(60);
+    fake.call(waiting, from_waiting, &[]);
+    let mut paid = [0; 2];
+    for _ in 0..3_000 {
+        if fake.runs(0) == Some(server) {
+            paid[usize::from(fake.cores[0].paid_by() == Some(waiting))] += 1;
+        }
+        fake.pass(1);
+    }
+    assert!(paid[0] >= 1_400, "the client paid {} and who waits {}", paid[0], paid[1]);
+}
+
 /// A server that is held back inside another, which somebody with a budget waits for.
 #[test]
 fn inheritance_reaches_through_calls() {
