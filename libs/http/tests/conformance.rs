@@ -1,11 +1,12 @@
 //! Requests by the hundred, in tables by the sections of RFC 9110 and RFC 9112, each with the status that they ask for.
 //!
-//! What each answer has to keep beyond its status is in `common/cases.rs`; which part and form of a file is sent, in
+//! What each answer has to keep beyond its status is in `cases/mod.rs`; which part and form of a file is sent, in
 //! `selection.rs`.
 
+mod cases;
 mod common;
 
-use common::cases::{case, check, get};
+use cases::{case, check, get};
 use common::exchange;
 use culm_http_protocol::limits;
 

@@ -1,8 +1,9 @@
 //! Which part and which form of a file answers a request: ranges, conditions, codings, and what goes with them.
 
+mod cases;
 mod common;
 
-use common::cases::{case, check, get, tag};
+use cases::{case, check, get, tag};
 use common::{PACKED, PLAIN};
 use culm_http_protocol::limits;
 

@@ -2,8 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-pub mod cases;
-
 use culm_http_protocol::site::{Document, File, Site};
 use culm_http_protocol::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 

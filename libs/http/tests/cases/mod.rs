@@ -3,7 +3,9 @@
 //! Beyond its status, each answer must keep what all answers have to: see [`check`]. And each case is asked three times
 //! over: as it is, as a HEAD where it is a GET, and byte by byte.
 
-use super::exchange;
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use crate::common::exchange;
 
 /// A request that asks for something sound, and whose answer tells that the connection went on.
 const PROBE: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: probe\r\n\r\n";
