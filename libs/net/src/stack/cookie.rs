@@ -2,10 +2,11 @@
 //!
 //! The initial sequence number that answers a SYN is a keyed hash of who asked and when, and says what the peer offered.
 //! The peer's next segment acknowledges it, and so brings back all that is needed to begin the connection: it proves that the
-//! peer has received the answer, that is, that its address is its own. Until then nothing is kept, so a flood of SYNs takes
+//! peer has received the answer, that is, that its address is reached through the station that asked. Until then nothing is kept, so a flood of SYNs takes
 //! no place from anybody. As RFC 6528 asks, nobody else can guess the number.
 //!
-//! Of its 32 bits the upper 24 are the hash; 7 say what was offered, hidden by the hash; the lowest is that of the epoch.
+//! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24 are of the hash multiplied by a number for that
+//! offer, so that none of the 7 can be changed either; the lowest is that of the epoch.
 
 use super::classify::Key;
 use super::siphash::SipHash;
@@ -19,6 +20,9 @@ const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
 
 /// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is taken for smaller than it is.
 const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(7), Some(8), Some(10)];
+
+/// The bits of an encoded offer.
+const OFFERS: u32 = 0x7f;
 
 /// The size of segments where a peer does not say any (RFC 9293 §3.7.1).
 const UNSAID_SEGMENT: u16 = 536;
@@ -69,7 +73,8 @@ impl Cookies {
     pub(super) fn make(&self, key: &Key, theirs: u32, offer: Offer, now: Instant) -> u32 {
         let epoch = epoch(now);
         let hash = self.hash(key, theirs, epoch);
-        (hash & !0xff) | ((offer.encode() << 1) ^ (hash & 0xfe)) | (epoch as u32 & 1)
+        let code = offer.encode();
+        (tag(hash, code) << 8) | ((code ^ mask(hash)) << 1) | (epoch as u32 & 1)
     }
 
     /// What was offered, where `ours` is a cookie for `key` and `theirs`.
@@ -77,20 +82,30 @@ impl Cookies {
         let epoch = epoch(now);
         let then = epoch.checked_sub((epoch ^ u64::from(ours)) & 1)?;
         let hash = self.hash(key, theirs, then);
-        (hash >> 8 == ours >> 8).then(|| Offer::decode(((ours ^ hash) >> 1) & 0x7f))
+        let code = ((ours >> 1) & OFFERS) ^ mask(hash);
+        (tag(hash, code) == ours >> 8).then(|| Offer::decode(code))
     }
 
-    fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u32 {
+    fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u64 {
         let [a, b] = key.remote;
         let [c, d] = key.local;
         let numbers = (u64::from(key.ports) << 32) | u64::from(theirs);
-        let hash = if b | d == 0 {
+        if b | d == 0 {
             self.secret.hash(&[(a << 32) | c, numbers], epoch)
         } else {
             self.secret.hash(&[a, b, c, d, numbers], epoch)
-        };
-        (hash >> 32) as u32
+        }
     }
+}
+
+/// The 24 bits that prove the 7 of `code`: multiplied by different odd numbers, a number that nobody knows differs anywhere.
+fn tag(hash: u64, code: u32) -> u32 {
+    (hash.wrapping_mul(u64::from(code) << 1 | 1) >> 40) as u32
+}
+
+/// What hides the 7 bits of an offer.
+fn mask(hash: u64) -> u32 {
+    hash as u32 & OFFERS
 }
 
 fn epoch(now: Instant) -> u64 {
@@ -147,5 +162,16 @@ mod tests {
             }
         }
         assert!(seen.len() > 1990, "{}", seen.len());
+    }
+
+    #[test]
+    fn numbers_beside_a_cookie_are_none() {
+        let cookies = Cookies::new([1, 2]);
+        let offer = Offer::new(Some(1460), Some(7), true);
+        for number in 0..8 {
+            let ours = cookies.make(&key(number), 5, offer, at(100));
+            let is_cookie = |more: &u32| cookies.check(&key(number), 5, ours.wrapping_add(*more), at(100)).is_some();
+            assert_eq!((1..2000).filter(is_cookie).count(), 0, "{number}");
+        }
     }
 }

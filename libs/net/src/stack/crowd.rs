@@ -515,3 +515,58 @@ fn a_crowd_that_comes_at_once_is_served() {
     let served = done.iter().filter(|done| **done).count();
     assert_eq!(served, usize::from(CROWD), "{:?}", lan.stack.counts());
 }
+
+/// An application that fills its buffer again at once hides from a look at its length that the peer takes all the time.
+#[test]
+fn a_download_that_goes_on_does_not_make_way() {
+    let settings = Settings { connections: 2, send_buffer: 8192, ..Settings::default() };
+    let mut lan = Lan::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"));
+    lan.server = endless;
+    lan.stack.listen(80);
+    let downloads = [0, 1].map(|port| lan.connect_with(ADDRESS, 50_000 + port, 4000));
+    let pass = |lan: &mut Lan, turns: usize| {
+        for _ in 0..turns {
+            for download in downloads {
+                let _ = lan.socket(download).recv(|bytes| (bytes.len(), ()));
+            }
+            lan.pass(1);
+            lan.seen.clear();
+        }
+    };
+    pass(&mut lan, 6000);
+    let mut newcomer = Station::new(2);
+    newcomer.send(&mut lan, SYN, b"");
+    lan.pass(3);
+    assert!(newcomer.receive(&mut lan).is_empty(), "nobody makes way");
+    newcomer.send(&mut lan, ACK, b"");
+    pass(&mut lan, 100);
+    assert_eq!(lan.stack.counts().resets, 0);
+}
+
+/// Sends a little and releases the connection, whatever comes of it.
+fn hasty(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    if let Some(mut stream) = stack.stream(slot) {
+        stream.send(b"hello");
+        stream.finish();
+    }
+    stack.release(slot);
+}
+
+#[test]
+fn who_never_acknowledges_the_goodbye_makes_way() {
+    let mut lan = Lan::fixed(2);
+    lan.server = hasty;
+    lan.stack.listen(80);
+    for number in 0..2 {
+        let mut silent = Station::new(number);
+        silent.knock(&mut lan);
+        silent.send(&mut lan, ACK, b"");
+        lan.pass(5);
+    }
+    lan.pass(6000);
+    let mut newcomer = Station::new(9);
+    newcomer.send(&mut lan, SYN, b"");
+    lan.pass(3);
+    assert!(!newcomer.receive(&mut lan).is_empty(), "{:?}", lan.stack.counts());
+}

@@ -154,6 +154,12 @@ impl Tcp {
         } else {
             paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
         }
+        let slot = &mut self.table[index];
+        let unacknowledged = slot.socket().send_queue();
+        // Looked at here, since an application that fills its buffer again in the same turn hides what was taken.
+        if unacknowledged < slot.unacknowledged {
+            (slot.since, slot.unacknowledged, slot.fresh) = (times.now, unacknowledged, false);
+        }
         self.touch(index);
         self.follow(index);
     }
@@ -298,16 +304,19 @@ impl Tcp {
         (self.heard >= end).then_some(index)
     }
 
-    /// A connection whose peer takes nothing. Those that were looked at in vain go to the end of their list.
+    /// A connection whose peer takes nothing, released or not. Those that were looked at in vain go to the end of their list.
     #[cold]
     fn stalled(&mut self, now: Instant) -> Option<usize> {
-        for _ in 0..LOOKS {
-            let index = self.table.first(Phase::Open)?;
-            let slot = &self.table[index];
-            if slot.unacknowledged > 0 && now >= slot.since + STALL {
-                return Some(index);
+        for phase in [Phase::Closing, Phase::Open] {
+            for _ in 0..LOOKS {
+                let Some(index) = self.table.first(phase) else { break };
+                let slot = &self.table[index];
+                let is_awaited = phase == Phase::Closing || slot.unacknowledged > 0;
+                if is_awaited && now >= slot.since + STALL {
+                    return Some(index);
+                }
+                self.table.change(index, phase);
             }
-            self.table.change(index, Phase::Open);
         }
         None
     }
@@ -411,9 +420,9 @@ impl Tcp {
         if self.table.get(index).is_none_or(|slot| !slot.is_open()) {
             return;
         }
-        let limit = culm::time::now() + GOODBYE;
+        let now = culm::time::now();
         let slot = &mut self.table[index];
-        slot.limit = limit;
+        (slot.limit, slot.since) = (now + GOODBYE, now);
         let socket = slot.socket();
         // An aborted one still knows whom to send the reset to.
         self.resets += u64::from(socket.state() == State::Closed && socket.remote_endpoint().is_some());
@@ -421,7 +430,7 @@ impl Tcp {
         slot.writes = true;
         self.touch(index);
         self.table.change(index, Phase::Closing);
-        self.wheel.set(index, limit);
+        self.wheel.set(index, now + GOODBYE);
     }
 
     /// Whether [`Self::egress`] has something to do.
