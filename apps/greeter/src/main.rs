@@ -18,6 +18,9 @@ culm::component!(Greeter);
 /// Conversations at a time.
 const PLACES: usize = 16;
 
+/// Rounds of one turn: whatever the network has to offer, others of this priority get their turn.
+const ROUNDS: usize = 64;
+
 struct Greeter {
     config: Config,
     stack: Stack,
@@ -47,7 +50,7 @@ impl Component for Greeter {
 impl Greeter {
     /// Does everything there is to do. Every turn ends by this, so it also says when the next one is due.
     fn work(&mut self) {
-        loop {
+        for _ in 0..ROUNDS {
             self.stack.receive(&mut |_| {});
             while let Some(event) = self.stack.event() {
                 match event {
@@ -57,12 +60,14 @@ impl Greeter {
             }
             self.lose_patience();
             if self.stack.settle() {
-                break;
+                if let Some(next) = self.limits.iter().flatten().min() {
+                    culm::wake_at(*next);
+                }
+                return;
             }
         }
-        if let Some(next) = self.limits.iter().flatten().min() {
-            culm::wake_at(*next);
-        }
+        // There is more already: another turn at once, after others of this priority.
+        culm::wake_at(time::now());
     }
 
     /// Begins a conversation.

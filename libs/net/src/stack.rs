@@ -12,15 +12,16 @@
 //! # A turn
 //!
 //! ```ignore
-//! loop {
+//! for _ in 0..ROUNDS {
 //!     self.stack.receive(&mut |datagram: Datagram| …);
 //!     while let Some(event) = self.stack.event() {
 //!         … self.stack.stream(slot) …
 //!     }
 //!     if self.stack.settle() {
-//!         break;
+//!         return;
 //!     }
 //! }
+//! culm::wake_at(culm::time::now());
 //! ```
 //!
 //! # What it does

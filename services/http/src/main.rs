@@ -21,6 +21,10 @@ culm::component!(Http);
 /// Turns that connections are given before what they sent goes out.
 const TURNS: usize = 64;
 
+/// Rounds of one turn: whatever the network has to offer, others of this priority get their turn, and what is counted is
+/// shown.
+const ROUNDS: usize = 64;
+
 /// How long nothing may happen on a connection after its last response, until its client ends it too.
 const LINGER: time::Duration = time::Duration::from_secs(5);
 
@@ -70,7 +74,7 @@ impl Component for Http {
 
 impl Http {
     fn turn(&mut self) {
-        loop {
+        for _ in 0..ROUNDS {
             self.stack.receive(&mut |_| {});
             let now = time::now();
             while let Some(event) = self.stack.event() {
@@ -85,12 +89,13 @@ impl Http {
                 self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
             }
             if self.stack.settle() && !more {
-                break;
+                if self.server.open() > 0 {
+                    culm::wake_at(self.patrol);
+                }
+                return self.count();
             }
         }
-        if self.server.open() > 0 {
-            culm::wake_at(self.patrol);
-        }
+        culm::wake_at(time::now());
         self.count();
     }
 
