@@ -28,9 +28,8 @@ impl<R: Registers> Net<R> {
         if let Err(reason) = self.set_up() {
             culm::error!("the device cannot be used: {reason}");
             (self.failed, self.out_of_service) = (true, true);
-            if let Err(when) = self.patience.ask(time::now()) {
-                culm::wake_at(when);
-            }
+            // Asked again at once where patience has been shown none yet: nobody else may come to wake this driver.
+            culm::wake_at(self.patience.ask(time::now()).err().unwrap_or_else(time::now));
         }
     }
 

@@ -2,13 +2,15 @@
 //!
 //! Whoever has a connection comes first: his segments end work that was begun, those of newcomers begin more. So under
 //! overload what is begun is finished, and too many newcomers cost only the reading of their SYNs. A SYN waits as a record of
-//! its few facts, its buffer goes back at once. Where more wait than there is room for, one who has asked before takes the place
-//! of the one that waits longest: who floods makes up a new sender for each SYN, while who wants a connection asks again
-//! (RFC 6298 §2).
+//! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where more wait than there is
+//! room for, one who has asked before takes the place of any: who floods makes up a new sender for each SYN, while who wants a
+//! connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
 
 use super::askers::Askers;
 use super::knock::Knock;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec;
 use culm::time::{Duration, Instant};
 
 /// SYNs that wait at most: what is answered in some hundredths of a second.
@@ -17,9 +19,22 @@ const ROOM: usize = 256;
 /// How long a SYN may wait: then its sender asks again.
 const PATIENCE: Duration = Duration::from_millis(900);
 
+/// Bits by which those who wait are known. Strangers that share one are taken for one: the second asks again.
+const BITS: usize = 1 << 14;
+
+/// A SYN that waits.
+struct Waiting {
+    knock: Knock,
+    /// Of its sender, keyed.
+    hash: u64,
+    since: Instant,
+}
+
 /// The door of a stack.
 pub(super) struct Door {
-    waiting: VecDeque<(Knock, Instant)>,
+    waiting: VecDeque<Waiting>,
+    /// A bit for the hash of each who waits.
+    present: Box<[u64]>,
     askers: Askers,
     /// SYNs that came.
     pub(super) attempts: u64,
@@ -31,20 +46,39 @@ impl Door {
     /// A door of a stack with so many places.
     pub(super) fn new(places: usize) -> Self {
         let room = if places == 0 { 0 } else { ROOM };
-        Self { waiting: VecDeque::with_capacity(room), askers: Askers::new(places), attempts: 0, refused: 0 }
+        let bits = if places == 0 { 0 } else { BITS };
+        Self {
+            waiting: VecDeque::with_capacity(room),
+            present: vec![0; bits / 64].into_boxed_slice(),
+            askers: Askers::new(places),
+            attempts: 0,
+            refused: 0,
+        }
     }
 
     /// Takes a SYN in, whose sender has this hash.
     pub(super) fn knock(&mut self, knock: Knock, hash: u64, now: Instant) {
         let again = self.askers.again(hash, now);
-        if self.waiting.len() == ROOM {
-            self.refused += 1;
-            if !again {
-                return;
-            }
-            self.waiting.pop_front();
+        if self.mark(hash, true) {
+            return;
         }
-        self.waiting.push_back((knock, now));
+        let new = Waiting { knock, hash, since: now };
+        if self.waiting.len() < ROOM {
+            return self.waiting.push_back(new);
+        }
+        self.refused += 1;
+        let place = (hash >> 32) as usize % ROOM;
+        let gone = if again { core::mem::replace(&mut self.waiting[place], new).hash } else { hash };
+        self.mark(gone, false);
+    }
+
+    /// Notes whether somebody with this hash waits; answers whether one did.
+    fn mark(&mut self, hash: u64, waits: bool) -> bool {
+        let Some(word) = self.present.get_mut(hash as usize % BITS / 64) else { return false };
+        let bit = 1 << (hash % 64);
+        let before = *word & bit != 0;
+        *word = if waits { *word | bit } else { *word & !bit };
+        before
     }
 
     /// Whether somebody with this hash has asked lately.
@@ -59,7 +93,8 @@ impl Door {
 
     /// The SYN that waits longest.
     pub(super) fn next(&mut self, now: Instant) -> Option<Knock> {
-        while let Some((knock, since)) = self.waiting.pop_front() {
+        while let Some(Waiting { knock, hash, since }) = self.waiting.pop_front() {
+            self.mark(hash, false);
             if now < since + PATIENCE {
                 return Some(knock);
             }
@@ -100,12 +135,25 @@ mod tests {
         for number in 0..ROOM as u32 {
             door.knock(knock(number), u64::from(number) << 6, at(0));
         }
-        door.knock(knock(1000), 1000 << 6, at(1));
+        door.knock(knock(1000), 1, at(1));
         assert_eq!((door.waiting.len(), door.refused), (ROOM, 1));
-        door.knock(knock(1000), 1000 << 6, at(500));
+        door.knock(knock(1000), 1, at(500));
         assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
-        assert_eq!(door.next(at(500)).map(|knock| knock.sequence), Some(1), "the one that waited longest is gone");
-        assert!(door.waiting.iter().any(|(knock, _)| knock.sequence == 1000));
+        assert!(door.waiting.iter().any(|waiting| waiting.knock.sequence == 1000));
+    }
+
+    #[test]
+    fn who_repeats_itself_takes_one_place_and_nobody_elses() {
+        let mut door = Door::new(64);
+        door.knock(knock(1), 77, at(0));
+        for _ in 0..10 * ROOM {
+            door.knock(knock(2), 78, at(1));
+        }
+        assert_eq!((door.waiting.len(), door.refused), (2, 0));
+        assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(1));
+        assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(2));
+        door.knock(knock(2), 78, at(3));
+        assert_eq!(door.waiting.len(), 1, "who was answered may ask again");
     }
 
     #[test]
