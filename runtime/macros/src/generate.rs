@@ -211,7 +211,7 @@ mod tests {
             "pubpeer:::core::option::Option<::culm::Channel>}",
             "Self{net:block.connection(0usize),peer:block.connections(1usize).next()}",
             "pubconstBYTES:::culm::Counter=::culm::Counter::new(1usize);",
-            "::culm::entry::run::<Http>(restarts)",
+            "::culm::entry::run::<Http>(restarts,[a,b,c,d])",
         ] {
             assert!(code.contains(expected), "{expected} is not in {code}");
         }
