@@ -54,6 +54,26 @@ fn it_speaks_http() {
     assert!(metrics.text().ends_with("# EOF\n"));
 }
 
+/// What an idle system says: nothing is red, and nothing needs a script.
+#[test]
+fn its_state_is_in_the_page_itself() {
+    let machine = start("web");
+    curl(&machine.url("/nothing/here"), &[]);
+    let page = curl(&machine.url("/_status"), &[]);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let text = page.text();
+    for expected in ["nic0_rx", "http_copier", "Open connections", "Refused", "Evicted", "/_about", "</html>"] {
+        assert!(text.contains(expected), "no {expected:?} in {text}");
+    }
+    assert!(!text.contains("\"warn\""), "nothing was lost: {text}");
+    let status = machine.status();
+    assert!(status.counter("http", "requests") >= 2 && status.counter("http", "errors") >= 1);
+    assert_eq!(status.component("nic0_rx")["drops"], 0, "frames for nobody here are ignored");
+    for path in ["/_about", "/_status.css", "/_status.js", "/_status.svg"] {
+        assert_eq!(curl(&machine.url(path), &[]).status, 200, "{path}");
+    }
+}
+
 #[test]
 fn people_like_to_look_at_it() {
     let machine = start("web");
