@@ -115,7 +115,12 @@ fn domain() -> Table {
                 "false",
                 "it runs only while another domain calls it, its start included, on the caller's budget; it has no deadlines",
             ),
-            key("budget", "duration", "no limit", "how long it may run in each `period`"),
+            key(
+                "budget",
+                "duration",
+                "no limit",
+                "how long it may run in each `period`; who runs more than 16 times in one may be held back before that",
+            ),
             key("period", "duration", "no limit", "how soon time that it used comes back; goes with `budget`"),
             key("stack", "size", up_to(facts::MAX_STACK), "its stack"),
             key("heap", "size", up_to(facts::MAX_HEAP), "its heap"),
