@@ -2,8 +2,8 @@
 
 use culm_mmio::Register;
 
-/// Bytes that the registers take.
-pub const SIZE: usize = 0x1000;
+/// Bytes that the registers take, as `registers` in `component.toml` says too: a device of fewer is refused.
+pub const SIZE: usize = 0x100;
 
 /// Control.
 pub const CONTROL: Register<u32> = Register::at(0x00);
