@@ -178,7 +178,8 @@ impl<'a> Lan<'a> {
     /// SYNs of so many others, each with its own port, as fast as they are received.
     fn flood(&mut self, count: u8, from: u8) {
         for number in 0..u16::from(count) {
-            let other = Station { port: 10_000 + u16::from(from) * 256 + number, ..Station::new(9) };
+            let port = 10_000_u16.wrapping_add(u16::from(from) * 256 + number);
+            let other = Station { port, ..Station::new(9) };
             self.deliver(other.segment(SYN, b""));
             if self.empty.is_empty() {
                 self.turn();

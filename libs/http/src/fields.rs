@@ -158,7 +158,7 @@ fn weight(parameter: &[u8]) -> Option<u16> {
     };
     let mut thousandths = u16::from(*whole - b'0') * 1000;
     for (digit, scale) in digits.iter().zip([100, 10, 1]) {
-        thousandths += u16::from(digit.is_ascii_digit().then_some(digit - b'0')?) * scale;
+        thousandths += u16::from(digit.is_ascii_digit().then(|| digit - b'0')?) * scale;
     }
     (thousandths <= 1000).then_some(thousandths)
 }
@@ -273,6 +273,7 @@ mod tests {
             (false, "gzip;q=1.001"),
             (false, "gzip;q=0.1234"),
             (false, "gzip;q=x"),
+            (false, "gzip;q=0.-"),
             (false, "gzip;"),
             (false, "gzipped"),
         ] {
