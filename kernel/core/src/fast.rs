@@ -4,6 +4,7 @@
 //! Each function does what the general path in [`crate::core`] would do, for the case where nothing else is to be
 //! considered, or leaves everything as it was and answers `None`; then the general path is taken. They exist because
 //! these entries are nearly all that a busy system makes. Tests run random systems with and without them and compare.
+//! (One thing is sooner here: [`Core::fast_wait`] takes a signal from another core whose mail is still under way.)
 //!
 //! No budget is on the core, each domain has one notification word and no queue of callers ([`Domain::straight`]), and no
 //! deadline is set: then neither timer nor ready queue change. A message is not looked at: the entry code passes it on as it came.
