@@ -7,7 +7,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Count of the 64-bit words of randomness that a domain is given at each start, in `x2` and the registers after it: fresh
-/// each time, for this domain alone. All are zero where the machine has no source.
+/// each time, for this domain alone. All are zero where no source of the machine has ever given anything.
 pub const SEED_WORDS: usize = 4;
 
 /// First word of a start block ("CULMSTA1").

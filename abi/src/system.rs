@@ -120,6 +120,9 @@ pub struct GicDescription {
 /// Most ranges that a GICv3's redistributors are in.
 pub const GIC_INTERFACES: usize = 4;
 
+/// Most cores that a machine has.
+pub const MAX_CORES: usize = 64;
+
 /// Most cores that a GICv2 serves.
 pub const GICV2_CORES: usize = 8;
 

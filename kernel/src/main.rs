@@ -16,6 +16,8 @@ mod processor;
 #[cfg(any(target_os = "none", test))]
 mod redistributor;
 #[cfg(any(target_os = "none", test))]
+mod seeds;
+#[cfg(any(target_os = "none", test))]
 mod trng;
 
 #[cfg(not(target_os = "none"))]

@@ -1,7 +1,7 @@
 //! One processor core from its first Rust instruction on: joins machine and logic, and is what every entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{Interrupt, Machine, Registers, resume, start_core, wait_for_interrupt};
+use crate::arch::{Interrupt, Machine, Registers, Source, resume, wait_for_interrupt};
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
@@ -92,8 +92,8 @@ extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, 
     crate::arch::set_processor(processor);
     processor.core.hardware().enable_devices(&system, index);
     if boots != 0 {
-        let others = system.cores.iter().enumerate().filter(|(other, _)| *other != index as usize);
-        others.for_each(|(other, core)| start_core(other as u32, core));
+        let others = (0..system.cores.len() as u32).filter(|other| *other != index);
+        others.for_each(|other| processor.core.hardware().start_core(other));
     }
     let next = processor.core.what_next();
     processor.resume(next)
@@ -115,8 +115,14 @@ fn check(header: &SystemHeader, index: u32) {
         system.cores.len(),
     );
     crate::arch::check_address_spaces(&system);
-    if !crate::arch::find_source() {
-        println!("culm: this machine has no source of random numbers: what components make up can be guessed");
+    match crate::arch::find_source(index) {
+        Source::Absent => {
+            println!("culm: this machine has no source of random numbers: what components make up can be guessed");
+        }
+        Source::Dry => println!(
+            "culm: this machine's source of random numbers gives none: until it does, what components make up can be guessed"
+        ),
+        Source::Works => {}
     }
 }
 

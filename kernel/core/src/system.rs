@@ -18,7 +18,7 @@ pub trait Hardware {
     fn interrupt_core(&mut self, core: u32);
     /// Lets an interrupt that was delivered come again.
     fn enable_interrupt(&mut self, number: u32);
-    /// Random bits that nobody has seen; all zero where the machine has none to give.
+    /// Random bits that nobody has seen; all zero where no source of the machine has ever given any.
     fn seed(&mut self) -> [u64; SEED_WORDS];
     /// Ends the system.
     fn halt(&mut self, status: u64) -> !;

@@ -4,11 +4,11 @@ mod aarch64;
 
 pub use aarch64::console;
 pub use aarch64::machine::{
-    Interrupt, Machine, affinity, check_address_spaces, counter_frequency, set_processor, start_core, stop_others,
+    Interrupt, Machine, affinity, check_address_spaces, counter_frequency, set_processor, stop_others,
     wait_for_interrupt,
 };
 
 pub use aarch64::psci::power_off;
-pub use aarch64::random::find_source;
+pub use aarch64::random::{Source, find_source};
 pub use aarch64::registers::Registers;
 pub use aarch64::{resume, set_entry_level, system_header};

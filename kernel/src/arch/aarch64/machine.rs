@@ -3,6 +3,7 @@
 use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, Gic, STOP_INTERRUPT};
 use super::system_register::{read_register, write_register};
 use super::{boot, console, psci, random};
+use crate::seeds::Seeds;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription};
 use culm_kernel_core::{Hardware, System};
@@ -47,6 +48,7 @@ pub struct Machine {
     gic: Gic,
     timer: u32,
     cores: &'static [CoreDescription],
+    seeds: Seeds,
 }
 
 impl Machine {
@@ -60,12 +62,23 @@ impl Machine {
         let gic = Gic::new(description, index, &system.cores[index as usize], timer);
         write_register!("cntv_cval_el0", u64::MAX);
         write_register!("cntv_ctl_el0", 1);
-        Self { gic, timer, cores: system.cores }
+        Self { gic, timer, cores: system.cores, seeds: Seeds::new(random::take_first(index)) }
     }
 
     /// Lets the interrupts of this core's devices come, once its domains are there.
     pub fn enable_devices(&self, system: &System, index: u32) {
         self.gic.enable_devices(system, index);
+    }
+
+    /// Starts another core, with a seed of its own.
+    pub fn start_core(&mut self, index: u32) {
+        random::hand_over(index, self.seed());
+        let core = &self.cores[index as usize];
+        if let Err(error) = psci::start_core(core.mpidr, boot::secondary_start(), u64::from(index)) {
+            panic!(
+                "core {index} does not start (PSCI error {error}): has the machine as many cores as the image wants?"
+            );
+        }
     }
 
     /// Takes a pending interrupt. A device's stays masked until [`Hardware::enable_interrupt`].
@@ -106,20 +119,13 @@ impl Hardware for Machine {
     }
 
     fn seed(&mut self) -> [u64; SEED_WORDS] {
-        random::seed()
+        self.seeds.next(random::fresh()).unwrap_or_default()
     }
 
     fn halt(&mut self, status: u64) -> ! {
         stop_others();
         console::println!("culm: halt, status {status}");
         psci::power_off()
-    }
-}
-
-/// Starts another core.
-pub fn start_core(index: u32, core: &CoreDescription) {
-    if let Err(error) = psci::start_core(core.mpidr, boot::secondary_start(), u64::from(index)) {
-        panic!("core {index} does not start (PSCI error {error}): has the machine as many cores as the image wants?");
     }
 }
 

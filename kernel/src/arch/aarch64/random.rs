@@ -1,28 +1,72 @@
-//! Where seeds come from: the processor's `RNDRRS` instruction (Arm ARM K12.1, FEAT_RNG), or else the firmware.
+//! Sources of randomness: the processor's `RNDRRS` instruction (Arm ARM K12.1, FEAT_RNG), or else
+//! the firmware. What becomes of what they give is in [`crate::seeds`].
 
 use super::firmware;
 use super::system_register::read_register;
 use crate::trng;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use culm_abi::start::SEED_WORDS;
+use culm_abi::system::MAX_CORES;
+use culm_random::Seed;
 
 /// How often the instruction is tried for one word before it counts as failed.
 const TRIES: usize = 100;
 
+/// How often a source is asked at boot, each time with all its tries, before it counts as dry: for a
+/// fraction of a second.
+const TRIES_AT_BOOT: usize = 1000;
+
 /// Whether the firmware has a source.
 static FIRMWARE: AtomicBool = AtomicBool::new(false);
 
-/// Looks for a source: once, before any [`seed`]. False where there is none.
-pub fn find_source() -> bool {
-    FIRMWARE.store(trng::is_present(firmware::call), Ordering::Relaxed);
-    has_instruction() || FIRMWARE.load(Ordering::Relaxed)
+/// By core: the seed with which it begins. All zero is none; a core that takes its seed leaves zeros.
+static FIRST: [[AtomicU64; SEED_WORDS]; MAX_CORES] = [const { [const { AtomicU64::new(0) }; SEED_WORDS] }; MAX_CORES];
+
+/// What the machine has to make randomness of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing.
+    Absent,
+    /// A source that has given nothing so far.
+    Dry,
+    /// A source that works.
+    Works,
 }
 
-/// Fresh random bits, all zero where there is no source or all sources fail.
-pub fn seed() -> [u64; SEED_WORDS] {
+/// Looks for a source, and takes the first seed of core `index` from it. The core that boots calls it
+/// once, before any [`fresh`].
+pub fn find_source(index: u32) -> Source {
+    FIRMWARE.store(trng::is_present(firmware::call), Ordering::Relaxed);
+    if !has_instruction() && !FIRMWARE.load(Ordering::Relaxed) {
+        return Source::Absent;
+    }
+    match (0..TRIES_AT_BOOT).find_map(|_| fresh()) {
+        Some(seed) => {
+            hand_over(index, seed);
+            Source::Works
+        }
+        None => Source::Dry,
+    }
+}
+
+/// Leaves core `index` the seed with which it is to begin: before it is started.
+pub fn hand_over(index: u32, seed: Seed) {
+    if let Some(first) = FIRST.get(index as usize) {
+        first.iter().zip(seed).for_each(|(to, word)| to.store(word, Ordering::Release));
+    }
+}
+
+/// Takes what was left for this core.
+pub fn take_first(index: u32) -> Option<Seed> {
+    let first = FIRST.get(index as usize)?;
+    let seed = core::array::from_fn(|word| first[word].swap(0, Ordering::Acquire));
+    (seed != [0; SEED_WORDS]).then_some(seed)
+}
+
+/// Fresh random bits, where a source has some to give.
+pub fn fresh() -> Option<Seed> {
     let seed = if has_instruction() { by_instruction() } else { None };
-    let firmware = || FIRMWARE.load(Ordering::Relaxed).then(|| trng::seed(firmware::call)).flatten();
-    seed.or_else(firmware).unwrap_or_default()
+    seed.or_else(|| FIRMWARE.load(Ordering::Relaxed).then(|| trng::seed(firmware::call)).flatten())
 }
 
 /// `ID_AA64ISAR0_EL1.RNDR`, bits 60-63, of the core that asks.
@@ -30,7 +74,7 @@ fn has_instruction() -> bool {
     read_register!("id_aa64isar0_el1") >> 60 != 0
 }
 
-fn by_instruction() -> Option<[u64; SEED_WORDS]> {
+fn by_instruction() -> Option<Seed> {
     let mut seed = [0; SEED_WORDS];
     for word in &mut seed {
         *word = (0..TRIES).find_map(|_| random_word())?;

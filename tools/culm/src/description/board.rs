@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Most cores that a board can have.
-pub const MAX_CORES: u64 = 64;
+pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 
 /// Bits of an address-space identifier where the board does not say: nearly all processors have these.
 const DEFAULT_ASID_BITS: u32 = 16;
