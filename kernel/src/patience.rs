@@ -1,24 +1,26 @@
-//! Printing on a console that need not listen: its driver owns it, and may have left it in any state.
+//! Waiting for a device that need not answer: a console, which its driver may have left in any
+//! state, or an interrupt controller that is not what the board's file says.
 
-/// How often a line asks whether there is room before its rest is dropped: about a second on a slow bus, and three times
-/// what a line takes at 115,200 bits per second where asking takes 100 ns.
+/// How often a device is asked: for about a second on a slow bus. A line of the console has it for
+/// all its bytes, which is three times what they take at 115,200 bits per second where asking takes
+/// 100 ns.
 const TRIES: u32 = 1 << 20;
 
-/// The patience of one line.
+/// The patience for one line, or for one answer.
 pub struct Patience {
     left: u32,
 }
 
 impl Patience {
-    /// A line's patience.
+    /// All of it.
     pub const fn new() -> Self {
         Self { left: TRIES }
     }
 
-    /// Asks until there is room, or for too long in all. True: there is.
-    pub fn wait(&mut self, mut is_full: impl FnMut() -> bool) -> bool {
+    /// Asks until the device is not busy any more, or for too long in all. True: it is not.
+    pub fn wait(&mut self, mut is_busy: impl FnMut() -> bool) -> bool {
         while self.left > 0 {
-            if !is_full() {
+            if !is_busy() {
                 return true;
             }
             self.left -= 1;

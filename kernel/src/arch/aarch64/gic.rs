@@ -5,6 +5,7 @@
 //! kernel deactivates it. So masking and unmasking cost one register write each, and on GICv3 no device access.
 
 use super::system_register::{read_register, write_register};
+use crate::patience::Patience;
 use crate::redistributor;
 use core::sync::atomic::{AtomicU8, Ordering};
 use culm_abi::system::{
@@ -46,10 +47,19 @@ mod interface {
 
 /// Redistributor registers of GICv3: two 64 KiB frames per core, the second for private interrupts.
 mod redistribution {
+    pub const CTLR: usize = 0x0000;
     pub const TYPER: usize = 0x0008;
     pub const WAKER: usize = 0x0014;
     pub const PRIVATE: usize = 0x1_0000;
 }
+
+/// `GICD_CTLR.RWP` and `GICR_CTLR.RWP` (IHI 0069, 12.9.4 and 12.11.2): what was written to disable
+/// interrupts, or to the distributor's control register, has not taken effect everywhere yet.
+const DISTRIBUTOR_BUSY: u32 = 1 << 31;
+const REDISTRIBUTOR_BUSY: u32 = 1 << 3;
+/// `GICR_WAKER`: that the processor sleeps, and that its redistributor does.
+const PROCESSOR_SLEEP: u32 = 1 << 1;
+const CHILDREN_ASLEEP: u32 = 1 << 2;
 
 const PRIORITY: u32 = 0xa0a0_a0a0;
 
@@ -92,12 +102,31 @@ fn write_byte(address: usize, value: u8) {
     unsafe { (address as *mut u8).write_volatile(value) }
 }
 
+/// Waits until `bit` of the register at `address` is 0.
+///
+/// # Panics
+/// If it stays 1: then the board's file is wrong about the controller. To go on would be to lose
+/// interrupts, or to get some that were disabled.
+fn wait_for_zero(address: usize, bit: u32, name: &str) {
+    let answers = Patience::new().wait(|| read(address) & bit != 0);
+    assert!(
+        answers,
+        "the interrupt controller's {name} ({address:#x}) keeps bit {bit:#x} set: is the board's `gic` right?"
+    );
+}
+
 impl Gic {
     /// Sets up the shared part of the controller, with no interrupt enabled: once, by the core that boots, before others run.
     pub fn set_up_distributor(description: &GicDescription, system: &System) {
         let base = description.distributor as usize;
         let v3 = description.version == 3;
+        let settle = || {
+            if v3 {
+                wait_for_zero(base + distributor::CTLR, DISTRIBUTOR_BUSY, "GICD_CTLR");
+            }
+        };
         write(base + distributor::CTLR, 0);
+        settle();
         for number in (FIRST_INTERRUPT..END_INTERRUPT).step_by(32) {
             let offset = number as usize / 8;
             write(base + distributor::ICENABLER + offset, u32::MAX);
@@ -106,8 +135,10 @@ impl Gic {
                 write(base + distributor::IGROUPR + offset, u32::MAX);
             }
         }
+        settle();
         // ARE_NS and group 1 on GICv3; on GICv2 the group that is ours.
         write(base + distributor::CTLR, if v3 { 1 << 4 | 1 << 1 } else { 1 });
+        settle();
         for (number, route) in routes(system) {
             write(base + distributor::IPRIORITYR + number / 4 * 4, PRIORITY);
             let address = base + distributor::ICFGR + number / 16 * 4;
@@ -125,8 +156,12 @@ impl Gic {
             interface: description.interfaces[0].address as usize,
             active: [0; 16],
         };
-        let private = if gic.version == 3 { wake_redistributor(description, core) } else { gic.distributor };
+        let redistributor = (gic.version == 3).then(|| wake_redistributor(description, core));
+        let private = redistributor.map_or(gic.distributor, |frame| frame + redistribution::PRIVATE);
         write(private + distributor::ICENABLER, u32::MAX);
+        if let Some(frame) = redistributor {
+            wait_for_zero(frame + redistribution::CTLR, REDISTRIBUTOR_BUSY, "GICR_CTLR");
+        }
         write(private + distributor::ICACTIVER, u32::MAX);
         for number in (0..32).step_by(4) {
             write(private + distributor::IPRIORITYR + number, PRIORITY);
@@ -260,7 +295,7 @@ fn routes<'a>(system: &'a System) -> impl Iterator<Item = (usize, &'a InterruptR
     all.filter(|(_, route)| route.domain != NONE)
 }
 
-/// Wakes the redistributor of a core of a GICv3 and turns to system registers; answers where private interrupts are.
+/// Wakes the redistributor of a core of a GICv3 and turns to system registers; answers where it is.
 fn wake_redistributor(description: &GicDescription, core: &CoreDescription) -> usize {
     write_register!("S3_0_C12_C12_5", read_register!("S3_0_C12_C12_5") | 1); // ICC_SRE_EL1: system registers
     super::machine::synchronise();
@@ -272,8 +307,8 @@ fn wake_redistributor(description: &GicDescription, core: &CoreDescription) -> u
     let Some(frame) = redistributor::find(core.mpidr, ranges, kind) else {
         panic!("the interrupt controller knows no core with affinity {:#x}", core.mpidr);
     };
-    write(frame + redistribution::WAKER, read(frame + redistribution::WAKER) & !2);
-    while read(frame + redistribution::WAKER) & 4 != 0 {}
+    write(frame + redistribution::WAKER, read(frame + redistribution::WAKER) & !PROCESSOR_SLEEP);
+    wait_for_zero(frame + redistribution::WAKER, CHILDREN_ASLEEP, "GICR_WAKER");
     write(frame + redistribution::PRIVATE + distributor::IGROUPR, u32::MAX);
-    frame + redistribution::PRIVATE
+    frame
 }
