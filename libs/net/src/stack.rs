@@ -40,6 +40,7 @@ mod errors;
 mod knock;
 mod paths;
 mod port;
+mod promises;
 mod settings;
 mod siphash;
 mod table;
@@ -387,6 +388,8 @@ impl Clock {
 mod crowd;
 #[cfg(test)]
 mod lan;
+#[cfg(test)]
+mod overload;
 #[cfg(test)]
 mod segments;
 #[cfg(test)]

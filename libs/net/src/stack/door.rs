@@ -3,8 +3,9 @@
 //! Whoever has a connection comes first: his segments end work that was begun, those of newcomers begin more. So under
 //! overload what is begun is finished, and too many newcomers cost only the reading of their SYNs. A SYN waits as a record of
 //! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where more wait than there is
-//! room for, one who has asked before takes the place of any: who floods makes up a new sender for each SYN, while who wants a
-//! connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
+//! room for, one who has asked before takes the place of one who has not: who floods makes up a new sender for each SYN, while
+//! who wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell. All others are too many, which is
+//! known before they are read.
 
 use super::askers::Askers;
 use super::knock::Knock;
@@ -22,12 +23,19 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// Bits by which those who wait are known. Strangers that share one are taken for one: the second asks again.
 const BITS: usize = 1 << 14;
 
+/// What is known of a SYN before it is read.
+pub(super) struct Ask {
+    /// Of its sender, keyed.
+    hash: u64,
+    /// Its sender has asked before.
+    again: bool,
+    since: Instant,
+}
+
 /// A SYN that waits.
 struct Waiting {
     knock: Knock,
-    /// Of its sender, keyed.
-    hash: u64,
-    since: Instant,
+    ask: Ask,
 }
 
 /// The door of a stack.
@@ -56,29 +64,34 @@ impl Door {
         }
     }
 
-    /// Takes a SYN in, whose sender has this hash.
-    pub(super) fn knock(&mut self, knock: Knock, hash: u64, now: Instant) {
-        let again = self.askers.again(hash, now);
-        if self.mark(hash, true) {
-            return;
+    /// A SYN came whose sender has this hash. None where it is not worth reading: of too many, most are not.
+    pub(super) fn ask(&mut self, hash: u64, now: Instant) -> Option<Ask> {
+        self.attempts += 1;
+        let ask = Ask { hash, again: self.askers.again(hash, now), since: now };
+        if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
+            return None;
         }
-        let new = Waiting { knock, hash, since: now };
-        if self.waiting.len() < ROOM {
-            return self.waiting.push_back(new);
-        }
-        self.refused += 1;
-        let place = (hash >> 32) as usize % ROOM;
-        let gone = if again { core::mem::replace(&mut self.waiting[place], new).hash } else { hash };
-        self.mark(gone, false);
+        let is_let_in = self.waiting.len() < ROOM || ask.again && !self.waiting[place(hash)].ask.again;
+        self.refused += u64::from(!is_let_in);
+        is_let_in.then_some(ask)
     }
 
-    /// Notes whether somebody with this hash waits; answers whether one did.
-    fn mark(&mut self, hash: u64, waits: bool) -> bool {
-        let Some(word) = self.present.get_mut(hash as usize % BITS / 64) else { return false };
-        let bit = 1 << (hash % 64);
-        let before = *word & bit != 0;
-        *word = if waits { *word | bit } else { *word & !bit };
-        before
+    /// Lets a SYN wait.
+    pub(super) fn admit(&mut self, knock: Knock, ask: Ask) {
+        let hash = ask.hash;
+        self.mark(hash, true);
+        if self.waiting.len() < ROOM {
+            return self.waiting.push_back(Waiting { knock, ask });
+        }
+        self.refused += 1;
+        let gone = core::mem::replace(&mut self.waiting[place(hash)], Waiting { knock, ask });
+        self.mark(gone.ask.hash, false);
+    }
+
+    /// Notes whether somebody with this hash waits.
+    fn mark(&mut self, hash: u64, waits: bool) {
+        let Some(word) = self.present.get_mut(word(hash)) else { return };
+        *word = if waits { *word | bit(hash) } else { *word & !bit(hash) };
     }
 
     /// Whether somebody with this hash has asked lately.
@@ -93,15 +106,29 @@ impl Door {
 
     /// The SYN that waits longest.
     pub(super) fn next(&mut self, now: Instant) -> Option<Knock> {
-        while let Some(Waiting { knock, hash, since }) = self.waiting.pop_front() {
-            self.mark(hash, false);
-            if now < since + PATIENCE {
+        while let Some(Waiting { knock, ask }) = self.waiting.pop_front() {
+            self.mark(ask.hash, false);
+            if now < ask.since + PATIENCE {
                 return Some(knock);
             }
             self.refused += 1;
         }
         None
     }
+}
+
+/// Where the bit for a hash is: the word, and the bit in it.
+fn word(hash: u64) -> usize {
+    hash as usize % BITS / 64
+}
+
+fn bit(hash: u64) -> u64 {
+    1 << (hash % 64)
+}
+
+/// Whose place at a full door one takes who has asked before.
+fn place(hash: u64) -> usize {
+    (hash >> 32) as usize % ROOM
 }
 
 #[cfg(test)]
@@ -128,39 +155,63 @@ mod tests {
         Instant::default() + Duration::from_millis(milliseconds)
     }
 
+    impl Door {
+        fn offer(&mut self, knock: Knock, hash: u64, now: Instant) {
+            if let Some(ask) = self.ask(hash, now) {
+                self.admit(knock, ask);
+            }
+        }
+    }
+
     #[test]
     fn who_asks_again_goes_before_who_asks_for_the_first_time() {
         let mut door = Door::new(64);
         // One who is turned away, since so many came before.
         for number in 0..ROOM as u32 {
-            door.knock(knock(number), u64::from(number) << 6, at(0));
+            door.offer(knock(number), u64::from(number) << 6, at(0));
         }
-        door.knock(knock(1000), 1, at(1));
+        door.offer(knock(1000), 1, at(1));
         assert_eq!((door.waiting.len(), door.refused), (ROOM, 1));
-        door.knock(knock(1000), 1, at(500));
+        door.offer(knock(1000), 1, at(500));
         assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
         assert!(door.waiting.iter().any(|waiting| waiting.knock.sequence == 1000));
     }
 
     #[test]
+    fn those_who_ask_again_do_not_drive_each_other_out() {
+        let mut door = Door::new(64);
+        let hash = |number: u32| u64::from(number) << 6 | u64::from(number) << 32;
+        for now in [0, 1000] {
+            // So many that each place is some one's, and nobody waits twice.
+            (0..2 * ROOM as u32).for_each(|number| door.offer(knock(number), hash(number), at(now)));
+            door.waiting.retain(|_| now > 0);
+            door.present.fill(0);
+        }
+        assert!(door.waiting.iter().all(|waiting| waiting.ask.again && waiting.knock.sequence < ROOM as u32));
+        assert!(door.ask(hash(0), at(2000)).is_none(), "not worth reading");
+        assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(0));
+        assert!(door.ask(hash(0), at(2000)).is_some(), "there is room");
+    }
+
+    #[test]
     fn who_repeats_itself_takes_one_place_and_nobody_elses() {
         let mut door = Door::new(64);
-        door.knock(knock(1), 77, at(0));
+        door.offer(knock(1), 77, at(0));
         for _ in 0..10 * ROOM {
-            door.knock(knock(2), 78, at(1));
+            door.offer(knock(2), 78, at(1));
         }
         assert_eq!((door.waiting.len(), door.refused), (2, 0));
         assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(1));
         assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(2));
-        door.knock(knock(2), 78, at(3));
+        door.offer(knock(2), 78, at(3));
         assert_eq!(door.waiting.len(), 1, "who was answered may ask again");
     }
 
     #[test]
     fn who_has_waited_too_long_asks_again_anyway() {
         let mut door = Door::new(64);
-        door.knock(knock(1), 1, at(0));
-        door.knock(knock(2), 2, at(500));
+        door.offer(knock(1), 1, at(0));
+        door.offer(knock(2), 2, at(500));
         assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(2));
         assert!(door.next(at(1000)).is_none() && door.is_empty());
         assert_eq!(door.refused, 1);

@@ -41,6 +41,7 @@ const PHASES: usize = 6;
 struct List {
     first: u16,
     last: u16,
+    count: u16,
 }
 
 pub(super) struct Slot {
@@ -159,7 +160,7 @@ impl Table {
         let count = settings.connections.min(usize::from(NONE) - 1);
         let mut table = Self {
             slots: (0..count).map(|_| Slot::new(settings)).collect(),
-            lists: [List { first: NONE, last: NONE }; PHASES],
+            lists: [List { first: NONE, last: NONE, count: 0 }; PHASES],
             buckets: vec![NONE; (2 * count).next_power_of_two().max(2)].into_boxed_slice(),
             secret,
         };
@@ -177,9 +178,16 @@ impl Table {
         self.slots.get(index)
     }
 
-    #[cfg(test)]
+    /// How many slots are in this phase.
+    #[inline]
     pub(super) fn count(&self, phase: Phase) -> usize {
-        self.slots.iter().filter(|slot| slot.phase == phase).count()
+        self.lists[phase as usize].count.into()
+    }
+
+    /// The slots in this phase, longest first.
+    pub(super) fn all(&self, phase: Phase) -> impl Iterator<Item = usize> {
+        let after = |index: &usize| Some(self.slots[*index].next).filter(|next| *next != NONE).map(usize::from);
+        core::iter::successors(self.first(phase), after)
     }
 
     /// The slot that is longest in this phase.
@@ -252,6 +260,7 @@ impl Table {
     /// Moves a slot to the end of a phase's list, be it the one that it is in.
     pub(super) fn change(&mut self, index: usize, phase: Phase) {
         let Slot { next, previous, phase: old, .. } = self.slots[index];
+        self.lists[old as usize].count -= 1;
         match previous {
             NONE => self.lists[old as usize].first = next,
             previous => self.slots[usize::from(previous)].next = next,
@@ -264,13 +273,14 @@ impl Table {
     }
 
     fn append(&mut self, index: usize, phase: Phase) {
-        let last = self.lists[phase as usize].last;
+        let list = &mut self.lists[phase as usize];
+        let last = core::mem::replace(&mut list.last, index as u16);
+        list.count += 1;
         let slot = &mut self.slots[index];
         (slot.phase, slot.next, slot.previous) = (phase, NONE, last);
         match last {
-            NONE => self.lists[phase as usize].first = index as u16,
+            NONE => list.first = index as u16,
             last => self.slots[usize::from(last)].next = index as u16,
         }
-        self.lists[phase as usize].last = index as u16;
     }
 }

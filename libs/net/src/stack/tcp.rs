@@ -23,6 +23,7 @@ use super::door::Door;
 use super::knock::Knock;
 use super::paths::Paths;
 use super::port::Port;
+use super::promises::Promises;
 use super::settings::Settings;
 use super::table::{Phase, Table};
 use super::timer::Wheel;
@@ -48,6 +49,9 @@ const GRACE: Duration = Duration::from_millis(100);
 /// within a second (RFC 6298 §2).
 const FIRST_GRACE: Duration = Duration::from_secs(1);
 
+/// In which phases connections rest, and how long they may.
+const RESTS: [(Phase, Duration); 2] = [(Phase::Resting, GRACE), (Phase::Expected, FIRST_GRACE)];
+
 /// How soon a place is looked for again, while somebody waits for one.
 const RETRY: Duration = Duration::from_millis(20);
 
@@ -70,6 +74,7 @@ const BURST: usize = 64;
 pub(super) struct Tcp {
     table: Table,
     door: Door,
+    promises: Promises,
     cookies: Cookies,
     mac: Mac,
     receive_buffer: usize,
@@ -101,6 +106,7 @@ impl Tcp {
         Self {
             table,
             door: Door::new(count),
+            promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
             mac,
             receive_buffer: settings.receive_buffer,
@@ -198,9 +204,11 @@ impl Tcp {
         });
         let is_ours = is_over && segment.local_port != 0 && self.listeners.contains(&segment.local_port);
         if is_ours && segment.opens() {
-            self.door.attempts += 1;
-            if let Some(knock) = self.read(port, segment, paths) {
-                self.door.knock(knock, self.table.hash(&segment.key), times.now);
+            let hash = self.table.hash(&segment.key);
+            if let Some(ask) = self.door.ask(hash, times.now)
+                && let Some(knock) = self.read(port, segment, paths)
+            {
+                self.door.admit(knock, ask);
             }
             return;
         }
@@ -240,6 +248,7 @@ impl Tcp {
         if let Some(index) = found {
             self.free(index);
         }
+        self.promises.come(times.now);
         let Some(index) = self.place(paths, port.transmitter, times) else {
             self.crowded += 1;
             return;
@@ -272,20 +281,44 @@ impl Tcp {
 
     #[cold]
     fn answer_some(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
-        for _ in 0..count {
-            if !transmitter.is_ready() || self.candidate(now).is_none() {
+        for _ in 0..self.openings(count, now) {
+            if !transmitter.is_ready() {
                 return;
             }
             let Some(knock) = self.door.next(now) else { return };
             let ours = self.cookies.make(&knock.key, knock.sequence, knock.offer, now);
-            knock.answer(ours, self.receive_buffer, self.mac, transmitter);
+            if knock.answer(ours, self.receive_buffer, self.mac, transmitter) {
+                self.promises.tell(now);
+            }
         }
     }
 
     /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn when there is one.
     #[inline]
     pub(super) fn has_callers(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.door.is_empty() && transmitter.is_ready() && self.candidate(now).is_some()
+        !self.door.is_empty() && transmitter.is_ready() && self.openings(1, now) > 0
+    }
+
+    /// For how many more than those who are expected there are places, counted up to `most`.
+    #[cold]
+    fn openings(&mut self, most: usize, now: Instant) -> usize {
+        let expected = self.promises.expected(now);
+        let places = self.spare(expected + most);
+        if places == 0 && expected == 0 {
+            return usize::from(self.stalled(now).is_some());
+        }
+        places.saturating_sub(expected)
+    }
+
+    /// Places that new connections would get at once, counted up to `most`; those of connections that stall are left out.
+    fn spare(&self, most: usize) -> usize {
+        let empty = self.table.count(Phase::Free) + self.table.count(Phase::Waiting);
+        let mut spare = empty.min(most);
+        for (phase, grace) in RESTS {
+            let rested = self.table.all(phase).take_while(|index| self.heard >= self.table[*index].since + grace);
+            spare += rested.take(most - spare).count();
+        }
+        spare
     }
 
     /// The slot that a new connection would get.
@@ -298,9 +331,8 @@ impl Tcp {
 
     /// A connection at rest whose time of grace is over, the one of which that is true for longest.
     fn rested(&self) -> Option<usize> {
-        let end = |phase, grace| self.table.first(phase).map(|index| (self.table[index].since + grace, index));
-        let ends = [end(Phase::Resting, GRACE), end(Phase::Expected, FIRST_GRACE)];
-        let (end, index) = ends.into_iter().flatten().min()?;
+        let end = |(phase, grace)| self.table.first(phase).map(|index| (self.table[index].since + grace, index));
+        let (end, index) = RESTS.into_iter().filter_map(end).min()?;
         (self.heard >= end).then_some(index)
     }
 
