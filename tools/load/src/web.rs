@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// Connections that can be open at a time, if the system lets that be.
 const DESCRIPTORS: u64 = 100_000;
 
+/// Descriptors that are left to the rest of the process.
+const SPARED: u64 = 256;
+
 /// What to ask.
 #[derive(Clone, Debug)]
 pub struct WebPlan {
@@ -111,8 +114,7 @@ impl WebLoad {
         let (plan, theirs) = (plan.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("web load".into()).spawn(move || {
             pin(plan.processor);
-            raise_limit();
-            Engine::new(plan, theirs)?.run()
+            Engine::new(plan, theirs, raise_limit())?.run()
         })?;
         Ok(WebLoad { shared, thread: Some(thread), recording: (Instant::now(), WebCounts::default()) })
     }
@@ -161,8 +163,8 @@ impl Drop for WebLoad {
     }
 }
 
-/// As many descriptors as the system grants.
-fn raise_limit() {
+/// As many descriptors as the system grants; returns how many connections may be open at a time.
+fn raise_limit() -> usize {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // Root may go beyond; where that is refused, what lacks is counted as unavailable.
@@ -171,6 +173,8 @@ fn raise_limit() {
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
     }
+    let granted = getrlimit(Resource::RLIMIT_NOFILE).map_or(DESCRIPTORS, |(soft, _)| soft);
+    granted.saturating_sub(SPARED) as usize
 }
 
 /// A connection and what has come on it.
@@ -198,6 +202,8 @@ struct Engine {
     epoll: Epoll,
     /// By a number that is in the events of the connection's socket.
     clients: Vec<Option<Client>>,
+    /// So many of them may be open at a time.
+    most: usize,
     free: Vec<usize>,
     /// Numbers with the times at which they were due, oldest first, some of them over already.
     order: VecDeque<(usize, u64)>,
@@ -209,7 +215,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(plan: WebPlan, shared: Arc<Shared>) -> Result<Self> {
+    fn new(plan: WebPlan, shared: Arc<Shared>, most: usize) -> Result<Self> {
         let request = format!("GET {} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n", plan.path).into_bytes();
         let epoll = Epoll::new(EpollCreateFlags::empty()).context("no epoll")?;
         Ok(Self {
@@ -217,6 +223,7 @@ impl Engine {
             shared,
             epoll,
             clients: Vec::new(),
+            most,
             free: Vec::new(),
             order: VecDeque::new(),
             request,
@@ -270,6 +277,10 @@ impl Engine {
     }
 
     fn begin(&mut self, due: u64) -> Result<()> {
+        if self.clients.len() - self.free.len() >= self.most {
+            self.shared.unavailable.fetch_add(1, Relaxed);
+            return Ok(());
+        }
         let stream = match open(self.plan.target) {
             Ok(stream) => stream,
             Err(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS | Errno::EAGAIN) => {
