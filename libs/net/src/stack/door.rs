@@ -2,10 +2,10 @@
 //!
 //! Whoever has a connection comes first: his segments end work that was begun, those of newcomers begin more. So under
 //! overload what is begun is finished, and too many newcomers cost only the reading of their SYNs. A SYN waits as a record of
-//! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where more wait than there is
-//! room for, one who has asked before takes the place of one who has not: who floods makes up a new sender for each SYN, while
-//! who wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell. All others are too many, which is
-//! known before they are read.
+//! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where there is no room for
+//! more, a SYN is too much, which is known before it is read. Of a crowd all are equal. Of a flood, one who has asked before
+//! takes the place of one who has not: who floods makes up a new sender for each SYN, while who wants a connection asks again
+//! (RFC 6298 §2). Which place that is, nobody outside can tell.
 
 use super::askers::Askers;
 use super::knock::Knock;
@@ -64,14 +64,16 @@ impl Door {
         }
     }
 
-    /// A SYN came whose sender has this hash. None where it is not worth reading: of too many, most are not.
-    pub(super) fn ask(&mut self, hash: u64, now: Instant) -> Option<Ask> {
+    /// A SYN came whose sender has this hash. None where it is not worth reading: of too many, most are not. Of a flood, it may be
+    /// of somebody who has asked before.
+    pub(super) fn ask(&mut self, hash: u64, is_flood: bool, now: Instant) -> Option<Ask> {
         self.attempts += 1;
         let ask = Ask { hash, again: self.askers.again(hash, now), since: now };
         if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
             return None;
         }
-        let is_let_in = self.waiting.len() < ROOM || ask.again && !self.waiting[place(hash)].ask.again;
+        let is_full = self.waiting.len() >= ROOM;
+        let is_let_in = !is_full || is_flood && ask.again && !self.waiting[place(hash)].ask.again;
         self.refused += u64::from(!is_let_in);
         is_let_in.then_some(ask)
     }
@@ -157,7 +159,7 @@ mod tests {
 
     impl Door {
         fn offer(&mut self, knock: Knock, hash: u64, now: Instant) {
-            if let Some(ask) = self.ask(hash, now) {
+            if let Some(ask) = self.ask(hash, true, now) {
                 self.admit(knock, ask);
             }
         }
@@ -178,6 +180,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_crowd_all_are_equal() {
+        let mut door = Door::new(64);
+        (0..ROOM as u32).for_each(|number| door.offer(knock(number), u64::from(number) << 6, at(0)));
+        let late = 1;
+        assert!(door.ask(late, false, at(1)).is_none(), "there is no room");
+        assert!(door.ask(late, false, at(500)).is_none(), "though it has asked before");
+        assert!(door.ask(late, true, at(500)).is_some());
+        assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
+    }
+
+    #[test]
     fn those_who_ask_again_do_not_drive_each_other_out() {
         let mut door = Door::new(64);
         let hash = |number: u32| u64::from(number) << 6 | u64::from(number) << 32;
@@ -188,9 +201,9 @@ mod tests {
             door.present.fill(0);
         }
         assert!(door.waiting.iter().all(|waiting| waiting.ask.again && waiting.knock.sequence < ROOM as u32));
-        assert!(door.ask(hash(0), at(2000)).is_none(), "not worth reading");
+        assert!(door.ask(hash(0), true, at(2000)).is_none(), "not worth reading");
         assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(0));
-        assert!(door.ask(hash(0), at(2000)).is_some(), "there is room");
+        assert!(door.ask(hash(0), true, at(2000)).is_some(), "there is room");
     }
 
     #[test]

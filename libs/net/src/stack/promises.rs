@@ -67,6 +67,11 @@ impl Promises {
         (u64::from(told) * u64::from(self.share) / u64::from(ALL)) as usize
     }
 
+    /// Whether most of those who were told do not come.
+    pub(super) fn is_flood(&self) -> bool {
+        self.share < ALL / 2
+    }
+
     /// Begins new generations where it is time.
     fn turn(&mut self, now: Instant) {
         for _ in 0..GENERATIONS {
@@ -78,7 +83,7 @@ impl Promises {
             if let Some(share) = (gone.came * ALL).checked_div(gone.told) {
                 self.share = (self.share + share) / 2;
             }
-            self.ends = self.ends + GENERATION;
+            self.ends += GENERATION;
         }
         // Nothing has happened for long.
         self.ends = self.ends.max(now + GENERATION);
@@ -118,6 +123,7 @@ mod tests {
                 told += 1;
             }
         }
+        assert!(promises.is_flood());
         assert!(told > 15_000, "the flood is answered, and with it whoever is in it: {told}");
         // After the flood, those who are told come, so that they count again.
         for now in 2000..3000 {
@@ -125,7 +131,7 @@ mod tests {
             promises.come(at(now));
         }
         (0..100).for_each(|_| promises.tell(at(3000)));
-        assert!(promises.expected(at(3000)) > 90);
+        assert!(promises.expected(at(3000)) > 90 && !promises.is_flood());
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Tcp {
         let is_ours = is_over && segment.local_port != 0 && self.listeners.contains(&segment.local_port);
         if is_ours && segment.opens() {
             let hash = self.table.hash(&segment.key);
-            if let Some(ask) = self.door.ask(hash, times.now)
+            if let Some(ask) = self.door.ask(hash, self.promises.is_flood(), times.now)
                 && let Some(knock) = self.read(port, segment, paths)
             {
                 self.door.admit(knock, ask);
