@@ -1,7 +1,7 @@
 //! The door: SYNs wait here until everything else that was received is dealt with.
 //!
 //! Whoever has a connection comes first: his segments end work that was begun, those of newcomers begin more. So under
-//! overload what is begun is finished, and too many newcomers cost only the reading of their SYNs. A SYN waits as a record of
+//! overload what is begun is finished, and too many newcomers cost only the receiving of their SYNs. A SYN waits as a record of
 //! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where there is no room for
 //! more, a SYN is too much, which is known before it is read. Of a crowd all are equal. Of a flood, one who has asked before
 //! takes the place of one who has not: who floods makes up a new sender for each SYN, while who wants a connection asks again
@@ -64,16 +64,24 @@ impl Door {
         }
     }
 
-    /// A SYN came whose sender has this hash. None where it is not worth reading: of too many, most are not. Of a flood, it may be
-    /// of somebody who has asked before.
-    pub(super) fn ask(&mut self, hash: u64, is_flood: bool, now: Instant) -> Option<Ask> {
+    /// A SYN came. Whether it is one of too many, which is known before anything else is: of a crowd all are equal.
+    #[inline]
+    pub(super) fn turns_away(&mut self, is_flood: bool) -> bool {
+        let is_too_much = self.waiting.len() >= ROOM && !is_flood;
+        self.attempts += u64::from(is_too_much);
+        self.refused += u64::from(is_too_much);
+        is_too_much
+    }
+
+    /// A SYN came that was not turned away, whose sender has this hash. None where it is not worth reading: of a flood, what is by
+    /// somebody who asks for the first time.
+    pub(super) fn ask(&mut self, hash: u64, now: Instant) -> Option<Ask> {
         self.attempts += 1;
         let ask = Ask { hash, again: self.askers.again(hash, now), since: now };
         if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
             return None;
         }
-        let is_full = self.waiting.len() >= ROOM;
-        let is_let_in = !is_full || is_flood && ask.again && !self.waiting[place(hash)].ask.again;
+        let is_let_in = self.waiting.len() < ROOM || ask.again && !self.waiting[place(hash)].ask.again;
         self.refused += u64::from(!is_let_in);
         is_let_in.then_some(ask)
     }
@@ -159,7 +167,7 @@ mod tests {
 
     impl Door {
         fn offer(&mut self, knock: Knock, hash: u64, now: Instant) {
-            if let Some(ask) = self.ask(hash, true, now) {
+            if let Some(ask) = self.ask(hash, now) {
                 self.admit(knock, ask);
             }
         }
@@ -183,11 +191,10 @@ mod tests {
     fn of_a_crowd_all_are_equal() {
         let mut door = Door::new(64);
         (0..ROOM as u32).for_each(|number| door.offer(knock(number), u64::from(number) << 6, at(0)));
-        let late = 1;
-        assert!(door.ask(late, false, at(1)).is_none(), "there is no room");
-        assert!(door.ask(late, false, at(500)).is_none(), "though it has asked before");
-        assert!(door.ask(late, true, at(500)).is_some());
-        assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
+        assert!(door.turns_away(false));
+        assert!(!door.turns_away(true));
+        assert_eq!((door.attempts, door.refused), (ROOM as u64 + 1, 1));
+        assert!(door.next(at(1)).is_some() && !door.turns_away(false), "there is room");
     }
 
     #[test]
@@ -201,9 +208,9 @@ mod tests {
             door.present.fill(0);
         }
         assert!(door.waiting.iter().all(|waiting| waiting.ask.again && waiting.knock.sequence < ROOM as u32));
-        assert!(door.ask(hash(0), true, at(2000)).is_none(), "not worth reading");
+        assert!(door.ask(hash(0), at(2000)).is_none(), "not worth reading");
         assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(0));
-        assert!(door.ask(hash(0), true, at(2000)).is_some(), "there is room");
+        assert!(door.ask(hash(0), at(2000)).is_some(), "there is room");
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Tcp {
         }
     }
 
+    #[inline]
+    fn listens(&self, port: u16) -> bool {
+        port != 0 && self.listeners.contains(&port)
+    }
+
     /// SYNs that came.
     pub(super) fn attempts(&self) -> u64 {
         self.door.attempts
@@ -143,6 +148,9 @@ impl Tcp {
     /// Gives a segment to the connection that it belongs to.
     #[inline]
     pub(super) fn ingress(&mut self, paths: &mut Paths, port: &mut Port<'_>, segment: &Segment, times: Times) {
+        if segment.opens() && self.listens(segment.local_port) && self.door.turns_away(self.promises.is_flood()) {
+            return;
+        }
         match self.table.find(&segment.key) {
             Some(index) if self.table[index].phase() != Phase::Waiting && !segment.opens() => {
                 self.deliver(index, paths, port, times);
@@ -202,10 +210,10 @@ impl Tcp {
             let slot = &mut self.table[index];
             slot.phase() == Phase::Waiting || slot.socket().state() == State::Closed
         });
-        let is_ours = is_over && segment.local_port != 0 && self.listeners.contains(&segment.local_port);
+        let is_ours = is_over && self.listens(segment.local_port);
         if is_ours && segment.opens() {
             let hash = self.table.hash(&segment.key);
-            if let Some(ask) = self.door.ask(hash, self.promises.is_flood(), times.now)
+            if let Some(ask) = self.door.ask(hash, times.now)
                 && let Some(knock) = self.read(port, segment, paths)
             {
                 self.door.admit(knock, ask);
