@@ -47,7 +47,7 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
         lab.attempt(BENCH, &row(factor), || {
             let rate = (saturation * factor).max(1.0);
             let (mut sample, report) = measure(lab, subject, address, rate)?;
-            curve.add(factor, &report);
+            curve.add(factor, &sample, &report);
             describe(&mut sample, &report);
             let params: Params =
                 [("of saturation".to_owned(), json!(factor)), ("rate".to_owned(), json!(rate.round()))].into();
@@ -60,8 +60,8 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
     if overload {
         for &factor in (1..ROUNDS).flat_map(|_| SWEEP).filter(|factor| **factor >= 1.0) {
             lab.attempt(BENCH, OVERLOAD, || {
-                let (_, report) = measure(lab, subject, address, saturation * factor)?;
-                curve.add(factor, &report);
+                let (sample, report) = measure(lab, subject, address, saturation * factor)?;
+                curve.add(factor, &sample, &report);
                 std::thread::sleep(PATIENCE);
                 Ok(())
             });
@@ -126,31 +126,45 @@ fn describe(sample: &mut Sample, report: &WebReport) {
     }
 }
 
-/// Answers per second by the rate at which was asked, the most of several rounds: what else a host does only makes them fewer.
+/// What answers cost by the rate at which was asked. Of several rounds, the one with the most answers counts: what else a host does
+/// only makes them fewer.
 #[derive(Default)]
 struct Curve {
-    /// Shares of what saturates, and answers per second.
-    points: Vec<(f64, f64)>,
+    points: Vec<Point>,
     resets: f64,
 }
 
+struct Point {
+    /// The share of what saturates.
+    factor: f64,
+    /// Answers per second.
+    answers: f64,
+    /// Instructions for each.
+    instructions: f64,
+}
+
 impl Curve {
-    fn add(&mut self, factor: f64, report: &WebReport) {
+    fn add(&mut self, factor: f64, sample: &Sample, report: &WebReport) {
         let answers = report.counts.answered as f64 / report.seconds;
+        let instructions = sample.figures.get("instructions/request").copied().unwrap_or(f64::NAN);
+        let point = Point { factor, answers, instructions };
         self.resets += report.counts.reset as f64;
-        match self.points.iter_mut().find(|(known, _)| *known == factor) {
-            Some((_, most)) => *most = most.max(answers),
-            None => self.points.push((factor, answers)),
+        match self.points.iter_mut().find(|known| known.factor == factor) {
+            Some(known) if known.answers < answers => *known = point,
+            Some(_) => {}
+            None => self.points.push(point),
         }
     }
 
     fn sample(&self) -> Sample {
         let mut sample = Sample::default();
-        let most = self.points.iter().map(|(_, answers)| *answers).fold(0.0, f64::max);
-        for (factor, answers) in &self.points {
+        let most = self.points.iter().map(|point| point.answers).fold(0.0, f64::max);
+        let least = self.points.iter().map(|point| point.instructions).fold(f64::INFINITY, f64::min);
+        for Point { factor, answers, instructions } in &self.points {
             sample.set(&format!("answers/s at {factor}x"), *answers);
             if *factor >= 1.0 {
                 sample.set(&format!("answers at {factor}x to most"), answers / most);
+                sample.set(&format!("cost at {factor}x to least"), instructions / least);
             }
         }
         sample.set("resets", self.resets);
