@@ -95,6 +95,12 @@ pub const fn lendable(capacity: u32) -> u32 {
     capacity - capacity / 8
 }
 
+/// The least capacity of a pair of queues over which so many buffers can be lent: a power of two.
+pub const fn capacity_for(buffers: u32) -> u32 {
+    let capacity = buffers.next_power_of_two();
+    if lendable(capacity) < buffers { capacity * 2 } else { capacity }
+}
+
 /// For how many entries releasing a queue of this capacity, or returning buffers over it, may be put off: it costs as much for one
 /// as for many.
 #[inline(always)]

@@ -158,7 +158,7 @@ fn device() -> Table {
             key(
                 "buffers",
                 "number",
-                format!("`queue`, else {buffers}"),
+                format!("7/8 of `queue`, else {buffers}"),
                 "net: payload buffers for frames received, of 4 KiB each, or of 2 KiB where a client has no copier or no large buffers",
             ),
             key(
@@ -203,12 +203,12 @@ fn net_client() -> Table {
                  kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
                  copier's priority",
             ),
-            key("buffers", "number", format!("`queue`, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
+            key("buffers", "number", format!("7/8 of `queue` less the large ones, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
             key(
                 "large_buffers",
                 "0 to 256",
                 format!("{}", facts::NET_LARGE_BUFFERS),
-                "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`; with 0 the \
+                "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`, without it of `buffers`; with 0 the \
                  device divides nothing for it and puts nothing together",
             ),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
@@ -310,7 +310,7 @@ Each rule has an example in `tests/bad/`, with the message.
 - A call goes to a higher priority on the same core; calls make no cycle.
 - A passive domain is called by somebody, notified by nobody, and has no budget.
 - A budget is 1us at least and no longer than its period, which is a day at most; a core exists on the board; a priority is 0 to 255.
-- A queue's capacity is a power of two and holds all buffers that travel in it. A network has 16 at least, a serial
+- A queue's capacity is a power of two, and seven eighths of it hold all buffers that travel in it. A network has 16 at least, a serial
   queue 256 bytes.
 - A stack and a heap are no less than the component's manifest says that it needs.
 - A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.

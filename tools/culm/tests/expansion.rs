@@ -1,6 +1,7 @@
 //! What holds for every plan, whatever the description: ends point at each other, queues lie in regions that their two
 //! sides map, nobody notifies a passive domain. And no text, however broken, makes the tool panic.
 
+use culm_net::{LARGE_BUFFER, lendable};
 use culm_tool::description::catalogue::Catalogue;
 use culm_tool::plan::{ConnectionData, End, Plan, Purpose};
 use culm_tool::{expand, graph, show};
@@ -114,7 +115,49 @@ fn check_payload(plan: &Plan) {
     }
 }
 
+/// Every buffer can be lent: what is told apart by its place in a region travels in queues with room for all of it.
+fn check_lending(plan: &Plan) {
+    let room = |rings: &[usize]| rings.iter().map(|ring| lendable(plan.rings[*ring].capacity)).min().expect("a ring");
+    let count = |size: u64, buffer: u32, large: u32| {
+        let small = (size - u64::from(large) * u64::from(LARGE_BUFFER)) / u64::from(buffer);
+        u32::try_from(small).expect("so many buffers") + large
+    };
+    for connection in plan.domains.iter().flat_map(|domain| &domain.connections) {
+        let (buffers, room) = match &connection.data {
+            ConnectionData::NetClient { tx_filled, tx_free, tx_data, tx_large, buffer_size, .. } => {
+                (count(tx_data.size, *buffer_size, *tx_large), room(&[*tx_filled, *tx_free]))
+            }
+            ConnectionData::NetCopier {
+                client_filled,
+                client_free,
+                client_data,
+                client_buffer_size,
+                client_large,
+                ..
+            } => (count(client_data.size, *client_buffer_size, *client_large), room(&[*client_filled, *client_free])),
+            ConnectionData::NetRxVirtualiser { driver_free, driver_filled, data, buffer_size, clients, .. } => {
+                let of_clients = clients.iter().flat_map(|client| [client.filled, client.free]);
+                let rings: Vec<usize> = [*driver_free, *driver_filled].into_iter().chain(of_clients).collect();
+                (count(data.size, *buffer_size, 0), room(&rings))
+            }
+            ConnectionData::NetTxVirtualiser {
+                driver_filled,
+                driver_free,
+                bounce: Some(bounce),
+                bounce_large,
+                buffer_size,
+                ..
+            } => {
+                (count(bounce.size, *buffer_size, *bounce_large) - bounce_large, room(&[*driver_filled, *driver_free]))
+            }
+            _ => continue,
+        };
+        assert!(buffers <= room, "{}: {buffers} buffers, room for {room}", connection.name);
+    }
+}
+
 fn check(plan: &Plan) {
+    check_lending(plan);
     check_ends(plan);
     check_rings(plan);
     check_domains(plan);

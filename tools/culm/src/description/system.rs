@@ -312,7 +312,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
             .and_then(|entry| read_options_table(&entry, "`virtualiser`", problems))
             .unwrap_or_default(),
         driver: table.take("driver").and_then(|entry| entry.text(problems)),
-        buffers: read_count(&mut table, "buffers", problems),
+        buffers: read_buffers(&mut table, problems),
         queue: read_queue(&mut table, problems),
         mac: table.take("mac").and_then(|entry| entry.mac(problems)),
         config: table.take("config").and_then(|entry| entry.table("`config`", problems)),
@@ -322,18 +322,21 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
     Some(device)
 }
 
-/// Greatest count of buffers, and of entries in a queue: 32 MiB of payload per device.
-pub const MAX_COUNT: i128 = 16384;
+/// Greatest count of buffers: 32 MiB of payload per device.
+pub const MAX_BUFFERS: i128 = 16384;
+
+/// Most entries of a queue: so many buffers have room in it.
+pub const MAX_QUEUE: i128 = 2 * MAX_BUFFERS;
 
 /// A count of buffers.
-pub fn read_count<'a>(table: &mut TableReader<'a>, key: &'a str, problems: &mut Problems) -> Option<Located<u32>> {
-    let count = table.take(key)?.integer(1..=MAX_COUNT, problems)?;
+pub fn read_buffers(table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Located<u32>> {
+    let count = table.take("buffers")?.integer(1..=MAX_BUFFERS, problems)?;
     Some(count.map(|count| count as u32))
 }
 
 /// The capacity of queues.
 pub fn read_queue(table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Located<u32>> {
-    let queue = read_count(table, "queue", problems)?;
+    let queue = table.take("queue")?.integer(1..=MAX_QUEUE, problems)?.map(|count| count as u32);
     if !queue.value.is_power_of_two() {
         let above = queue.value.next_power_of_two();
         problems.push(

@@ -107,7 +107,8 @@ fn sizes(draft: &mut Draft<'_>, table: &DeviceTable<'_>, class: DeviceClass) -> 
     if class == DeviceClass::Serial {
         return (serial::queue_size(draft, table.queue.as_ref(), serial::DEFAULT_QUEUE), 0);
     }
-    net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref())
+    let net::Sizes { queue, buffers } = net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref(), 0);
+    (queue, buffers)
 }
 
 fn find_driver<'a>(

@@ -5,10 +5,10 @@
 use super::connections::flag;
 use super::devices::VirtualiserKind;
 use super::domains::{Making, make};
-use super::draft::{Client, ClientKind, Draft, DraftDevice, DraftDomain};
+use super::draft::{Client, ClientKind, Device, Draft, DraftDevice, DraftDomain};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::catalogue::CatalogueComponent;
-use crate::description::system::{DomainOptions, DomainTable, read_count, read_queue};
+use crate::description::system::{DomainOptions, DomainTable, read_buffers, read_queue};
 use crate::plan::{
     ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionKind,
     RingId,
@@ -16,7 +16,7 @@ use crate::plan::{
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
 use culm_manifest::{ConnectionKind, Located, Manifest};
-use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER, PIECE_SIZE};
+use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER, PIECE_SIZE, capacity_for, lendable};
 
 /// The class's virtualisers.
 pub const VIRTUALISERS: &[VirtualiserKind] = &[
@@ -67,15 +67,27 @@ pub fn default_mac(device: usize, client: usize) -> [u8; 6] {
     [0x52, 0x54, 0x00, 0x43, device as u8, client as u8]
 }
 
-/// Entries of queues and count of buffers. A queue holds all buffers, so that returning one never fails.
-pub fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&Located<u32>>) -> (u32, u32) {
-    let count = buffers.or(queue).map_or(DEFAULT_BUFFERS, |count| count.value);
-    let capacity = queue.map_or(count.next_power_of_two(), |queue| queue.value);
-    if let (Some(queue), true) = (queue, capacity < count) {
-        let message = format!("a queue of {capacity} entries cannot hold {count} buffers");
-        let mut diagnostic = draft
-            .at(&queue.span, message)
-            .help(format!("give it at least {}, or use fewer buffers", count.next_power_of_two()));
+/// How many buffers there are, and how long the queues in which they travel.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Entries of a queue. All the buffers can be lent over a pair of queues at once.
+    pub queue: u32,
+    /// Count of buffers, large ones not included.
+    pub buffers: u32,
+}
+
+/// Reads the sizes of a device or a client, which has `large` buffers besides.
+pub fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&Located<u32>>, large: u32) -> Sizes {
+    let by_queue = queue.map(|queue| lendable(queue.value).saturating_sub(large));
+    let count = buffers.map(|buffers| buffers.value).or(by_queue).unwrap_or(DEFAULT_BUFFERS);
+    let needed = capacity_for(count + large);
+    let capacity = queue.map_or(needed, |queue| queue.value);
+    if let (Some(queue), true) = (queue, lendable(capacity) < count + large) {
+        let besides = if large > 0 { format!(" and {large} large ones") } else { String::new() };
+        let message = format!("a queue of {capacity} entries has no room for {count} buffers{besides}");
+        let mut diagnostic = draft.at(&queue.span, message).help(format!(
+            "an eighth of it stays empty, so that none waits for room: give it {needed} entries, or use fewer buffers"
+        ));
         if let Some(buffers) = buffers {
             diagnostic = diagnostic.related(draft.source, buffers.span.clone(), "the buffers");
         }
@@ -83,15 +95,16 @@ pub fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Optio
     }
     if count < MIN_BUFFERS {
         let span = buffers.or(queue).map_or(0..0, |count| count.span.clone());
+        let least = if buffers.is_some() { MIN_BUFFERS } else { capacity_for(MIN_BUFFERS + large) };
         let diagnostic = draft
             .at(&span, format!("{count} buffer{} cannot keep a network going", if count == 1 { "" } else { "s" }))
             .help(format!(
-                "give it {MIN_BUFFERS} at least: some are on their way to the device while others come back; \
+                "give it {least} at least: some are on their way to the device while others come back; \
                  without the key there are {DEFAULT_BUFFERS}"
             ));
         draft.error(diagnostic);
     }
-    (capacity, count)
+    Sizes { queue: capacity, buffers: count }
 }
 
 /// A device has room for one packet of the greatest length, and no more clients than its virtualisers can tell apart.
@@ -140,12 +153,12 @@ pub fn read_client<'a>(
     let (queue, buffers, large) = match &mut options {
         Some(options) => {
             let large = options.take("large_buffers").and_then(|entry| entry.integer(0..=MAX_LARGE.into(), problems));
-            (read_queue(options, problems), read_count(options, "buffers", problems), large)
+            (read_queue(options, problems), read_buffers(options, problems), large)
         }
         None => (None, None, None),
     };
-    let (queue, buffers) = sizes(draft, queue.as_ref(), buffers.as_ref());
-    let large = check_large(draft, large.as_ref(), queue);
+    let large = check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref()));
+    let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);
     if let (false, Some(priority)) = (copier, &copier_priority) {
         let diagnostic = draft
             .at(&priority.span, format!("`{}` has no copier to give a priority", table.name.value))
@@ -162,14 +175,16 @@ pub fn read_client<'a>(
     Some(ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers, large })
 }
 
-/// Count of large buffers: they travel in the same queues as the others, most of whose places are for those.
-fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, queue: u32) -> u32 {
-    let most = queue / 4;
+/// Count of large buffers: they travel in the same queues as the others, most of whose places are for those. `room` is how
+/// long these are, or how many others there are, if the description says so.
+fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, room: Option<&Located<u32>>) -> u32 {
+    let room = room.map_or(DEFAULT_BUFFERS, |room| room.value);
+    let most = room / 4;
     let Some(large) = large else { return DEFAULT_LARGE.min(most) };
     if large.value > most.into() {
         let diagnostic = draft
-            .at(&large.span, format!("{} large buffers are too many for queues of {queue} entries", large.value))
-            .help(format!("at most a quarter of the entries can be large buffers: {most}"));
+            .at(&large.span, format!("{} large buffers are too many beside {room} places for others", large.value))
+            .help(format!("at most a quarter of `queue` can be large buffers, without it of `buffers`: {most}"));
         draft.error(diagnostic);
     }
     large.value as u32
@@ -336,8 +351,8 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     let [rx, tx] = [device.virtualisers[0], device.virtualisers[1]];
     let driver = device.driver;
     let name = device.device.board.name.clone();
-    let rx_side = driver_side(wiring, device, rx, ["rx_free", "rx_filled"]);
-    let tx_side = driver_side(wiring, device, tx, ["tx_filled", "tx_free"]);
+    let rx_side = driver_side(wiring, device, (rx, device.device.queue), ["rx_free", "rx_filled"]);
+    let tx_side = driver_side(wiring, device, (tx, transmit_queue(device.device)), ["tx_filled", "tx_free"]);
     let large_receive = device.clients.iter().all(|(client, _)| takes_large(client));
     let rx_buffer = if large_receive { PIECE_SIZE } else { BUFFER_SIZE };
     let rx_size = u64::from(device.device.buffers) * u64::from(rx_buffer);
@@ -376,7 +391,9 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     let bounce_large =
         tx_clients.iter().filter(|client| client.anti_spoof).map(|client| client.large).max().unwrap_or(0);
     let bounce = anti_spoof.then(|| {
-        let size = bytes_of(device.device.queue, bounce_large);
+        // Beyond what the queue to the driver has room for, nothing would use them.
+        let small = device.device.buffers.min(lendable(transmit_queue(device.device)));
+        let size = bytes_of(small, bounce_large);
         let name = format!("{name} tx bounce");
         let region = wiring.region(name, size, RegionKind::Dma, Purpose::Buffers, &[(tx, true)]);
         Memory { region, dma: true, size }
@@ -403,14 +420,19 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     wiring.connect_kind(tx, ConnectionKind::NetTxVirtualiser, &driver_name, data);
 }
 
+/// Entries of the queues by which frames go to the driver: what lies there delays everybody, so that it is no more than
+/// is good for the device, however many buffers the clients have.
+fn transmit_queue(device: &Device<'_>) -> u32 {
+    device.table.queue.as_ref().map_or(device.buffers.next_power_of_two(), |queue| queue.value)
+}
+
 fn driver_side(
     wiring: &mut Wiring<'_>,
     device: &DeviceClients<'_, '_>,
-    virtualiser: DomainId,
+    (virtualiser, capacity): (DomainId, u32),
     [to_driver, from_driver]: [&str; 2],
 ) -> DriverSide {
     let name = &device.device.board.name;
-    let capacity = device.device.queue;
     let spec = |what: &str, forward| RingSpec {
         name: format!("{name} {what}"),
         capacity,

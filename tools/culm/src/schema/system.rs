@@ -2,7 +2,7 @@
 
 use super::{address, boolean, choice, described, duration, list, mac, name, named, number, power_of_two, size, text};
 use crate::description::board::MAX_CORES;
-use crate::description::system::MAX_COUNT;
+use crate::description::system::{MAX_BUFFERS, MAX_QUEUE};
 use crate::plan::{FaultAction, LogLevel};
 use crate::reference::{Key, Table, tables};
 use culm_manifest::MemoryKind;
@@ -91,8 +91,8 @@ fn value(key: &Key) -> Value {
         ("mac", _) => mac(),
         ("at", _) => address(),
         ("core", _) => number(0, MAX_CORES - 1),
-        ("buffers", _) => number(1, MAX_COUNT as u64),
-        (_, "power of two") => power_of_two(MAX_COUNT as u64),
+        ("buffers", _) => number(1, MAX_BUFFERS as u64),
+        (_, "power of two") => power_of_two(MAX_QUEUE as u64),
         (_, "0 to 255") => number(0, 255),
         (_, "0 to 256") => number(0, 256),
         (_, "true or false") => boolean(),
