@@ -71,7 +71,16 @@ struct Setup {
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
     output::end_quietly_without_reader();
-    let command_line = CommandLine::try_parse().unwrap_or_else(|error| with_suggestion(error).exit());
+    let command_line = match CommandLine::try_parse() {
+        Ok(command_line) => command_line,
+        Err(error) => match without_system(&error, std::env::args().skip(1)) {
+            Some(failure) => {
+                commands::report(&failure);
+                return ExitCode::from(2);
+            }
+            None => with_suggestion(error).exit(),
+        },
+    };
     let result = match command_line.command {
         Command::Become(options) => Err(run::launch::into_program(&options).into()),
         Command::Run(options) => return done(run::run(&options)),
@@ -90,6 +99,21 @@ pub fn main() -> ExitCode {
         Command::Test(options) => test::test(&options),
     };
     done(result.map(|()| ExitCode::SUCCESS))
+}
+
+/// What to say if only the system was left out of `arguments`. The parser would name the argument; a person wants to
+/// know which systems there are.
+fn without_system(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<anyhow::Error> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::MissingRequiredArgument || !missing.iter().eq(["<SYSTEM>"]) {
+        return None;
+    }
+    let line = CommandLine::command();
+    let command = arguments.find_map(|argument| line.find_subcommand(argument))?;
+    Some(match commands::catalogue() {
+        Ok(catalogue) => commands::no_system(&catalogue, command.get_name()).into(),
+        Err(error) => error,
+    })
 }
 
 /// The same error with the command that was most likely meant. What clap finds by itself misses exchanged letters.
@@ -140,6 +164,20 @@ mod tests {
             let said = with_suggestion(error).to_string();
             assert!(said.contains(&format!("a similar subcommand exists: '{meant}'")), "{said}");
         }
+    }
+
+    #[test]
+    fn who_leaves_out_the_system_sees_those_that_there_are() {
+        for command in ["run", "build", "expand", "graph"] {
+            let line = ["culm", command];
+            let error = CommandLine::try_parse_from(line).err().expect("there is no system in it");
+            let arguments = line.iter().skip(1).map(ToString::to_string);
+            let said = without_system(&error, arguments).expect("it is what is wrong").to_string();
+            assert!(said.contains("\n  web      A web server in sealed compartments\n"), "{said}");
+            assert!(said.contains(&format!("help: type `./culm {command} echo`")), "{said}");
+        }
+        let error = CommandLine::try_parse_from(["culm", "run", "web", "--no-such-option"]).err().expect("wrong");
+        assert!(without_system(&error, ["run".to_string()].into_iter()).is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::description::catalogue::Catalogue;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::expand::Checked;
+use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::show;
 use anyhow::{Context as _, Result};
@@ -143,22 +144,42 @@ pub fn boards() -> Result<()> {
 
 /// `culm systems`: one line for each.
 pub fn systems() -> Result<()> {
-    let catalogue = catalogue()?;
-    list(catalogue.systems().into_iter().map(|(name, path)| {
+    list(described_systems(&catalogue()?).into_iter());
+    Ok(())
+}
+
+/// The failure of a command that was not told which system: those that there are, and what to type.
+pub fn no_system(catalogue: &Catalogue, command: &str) -> Failure {
+    let systems = described_systems(catalogue);
+    let failure = Failure::new(format!("`./culm {command}` needs to know which system"));
+    let Some((first, _)) = systems.first() else {
+        return failure.help(format!("this tree has none in systems/: `./culm {command} FILE.toml` takes any file"));
+    };
+    let help = format!("type `./culm {command} {first}`, another of these names, or the path of a system's file");
+    table(&systems).into_iter().fold(failure, Failure::detail).help(help)
+}
+
+/// Names and descriptions of all systems.
+fn described_systems(catalogue: &Catalogue) -> Vec<(String, String)> {
+    let describe = |(name, path): (String, PathBuf)| {
         let description = Source::read(&path).ok().and_then(|source| {
             let document = crate::description::system::Document::parse(&source.text);
             let file = crate::description::system::SystemFile::read(&document, &mut Vec::new());
             file.map(|file| file.description)
         });
         (name, description.unwrap_or_else(|| "(has mistakes)".to_string()))
-    }));
-    Ok(())
+    };
+    catalogue.systems().into_iter().map(describe).collect()
 }
 
 fn list(lines: impl Iterator<Item = (String, String)>) {
-    let lines: Vec<_> = lines.collect();
-    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, description) in lines {
-        println!("{name:width$}  {description}");
+    for line in table(&lines.collect::<Vec<_>>()) {
+        println!("{line}");
     }
+}
+
+/// Lines of two columns.
+fn table(lines: &[(String, String)]) -> Vec<String> {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    lines.iter().map(|(name, description)| format!("{name:width$}  {description}")).collect()
 }

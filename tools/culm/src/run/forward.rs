@@ -77,10 +77,10 @@ impl Forward {
         format!("hostfwd={}:127.0.0.1:{}-{}:{}", self.protocol, self.host, self.address, self.guest)
     }
 
-    /// The same forward from the next host port that is free; `None` where none of a hundred is.
-    fn next_free(self) -> Option<Self> {
+    /// The same forward from the next host port that is free and not the debugger's; `None` where none of a hundred is.
+    fn next_free(self, debugger: Option<u16>) -> Option<Self> {
         let candidates = (self.host..=u16::MAX).take(100).map(|host| Self { host, ..self });
-        candidates.into_iter().find(Self::is_free)
+        candidates.into_iter().filter(|forward| Some(forward.host) != debugger).find(Self::is_free)
     }
 
     /// Whether nobody else has the host's port.
@@ -105,8 +105,11 @@ impl fmt::Display for Forward {
     }
 }
 
-/// Refuses ports that another program has, or an earlier one of these forwards.
-pub fn check(forwards: &[Forward]) -> Result<(), Failure> {
+/// Refuses ports that another program has, an earlier one of these forwards, or the debugger.
+pub fn check(forwards: &[Forward], debugger: Option<u16>) -> Result<(), Failure> {
+    if let Some(port) = debugger {
+        check_debugger(port, forwards)?;
+    }
     for (index, forward) in forwards.iter().enumerate() {
         let is_same = |other: &&Forward| (other.protocol, other.host) == (forward.protocol, forward.host);
         if let Some(other) = forwards[..index].iter().find(is_same) {
@@ -123,7 +126,7 @@ pub fn check(forwards: &[Forward]) -> Result<(), Failure> {
             ));
             // Ports below that are the superuser's.
             let from = Forward { host: forward.host.max(1024), ..*forward };
-            return Err(match from.next_free() {
+            return Err(match from.next_free(debugger) {
                 Some(free) => failure.help(format!("this one is free: --forward {free}")),
                 None => failure.help("choose another"),
             });
@@ -132,10 +135,33 @@ pub fn check(forwards: &[Forward]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A debugger connects to this port of 127.0.0.1, so that nobody else can have it.
+fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
+    let own = Forward { protocol: Protocol::Tcp, host: port, address: address(0), guest: port };
+    let is_other = |forward: &&Forward| (forward.protocol, forward.host) == (own.protocol, own.host);
+    let problem = match forwards.iter().find(is_other) {
+        Some(other) => {
+            format!("tcp port {port} of this machine cannot be both the debugger's and lead to {}", other.guest)
+        }
+        None if own.is_free() => return Ok(()),
+        None => format!("tcp port {port} of this machine, for the debugger, is taken, or this user may not have it"),
+    };
+    let is_unused = |host: &u16| {
+        let forward = Forward { host: *host, ..own };
+        forward.is_free() && !forwards.iter().any(|other| (other.protocol, other.host) == (own.protocol, *host))
+    };
+    // Ports below that are the superuser's.
+    let advice = match (port.max(1024)..=u16::MAX).take(100).find(is_unused) {
+        Some(free) => format!("this one is free: --gdb {free}"),
+        None => "choose another".to_string(),
+    };
+    Err(Failure::new(problem).help(advice))
+}
+
 /// What is forwarded where the command line says nothing: the `port` of each network client, by TCP and UDP. Ports
 /// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free one is used. Of
-/// several clients with the same port each has an address, and a port that leads to it.
-pub fn defaults(plan: &Plan) -> Vec<Forward> {
+/// several clients with the same port each has an address, and a port that leads to it. The debugger's port is none of them.
+pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
     let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient { .. });
     let mut ports = BTreeMap::<u16, usize>::new();
     let mut clients = 0;
@@ -165,7 +191,7 @@ pub fn defaults(plan: &Plan) -> Vec<Forward> {
                 _ => guest,
             };
             for address in (0..addresses).map(address) {
-                let Some(forward) = (Forward { protocol, host, address, guest }).next_free() else { break };
+                let Some(forward) = (Forward { protocol, host, address, guest }).next_free(debugger) else { break };
                 host = forward.host.saturating_add(1);
                 forwards.push(forward);
             }
@@ -194,7 +220,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
         let taken = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
-        let failure = check(&[taken]).expect_err("taken").to_string();
+        let failure = check(&[taken], None).expect_err("taken").to_string();
         assert!(failure.contains(&format!("tcp port {host}")), "{failure}");
         let advice = failure.split_once("--forward ").expect("it advises another").1;
         let advised: Forward = advice.parse().expect("it can be typed");
@@ -205,8 +231,24 @@ mod tests {
     fn a_port_cannot_lead_to_two_places() {
         let forward = |text: &str| text.parse::<Forward>().expect("it is one");
         let twice = [forward("18080:80"), forward("18080:10.0.2.16:80")];
-        let failure = check(&twice).expect_err("one port").to_string();
+        let failure = check(&twice, None).expect_err("one port").to_string();
         assert!(failure.contains("both 10.0.2.15:80 and 10.0.2.16:80") || failure.contains("taken"), "{failure}");
+    }
+
+    #[test]
+    fn the_debuggers_port_is_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let failure = check(&[], Some(port)).expect_err("taken").to_string();
+        assert!(failure.contains(&format!("tcp port {port} of this machine, for the debugger")), "{failure}");
+        let advised = failure.split_once("--gdb ").expect("it advises another").1.parse::<u16>();
+        assert!(advised.is_ok_and(|advised| advised > port), "{failure}");
+        drop(listener);
+        let forward = Forward { protocol: Protocol::Tcp, host: port, address: address(0), guest: 80 };
+        let failure = check(&[forward], Some(port)).expect_err("twice").to_string();
+        assert!(failure.contains("both the debugger's and lead to 80") && failure.contains("--gdb "), "{failure}");
+        let is_none_of_its = |free: Option<Forward>| free.is_none_or(|free| free.host != port);
+        assert!(is_none_of_its(forward.next_free(Some(port))));
     }
 
     #[test]
@@ -214,6 +256,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
         let wanted = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
-        assert!(wanted.next_free().is_none_or(|free| free.host > host));
+        assert!(wanted.next_free(None).is_none_or(|free| free.host > host));
     }
 }

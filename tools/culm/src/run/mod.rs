@@ -53,7 +53,8 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
     /// Wait for a debugger on this port before the first instruction
-    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234",
+        value_parser = clap::value_parser!(u16).range(1..))]
     pub gdb: Option<u16>,
     /// Hand this argument to QEMU. May be given several times
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
@@ -120,16 +121,16 @@ fn cores(plan: &Plan, wanted: Option<u32>) -> Result<u32, Failure> {
 
 /// Refuses what could not be connected, before anything is built for it.
 fn check_network(options: &Options) -> Result<(), Failure> {
-    match &options.tap {
-        Some(name) => qemu::check_tap(name),
-        None => forward::check(&options.forward),
+    if let Some(name) = &options.tap {
+        qemu::check_tap(name)?;
     }
+    forward::check(&options.forward, options.gdb)
 }
 
 fn network(plan: &Plan, options: &Options) -> Network {
     match &options.tap {
         Some(name) => Network::Tap(name.clone()),
-        None if options.forward.is_empty() => Network::User(forward::defaults(plan)),
+        None if options.forward.is_empty() => Network::User(forward::defaults(plan, options.gdb)),
         None => Network::User(options.forward.clone()),
     }
 }
