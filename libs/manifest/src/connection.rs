@@ -144,6 +144,28 @@ impl MemoryKind {
     }
 }
 
+/// What raises an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The line's being active.
+    Level,
+    /// The line's becoming active.
+    Edge,
+}
+
+impl Trigger {
+    /// Both by their names in boards and manifests.
+    pub const NAMES: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::Level => "level",
+            Trigger::Edge => "edge",
+        }
+    }
+}
+
 /// What makes a component a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
@@ -153,6 +175,8 @@ pub struct Driver {
     pub compatible: Vec<String>,
     /// Bytes of registers that it uses, 0 where it does not say.
     pub registers: u64,
+    /// How its devices interrupt, if all do it in the same way.
+    pub trigger: Option<Trigger>,
     /// Where the table stands in the manifest.
     pub span: Range<usize>,
 }

@@ -17,7 +17,7 @@ mod syntax;
 pub mod units;
 mod value;
 
-pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
+pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Trigger};
 pub use kind::Kind;
 pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest, RESERVED};
 pub use problem::{Located, Problem};

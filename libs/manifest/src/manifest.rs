@@ -1,6 +1,6 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
-use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind};
+use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Trigger};
 use crate::kind::Kind;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
@@ -227,6 +227,10 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
     let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
     let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
+    let trigger = match table.take("trigger") {
+        Some(entry) => entry.choice(Trigger::NAMES, problems).map(|trigger| Some(trigger.value)),
+        None => Some(None),
+    };
     table.finish(problems);
     let compatible = compatible?;
     if compatible.is_empty() {
@@ -236,7 +240,7 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
         );
     }
     let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Driver { class: class?.value, compatible, registers: registers?, span: entry.span() })
+    Some(Driver { class: class?.value, compatible, registers: registers?, trigger: trigger?, span: entry.span() })
 }
 
 /// Reads what follows the name in a named table.

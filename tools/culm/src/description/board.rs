@@ -282,7 +282,6 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
 }
 
 fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
-    const TRIGGERS: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
     let mut table = entry.table("an interrupt", problems)?;
     let number = table.require("number").and_then(|entry| {
         let number = entry.unsigned(problems)?;
@@ -300,7 +299,7 @@ fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<
         }
         Some(number.value as u32)
     });
-    let trigger = table.require("trigger").and_then(|entry| entry.choice(TRIGGERS, problems));
+    let trigger = table.require("trigger").and_then(|entry| entry.choice(Trigger::NAMES, problems));
     let span = table.span.clone();
     table.finish(problems);
     Some(Located::new(Interrupt { number: number?, trigger: trigger?.value }, span))

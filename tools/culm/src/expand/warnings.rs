@@ -17,7 +17,7 @@ const SMALL_BUDGET: u64 = 20_000;
 pub fn find(draft: &Draft<'_>) -> Diagnostics {
     let mut found = Diagnostics::default();
     let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
-        &[name, no_serial_device, supervisor, devices, clients, options, regions, channels];
+        &[name, no_serial_device, supervisor, triggers, devices, clients, options, regions, channels];
     for rule in rules {
         rule(draft, &mut found);
     }
@@ -85,6 +85,31 @@ fn devices(draft: &Draft<'_>, found: &mut Diagnostics) {
                 push_once(found, draft.at(span, message).help(help).warning());
             }
         }
+    }
+}
+
+/// A level taken for an edge: a cause that comes while the line is active for another does not interrupt. An edge taken for
+/// a level: the interrupt is not kept until it is taken.
+fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for device in &draft.devices {
+        let manifest = draft.domains[device.driver].manifest;
+        let Some(trigger) = manifest.driver.as_ref().and_then(|driver| driver.trigger) else { continue };
+        let Some(other) = device.board.interrupts.iter().find(|interrupt| interrupt.trigger != trigger) else {
+            continue;
+        };
+        let (name, wanted) = (&device.board.name, trigger.name());
+        let message = format!(
+            "interrupt {} of `{name}` is said to be of the kind `{}`, but devices of `{}` interrupt by {wanted}",
+            other.number,
+            other.trigger.name(),
+            manifest.name
+        );
+        let diagnostic = Diagnostic::at(&draft.board.source, device.board_span.clone(), message)
+            .related(draft.source, device.table.name.span.clone(), "the device in use")
+            .help(format!(
+                "write `trigger = \"{wanted}\"` in the board file: a driver that does not look again would miss some"
+            ));
+        found.push(diagnostic.warning());
     }
 }
 

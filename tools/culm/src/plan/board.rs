@@ -1,6 +1,6 @@
 //! What a board has, as its file says it.
 
-use culm_manifest::DeviceClass;
+use culm_manifest::{DeviceClass, Trigger};
 
 /// A board.
 #[derive(Clone, Debug)]
@@ -120,13 +120,4 @@ pub struct Interrupt {
     pub number: u32,
     /// What raises it.
     pub trigger: Trigger,
-}
-
-/// What raises an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// The line's being active.
-    Level,
-    /// The line's becoming active.
-    Edge,
 }

@@ -7,10 +7,11 @@
 mod board;
 mod connection;
 
-pub use board::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
+pub use board::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu};
 pub use connection::{
     Child, ConnectionData, DomainConnection, Memory, NetRxClient, NetTxClient, SerialVirtualiserClient,
 };
+pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
 
 use crate::diagnostics::Place;

@@ -1,7 +1,7 @@
 //! The schema of component files.
 
 use super::{boolean, choice, list, name, size, table, text};
-use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MemoryKind};
+use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MemoryKind, Trigger};
 use serde_json::{Value, json};
 
 /// The schema.
@@ -11,6 +11,7 @@ pub fn schema() -> Value {
             ("class", choice(DeviceClass::NAMES), "the class of its devices"),
             ("compatible", list(text()), "what boards write for its devices"),
             ("registers", size(), "bytes of registers that it uses: boards must give that many"),
+            ("trigger", choice(Trigger::NAMES), "how its devices interrupt: boards that say otherwise get a warning"),
         ],
         &["class", "compatible"],
     );
