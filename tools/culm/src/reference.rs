@@ -203,7 +203,12 @@ fn net_client() -> Table {
                  kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
                  copier's priority",
             ),
-            key("buffers", "number", format!("7/8 of `queue` less the large ones, else {}", facts::NET_BUFFERS), "its own buffers, each way"),
+            key(
+                "buffers",
+                "number",
+                format!("7/8 of `queue` less the large ones, else {}", facts::NET_BUFFERS),
+                "its own buffers, each way",
+            ),
             key(
                 "large_buffers",
                 "0 to 256",

@@ -32,7 +32,7 @@ fn steps() -> Vec<Step> {
         step("without-copier", Echo { copier: false, ..Echo::default() }),
         step("bounce-copy", Echo { connection: ", anti_spoof = true", ..Echo::default() }),
         step("budgets", Echo { domain: BUDGET, device: BUDGET, ..Echo::default() }),
-        step("small-batches", Echo { connection: ", buffers = 8", device: "buffers = 8\n", ..Echo::default() }),
+        step("small-batches", Echo { connection: ", buffers = 16", device: "buffers = 16\n", ..Echo::default() }),
         Step { setup: bare, ..step("without-offloads", Echo::default()) },
     ]
 }
