@@ -289,8 +289,8 @@ impl Tcp {
 
     #[cold]
     fn answer_some(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
-        for _ in 0..self.openings(count, now) {
-            if !transmitter.is_ready() {
+        for _ in 0..count {
+            if !transmitter.is_ready() || !self.has_opening(now) {
                 return;
             }
             let Some(knock) = self.door.next(now) else { return };
@@ -304,18 +304,14 @@ impl Tcp {
     /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn when there is one.
     #[inline]
     pub(super) fn has_callers(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.door.is_empty() && transmitter.is_ready() && self.openings(1, now) > 0
+        !self.door.is_empty() && transmitter.is_ready() && self.has_opening(now)
     }
 
-    /// For how many more than those who are expected there are places, counted up to `most`.
+    /// Whether there is a place for one more than those who are expected.
     #[cold]
-    fn openings(&mut self, most: usize, now: Instant) -> usize {
+    fn has_opening(&mut self, now: Instant) -> bool {
         let expected = self.promises.expected(now);
-        let places = self.spare(expected + most);
-        if places == 0 && expected == 0 {
-            return usize::from(self.stalled(now).is_some());
-        }
-        places.saturating_sub(expected)
+        self.spare(expected + 1) > expected || (expected == 0 && self.stalled(now).is_some())
     }
 
     /// Places that new connections would get at once, counted up to `most`; those of connections that stall are left out.
