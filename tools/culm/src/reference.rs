@@ -88,13 +88,18 @@ fn top() -> Table {
     }
 }
 
-fn domain() -> Table {
-    let restart = format!(
-        "`{{ limit = {}, window = \"{}\", backoff = \"{}\" }}`",
+/// How restarts are limited where a system does not say, as it would write it.
+fn default_restart() -> String {
+    format!(
+        "{{ limit = {}, window = \"{}\", backoff = \"{}\" }}",
         DEFAULT_RESTART.limit,
         format_duration(DEFAULT_RESTART.window),
         format_duration(DEFAULT_RESTART.backoff)
-    );
+    )
+}
+
+fn domain() -> Table {
+    let restart = format!("`{}`", default_restart());
     let up_to = |max: u64| format!("the component's; at most {}, rounded up to whole pages", format_size(max));
     Table {
         heading: "[pd.NAME]",
@@ -438,6 +443,15 @@ mod tests {
         assert!(missing.is_empty(), "not in the reference: {missing:?}");
         let made_up: Vec<&String> = described.iter().filter(|key| *key != "…" && !asked.contains(*key)).collect();
         assert!(made_up.is_empty(), "nobody asks for {made_up:?}");
+    }
+
+    #[test]
+    fn the_guide_shows_the_defaults_of_restarts() {
+        let guide = include_str!("../../../docs/src/guides/system.md");
+        let (action, _) = FaultAction::NAMES[0];
+        let shown = format!("restart = {}\n```\n\nThese are the defaults.", default_restart());
+        assert!(guide.contains(&shown), "the guide lacks\n{shown}");
+        assert!(guide.contains(&format!("on_fault = \"{action}\" ")), "the guide lacks {action}");
     }
 
     #[test]
