@@ -103,6 +103,9 @@ fn new_drivers_build_and_pass_their_tests() {
         let chip = Path::new(device).file_name().expect("a chip has a name").display();
         let said = checkout.type_line(&format!("cargo test --package {chip}"));
         assert!(said.contains("test tests::an_error_is_told_once ... ok"), "{said}");
+        // As strictly as the project's own code is taken.
+        checkout.type_line(&format!("cargo clippy --package {chip} --all-targets -- -D warnings"));
+        checkout.type_line(&format!("rustfmt --check --edition 2024 drivers/{device}/src/main.rs"));
         // And for the target.
         let driver = format!("[device.DEVICE]\npriority = 240\ndriver = \"{chip}\"\n");
         let devices = match device.starts_with("net") {
