@@ -4,6 +4,7 @@
 //! bits 0–24.
 
 use core::fmt;
+use core::ops::Range;
 use culm::supervision::{BadCall, FaultKind, FaultReport};
 use culm_abi::memory::ADDRESS_BITS;
 use culm_abi::syscall;
@@ -28,16 +29,17 @@ const CALLS: [(u16, &str); syscall::COUNT as usize] = [
 ];
 
 /// Says why a domain stands still.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cause<'a> {
     report: &'a FaultReport,
-    stack_base: u64,
+    /// Its stack.
+    stack: Range<u64>,
 }
 
 impl<'a> Cause<'a> {
-    /// The cause of a fault in a domain whose stack begins at `stack_base`.
-    pub fn new(report: &'a FaultReport, stack_base: u64) -> Self {
-        Self { report, stack_base }
+    /// The cause of a fault in a domain whose stack has these addresses.
+    pub fn new(report: &'a FaultReport, stack: Range<u64>) -> Self {
+        Self { report, stack }
     }
 
     /// An access to memory.
@@ -97,8 +99,9 @@ impl<'a> Cause<'a> {
         formatter.write_str(", where nothing is mapped")?;
         if address < NULL_AREA {
             formatter.write_str(": a null pointer")
-        } else if (self.stack_base.saturating_sub(OVERFLOW_AREA)..self.stack_base).contains(&address) {
-            formatter.write_str(", just below the stack: it is too small")
+        } else if (self.stack.start.saturating_sub(OVERFLOW_AREA)..self.stack.start).contains(&address) {
+            let size = self.stack.end.saturating_sub(self.stack.start) / 1024;
+            write!(formatter, ", just below the stack: {size} KiB are too few (`stack` in its component.toml)")
         } else {
             Ok(())
         }
@@ -182,7 +185,7 @@ mod tests {
         let kind = FaultKind::Exception as u64;
         let report =
             FaultReport { kind, syndrome: class << 26 | 1 << 25 | specifics, address, pc, ..FaultReport::default() };
-        Cause::new(&report, STACK).to_string()
+        Cause::new(&report, STACK..STACK + 0x4000).to_string()
     }
 
     #[test]
@@ -193,7 +196,8 @@ mod tests {
             (
                 1 << 6 | 0b0111,
                 STACK - 8,
-                "write at 0xffffff8, where nothing is mapped, just below the stack: it is too small",
+                "write at 0xffffff8, where nothing is mapped, just below the stack: 16 KiB are too few (`stack` in its \
+                 component.toml)",
             ),
             (1 << 6 | 0b1111, 0x20_0000, "write at 0x200000, which is read-only"),
             (0b1111, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
@@ -233,8 +237,11 @@ mod tests {
             syndrome: 0x3c << 26 | 1 << 25 | number,
             ..FaultReport::default()
         };
-        assert_eq!(Cause::new(&report(1), STACK).to_string(), "panic: its log says why, where it has one");
-        assert_eq!(Cause::new(&report(9), STACK).to_string(), "breakpoint instruction, brk #9");
+        assert_eq!(
+            Cause::new(&report(1), STACK..STACK + 0x4000).to_string(),
+            "panic: its log says why, where it has one"
+        );
+        assert_eq!(Cause::new(&report(9), STACK..STACK + 0x4000).to_string(), "breakpoint instruction, brk #9");
     }
 
     #[test]
@@ -245,7 +252,7 @@ mod tests {
             address: reason as u64,
             ..FaultReport::default()
         };
-        let text = |report: &FaultReport| Cause::new(report, STACK).to_string();
+        let text = |report: &FaultReport| Cause::new(report, STACK..STACK + 0x4000).to_string();
         assert_eq!(text(&report(99, BadCall::Number)), "bad system call 99: there is none of this number");
         assert_eq!(
             text(&report(8, BadCall::Right)),

@@ -93,7 +93,8 @@ impl Charge {
 
     /// Says what happened.
     fn report(&self, report: &FaultReport) {
-        let cause = Cause::new(report, self.stack_base);
+        let stack = self.stack_base..self.stack_base.saturating_add(self.stack.len() as u64);
+        let cause = Cause::new(report, stack);
         culm::error!("{} faulted: {cause} (pc {:#x}, sp {:#x})", self.name, report.pc, report.sp);
         let backtrace = Backtrace::new(report, &self.stack, self.stack_base);
         culm::error!("backtrace {}: {backtrace}", self.name);
