@@ -72,6 +72,9 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         Some(place) => crate::error!("panic at {}:{}: {}", place.file(), place.line(), info.message()),
         None => crate::error!("panic: {}", info.message()),
     }
+    if let Some(advice) = info.location().and_then(|place| crate::exhaustion::advice(place.file())) {
+        crate::error!("{advice}");
+    }
     log::flush();
     // SAFETY: does not return: the exception is a fault of this domain (`culm_abi::syscall::FaultKind::Panic`).
     unsafe { core::arch::asm!("brk #1", options(noreturn, nostack)) }

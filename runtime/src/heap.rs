@@ -4,7 +4,7 @@
 //! first allocation; there is never more. An allocation that does not fit ends in a panic, thus a fault of this
 //! component alone: declare enough, and bound what peers can make a component hold.
 
-use crate::start;
+use crate::{exhaustion, start};
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use talc::base::{Talc, binning::Binning};
@@ -42,7 +42,9 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller promises what the allocator asks for.
         let place = unsafe { self.allocator.alloc(layout) };
-        if !place.is_null() {
+        if place.is_null() {
+            exhaustion::refused(layout.size());
+        } else {
             self.count(layout.size(), 0);
         }
         place
@@ -57,7 +59,9 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises what the allocator asks for.
         let moved = unsafe { self.allocator.realloc(place, layout, size) };
-        if !moved.is_null() {
+        if moved.is_null() {
+            exhaustion::refused(size);
+        } else {
             self.count(size, layout.size());
         }
         moved

@@ -51,6 +51,8 @@
 mod channel;
 mod copy;
 mod domain;
+#[cfg(any(test, target_os = "none"))]
+mod exhaustion;
 mod syscall;
 mod turn;
 

@@ -1,5 +1,7 @@
 //! The rules, and how each is broken.
 
+extern crate alloc;
+
 use crate::Connections;
 use core::arch::{asm, global_asm};
 use core::hint::black_box;
@@ -88,6 +90,7 @@ pub fn break_rule(rule: &str, connections: &Connections) {
         "stack-overflow" => _ = black_box(overflow(black_box(0))),
         "unaligned-exclusive" => unaligned_exclusive(),
         "panic" => panic!("asked to"),
+        "allocation-without-heap" => _ = black_box(alloc::vec::Vec::<u8>::with_capacity(black_box(2048))),
         "endless-loop" => loop {
             core::hint::spin_loop();
         },

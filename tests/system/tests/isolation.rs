@@ -45,7 +45,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("jump-to-kernel", "jump to 0xffffff8000000000"),
     ("jump-unaligned", "not aligned"),
     ("execute-data", "which is no code"),
-    ("stack-overflow", "just below the stack"),
+    ("stack-overflow", "just below the stack: 16 KiB are too few (`stack` in its component.toml)"),
     ("unaligned-exclusive", "not aligned"),
     ("undefined-instruction", "undefined instruction"),
     ("breakpoint", "breakpoint"),
@@ -60,6 +60,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("exception-return", "undefined instruction"),
     ("cache-maintenance", "undefined instruction"),
     ("panic", "panic"),
+    ("allocation-without-heap", "panic"),
 ];
 
 /// What is no fault, but takes all the time that it can get: a budget bounds it.
@@ -216,7 +217,15 @@ rules!(
     exception_return "exception-return",
     cache_maintenance "cache-maintenance",
     panic "panic",
+    allocation_without_heap "allocation-without-heap",
 );
+
+#[test]
+fn a_panic_for_want_of_memory_says_what_to_set() {
+    let advice =
+        "allocation_without_heap: 2048 bytes were not to be had: it has no heap; set `heap` in its component.toml";
+    assert!(outcome().console.contains(advice), "{}", outcome().console);
+}
 
 #[test]
 fn every_rule_has_a_test() {
