@@ -83,6 +83,32 @@ fn a_core_that_boots_and_is_none_of_the_images_says_so() {
     assert!(line.contains("the core that boots has the affinity 0x0"), "{line}");
 }
 
+/// Boots a board whose file is wrong about its interrupt controller in a way that the tool cannot see, since it takes the
+/// last word from another option; the kernel's line.
+fn panic_of_gic(board: &str, argument: &str) -> String {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let text = std::fs::read_to_string(root().join("boards").join(board)).expect("there is the board");
+    let argument = format!("arguments = [\"-machine\", \"{argument}\", ");
+    let text = text.replace("arguments = [", &argument);
+    let file = folder.path().join("wrong.toml");
+    std::fs::write(&file, text).expect("the folder is writable");
+    let machine = &mut Boot::system("hello").board(file.to_str().expect("temporary paths are text")).start(&[]);
+    machine.expect("culm: panic: ")
+}
+
+#[test]
+fn a_gicv2_where_the_board_says_3_is_named() {
+    let line = panic_of_gic("virt.toml", "gic-version=2");
+    assert!(line.contains("says `gic.version = 3`, but this processor has no interface to a GICv3"), "{line}");
+}
+
+#[test]
+fn a_gicv3_where_the_board_says_2_is_named() {
+    let line = panic_of_gic("virt-gicv2.toml", "gic-version=3");
+    assert!(line.contains("says `gic.version = 2`, but GICD_PIDR2 (0x"), "{line}");
+    assert!(line.contains("is the version 3,"), "{line}");
+}
+
 #[test]
 fn every_board_has_a_test() {
     let tests = include_str!("boards.rs");

@@ -34,6 +34,10 @@ mod distributor {
     pub const ICFGR: usize = 0xc00;
     pub const SGIR: usize = 0xf00;
     pub const IROUTER: usize = 0x6000;
+    /// `GICD_PIDR2`: at the end of the first page of a GICv2 (IHI 0048, 4.3.17), of the first 64 KiB of a GICv3
+    /// (IHI 0069, 12.1.5), where a GICv2 may have nothing.
+    pub const PIDR2_OF_V2: usize = 0x0fe8;
+    pub const PIDR2_OF_V3: usize = 0xffe8;
 }
 
 /// CPU interface registers of GICv2.
@@ -115,9 +119,39 @@ fn wait_for_zero(address: usize, bit: u32, name: &str) {
     );
 }
 
+/// Whether this core has the system registers of a GICv3 or later (`ID_AA64PFR0_EL1.GIC`, Arm ARM D24.2.68).
+fn has_system_registers() -> bool {
+    read_register!("id_aa64pfr0_el1") >> 24 & 0xf != 0
+}
+
+/// Checks that the controller is of the version that the board's file says. A wrong one would not fail, but interrupt
+/// nobody: registers that a controller does not have are read as zero, and what is written to them is lost.
+///
+/// # Panics
+/// If it is not.
+fn check_version(description: &GicDescription) {
+    let wanted = description.version;
+    assert!(
+        wanted == 2 || has_system_registers(),
+        "the board's file says `gic.version = {wanted}`, but this processor has no interface to a GICv3: is it 2?"
+    );
+    let (offset, others) =
+        if wanted == 2 { (distributor::PIDR2_OF_V2, 2..=2) } else { (distributor::PIDR2_OF_V3, 3..=4) };
+    let address = description.distributor as usize + offset;
+    // ArchRev. A GICv4 is a GICv3 with more.
+    let found = read(address) >> 4 & 0xf;
+    let instead = if wanted == 2 { 3 } else { 2 };
+    assert!(
+        others.contains(&found),
+        "the board's file says `gic.version = {wanted}`, but GICD_PIDR2 ({address:#x}) tells of architecture {found}: \
+         is the version {instead}, or the distributor elsewhere?"
+    );
+}
+
 impl Gic {
     /// Sets up the shared part of the controller, with no interrupt enabled: once, by the core that boots, before others run.
     pub fn set_up_distributor(description: &GicDescription, system: &System) {
+        check_version(description);
         let base = description.distributor as usize;
         let v3 = description.version == 3;
         let settle = || {
@@ -282,7 +316,7 @@ impl Gic {
 pub fn stop_others(description: &GicDescription) {
     if description.version == 2 {
         write(description.distributor as usize + distributor::SGIR, TO_OTHERS | STOP_INTERRUPT);
-    } else if read_register!("S3_0_C12_C12_5") & 1 != 0 {
+    } else if has_system_registers() && read_register!("S3_0_C12_C12_5") & 1 != 0 {
         // ICC_SGI1R_EL1, IRM: to all but this one. Before ICC_SRE_EL1.SRE is set there are no others yet.
         write_register!("S3_0_C12_C11_5", 1 << 40 | u64::from(STOP_INTERRUPT) << 24);
         super::machine::synchronise();
