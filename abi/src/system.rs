@@ -75,6 +75,11 @@ pub struct SystemHeader {
     pub gic: GicDescription,
     /// Virtual address of the boot console's PL011 registers, 0 for none.
     pub console: u64,
+    /// The domain that drives the boot console's device, [`NONE`] where none does: when it is stopped after a fault, the log
+    /// ends, and only the kernel can still say so.
+    pub console_driver: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
 }
 
 /// A table in the kernel's address space.

@@ -5,7 +5,7 @@ use crate::domain::{Context, GONE, NO_DOMAIN, State};
 use crate::system::{Command, Hardware};
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::DomainState;
-use culm_abi::syscall::{BadCall, CallStatus, FaultReport, MESSAGE_WORDS};
+use culm_abi::syscall::{BadCall, CallStatus, FaultKind, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::{NONE, end_kind};
 
 /// Exit status of a system whose unsupervised domain faulted.
@@ -87,6 +87,10 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                     let caller = self.domains[local as usize].callers.0;
                     self.remove_caller(local, caller);
                     self.callee_gone(caller);
+                }
+                let fault = self.system.shared[global].fault();
+                if fault.kind != FaultKind::None as u64 {
+                    self.hardware.given_up(global as u32, &fault);
                 }
                 self.system.shared[global].clear_fault();
                 self.publish_state(local, DomainState::Stopped);

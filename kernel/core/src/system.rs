@@ -20,6 +20,8 @@ pub trait Hardware {
     fn enable_interrupt(&mut self, number: u32);
     /// Random bits that nobody has seen; all zero where no source of the machine has ever given any.
     fn seed(&mut self) -> [u64; SEED_WORDS];
+    /// A domain stays stopped after this fault: its supervisor has given it up.
+    fn given_up(&mut self, domain: u32, fault: &FaultReport);
     /// Ends the system.
     fn halt(&mut self, status: u64) -> !;
 }

@@ -300,6 +300,23 @@ fn a_rule_broken_is_a_fault_that_the_supervisor_reads_and_mends() {
 }
 
 #[test]
+fn the_hardware_is_told_of_who_stays_stopped_after_a_fault() {
+    let mut builder = Builder::default();
+    let (supervisor, child) = (builder.domain(0, 200), builder.domain(0, 10));
+    let end = builder.supervise(supervisor, child);
+    let mut fake = builder.build();
+    _ = fake.cores[0].supervise(u64::from(end), Command::Stop, 7);
+    assert!(fake.bench.given_up.borrow().is_empty(), "it has not faulted");
+    _ = fake.cores[0].supervise(u64::from(end), Command::Restart, 6);
+    fake.wait(supervisor, 0);
+    assert_eq!(fake.runs(0), Some(child));
+    _ = fake.cores[0].wait(1 << 5, NEVER, 0);
+    assert!(fake.bench.given_up.borrow().is_empty(), "it may be restarted yet");
+    _ = fake.cores[0].supervise(u64::from(end), Command::Stop, 7);
+    assert_eq!(*fake.bench.given_up.borrow(), [child]);
+}
+
+#[test]
 fn only_a_supervisor_supervises() {
     let mut builder = Builder::default();
     let (supervisor, child) = (builder.domain(0, 10), builder.domain(0, 20));

@@ -92,6 +92,8 @@ pub struct Bench {
     pub pace: Cell<u64>,
     pub called: RefCell<Vec<u32>>,
     pub enabled: RefCell<Vec<u32>>,
+    /// Domains that stay stopped after a fault.
+    pub given_up: RefCell<Vec<u32>>,
     /// How many seeds were given: each is made of its number.
     pub seeds: Cell<u64>,
 }
@@ -120,6 +122,10 @@ impl Hardware for FakeHardware {
     fn seed(&mut self) -> [u64; SEED_WORDS] {
         self.bench.seeds.set(self.bench.seeds.get() + 1);
         [self.bench.seeds.get(); SEED_WORDS]
+    }
+    fn given_up(&mut self, domain: u32, fault: &FaultReport) {
+        assert_ne!(fault.kind, 0, "domain {domain} has not faulted");
+        self.bench.given_up.borrow_mut().push(domain);
     }
     fn halt(&mut self, status: u64) -> ! {
         panic!("halted with status {status}");

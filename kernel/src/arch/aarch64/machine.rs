@@ -5,6 +5,7 @@ use super::system_register::{read_register, write_register};
 use super::{boot, console, psci, random};
 use crate::seeds::Seeds;
 use culm_abi::start::SEED_WORDS;
+use culm_abi::syscall::FaultReport;
 use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription};
 use culm_kernel_core::{Hardware, System};
 
@@ -120,6 +121,18 @@ impl Hardware for Machine {
 
     fn seed(&mut self) -> [u64; SEED_WORDS] {
         self.seeds.next(random::fresh()).unwrap_or_default()
+    }
+
+    #[cold]
+    fn given_up(&mut self, domain: u32, fault: &FaultReport) {
+        if domain != boot::system_header().console_driver {
+            return;
+        }
+        let FaultReport { kind, syndrome, address, pc, .. } = fault;
+        console::println!(
+            "culm: the driver of this console faulted and stays stopped: the log is not seen from here on \
+             (fault of kind {kind}, syndrome {syndrome:#x}, address {address:#x}, pc {pc:#x})"
+        );
     }
 
     fn halt(&mut self, status: u64) -> ! {

@@ -6,7 +6,7 @@ use crate::layout::kernel::TablePlace;
 use crate::layout::objects::ObjectId;
 use crate::plan::Plan;
 use culm_abi::memory::IMAGE_OFFSET;
-use culm_abi::system::{GicDescription, HEADER_OFFSET, MAGIC, MemoryRange, SystemHeader, Table};
+use culm_abi::system::{GicDescription, HEADER_OFFSET, MAGIC, MemoryRange, NONE, SystemHeader, Table};
 use zerocopy::IntoBytes;
 
 /// Offset of `text_offset`: where the image stands from the start of memory.
@@ -69,5 +69,13 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
             }),
         },
         console: registers.console,
+        console_driver: console_driver(plan),
+        reserved: 0,
     }
+}
+
+/// The domain that drives the device on which the kernel prints, if the system has it in use.
+fn console_driver(plan: &Plan) -> u32 {
+    let is_console = |name: &str| plan.board.console.as_deref() == Some(name);
+    plan.devices.iter().find(|device| is_console(&device.board.name)).map_or(NONE, |device| device.driver as u32)
 }
