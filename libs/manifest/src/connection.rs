@@ -177,6 +177,10 @@ pub struct Driver {
     pub registers: u64,
     /// How its devices interrupt, if all do it in the same way.
     pub trigger: Option<Trigger>,
+    /// How many interrupts of its device it uses, 0 where it does not say.
+    pub interrupts: u64,
+    /// Bytes of memory for the device's own structures that it uses, 0 where it does not say.
+    pub dma: u64,
     /// Where the table stands in the manifest.
     pub span: Range<usize>,
 }

@@ -19,6 +19,6 @@ mod value;
 
 pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Trigger};
 pub use kind::Kind;
-pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, Manifest, RESERVED};
+pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED};
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

@@ -4,6 +4,7 @@ use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryK
 use crate::kind::Kind;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
+use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType};
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -13,6 +14,12 @@ pub const MAX_COUNTERS: usize = 512;
 
 /// The most that a stack or a heap can have: the address space has no room for more.
 const MAX_MEMORY: u64 = 256 * 1024 * 1024 - 4096;
+
+/// The most interrupts that a driver can ask for: far more than any device has.
+pub const MAX_INTERRUPTS: u64 = 64;
+
+/// The least that a stack can have: it is made of whole pages.
+const LEAST_STACK: u64 = 4096;
 
 /// Stack of a component whose manifest names none.
 pub const DEFAULT_STACK: u64 = 64 * 1024;
@@ -107,7 +114,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         check_name(name, "component", "-_", problems);
     }
     let description = table.require("description").and_then(|entry| entry.text(problems));
-    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, 1, problems));
+    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, LEAST_STACK, problems));
     let heap = table.take("heap").map_or(Some(0), |entry| read_memory(&entry, 0, problems));
     let min_stack = read_least(&mut table, "min_stack", stack, problems);
     let min_heap = read_least(&mut table, "min_heap", heap, problems);
@@ -175,12 +182,14 @@ fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &
 fn read_memory(entry: &Entry<'_>, least: u64, problems: &mut Problems) -> Option<u64> {
     let size = entry.size(problems)?;
     if !(least..=MAX_MEMORY).contains(&size.value) {
-        let (key, max) = (&entry.key.value, crate::units::format_size(MAX_MEMORY));
-        problems.push(
-            Problem::new(size.span, format!("a {key} of {} is none", crate::units::format_size(size.value))).help(
-                format!("it has {} to {max}; leave `{key}` out for the usual", if least > 0 { "4KiB" } else { "0" }),
-            ),
-        );
+        let (key, given) = (&entry.key.value, format_size(size.value));
+        let help = if (1..least).contains(&size.value) && !entry.is_text() {
+            format!("without a unit it is a count of bytes; did you mean \"{}KiB\"?", size.value)
+        } else {
+            let (least, most) = (format_size(least), format_size(MAX_MEMORY));
+            format!("it has {least} to {most}; leave `{key}` out for the usual")
+        };
+        problems.push(Problem::new(size.span, format!("a {key} of {given} is none")).help(help));
         return None;
     }
     Some(size.value)
@@ -231,6 +240,10 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
         Some(entry) => entry.choice(Trigger::NAMES, problems).map(|trigger| Some(trigger.value)),
         None => Some(None),
     };
+    let interrupts = table
+        .take("interrupts")
+        .map_or(Some(0), |entry| entry.unsigned_up_to(MAX_INTERRUPTS, problems).map(|count| count.value));
+    let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
     table.finish(problems);
     let compatible = compatible?;
     if compatible.is_empty() {
@@ -240,7 +253,15 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
         );
     }
     let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Driver { class: class?.value, compatible, registers: registers?, trigger: trigger?, span: entry.span() })
+    Some(Driver {
+        class: class?.value,
+        compatible,
+        registers: registers?,
+        interrupts: interrupts?,
+        dma: dma?,
+        trigger: trigger?,
+        span: entry.span(),
+    })
 }
 
 /// Reads what follows the name in a named table.

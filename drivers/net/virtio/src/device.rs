@@ -63,9 +63,8 @@ impl core::fmt::Display for Unusable {
             Self::Kind(kind) => write!(formatter, "a virtio device of kind {kind}, not 1 (network)"),
             Self::Stuck => formatter.write_str("the device does not reset"),
             Self::Features => formatter.write_str("the device refuses the features that the driver knows"),
-            Self::Queue => {
-                formatter.write_str("a queue is missing, or the board's file gives the device too little DMA memory")
-            }
+            Self::Queue => formatter
+                .write_str("the device lacks a queue, or has less memory for its queues than component.toml asks for"),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::description::system::{DeviceTable, DomainOptions};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{BoardDevice, Origin};
 use culm_manifest::problem::suggest;
+use culm_manifest::units::format_size;
 use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
 
 /// A virtualiser of a class: the suffix of its name, its component, and the connection by which it does its work.
@@ -50,7 +51,7 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
     let device = &board.board.devices[position];
     check_class_keys(draft, table, device);
     let Some((component, manifest)) = find_driver(draft, table, device) else { return };
-    check_registers(draft, table, device, manifest);
+    check_needs(draft, table, device, manifest);
     let index = draft.devices.len();
     let priority = table.options.priority.as_ref().map_or(1, |priority| priority.value);
     let driver = make(
@@ -161,29 +162,60 @@ fn find_driver<'a>(
         }
         _ => {
             let names: Vec<&str> = drivers.iter().map(|(_, manifest)| manifest.name.as_str()).collect();
-            let diagnostic = draft
+            let mut diagnostic = draft
                 .at(&table.name.span, format!("{} drivers say that they are for `{}`", names.len(), device.compatible))
                 .help(format!("choose one by `driver = …`: `{}`", names.join("`, `")));
+            for (component, manifest) in &drivers {
+                let source = catalogue.source(&component.folder.join("component.toml"));
+                if let (Ok(source), Some(driver)) = (source, &manifest.driver) {
+                    diagnostic = diagnostic.related(&source, driver.span.clone(), "one that says so");
+                }
+            }
             draft.error(diagnostic);
             None
         }
     }
 }
 
-/// A driver with fewer registers than it uses could not start: the mistake is the board's.
-fn check_registers(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice, manifest: &Manifest) {
-    let needed = manifest.driver.as_ref().map_or(0, |driver| driver.registers);
-    let size = device.registers.size;
-    if size >= needed {
-        return;
+/// A driver with less of a device than it uses could not start: the mistake is the board's.
+fn check_needs(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice, manifest: &Manifest) {
+    let Some(driver) = &manifest.driver else { return };
+    let (name, user) = (&device.name, &manifest.name);
+    let mut lacks: Vec<(String, String)> = Vec::new();
+    if device.registers.size < driver.registers {
+        lacks.push((
+            format!("the {:#x} bytes of registers of `{name}` are fewer than `{user}` uses", device.registers.size),
+            format!("give `registers` a `size` of {:#x} at least", driver.registers),
+        ));
     }
-    let message =
-        format!("the {size:#x} bytes of registers of `{}` are fewer than `{}` uses", device.name, manifest.name);
-    let help = format!("give `registers` a `size` of {needed:#x} at least, or choose another driver by `driver = …`");
-    let diagnostic = Diagnostic::at(&draft.board.source, device_span(draft, device), message)
-        .related(draft.source, table.name.span.clone(), "where it is used")
-        .help(help);
-    draft.error(diagnostic);
+    let interrupts = device.interrupts.len() as u64;
+    if interrupts < driver.interrupts {
+        let has = if interrupts == 0 { "no interrupt".to_string() } else { format!("{interrupts} of them") };
+        lacks.push((
+            format!("`{user}` uses {} of `{name}`, which has {has}", interrupts_in_words(driver.interrupts)),
+            "list them, in the driver's order: `interrupts = [{ number = 33, trigger = \"level\" }]`, say".to_string(),
+        ));
+    }
+    if device.dma < driver.dma {
+        let needed = format_size(driver.dma);
+        lacks.push((
+            format!(
+                "`{user}` uses {needed} of memory for `{name}`'s own structures, which has {}",
+                format_size(device.dma)
+            ),
+            format!("give it at least `dma = \"{needed}\"`"),
+        ));
+    }
+    for (message, help) in lacks {
+        let diagnostic = Diagnostic::at(&draft.board.source, device_span(draft, device), message)
+            .related(draft.source, table.name.span.clone(), "where it is used")
+            .help(format!("{help}, or choose another driver by `driver = …`"));
+        draft.error(diagnostic);
+    }
+}
+
+fn interrupts_in_words(count: u64) -> String {
+    if count == 1 { "an interrupt".to_string() } else { format!("{count} interrupts") }
 }
 
 /// What is wrong with the manifests of drivers that could not be read.

@@ -1,7 +1,7 @@
 //! The schema of component files.
 
-use super::{boolean, choice, list, name, size, table, text};
-use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MemoryKind, Trigger};
+use super::{boolean, choice, list, name, number, size, table, text};
+use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MAX_INTERRUPTS, MemoryKind, Trigger};
 use serde_json::{Value, json};
 
 /// The schema.
@@ -12,6 +12,12 @@ pub fn schema() -> Value {
             ("compatible", list(text()), "what boards write for its devices"),
             ("registers", size(), "bytes of registers that it uses: boards must give that many"),
             ("trigger", choice(Trigger::NAMES), "how its devices interrupt: boards that say otherwise get a warning"),
+            (
+                "interrupts",
+                number(0, MAX_INTERRUPTS),
+                "how many interrupts of the device it uses: boards must list that many",
+            ),
+            ("dma", size(), "bytes of memory for the device's own structures: boards must give that many"),
         ],
         &["class", "compatible"],
     );
