@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// How long QEMU may take to end when asked to, which it does within some hundredths of a second.
 const PATIENCE: Duration = Duration::from_millis(400);
 
+/// After this without a word on the serial console its silence is told of: a system that can be heard speaks within a second.
+pub const SILENCE: Duration = Duration::from_secs(5);
+
 /// Why a machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -48,6 +51,8 @@ pub trait Watch {
     fn console(&mut self, bytes: &[u8]) -> Next;
     /// A line of QEMU's own.
     fn emulator(&mut self, line: &str);
+    /// The serial console has been silent for [`SILENCE`] from the start on. Told once.
+    fn silence(&mut self);
 }
 
 struct Emulator {
@@ -107,11 +112,15 @@ impl Emulator {
     /// Passes everything on until the output ends (`None`) or there is a reason to end it.
     fn watch(&mut self, signals: &SignalFd, watch: &mut dyn Watch) -> Result<Option<End>, Failure> {
         let mut stop_at: Option<Instant> = None;
+        let mut silence_until = Some(Instant::now() + SILENCE);
         while self.output.is_some() {
-            let timeout = match stop_at {
-                Some(at) if Instant::now() >= at => return Ok(Some(End::Stopped)),
-                Some(_) => PollTimeout::from(100u8),
-                None => PollTimeout::NONE,
+            if silence_until.take_if(|until| *until <= Instant::now()).is_some() {
+                watch.silence();
+            }
+            let timeout = match (stop_at, silence_until) {
+                (Some(at), _) if Instant::now() >= at => return Ok(Some(End::Stopped)),
+                (Some(_), _) | (None, Some(_)) => PollTimeout::from(100u8),
+                (None, None) => PollTimeout::NONE,
             };
             let ready = self.wait(signals, timeout)?;
             if ready.signal
@@ -122,6 +131,9 @@ impl Emulator {
             }
             if ready.errors {
                 self.read_errors(watch);
+            }
+            if ready.output {
+                silence_until = None;
             }
             if ready.output && self.read_output(watch) == Next::Stop && stop_at.is_none() {
                 stop_at = Some(Instant::now() + Duration::from_secs(1));

@@ -14,10 +14,10 @@ use crate::build::command::{ProfileChoice, build_plan};
 use crate::commands::{self, System};
 use crate::failure::Failure;
 use crate::image::report::Report;
-use crate::plan::Plan;
+use crate::plan::{ConfigValue, Domain, Plan};
 use anyhow::Result;
 use console::{Sign, Watcher};
-use culm_manifest::units::parse_size;
+use culm_manifest::units::{format_size, parse_size};
 use machine::{End, Next, Watch};
 use nix::sys::signal::Signal;
 use qemu::{Machine, Network, PREFERRED_QEMU, Qemu};
@@ -63,8 +63,13 @@ pub struct Options {
 
 fn memory(text: &str) -> Result<u64, String> {
     let size = parse_size(text).or_else(|| text.parse().ok());
-    let whole = |size: &u64| *size > 0 && size.is_multiple_of(culm_abi::memory::PAGE_SIZE);
-    size.filter(whole).ok_or_else(|| "expected a size such as 256MiB, a multiple of 4096 bytes".to_string())
+    // The image begins some way behind the memory's start; QEMU has machines of a TiB.
+    let (least, most) = (2 * culm_abi::memory::IMAGE_OFFSET, 1 << 40);
+    let possible = |size: &u64| (least..=most).contains(size) && size.is_multiple_of(culm_abi::memory::PAGE_SIZE);
+    size.filter(possible).ok_or_else(|| {
+        let (least, most) = (format_size(least), format_size(most));
+        format!("expected a size such as 256MiB, from {least} to {most}, a multiple of 4KiB")
+    })
 }
 
 /// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself with status 0, or Ctrl-C
@@ -94,6 +99,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         report: &built.report,
         forwards,
         servers: Vec::new(),
+        with_address: with_address(&plan),
+        waits_for_debugger: options.gdb.is_some(),
         root: commands::root()?,
         watcher: Watcher::default(),
         plain: !std::io::stdout().is_terminal(),
@@ -135,6 +142,16 @@ fn network(plan: &Plan, options: &Options) -> Network {
     }
 }
 
+/// Domains to which the description gives an address.
+fn with_address(plan: &Plan) -> Vec<String> {
+    let has_one = |(id, domain): (usize, &Domain)| {
+        let mut fields = plan.component_of(id).manifest.config.iter().zip(&domain.config);
+        fields.any(|(field, value)| field.name == "address" && *value != ConfigValue::Absent)
+    };
+    let found = plan.domains.iter().enumerate().filter(|(id, domain)| has_one((*id, *domain)));
+    found.map(|(_, domain)| domain.name.clone()).collect()
+}
+
 /// Says what is about to run and how to end it.
 fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
     eprintln!(
@@ -164,6 +181,8 @@ struct Server {
     domain: String,
     port: Option<u16>,
     address: Option<Ipv4Addr>,
+    /// The description gives it its address, of which it says nothing then.
+    has_fixed_address: bool,
 }
 
 impl Server {
@@ -173,6 +192,8 @@ impl Server {
         let mut candidates = forwards.iter().filter(leads_here);
         match self.address {
             Some(address) => candidates.find(|forward| forward.address == address).map(|forward| forward.host),
+            // A server that has no address yet is not to be found, wherever the port leads.
+            None if !self.has_fixed_address => None,
             // With several it depends on its address.
             None => candidates.next().filter(|_| candidates.next().is_none()).map(|forward| forward.host),
         }
@@ -185,6 +206,10 @@ struct Screen<'a> {
     forwards: Vec<Forward>,
     /// Domains that are web servers, with their ports and addresses, as far as they have said.
     servers: Vec<Server>,
+    /// Domains whose address stands in the description.
+    with_address: Vec<String>,
+    /// A debugger decides when it begins: until then its silence means nothing.
+    waits_for_debugger: bool,
     root: PathBuf,
     watcher: Watcher,
     /// No terminal: lines end in a line feed alone.
@@ -225,6 +250,16 @@ impl Watch for Screen<'_> {
             self.errors.push(line.to_string());
         }
     }
+
+    fn silence(&mut self) {
+        if !self.waits_for_debugger {
+            let seconds = machine::SILENCE.as_secs();
+            eprintln!(
+                "culm: nothing was heard of the machine for {seconds} s: is the board's file right about it? \
+                 docs/src/guides/board.md, \"See whether it is right\", says what can be the matter"
+            );
+        }
+    }
 }
 
 impl Screen<'_> {
@@ -251,7 +286,8 @@ impl Screen<'_> {
             return;
         }
         let index = self.servers.iter().position(|server| server.domain == domain).unwrap_or_else(|| {
-            self.servers.push(Server { domain: domain.into(), ..Server::default() });
+            let has_fixed_address = self.with_address.iter().any(|name| name == domain);
+            self.servers.push(Server { domain: domain.into(), has_fixed_address, ..Server::default() });
             self.servers.len() - 1
         });
         let server = &mut self.servers[index];
@@ -283,5 +319,21 @@ impl Screen<'_> {
             }
             (None, End::Stopped) => Err(Failure::new("the machine was stopped")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_found_only_once_it_has_an_address() {
+        let forwards = ["8080:80".parse::<Forward>().expect("it is one")];
+        let mut server = Server { domain: "http".into(), port: Some(80), ..Server::default() };
+        assert_eq!(server.host(&forwards), None);
+        server.address = Some(forwards[0].address);
+        assert_eq!(server.host(&forwards), Some(8080));
+        let fixed = Server { port: Some(80), has_fixed_address: true, ..Server::default() };
+        assert_eq!(fixed.host(&forwards), Some(8080), "it says nothing of an address that it was given");
     }
 }
