@@ -77,6 +77,41 @@ fn the_tour_can_be_typed() {
 }
 
 #[test]
+fn the_guide_of_systems_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("guides/system.md"));
+}
+
+#[test]
+fn the_guide_of_drivers_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("guides/driver.md"));
+    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"uart16550\"\n\
+                  [pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
+    checkout.write("systems/driven.toml", system);
+    checkout.type_line("./culm build driven");
+}
+
+/// The log goes by the driver that failed, so the kernel alone can say it.
+#[test]
+fn a_serial_driver_that_fails_is_told_of() {
+    let (checkout, _turn) = checkout();
+    checkout.type_line("./culm new driver serial/broken");
+    let main = std::fs::read_to_string(checkout.root().join("drivers/serial/broken/src/main.rs")).expect("it was made");
+    let reset = "Chip::new(Mapped::new(device.registers()))";
+    assert!(main.contains(reset), "{main}");
+    checkout
+        .write("drivers/serial/broken/src/main.rs", &main.replace(reset, &format!("{reset}.ok().filter(|_| false)")));
+    let system = "name = \"driven\"\ndescription = \"A driver that fails\"\n[device.uart0]\npriority = 60\ndriver = \"broken\"\n\
+                  restart = { limit = 1 }\n[pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
+    checkout.write("systems/driven.toml", system);
+    checkout.type_line("./culm build driven");
+    let mut machine = Terminal::run(&checkout.shell("./culm run driven"));
+    machine.expect("culm: the driver of this console faulted and stays stopped");
+    end(machine);
+}
+
+#[test]
 fn the_tutorial_makes_the_component_that_is_there_finished() {
     let page = page("tutorial.md");
     for (shown, finished) in [
