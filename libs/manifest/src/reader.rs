@@ -21,7 +21,10 @@ pub struct TableReader<'a> {
     pub span: Range<usize>,
     table: &'a DeTable<'a>,
     asked: Vec<&'a str>,
-    missing: Vec<&'a str>,
+    /// Required keys that are not there, each with the form of its value.
+    missing: Vec<(&'a str, &'static str)>,
+    /// Keys that are known elsewhere, each with where that is.
+    elsewhere: &'static [(&'static str, &'static str)],
 }
 
 /// A value of a table, or of an array, with the key that leads to it.
@@ -35,7 +38,20 @@ pub struct Entry<'a> {
 impl<'a> TableReader<'a> {
     /// A reader for `table`, which is called `what` in messages.
     pub fn new(what: impl Into<String>, span: Range<usize>, table: &'a DeTable<'a>) -> Self {
-        Self { what: what.into(), span, table, asked: Vec::new(), missing: Vec::new() }
+        Self { what: what.into(), span, table, asked: Vec::new(), missing: Vec::new(), elsewhere: &[] }
+    }
+
+    /// The same table, in which these keys are likely to be meant for another, with what is said of each then.
+    #[must_use]
+    pub fn with_elsewhere(mut self, elsewhere: &'static [(&'static str, &'static str)]) -> Self {
+        self.elsewhere = elsewhere;
+        self
+    }
+
+    /// What is said of a key that is meant for another table.
+    fn elsewhere(&self, key: &str) -> Option<String> {
+        let found = self.elsewhere.iter().find(|(known, _)| *known == key);
+        found.map(|(_, advice)| (*advice).to_string())
     }
 
     /// The value of `key`, if it is there.
@@ -47,9 +63,14 @@ impl<'a> TableReader<'a> {
 
     /// The value of `key`; [`TableReader::finish`] reports where it is missing.
     pub fn require(&mut self, key: &'a str) -> Option<Entry<'a>> {
+        self.require_like(key, "…")
+    }
+
+    /// The same, with the form that advice shows where the key is missing.
+    pub fn require_like(&mut self, key: &'a str, form: &'static str) -> Option<Entry<'a>> {
         let entry = self.take(key);
         if entry.is_none() {
-            self.missing.push(key);
+            self.missing.push((key, form));
         }
         entry
     }
@@ -70,7 +91,7 @@ impl<'a> TableReader<'a> {
     /// required key that is missing is reported here and left out: nobody who looks at the rest would know of that key.
     pub fn rest(&mut self, problems: &mut Problems) -> Vec<Entry<'a>> {
         let mut rest = self.unknown();
-        let missing: Vec<&str> = self.missing.clone();
+        let missing: Vec<&str> = self.missing.iter().map(|(key, _)| *key).collect();
         self.report_missing(&rest, problems);
         let known = self.asked.clone();
         rest.retain(|entry| {
@@ -96,11 +117,11 @@ impl<'a> TableReader<'a> {
     }
 
     fn report_missing(&mut self, unknown: &[Entry<'_>], problems: &mut Problems) {
-        for key in std::mem::take(&mut self.missing) {
+        for (key, form) in std::mem::take(&mut self.missing) {
             if !self.is_meant(key, unknown) {
                 problems.push(
                     Problem::new(self.span.clone(), format!("{} has no `{key}`", self.what))
-                        .help(format!("add `{key} = …`")),
+                        .help(format!("add `{key} = {form}`")),
                 );
             }
         }
@@ -146,8 +167,9 @@ impl<'a> TableReader<'a> {
     }
 
     fn unknown_key(&self, entry: &Entry<'_>) -> Problem {
-        Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what))
-            .maybe_help(suggest(&entry.key.value, self.asked.iter().copied()))
+        Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what)).maybe_help(
+            self.elsewhere(&entry.key.value).or_else(|| suggest(&entry.key.value, self.asked.iter().copied())),
+        )
     }
 }
 
@@ -394,8 +416,6 @@ impl<'a> Entry<'a> {
             DeValue::Array(elements) => Some(self.elements(elements)),
             _ => {
                 problems.push(self.wrong("a list").help(match self.value.get_ref() {
-                    DeValue::String(text) => self.write(format_args!("[\"{text}\"]")),
-                    DeValue::Integer(number) => self.write(format_args!("[{}]", number.as_str())),
                     DeValue::Table(_) => format!(
                         "put it between square brackets; as a table of its own it has two on each side: [[{}]]",
                         self.key.value
@@ -407,12 +427,35 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// A list of values like `element`, which advice shows.
+    pub fn list_of(&self, element: &str, problems: &mut Problems) -> Option<Vec<Entry<'a>>> {
+        if !self.is_list() {
+            problems.push(self.wrong("a list").help(self.write(format_args!("[{element}]")) + ", say"));
+            return None;
+        }
+        self.list(problems)
+    }
+
     fn elements(&self, elements: &'a DeArray<'a>) -> Vec<Entry<'a>> {
         elements.iter().map(|value| Entry { key: Located::new(self.key.value.clone(), value.span()), value }).collect()
     }
 
+    /// A list of a program's arguments, which are no line for a shell: each word is an element of its own.
+    pub fn arguments(&self, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+        if let DeValue::String(text) = self.value.get_ref() {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            problems.push(self.wrong("a list").help(self.write(format_args!("[{}]", words.join(", ")))));
+            return None;
+        }
+        self.texts(problems)
+    }
+
     /// A list of text.
     pub fn texts(&self, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+        if let DeValue::String(text) = self.value.get_ref() {
+            problems.push(self.wrong("a list").help(self.write(format_args!("[\"{text}\"]"))));
+            return None;
+        }
         let elements = self.list(problems)?;
         let count = elements.len();
         let texts: Vec<_> = elements.iter().filter_map(|element| element.text(problems)).collect();

@@ -74,13 +74,13 @@ pub struct Settings {
     #[arg(long)]
     pub user_networking: bool,
     /// Seconds of one measured window
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     pub seconds: f64,
     /// Instructions of each loop of `cpu`
     #[arg(long, default_value_t = 100_000_000)]
     pub instructions: u64,
     /// Emulated cores
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: u32,
     /// Folder for downloads and what is made of them
     #[arg(long)]
@@ -94,6 +94,11 @@ pub struct Settings {
     /// The Rust that builds for the target
     #[arg(skip)]
     pub toolchain: Toolchain,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    seconds.ok_or_else(|| "expected a number of seconds above 0, such as 2 or 0.5".to_string())
 }
 
 /// The Rust that builds for the target: found by the host tool.
@@ -143,7 +148,7 @@ pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
         let bench = name.split('/').next().unwrap_or_default();
         if !rows::ALL.iter().any(|(known, _, _)| *known == bench) {
             let known: Vec<_> = rows::ALL.iter().map(|(known, _, _)| *known).collect();
-            bail!("there is no benchmark '{bench}'; there are: {}", known.join(", "));
+            bail!("there is no benchmark `{bench}`; there are: {}", known.join(", "));
         }
     }
     if let (true, Some(row)) = (settings.record, settings.names.iter().find(|name| name.contains('/'))) {

@@ -4,6 +4,7 @@
 use crate::commands;
 use crate::description::board::BoardFile;
 use crate::description::catalogue::Catalogue;
+use crate::description::workspace;
 use crate::diagnostics::{Diagnostics, Severity, Source, json};
 use crate::expand;
 use crate::expand::Checked;
@@ -80,10 +81,14 @@ fn outcome(options: &Options) -> Result<Outcome> {
     Ok(match kind {
         Kind::Board => summarised(check_board(&catalogue, &file), name, "a board"),
         Kind::Component => summarised(check_component(&catalogue, &file), name, "a component"),
-        Kind::System | Kind::Crate => match expand::check(&catalogue, &file, options.board.as_deref()) {
-            Ok(checked) => Outcome { summary: summary(&checked), found: checked.warnings },
-            Err(found) => Outcome { found, summary: String::new() },
-        },
+        Kind::System | Kind::Crate => {
+            let mut outcome = match expand::check(&catalogue, &file, options.board.as_deref()) {
+                Ok(checked) => Outcome { summary: summary(&checked), found: checked.warnings },
+                Err(found) => Outcome { found, summary: String::new() },
+            };
+            outcome.found.append(&workspace::check(&catalogue));
+            outcome
+        }
     })
 }
 
@@ -106,7 +111,9 @@ fn check_board(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     match catalogue.source(file) {
         Ok(source) => {
             let mut found = Diagnostics::default();
-            BoardFile::read(&source, &mut found);
+            if let Some(board) = BoardFile::read(&source, &mut found) {
+                board.is_called_otherwise(file).into_iter().for_each(|diagnostic| found.push(diagnostic));
+            }
             found
         }
         Err(diagnostic) => diagnostic.into(),
@@ -132,7 +139,7 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
 /// Every board, component and system of the tree.
 fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
     let (boards, systems) = (catalogue.boards(), catalogue.systems());
-    let mut found = Diagnostics::default();
+    let mut found = workspace::check(catalogue);
     for file in boards.values() {
         found.append(&check_board(catalogue, file));
     }
@@ -187,6 +194,35 @@ mod tests {
         let components = catalogue.components.len();
         assert!(boards > 1 && systems > 1 && components > 10);
         assert_eq!(summary, format!("all is well: {boards} boards, {components} components, {systems} systems"));
+    }
+
+    #[test]
+    fn what_was_meant_is_said_where_there_is_no_such_system() {
+        for (name, advice) in [
+            ("virt", "`virt` is a board: `./culm check boards/virt.toml`"),
+            ("pl011", "`pl011` is a component: `./culm check drivers/serial/pl011/component.toml`"),
+            ("hello.tml", "did you mean `hello`?"),
+            ("greeter.toml", "did you mean `systems/greeter.toml`?"),
+            ("systems/web", "did you mean `systems/web.toml`?"),
+            ("sub/hello", "did you mean `systems/hello.toml`?"),
+            ("apps/http", "`http` is a component: `./culm check services/http/component.toml`"),
+            ("systems", "choose one of `"),
+        ] {
+            let options = Options { system: Some(name.into()), board: None, json: false, deny: None };
+            let Outcome { found, .. } = outcome(&options).expect("it can be checked");
+            assert!(found.render(false).contains(advice), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_board_that_is_a_copy_is_odd() {
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let file = folder.path().join("mine.toml");
+        let virt = concat!(env!("CARGO_MANIFEST_DIR"), "/../../boards/virt.toml");
+        std::fs::copy(virt, &file).expect("the board is there");
+        let found = check_board(&commands::catalogue().expect("the tree"), &file);
+        assert_eq!((found.count(Severity::Error), found.count(Severity::Warning)), (0, 1), "{found}");
+        assert!(found.render(false).contains("the board calls itself `virt`, its file is `mine.toml`"), "{found}");
     }
 
     #[test]

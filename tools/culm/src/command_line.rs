@@ -27,7 +27,10 @@ enum Command {
     /// Show what a system expands to
     Expand(commands::System),
     /// Print the script by which a shell completes commands: for bash, source <(./culm completion bash)
-    Completion { shell: clap_complete::Shell },
+    Completion {
+        /// The shell that is to complete
+        shell: clap_complete::Shell,
+    },
     /// Draw a system as an SVG picture
     Graph(commands::Graph),
     /// Become another program that ends with its parent
@@ -118,10 +121,14 @@ fn without_system(error: &clap::Error, mut arguments: impl Iterator<Item = Strin
 
 /// The same error with the command that was most likely meant. What clap finds by itself misses exchanged letters.
 fn with_suggestion(mut error: clap::Error) -> clap::Error {
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::SuggestedSubcommand).is_none()
-        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
-    {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    if let Some(advice) = instead_of(wrong) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    } else if error.get(ContextKind::SuggestedSubcommand).is_none() {
         let command = CommandLine::command();
         let outer = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = outer.flat_map(|outer| std::iter::once(outer).chain(outer.get_subcommands()));
@@ -132,6 +139,17 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
         }
     }
     error
+}
+
+/// What to type in place of a word that is no command, but what somebody may look for.
+fn instead_of(word: &str) -> Option<String> {
+    match word {
+        "show" => return Some("`./culm expand SYSTEM` shows what a system expands to".into()),
+        "status" => return Some("the state of a running system is its web server's page /_status".into()),
+        _ => {}
+    }
+    let catalogue = commands::catalogue().ok()?;
+    catalogue.systems().contains_key(word).then(|| format!("to run this system: ./culm run {word}"))
 }
 
 /// The exit status; an error is reported.
@@ -178,6 +196,15 @@ mod tests {
         }
         let error = CommandLine::try_parse_from(["culm", "run", "web", "--no-such-option"]).err().expect("wrong");
         assert!(without_system(&error, ["run".to_string()].into_iter()).is_none());
+    }
+
+    #[test]
+    fn who_types_no_command_is_told_of_one() {
+        for (typed, advice) in [("web", "./culm run web"), ("show", "./culm expand SYSTEM"), ("status", "/_status")] {
+            let error = CommandLine::try_parse_from(["culm", typed]).err().expect("it is no command");
+            let said = with_suggestion(error).to_string();
+            assert!(said.contains(advice), "{said}");
+        }
     }
 
     #[test]

@@ -102,8 +102,9 @@ pub fn graph(graph: &Graph) -> Result<()> {
             return Ok(());
         }
     };
-    if let Some(folder) = file.parent() {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        println!("made: {}", folder.display());
     }
     std::fs::write(&file, picture).with_context(|| format!("cannot write {}", file.display()))?;
     println!("drawn: {}", file.display());

@@ -71,14 +71,14 @@ impl Source {
     }
 }
 
-/// The description that someone may have meant who named a folder.
+/// The description that someone may have meant who named a folder: a component's, if it is that of a component.
 fn first_description(folder: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut names: Vec<PathBuf> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml") && !path.ends_with("Cargo.toml"))
         .collect();
-    names.sort();
+    names.sort_by_key(|path| (!path.ends_with("component.toml"), path.clone()));
     names.first().map(|name| format!("name a file in it: {}", name.display()))
 }
 

@@ -104,7 +104,8 @@ impl Cargo {
         if built.is_empty() && !status.success() {
             return Err(Failure::new(format!("cargo fails ({status})")).help(
                 "its messages are above; it reads the crates of all components before it builds one, so one without a \
-                 good Cargo.toml stops it: mend that, or remove its folder",
+                 good Cargo.toml stops it: mend that, or remove its folder. The first build needs the network, for the crates \
+                 that Culm uses; later ones do not",
             ));
         }
         Ok(built)

@@ -131,9 +131,22 @@ fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut made = Vec::new();
     for (from, to) in &template.copies {
-        copy(&root.join("tools/template").join(from), &root.join(to), &template.replacements, &mut made)?;
+        let copied = copy(&root.join("tools/template").join(from), &root.join(to), &template.replacements, &mut made);
+        if let Err(failure) = copied {
+            remove(root, template);
+            return Err(failure);
+        }
     }
     Ok(made)
+}
+
+/// Removes what was made of a template before something failed: half of it would be in the way of the next attempt. None
+/// of it was there before.
+fn remove(root: &Path, template: &Template) {
+    for path in template.copies.iter().map(|(_, to)| root.join(to)) {
+        // What was not made yet is not there; for the rest nothing better can be done.
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
 }
 
 /// Copies a file, or a folder with all that is in it.
@@ -188,6 +201,18 @@ mod tests {
         assert!(main.contains("culm::component!(RateLimiter);"));
         let again = make(root.path(), &template).expect_err("it exists");
         assert_eq!(again.message(), "apps/rate-limiter exists already");
+    }
+
+    #[test]
+    fn all_is_made_or_nothing() {
+        let root = tree();
+        // In the place of the folder: even the superuser can write nothing below a file.
+        fs::remove_dir(root.path().join("systems")).expect("it is empty");
+        fs::write(root.path().join("systems"), "").expect("the folder is writable");
+        let template = Template::component("romy");
+        let failure = make(root.path(), &template).expect_err("there is no place for the system");
+        assert!(failure.message().contains("systems/romy.toml"), "{}", failure.message());
+        assert!(!root.path().join("apps/romy").exists());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use culm_manifest::problem::nearest;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use culm_manifest::{DeviceClass, Kind, Located, Problem};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Most cores that a board can have.
@@ -16,6 +17,11 @@ pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 
 /// Bits of an address-space identifier where the board does not say: nearly all processors have these.
 const DEFAULT_ASID_BITS: u32 = 16;
+
+/// An interrupt and the interrupt controller, as advice shows them.
+const INTERRUPT_FORM: &str = "{ number = 33, trigger = \"level\" }";
+const GIC_FORM: &str =
+    "{ version = 3, distributor = { address = …, size = … }, interface = { address = …, size = … } }";
 
 /// A board and where its parts stand in its file.
 #[derive(Clone, Debug)]
@@ -32,6 +38,7 @@ pub struct BoardFile {
 /// Where the board's own parts stand in its file.
 #[derive(Clone, Debug)]
 struct Places {
+    name: Range<usize>,
     memory: Range<usize>,
     distributor: Range<usize>,
     interfaces: Vec<Range<usize>>,
@@ -47,6 +54,17 @@ impl BoardFile {
         let (board, device_spans, places) = found.filter(|_| good)?;
         let file = Self { source: source.clone(), board, device_spans, places };
         file.check_ranges(diagnostics).then_some(file)
+    }
+
+    /// Warns of a board that calls itself otherwise than its file, as a copy does: systems find it by the file.
+    pub fn is_called_otherwise(&self, file: &Path) -> Option<Diagnostic> {
+        let stem = file.file_stem()?.to_str()?;
+        let name = &self.board.name;
+        let message = format!("the board calls itself `{name}`, its file is `{stem}.toml`");
+        let diagnostic = Diagnostic::at(&self.source, self.places.name.clone(), message)
+            .help("systems name it by its file: call it the same")
+            .warning();
+        (stem != name).then_some(diagnostic)
     }
 
     /// No two things may stand at one address.
@@ -114,28 +132,39 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         check_name(name, "board", "-_", problems);
     }
     let description = table.take("description").and_then(|entry| entry.text(problems));
-    let cores = table.require("cores").and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
+    let cores = table.require_like("cores", "4").and_then(|entry| entry.integer(1..=MAX_CORES.into(), problems));
     let mpidr = table.take("mpidr").map(|entry| read_mpidr(&entry, cores.as_ref(), problems));
-    let memory =
-        table.require("memory").and_then(|entry| checks::memory(read_range(&entry, "base", problems)?, problems));
+    let memory = table
+        .require_like("memory", "{ base = 0x4000_0000, size = \"512MiB\" }")
+        .and_then(|entry| checks::memory(read_range(&entry, "base", problems)?, problems));
     let asid_bits = table.take("asid_bits").map(|entry| checks::asid_bits(entry.integer(8..=16, problems)?, problems));
-    let coherent_dma = table.require("coherent_dma").and_then(|entry| entry.boolean(problems));
+    let coherent_dma = table.require_like("coherent_dma", "true").and_then(|entry| entry.boolean(problems));
     let console = table.take("console").and_then(|entry| entry.text(problems));
-    let gic = table.require("gic").and_then(|entry| read_gic(&entry, cores.as_ref(), problems));
+    let gic = table.require_like("gic", GIC_FORM).and_then(|entry| read_gic(&entry, cores.as_ref(), problems));
     let qemu = table.take("qemu").map(|entry| read_qemu(&entry, problems));
-    let devices: Vec<(Located<String>, BoardDevice)> = table
-        .named("device", problems)
-        .iter()
-        .filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?)))
-        .collect();
+    let tables = table.named("device", problems);
+    let devices: Vec<(Located<String>, BoardDevice)> =
+        tables.iter().filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?))).collect();
     table.finish(problems);
-    if let Some(console) = &console {
+    // A device that could not be read is there all the same.
+    let is_unread = |name: &str| {
+        tables.iter().any(|table| table.key.value == name) && !devices.iter().any(|(read, _)| read.value == name)
+    };
+    if let Some(console) = console.as_ref().filter(|console| !is_unread(&console.value)) {
         check_console(console, &devices, problems);
     }
+    if let (Some(machine), Some(memory)) = (qemu.as_ref().and_then(Option::as_ref).map(|(_, machine)| machine), &memory)
+    {
+        checks::qemu_memory(machine, memory, problems);
+    }
+    if let (Some(machine), Some(gic)) = (qemu.as_ref().and_then(Option::as_ref).map(|(_, machine)| machine), &gic) {
+        checks::qemu_gic(machine, &gic.3, problems);
+    }
     let (memory, cores, gic) = (memory?, cores?.value as u64, gic?);
-    let places = Places { memory: memory.span, distributor: gic.1, interfaces: gic.2 };
+    let name = name?;
+    let places = Places { name: name.span, memory: memory.span, distributor: gic.1, interfaces: gic.2 };
     let board = Board {
-        name: name?.value,
+        name: name.value,
         description: description.map_or_else(String::new, |text| text.value),
         mpidr: mpidr.unwrap_or_else(|| Some((0..cores).collect()))?,
         memory: memory.value,
@@ -143,7 +172,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         coherent_dma: coherent_dma?.value,
         console: console.map(|console| console.value),
         gic: gic.0,
-        qemu: qemu.map_or(Some(None), |qemu| qemu.map(Some))?,
+        qemu: qemu.map_or(Some(None), |qemu| qemu.map(|(qemu, _)| Some(qemu)))?,
         devices: devices.iter().map(|(_, device)| device.clone()).collect(),
     };
     Some((board, devices.into_iter().map(|(name, _)| name.span).collect(), places))
@@ -168,7 +197,7 @@ fn check_console(console: &Located<String>, devices: &[(Located<String>, BoardDe
 }
 
 fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut Problems) -> Option<Vec<u64>> {
-    let elements = entry.list(problems)?;
+    let elements = entry.list_of("0, 1, 2, 3", problems)?;
     let values: Vec<Located<u64>> = elements.iter().filter_map(|value| value.unsigned(problems)).collect();
     if values.len() < elements.len() || !checks::mpidr(&values, problems) {
         return None;
@@ -202,16 +231,20 @@ fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Proble
     Some(Located::new(PhysicalRange { address, size }, span))
 }
 
-/// The interrupt controller, and where its ranges stand: the distributor's, then the others.
+/// The interrupt controller, where its ranges stand (the distributor's, then the others), and its version.
 fn read_gic(
     entry: &Entry<'_>,
     cores: Option<&Located<i128>>,
     problems: &mut Problems,
-) -> Option<(Gic, Range<usize>, Vec<Range<usize>>)> {
+) -> Option<(Gic, Range<usize>, Vec<Range<usize>>, Located<i128>)> {
     let mut table = entry.table("[gic]", problems)?;
-    let version = table.require("version").and_then(|entry| entry.integer(2..=3, problems));
-    let distributor = table.require("distributor").and_then(|entry| read_range(&entry, "address", problems));
-    let interfaces = table.require("interface").and_then(|entry| read_interfaces(&entry, version.as_ref()?, problems));
+    let version = table.require_like("version", "3").and_then(|entry| entry.integer(2..=3, problems));
+    let distributor = table
+        .require_like("distributor", "{ address = 0x0800_0000, size = 0x1_0000 }")
+        .and_then(|entry| read_range(&entry, "address", problems));
+    let interfaces = table
+        .require_like("interface", "{ address = 0x080a_0000, size = 0xf6_0000 }")
+        .and_then(|entry| read_interfaces(&entry, version.as_ref()?, problems));
     table.finish(problems);
     let (version, distributor, interfaces) = (version?, distributor?, interfaces?);
     checks::gic(&version, &distributor, &interfaces, cores, problems);
@@ -220,6 +253,7 @@ fn read_gic(
         Gic { version: version.value as u32, distributor: distributor.value, interfaces: ranges },
         distributor.span,
         spans,
+        version,
     ))
 }
 
@@ -244,30 +278,35 @@ fn read_interfaces(
     ranges.iter().map(|range| read_range(range, "address", problems)).collect()
 }
 
-fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<Qemu> {
+/// How QEMU makes the board, and its machine with its place.
+fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<(Qemu, Located<String>)> {
     let mut table = entry.table("[qemu]", problems)?;
     let machine = table.require("machine").and_then(|entry| entry.text(problems));
     let cpu = table.require("cpu").and_then(|entry| entry.text(problems));
-    let arguments = table.take("arguments").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+    let arguments = table.take("arguments").and_then(|entry| entry.arguments(problems)).unwrap_or_default();
     table.finish(problems);
     if let Some(cpu) = &cpu {
         checks::qemu_cpu(cpu, problems);
     }
     let arguments = arguments.into_iter().map(|argument| argument.value).collect();
-    Some(Qemu { machine: machine?.value, cpu: cpu?.value, arguments })
+    let machine = machine?;
+    Some((Qemu { machine: machine.value.clone(), cpu: cpu?.value, arguments }, machine))
 }
 
 fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice> {
     check_name(&entry.key, "device", "_", problems);
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
-    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
-    let compatible = table.require("compatible").and_then(|entry| entry.text(problems));
-    let registers = table.require("registers").and_then(|entry| read_range(&entry, "address", problems));
-    let interrupts = table.take("interrupts").and_then(|entry| entry.list(problems)).unwrap_or_default();
+    let class = table.require_like("class", "\"net\"").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let compatible = table.require_like("compatible", "\"virtio,net\"").and_then(|entry| entry.text(problems));
+    let registers = table
+        .require_like("registers", "{ address = 0x0900_0000, size = 0x1000 }")
+        .and_then(|entry| read_range(&entry, "address", problems));
+    let interrupts =
+        table.take("interrupts").and_then(|entry| entry.list_of(INTERRUPT_FORM, problems)).unwrap_or_default();
     let interrupts: Vec<Located<Interrupt>> =
         interrupts.iter().filter_map(|interrupt| read_interrupt(interrupt, problems)).collect();
     let dma = table.take("dma").map_or(Some(0), |entry| checks::dma(entry.size(problems)?, problems));
-    let qemu = table.take("qemu").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+    let qemu = table.take("qemu").and_then(|entry| entry.arguments(problems)).unwrap_or_default();
     table.finish(problems);
     checks::device(registers.as_ref(), &interrupts, &qemu, problems);
     Some(BoardDevice {
@@ -282,6 +321,10 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
 }
 
 fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
+    if !entry.is_table() {
+        problems.push(entry.wrong("a list of tables").help(format!("write each interrupt as `{INTERRUPT_FORM}`")));
+        return None;
+    }
     let mut table = entry.table("an interrupt", problems)?;
     let number = table.require("number").and_then(|entry| {
         let number = entry.unsigned(problems)?;

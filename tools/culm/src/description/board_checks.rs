@@ -123,6 +123,44 @@ pub fn asid_bits(bits: Located<i128>, problems: &mut Problems) -> Option<u32> {
     Some(bits.value as u32)
 }
 
+/// Where QEMU's `virt` machine has its memory (QEMU, hw/arm/virt.c).
+const VIRT_MEMORY: u64 = 0x4000_0000;
+
+/// The version of the interrupt controller of QEMU's `virt` machine, where `-machine`'s argument decides it.
+fn virt_gic(machine: &str) -> Option<i128> {
+    let mut options = machine.split(',');
+    if options.next() != Some("virt") {
+        return None;
+    }
+    // QEMU takes the last of several, and has version 2 without any.
+    match options.filter_map(|option| option.strip_prefix("gic-version=")).last() {
+        None => Some(2),
+        Some(version) => version.parse().ok(),
+    }
+}
+
+/// An image for memory elsewhere than QEMU has it shows nothing at all.
+pub fn qemu_memory(machine: &Located<String>, memory: &Located<PhysicalRange>, problems: &mut Problems) {
+    let is_virt = machine.split(',').next() == Some("virt");
+    if is_virt && memory.value.address != VIRT_MEMORY {
+        problems.push(
+            Problem::new(memory.span.clone(), format!("QEMU's `virt` has no memory at {:#x}", memory.value.address))
+                .related(machine.span.clone(), "the machine")
+                .help(format!("its memory begins at {VIRT_MEMORY:#x}: write `base = {VIRT_MEMORY:#x}`")),
+        );
+    }
+}
+
+/// With an interrupt controller of another version no interrupt comes.
+pub fn qemu_gic(machine: &Located<String>, version: &Located<i128>, problems: &mut Problems) {
+    let Some(made) = virt_gic(machine).filter(|made| *made != version.value) else { return };
+    let what = format!("the board has a GICv{}, QEMU's `{}` has a GICv{made}", version.value, machine.value);
+    problems.push(Problem::new(version.span.clone(), what).related(machine.span.clone(), "the machine").help(format!(
+        "write `version = {made}` with the ranges of a GICv{made}, or `gic-version={}` in `machine`",
+        version.value
+    )));
+}
+
 /// A processor that runs no 64-bit code shows nothing at all.
 pub fn qemu_cpu(cpu: &Located<String>, problems: &mut Problems) {
     const OF_32_BITS: &[&str] = &[

@@ -16,6 +16,8 @@ const COMPONENT_FOLDERS: &[(&str, usize)] =
 pub struct CatalogueComponent {
     /// Folder of its crate.
     pub folder: PathBuf,
+    /// Its crate's name, as far as that could be read.
+    pub crate_name: Option<String>,
     /// Its manifest, if that could be read; else what is wrong with it.
     pub manifest: Result<Manifest, Diagnostics>,
 }
@@ -52,7 +54,7 @@ impl Catalogue {
         let source = match self.source(path) {
             Ok(source) => source,
             Err(diagnostic) => {
-                let component = CatalogueComponent { folder, manifest: Err(diagnostic.into()) };
+                let component = CatalogueComponent { folder, crate_name: None, manifest: Err(diagnostic.into()) };
                 self.components.entry(folder_name).or_insert(component);
                 return;
             }
@@ -64,41 +66,43 @@ impl Catalogue {
         });
         let name = Manifest::name_in(&source.text).unwrap_or_else(|| Located::new(folder_name, 0..0));
         let (name, span) = (name.value, name.span);
-        let manifest = manifest.and_then(|manifest| match self.crate_of_another_name(&folder, &source, &manifest) {
-            Some(diagnostic) => Err(diagnostic.into()),
-            None => Ok(manifest),
+        let of_crate = self.crate_name(&folder);
+        let manifest = manifest.and_then(|manifest| match &of_crate {
+            Some((file, name)) if name.value != manifest.name => {
+                Err(crate_of_another_name(&source, &manifest, file, name).into())
+            }
+            _ => Ok(manifest),
         });
+        let crate_name = of_crate.map(|(_, name)| name.value);
         let place = Place { source: source.clone(), span: span.clone() };
         let component = match places.get(&name) {
-            None => CatalogueComponent { folder, manifest },
+            None => CatalogueComponent { folder, crate_name, manifest },
             Some(other) => {
                 let diagnostic = Diagnostic::at(&source, span, format!("two components are called `{name}`"))
                     .related(&other.source, other.span.clone(), "the other one")
                     .help("give one of them, and its crate, another name");
-                CatalogueComponent { folder, manifest: Err(diagnostic.into()) }
+                CatalogueComponent { folder, crate_name, manifest: Err(diagnostic.into()) }
             }
         };
         places.insert(name.clone(), place);
         self.components.insert(name, component);
     }
 
-    /// The mistake of a component whose crate bears another name, by which nobody would find the program.
-    fn crate_of_another_name(&self, folder: &Path, source: &Arc<Source>, manifest: &Manifest) -> Option<Diagnostic> {
+    /// The name of the crate in a folder, and where it stands.
+    fn crate_name(&self, folder: &Path) -> Option<(Arc<Source>, Located<String>)> {
         let file = self.source(&folder.join("Cargo.toml")).ok()?;
         let mut problems = Problems::new();
         let document = parse_table(&file.text, &mut problems);
         let mut table = TableReader::new("the crate", 0..0, document.get_ref());
         let mut package = table.take("package")?.table("[package]", &mut problems)?;
         let name = package.take("name")?.text(&mut problems)?;
-        if name.value == manifest.name {
-            return None;
-        }
-        let message = format!("the component is called `{}`, its crate `{}`", manifest.name, name.value);
-        Some(
-            Diagnostic::at(source, manifest.name_span.clone(), message)
-                .related(&file, name.span, "the crate's name")
-                .help("give both the same name: the tool finds the program by it"),
-        )
+        Some((file, name))
+    }
+
+    /// The component of this name: as its manifest says, or its crate, where the manifest is wrong about it.
+    pub fn component(&self, name: &str) -> Option<&CatalogueComponent> {
+        let by_crate = |component: &&CatalogueComponent| component.crate_name.as_deref() == Some(name);
+        self.components.get(name).or_else(|| self.components.values().find(by_crate))
     }
 
     /// A path as messages show it: relative to the root, where it lies there.
@@ -119,10 +123,40 @@ impl Catalogue {
 
     /// The file of a system: `system` is a name, or a path that ends in `.toml`.
     pub fn system_file(&self, system: &str) -> Result<PathBuf, Diagnostic> {
-        if system.ends_with(".toml") || system.contains('/') {
+        let is_path = system.ends_with(".toml") || system.contains('/');
+        if is_path && Path::new(system).is_file() {
             return Ok(PathBuf::from(system));
         }
-        find_named(&self.systems(), system, "system", "./culm systems")
+        let found = match is_path {
+            true => Source::read(Path::new(system)).map(|_| PathBuf::from(system)),
+            false => find_named(&self.systems(), system, "system", "./culm systems"),
+        };
+        // A folder's own description says it best.
+        found.map_err(|diagnostic| match self.meant(system) {
+            Some(meant) if diagnostic.help.is_none() || !is_path => diagnostic.help(meant),
+            _ => diagnostic,
+        })
+    }
+
+    /// What someone may have meant by this, who named neither a system nor a file that is there.
+    fn meant(&self, name: &str) -> Option<String> {
+        let is_path = name.contains('/') || name.ends_with(".toml");
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let stem = last.split('.').next().unwrap_or(last);
+        if self.systems().contains_key(stem) {
+            return Some(match is_path {
+                true => format!("did you mean `systems/{stem}.toml`?"),
+                false => format!("did you mean `{stem}`?"),
+            });
+        }
+        if self.boards().contains_key(stem) {
+            return Some(format!("`{stem}` is a board: `./culm check boards/{stem}.toml`"));
+        }
+        if let Some(component) = self.components.get(stem) {
+            let file = self.shown(&component.folder.join("component.toml")).display().to_string();
+            return Some(format!("`{stem}` is a component: `./culm check {file}`"));
+        }
+        None
     }
 
     /// The file of a board: `board` is a name, or a path that ends in `.toml`.
@@ -142,6 +176,19 @@ impl Catalogue {
     pub fn boards(&self) -> BTreeMap<String, PathBuf> {
         toml_files(&self.root.join("boards"))
     }
+}
+
+/// The mistake of a component whose crate bears another name, by which nobody would find the program.
+fn crate_of_another_name(
+    source: &Arc<Source>,
+    manifest: &Manifest,
+    file: &Arc<Source>,
+    crate_name: &Located<String>,
+) -> Diagnostic {
+    let message = format!("the component is called `{}`, its crate `{}`", manifest.name, crate_name.value);
+    Diagnostic::at(source, manifest.name_span.clone(), message)
+        .related(file, crate_name.span.clone(), "the crate's name")
+        .help("give both the same name: the tool finds the program by it")
 }
 
 fn find_named(files: &BTreeMap<String, PathBuf>, name: &str, what: &str, command: &str) -> Result<PathBuf, Diagnostic> {

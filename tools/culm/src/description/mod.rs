@@ -4,3 +4,4 @@ pub mod board;
 mod board_checks;
 pub mod catalogue;
 pub mod system;
+pub mod workspace;

@@ -18,6 +18,13 @@ pub const DEFAULT_BOARD: &str = "virt";
 /// at once is stopped for good after two and a half seconds.
 pub const DEFAULT_RESTART: RestartPolicy = RestartPolicy { limit: 8, window: 2_000_000_000, backoff: 10_000_000 };
 
+/// Keys of the system itself. Below a header they belong to its table, for TOML.
+pub const TOP_LEVEL: &[(&str, &str)] = &[
+    ("board", "it is a key of the system: write it above the first `[header]`"),
+    ("description", "it is a key of the system: write it above the first `[header]`"),
+    ("name", "it is a key of the system: write it above the first `[header]`"),
+];
+
 /// A system file's text, parsed as TOML.
 #[derive(Debug)]
 pub struct Document<'a> {
@@ -301,7 +308,7 @@ fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Re
 }
 
 fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceTable<'a>> {
-    let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
+    let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?.with_elsewhere(TOP_LEVEL);
     let mut device = DeviceTable {
         lacks_priority: false,
         name: entry.key.clone(),

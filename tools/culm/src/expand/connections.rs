@@ -2,7 +2,7 @@
 
 use super::draft::{Client, ClientKind, Draft, DraftDomain};
 use super::{net, serial};
-use crate::description::system::DomainTable;
+use crate::description::system::{DomainTable, TOP_LEVEL};
 use crate::plan::{LogLevel, Origin};
 use culm_manifest::problem::{nearest, suggest};
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -65,6 +65,11 @@ fn unknown_key(draft: &mut Draft<'_>, table: &DomainTable<'_>, entry: &Entry<'_>
     let classes = connections.iter().filter(|connection| connection.kind.client_class().is_some());
     let names = classes.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
     let message = format!("unknown key `{}` in [pd.{}]", entry.key.value, table.name.value);
+    if let Some((_, advice)) = TOP_LEVEL.iter().find(|(key, _)| *key == entry.key.value) {
+        let diagnostic = draft.at(&entry.key.span, message).help(*advice);
+        draft.error(diagnostic);
+        return;
+    }
     let help = suggest(&entry.key.value, names.clone()).unwrap_or_default();
     let help = match manifest {
         Some(manifest) if nearest(&entry.key.value, names).is_none() => {

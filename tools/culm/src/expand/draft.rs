@@ -194,10 +194,14 @@ impl<'a> Draft<'a> {
         span: &Range<usize>,
     ) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
         let catalogue = self.catalogue;
-        let Some(component) = catalogue.components.get(name) else {
+        let Some(component) = catalogue.component(name) else {
             let fitting = catalogue.components.iter().filter(|(_, component)| fits(component));
             let names: Vec<&str> = fitting.map(|(name, _)| name.as_str()).collect();
-            let help = culm_manifest::problem::suggest(name, names.iter().copied());
+            let meant = name.rsplit('/').next().filter(|last| names.contains(last));
+            let help = match meant {
+                Some(meant) => Some(format!("did you mean `{meant}`? A component is named without its folder")),
+                None => culm_manifest::problem::suggest(name, names.iter().copied()),
+            };
             let diagnostic = self.at(span, format!("there is no {what} called `{name}`")).maybe_help(help);
             self.error(diagnostic);
             return None;

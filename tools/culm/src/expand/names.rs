@@ -1,6 +1,7 @@
 //! Every protection domain has a name of its own, those that expansion makes included.
 
 use super::draft::Draft;
+use crate::plan::Origin;
 use std::collections::BTreeMap;
 
 /// Reports every name that is used twice.
@@ -10,6 +11,9 @@ pub fn check(draft: &mut Draft<'_>) {
         let name = draft.domains[index].name.clone();
         let Some(earlier) = seen.insert(name.value.clone(), index) else { continue };
         let (first, second) = (&draft.domains[earlier], &draft.domains[index]);
+        // What the file does not say itself has no place of its own in it.
+        let is_added = second.origin == Origin::Supervisor;
+        let (first, second) = if is_added { (second, first) } else { (first, second) };
         let diagnostic = draft
             .at(&second.name.span, format!("the name `{}` is used twice", name.value))
             .related(draft.source, first.name.span.clone(), "the other protection domain of this name comes from here")
