@@ -3,9 +3,9 @@
 
 use culm::Region;
 use culm::connection::Ring;
+use culm::queue::Entry;
 use culm_abi::start::Memory;
 use culm_net::Descriptor;
-use culm_net::session::{Marked, Marker};
 
 /// The input, taken piece by piece.
 pub struct Input<'a>(&'a [u8]);
@@ -53,30 +53,26 @@ impl<'a> Input<'a> {
             _ => self.number() as u16,
         };
         let flags = if self.byte() & 0xf0 == 0 { self.number() as u16 } else { 0 };
-        match self.byte() & 0x1f {
-            0 => Descriptor::from_marker(Marker::Hello(offset)),
-            // The numbers that sessions give themselves are small.
-            1 => Descriptor::from_marker(Marker::Welcome(number & 3)),
-            _ => Descriptor { offset, length, flags },
-        }
+        Descriptor { offset, length, flags }
     }
 }
 
 /// Empties a queue that an earlier input has used.
-pub fn clear<T: Marked>(ring: Ring) -> Region {
+pub fn clear<T: Entry>(ring: Ring) -> Region {
     let region = whole::<T>(ring);
     region.clear(0, region.len()).expect("all of it");
     region
 }
 
 /// All memory of a queue.
-fn whole<T: Marked>(ring: Ring) -> Region {
+fn whole<T: Entry>(ring: Ring) -> Region {
     let size = culm_queue::layout(ring.capacity, size_of::<T>()).expect("a queue") as u64;
     Region::new(Memory { address: ring.address, size, dma: 0 })
 }
 
-/// A peer writes something somewhere in the queues that it shares, the heads of queues more often than entries.
-pub fn scribble(regions: &[Region], input: &mut Input<'_>) {
+/// A peer writes something somewhere in the queues that it shares, the heads of queues more often than entries. Returns the
+/// number of the region.
+pub fn scribble(regions: &[Region], input: &mut Input<'_>) -> usize {
     let which = usize::from(input.byte());
     let region = regions[which % regions.len()];
     let place = usize::from(input.byte()) | usize::from(input.byte()) << 8;
@@ -85,4 +81,5 @@ pub fn scribble(regions: &[Region], input: &mut Input<'_>) {
     let bytes = input.bytes(count);
     let place = place % (end - bytes.len());
     region.write(place, bytes).expect("inside");
+    which % regions.len()
 }

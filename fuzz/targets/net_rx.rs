@@ -136,7 +136,9 @@ impl World {
 
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() % 12 {
-            0 | 1 => scribble(&self.reach, input),
+            0 | 1 => {
+                scribble(&self.reach, input);
+            }
             2 | 3 => {
                 let entries: Vec<_> = (0..1 + input.byte() % 8).map(|_| input.entry(BUFFERS)).collect();
                 self.hostile.send(&entries);
@@ -175,6 +177,18 @@ impl World {
         }
     }
 
+    /// The hostile client is restarted, honest from now on, and finds the virtualiser.
+    fn restart_hostile(&mut self) {
+        self.hostile = Peer::new(self.clients[1].filled, self.clients[1].free);
+        for _ in 0..20 {
+            // One that has used up its allowance waits for a while.
+            set_time(time::now() + Duration::from_millis(25));
+            self.round();
+            let _ = self.hostile.take();
+        }
+        assert!(self.hostile.is_live(), "the restarted client finds the virtualiser");
+    }
+
     /// The hostile client is quiet; the honest one receives what is for it.
     fn heal(mut self) {
         for _ in 0..200 {
@@ -210,6 +224,7 @@ fuzz_target!(|data: &[u8]| {
     while !input.is_over() {
         world.step(&mut input);
     }
+    world.restart_hostile();
     world.heal();
     let _ = signalled();
 });

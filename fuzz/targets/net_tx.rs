@@ -164,7 +164,9 @@ impl World {
     /// What happens next, as the input says.
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() % 12 {
-            0 | 1 => scribble(&self.reach, input),
+            0 | 1 => {
+                scribble(&self.reach, input);
+            }
             2..=4 => {
                 let entries: Vec<_> = (0..1 + input.byte() % 8).map(|_| input.entry(BUFFERS)).collect();
                 self.hostile.send(&entries);
@@ -178,6 +180,19 @@ impl World {
             9 => self.hostile = Peer::new(self.clients[1].free, self.clients[1].filled),
             _ => self.round(),
         }
+    }
+
+    /// The hostile client is restarted, honest from now on, and finds the virtualiser.
+    fn restart_hostile(&mut self) {
+        self.hostile = Peer::new(self.clients[1].free, self.clients[1].filled);
+        for _ in 0..20 {
+            // One that has used up its allowance waits for a while, and what it had sent before is sent first.
+            self.complete(usize::MAX);
+            set_time(time::now() + Duration::from_millis(25));
+            self.round();
+            let _ = self.hostile.take();
+        }
+        assert!(self.hostile.is_live(), "the restarted client finds the virtualiser");
     }
 
     /// The hostile client is quiet; the honest one gets on.
@@ -201,6 +216,7 @@ fuzz_target!(|data: &[u8]| {
     while !input.is_over() {
         world.step(&mut input);
     }
+    world.restart_hostile();
     world.heal();
     let _ = signalled();
 });

@@ -225,7 +225,7 @@ impl<'a> Lan<'a> {
             self.seen.push(frame);
             self.kept.push(Descriptor::empty(packet.offset));
         }
-        if !self.keeps && self.wire.tx.session.is_live() {
+        if !self.keeps && self.wire.tx.is_live() {
             let kept = std::mem::take(&mut self.kept);
             self.wire.tx.send(&kept);
         }

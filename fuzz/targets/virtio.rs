@@ -49,8 +49,7 @@ mod counters {
     pub const INTERRUPTS: Counter = Counter::new(2);
     pub const DOORBELLS: Counter = Counter::new(3);
     pub const DEVICE_ERRORS: Counter = Counter::new(4);
-    pub const REFUSED: Counter = Counter::new(5);
-    pub const RESETS: Counter = Counter::new(6);
+    pub const RESETS: Counter = Counter::new(5);
 }
 
 /// Where tests of the driver end its life.
@@ -187,7 +186,7 @@ impl Virtualiser {
     }
 
     fn lend(&mut self) {
-        if !self.peer.session.is_live() {
+        if !self.peer.is_live() {
             return;
         }
         for token in self.base..self.base + BUFFERS {

@@ -63,6 +63,7 @@ pub mod device;
 pub mod entry;
 #[cfg(target_os = "none")]
 pub mod heap;
+pub mod link;
 pub mod log;
 pub mod message;
 pub mod observe;
@@ -81,6 +82,7 @@ pub use culm_abi::connection;
 pub use culm_macros::component;
 pub use device::Device;
 pub use entry::restarts;
+pub use link::Link;
 pub use message::{CalleeGone, Message};
 pub use region::{Exclusive, Region};
 pub use start::observation;

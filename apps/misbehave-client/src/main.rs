@@ -90,6 +90,10 @@ impl MisbehaveClient {
     }
 
     fn turn(&mut self) {
+        if self.rule != Rule::Scribble {
+            self.receive.begin();
+            self.transmit.begin();
+        }
         match self.rule {
             Rule::Return => self.return_anything(),
             Rule::Keep => {

@@ -2,68 +2,67 @@
 //! how much one more component in a packet's way costs.
 //!
 //! It stands between a copier (or a receive virtualiser) and a client (`through` in the system file), or between two of
-//! its own kind. Both sides have the same buffers, so that only entries of queues move. They are passed on whatever they
-//! are: the markers by which two sides agree after a restart reach from the one to the other, and this component, which
-//! keeps nothing between turns, has no part in it.
+//! its own kind. Both sides have the same buffers, so that only entries of queues move, whatever they say. Where one side starts
+//! over, what it lent or held is void; so this component starts over with the other side too, and what is under way
+//! here is void with it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use culm::connection::NetCopier as Connection;
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Channels, Component, queue, time};
-use culm_net::{Descriptor, put_off};
+use culm::link::Event;
+use culm::{Channels, Component, Link, time};
+use culm_net::Descriptor;
 
 culm::component!(PassThrough);
 
 /// Rounds in one turn before others of the same priority get theirs.
 const ROUNDS: u32 = 8;
 
-/// One way through.
-struct Way {
-    from: Consumer<Descriptor>,
-    /// Told of space in `from`.
-    giver: Channel,
-    to: Producer<Descriptor>,
-    /// Told of entries in `to`.
-    taker: Channel,
+/// One of the two that this component stands between.
+struct Side {
+    link: Link<Descriptor>,
+    /// That the pair starts over is this component's own doing, and the other side knows.
+    expected: bool,
 }
 
-impl Way {
-    /// Passes on what there is and what has space; returns how much that was, and all flags.
-    #[inline(always)]
-    fn pass(&mut self) -> (u32, u16) {
-        let count = self.from.refresh();
-        let mut space = self.to.reserve(count);
-        let (mut passed, mut flags) = (0, 0);
-        for entry in self.from.drain(space.left()) {
-            if space.push(entry).is_err() {
-                break;
-            }
-            passed += 1;
-            flags |= entry.flags;
-        }
-        drop(space);
-        // In this order: what is read again after a restart in between comes twice, which its taker finds out; it is not lost.
-        if self.to.publish() {
-            self.taker.notify();
-        }
-        if self.from.release_many(put_off(self.from.capacity())) {
-            self.giver.notify();
-        }
-        (passed, flags)
+impl Side {
+    fn new(link: Link<Descriptor>) -> Self {
+        Self { link, expected: true }
     }
 
-    /// Asks to be woken once there are `count` entries, or space where that is what lacks. False: there is already.
+    /// Begins a round. True: the pair starts over by the peer's doing.
     #[inline(always)]
-    fn sleep(&mut self, count: u32) -> bool {
-        if self.from.available() > 0 { self.to.sleep() } else { self.from.sleep_until(count) }
+    fn begin(&mut self) -> bool {
+        self.link.begin() == Event::Renewed && !core::mem::take(&mut self.expected)
     }
+
+    #[cold]
+    fn start_over(&mut self) {
+        self.link.start_over();
+        self.expected = true;
+    }
+}
+
+/// Passes on what there is and what has space, as far as both sides are there; returns how much that was.
+#[inline(always)]
+fn pass(from: &mut Side, to: &mut Side) -> u32 {
+    let mut space = to.link.output.reserve(from.link.input.available());
+    let mut passed = 0;
+    for entry in from.link.input.drain(space.left()) {
+        if space.push(entry).is_err() {
+            break;
+        }
+        passed += 1;
+    }
+    passed
 }
 
 struct PassThrough {
-    frames: Way,
-    buffers: Way,
+    /// Frames come from here.
+    device: Side,
+    /// Buffers come from here.
+    client: Side,
 }
 
 impl Component for PassThrough {
@@ -83,20 +82,10 @@ impl Component for PassThrough {
 
 impl PassThrough {
     fn new(connection: &Connection) -> Self {
-        let (device, client) = (Channel::new(connection.device_channel), Channel::new(connection.client_channel));
-        let frames = Way {
-            from: queue::consumer(connection.device_filled),
-            giver: device,
-            to: queue::producer(connection.client_filled),
-            taker: client,
-        };
-        let buffers = Way {
-            from: queue::consumer(connection.client_free),
-            giver: client,
-            to: queue::producer(connection.device_free),
-            taker: device,
-        };
-        Self { frames, buffers }
+        Self {
+            device: Side::new(Link::new(connection.device_free, connection.device_filled, connection.device_channel)),
+            client: Side::new(Link::new(connection.client_filled, connection.client_free, connection.client_channel)),
+        }
     }
 
     #[inline(always)]
@@ -112,17 +101,39 @@ impl PassThrough {
     /// Passes everything on both ways. False: there is more already.
     #[inline(always)]
     fn round(&mut self) -> bool {
-        let (buffers, flags) = self.buffers.pass();
-        let (frames, _) = self.frames.pass();
-        counters::ENTRIES.add(u64::from(buffers + frames));
-        if flags != 0 {
-            // No buffer but a marker, which must not wait until there are many in whoever comes next.
-            self.buffers.taker.notify();
+        if self.client.begin() {
+            self.device.start_over();
         }
-        // Buffers that come back can wait for the next frames, as long as there are few of them.
-        let few = self.buffers.from.capacity() / 16;
-        self.frames.sleep(1) & self.buffers.sleep(few)
+        if self.device.begin() {
+            self.client.start_over();
+        }
+        let buffers = pass(&mut self.client, &mut self.device);
+        let frames = pass(&mut self.device, &mut self.client);
+        counters::ENTRIES.add(u64::from(buffers + frames));
+        self.client.link.publish();
+        self.device.link.publish();
+        self.sleep()
     }
+
+    /// Asks to be woken for what can be passed on, or for space where that is what lacks. False: there is something already.
+    #[inline(always)]
+    fn sleep(&mut self) -> bool {
+        let (device, client) = (&mut self.device.link, &mut self.client.link);
+        if !(device.is_live() & client.is_live()) {
+            return sleep_apart(device, client);
+        }
+        let frames = if device.input.available() > 0 { client.sleep_for_space(1) } else { device.sleep() };
+        // Buffers that come back can wait for the next frames, as long as there are few of them.
+        let few = client.input.capacity() / 16;
+        let buffers = if client.input.available() > 0 { device.sleep_for_space(1) } else { client.sleep_until(few) };
+        frames & buffers
+    }
+}
+
+/// Asks to be woken when both sides are there: what the one sends waits until then.
+#[cold]
+fn sleep_apart(device: &mut Link<Descriptor>, client: &mut Link<Descriptor>) -> bool {
+    (device.is_live() || device.sleep()) & (client.is_live() || client.sleep())
 }
 
 #[cfg(test)]
@@ -190,9 +201,9 @@ mod tests {
         }
     }
 
-    /// Two in a row: the first sleeps until there are several buffers, so that the second has to wake it.
+    /// Two in a row: who starts over with the one starts over with the other.
     #[test]
-    fn a_marker_on_the_way_back_wakes_the_next_one() {
+    fn a_restart_reaches_whoever_comes_next() {
         let rings: [_; 6] = core::array::from_fn(|_| ring::<Descriptor>(64));
         let data = memory(8 * SIZE as usize, 0);
         let connection = |place: usize, channels: [u32; 2]| Connection {
@@ -219,9 +230,18 @@ mod tests {
             let _ = (virtualiser.take(), client.take());
         }
         let _ = culm::testing::signalled();
-        let _client = Peer::<Descriptor>::new(rings[4], rings[5]);
+        let renewals = virtualiser.renewals;
+        client = Peer::<Descriptor>::new(rings[4], rings[5]);
+        second.take_turn();
+        let _ = client.take();
         second.take_turn();
         assert!(culm::testing::signalled().contains(&2));
+        for _ in 0..4 {
+            first.take_turn();
+            second.take_turn();
+            let _ = (virtualiser.take(), client.take());
+        }
+        assert_eq!((virtualiser.renewals, client.renewals), (renewals + 1, 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the [`Transmitter`], and ends by
 //! [`Client::settle`], which publishes everything at once and announces that the client sleeps.
 //!
-//! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So nothing is kept about buffers
+//! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So little is kept about buffers
 //! between turns, and nothing can get lost.
 
 mod receiver;
@@ -37,7 +37,7 @@ impl Client {
             transmitter: Transmitter::new(&connection),
             mac: Mac::new(connection.mac),
         };
-        // Hellos are on their way; whatever is there already gets its turn.
+        // The peers are told; whatever is there already gets its turn.
         client.receiver.publish();
         client.transmitter.publish();
         client

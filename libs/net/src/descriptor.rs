@@ -1,6 +1,5 @@
 //! Queue entries: plain values that are copied out once and checked by whoever reads them.
 
-use crate::session::{Marked, Marker};
 use culm_queue::Entry;
 
 /// A packet or an empty buffer, between virtualisers, copiers and clients.
@@ -40,14 +39,7 @@ pub mod flags {
     pub const CONTINUES: u16 = 1 << 8;
     /// All bits that describe the device.
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
-    /// Not a packet but a [`Marker`](crate::Marker): the one that starts a session.
-    pub const HELLO: u16 = 1 << 14;
-    /// Not a packet but a [`Marker`](crate::Marker): the one that answers.
-    pub const WELCOME: u16 = 1 << 15;
 }
-
-/// The token of markers; none of a buffer's.
-const NO_TOKEN: u32 = u32::MAX;
 
 impl Descriptor {
     /// An empty buffer.
@@ -85,48 +77,6 @@ impl Entry for DmaDescriptor {
     }
 }
 
-/// The marker that flags and number stand for.
-#[inline(always)]
-fn marker(flags: u16, number: u32) -> Option<Marker> {
-    match flags & (flags::HELLO | flags::WELCOME) {
-        flags::HELLO => Some(Marker::Hello(number)),
-        flags::WELCOME => Some(Marker::Welcome(number)),
-        _ => None,
-    }
-}
-
-/// The flags and number that stand for a marker.
-fn parts(marker: Marker) -> (u16, u32) {
-    match marker {
-        Marker::Hello(number) => (flags::HELLO, number),
-        Marker::Welcome(number) => (flags::WELCOME, number),
-    }
-}
-
-impl Marked for Descriptor {
-    fn from_marker(marker: Marker) -> Self {
-        let (flags, offset) = parts(marker);
-        Self { offset, length: 0, flags }
-    }
-
-    #[inline(always)]
-    fn as_marker(&self) -> Option<Marker> {
-        marker(self.flags, self.offset)
-    }
-}
-
-impl Marked for DmaDescriptor {
-    fn from_marker(marker: Marker) -> Self {
-        let (flags, number) = parts(marker);
-        Self { address: number.into(), length: 0, flags, token: NO_TOKEN }
-    }
-
-    #[inline(always)]
-    fn as_marker(&self) -> Option<Marker> {
-        marker(self.flags, self.address as u32)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,15 +93,6 @@ mod tests {
         fn dma_descriptors_keep_their_fields(address: u64, length: u16, flags: u16, token: u32) {
             let descriptor = DmaDescriptor { address, length, flags, token };
             prop_assert_eq!(DmaDescriptor::from_word(descriptor.into_word()), descriptor);
-        }
-
-        #[test]
-        fn markers_are_told_from_packets(number: u32) {
-            for marker in [Marker::Hello(number), Marker::Welcome(number)] {
-                prop_assert_eq!(Descriptor::from_marker(marker).as_marker(), Some(marker));
-                prop_assert_eq!(DmaDescriptor::from_marker(marker).as_marker(), Some(marker));
-            }
-            prop_assert_eq!(Descriptor::empty(number).as_marker(), None);
         }
     }
 }

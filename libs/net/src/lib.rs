@@ -25,7 +25,9 @@
 //! of the pair. (With a copier, the client's receive buffers are its own, and it provides them.) What anybody returns without
 //! holding it is refused and counted.
 //!
-//! * [`descriptor`]: the entries. [`session`]: how both sides of a pair of queues start over when one of them was restarted.
+//! A pair of queues is a [`culm::Link`], which says how both sides start over when one of them was restarted.
+//!
+//! * [`descriptor`]: the entries.
 //! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not asked for yet. [`shares`]: how much of a common stock each client may hold.
 //! * [`allowance`]: how much work that brings nothing a client may cause.
 //! * [`header`], [`mac`], [`checksum`]: what is in a packet. [`outgoing`]: what of it a client may send whose sender is checked.
@@ -51,7 +53,6 @@ pub mod descriptor;
 pub mod header;
 pub mod mac;
 pub mod outgoing;
-pub mod session;
 pub mod shares;
 pub mod slots;
 #[cfg(feature = "stack")]
@@ -62,10 +63,10 @@ pub mod testing;
 
 pub use allowance::Allowance;
 pub use client::Client;
+pub use culm::link::put_off;
 pub use descriptor::{Descriptor, DmaDescriptor};
 pub use header::PacketHeader;
 pub use mac::Mac;
-pub use session::{Marker, Session};
 pub use shares::Shares;
 pub use slots::Slots;
 pub use stash::Stash;
@@ -89,7 +90,7 @@ pub const PIECE_SIZE: u32 = 4096;
 pub const LARGE_BUFFER: u32 = 65536;
 
 /// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a buffer that
-/// comes back, although the other side puts off releasing what it has read ([`put_off`]), and for markers.
+/// comes back, although the other side puts off releasing what it has read ([`put_off`]).
 #[inline(always)]
 pub const fn lendable(capacity: u32) -> u32 {
     capacity - capacity / 8
@@ -99,13 +100,6 @@ pub const fn lendable(capacity: u32) -> u32 {
 pub const fn capacity_for(buffers: u32) -> u32 {
     let capacity = buffers.next_power_of_two();
     if lendable(capacity) < buffers { capacity * 2 } else { capacity }
-}
-
-/// For how many entries releasing a queue of this capacity, or returning buffers over it, may be put off: it costs as much for one
-/// as for many.
-#[inline(always)]
-pub const fn put_off(capacity: u32) -> u32 {
-    capacity / 16
 }
 
 /// The largest IP packet on the link.

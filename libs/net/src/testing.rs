@@ -1,10 +1,10 @@
 //! What host tests of the class's components need: queues and buffers in ordinary memory, and peers to play the other side.
 
-use crate::session::{Marked, Marker};
-use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac, Session};
+use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac};
 use core::sync::atomic::AtomicU64;
-use culm::Region;
-use culm::queue::{Consumer, Producer, consumer, producer};
+use culm::link::Event;
+use culm::queue::{Consumer, Entry, Producer};
+use culm::{Link, Region};
 use culm_abi::connection::Ring;
 use culm_abi::start::Memory;
 use std::boxed::Box;
@@ -25,7 +25,7 @@ fn lines(bytes: usize) -> &'static [Line] {
 /// # Panics
 ///
 /// Where there can be no such queue.
-pub fn ring<T: Marked>(capacity: u32) -> Ring {
+pub fn ring<T: Entry>(capacity: u32) -> Ring {
     let bytes = culm_queue::layout(capacity, size_of::<T>()).expect("a power of two");
     Ring { address: lines(bytes).as_ptr().addr() as u64, capacity, reserved: 0 }
 }
@@ -37,68 +37,60 @@ pub fn memory(size: usize, dma: u64) -> Memory {
     Memory { address: lines.as_ptr().addr() as u64, size: size as u64, dma }
 }
 
+/// The channel that a peer has; those of the component under test have other numbers.
+const CHANNEL: u32 = 63;
+
 /// The other side of a pair of queues, honest unless a test makes it do otherwise.
 #[derive(Debug)]
-pub struct Peer<T: Marked> {
-    /// What is sent to this side.
-    pub input: Consumer<T>,
-    /// What this side sends.
-    pub output: Producer<T>,
-    /// Where the two are.
-    pub session: Session,
+pub struct Peer<T: Entry> {
+    /// This side's end.
+    pub link: Link<T>,
     /// How often the pair has started over, as seen from here.
     pub renewals: u32,
+    /// This side has notified the other; a test takes it back.
+    pub rang: bool,
 }
 
-impl<T: Marked> Peer<T> {
+impl<T: Entry> Peer<T> {
     /// The peer that reads `input` and writes `output`.
     pub fn new(input: Ring, output: Ring) -> Self {
-        let mut output = producer(output);
-        let session = Session::begin(&mut output);
-        let mut peer = Self { input: consumer(input), output, session, renewals: 0 };
-        let _ = peer.output.publish();
-        peer
+        Self { link: Link::new(output, input, CHANNEL), renewals: 0, rang: false }
     }
 
-    /// Takes all entries, and answers markers.
+    /// Whether the two sides have found each other.
+    pub fn is_live(&self) -> bool {
+        self.link.is_live()
+    }
+
+    /// What is sent to this side.
+    pub fn input(&mut self) -> &mut Consumer<T> {
+        &mut self.link.input
+    }
+
+    /// What this side sends.
+    pub fn output(&mut self) -> &mut Producer<T> {
+        &mut self.link.output
+    }
+
+    /// Takes all entries.
     pub fn take(&mut self) -> Vec<T> {
-        let mut entries = Vec::new();
-        while let Some(entry) = self.input.pop() {
-            match entry.as_marker() {
-                Some(marker) => {
-                    self.session.receive(marker);
-                    if matches!(marker, Marker::Welcome(_)) {
-                        self.settle(&mut entries);
-                    }
-                }
-                None if self.session.is_live() => entries.push(entry),
-                None => {}
-            }
-        }
-        self.settle(&mut entries);
-        let _ = self.output.publish();
-        if self.session.may_release() {
-            let _ = self.input.release();
-        }
-        entries
-    }
-
-    fn settle(&mut self, entries: &mut Vec<T>) {
-        if self.session.settle(&mut self.output) == crate::session::Event::Renewed {
-            entries.clear();
+        if self.link.begin() == Event::Renewed {
             self.renewals += 1;
         }
+        let entries = core::iter::from_fn(|| self.link.input.pop()).collect();
+        self.rang |= self.link.output.publish() | self.link.input.release();
+        entries
     }
 
     /// Sends entries, as many as there is space for.
     pub fn send(&mut self, entries: &[T]) {
-        let _ = self.output.push_slice(entries);
-        let _ = self.output.publish();
+        let _ = self.link.output.push_slice(entries);
+        self.rang |= self.link.output.publish();
     }
 
     /// Announces that this side sleeps; returns whether there was nothing to read.
     pub fn sleep(&mut self) -> bool {
-        self.input.sleep()
+        self.link.sleep()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The reading side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Shared, generation, index, next_generation, passed, word};
 
 /// The reading side of a ring.
 #[derive(Debug)]
@@ -14,11 +14,16 @@ pub struct Consumer<T: Entry> {
     /// The producer's index, as last seen and accepted.
     tail: u32,
     generation: u32,
-    peer_generation: u32,
+    /// The producer's generation, or [`NOBODY`].
+    peer_generation: u64,
     violations: u32,
     /// The next release asks for a notification whatever the producer announced.
     fresh: bool,
     restarted: bool,
+    /// This is an end of a [`Link`](crate::Link), which deals with a producer that is new or not credible.
+    linked: bool,
+    /// Such a word was read, and the link has not dealt with it yet.
+    stale: bool,
 }
 
 impl<T: Entry> Consumer<T> {
@@ -32,16 +37,79 @@ impl<T: Entry> Consumer<T> {
             released: index(own),
             tail: index(peer),
             generation: next_generation(generation(own)),
-            peer_generation: generation(peer),
+            peer_generation: generation(peer).into(),
             violations: 0,
             fresh: true,
             restarted: false,
+            linked: false,
+            stale: false,
         };
         if consumer.available() > shared.capacity() {
             consumer.follow(index(peer));
         }
         consumer.store_word();
         consumer
+    }
+
+    /// As an end of a link that reads nothing yet.
+    pub(crate) fn linked(shared: Shared<T>) -> Self {
+        Self {
+            shared,
+            head: 0,
+            released: 0,
+            tail: 0,
+            generation: 0,
+            peer_generation: NOBODY,
+            violations: 0,
+            fresh: true,
+            restarted: false,
+            linked: true,
+            stale: false,
+        }
+    }
+
+    /// Reads nothing from now on, and tells the producer that it has no news of this side.
+    pub(crate) fn leave(&mut self) {
+        let tail = index(self.shared.header().producer.word.load(Ordering::Relaxed));
+        (self.head, self.released, self.tail) = (tail, tail, tail);
+        (self.generation, self.peer_generation) = (0, NOBODY);
+        (self.stale, self.fresh) = (false, true);
+        self.store_word();
+    }
+
+    /// Reads from `start` on what the producer of generation `peer` publishes, which has got as far as `tail`.
+    pub(crate) fn enter(&mut self, generation: u32, peer: u32, start: u32, tail: u32) {
+        (self.head, self.released, self.tail) = (start, start, tail);
+        (self.generation, self.peer_generation) = (generation, peer.into());
+        (self.stale, self.fresh) = (false, true);
+        // Nothing is waited for, whatever a previous life announced: an index that is passed already.
+        crate::step();
+        self.shared.header().consumer.wanted.store(start.wrapping_sub(1), Ordering::Relaxed);
+        self.store_word();
+    }
+
+    /// As [`Self::enter`], where the previous life of the same generation stopped. False: what stands in its word is not of
+    /// that generation, or `taken` more entries cannot have been read.
+    pub(crate) fn resume(&mut self, generation: u32, peer: u32, taken: u32) -> bool {
+        let own = self.shared.header().consumer.word.load(Ordering::Relaxed);
+        (self.head, self.released, self.tail) = (index(own), index(own), index(own));
+        (self.generation, self.peer_generation) = (generation, peer.into());
+        if crate::generation(own) != generation || taken > self.capacity() {
+            return false;
+        }
+        let known = self.refresh() >= taken;
+        self.head = self.head.wrapping_add(taken);
+        if !known {
+            self.tail = self.head;
+        }
+        // Of a producer that was restarted meanwhile nothing need be known: all is void.
+        known | self.stale
+    }
+
+    /// Whether the producer's word was found to be new or not credible.
+    #[inline(always)]
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
     }
 
     /// The ring itself.
@@ -68,16 +136,6 @@ impl<T: Entry> Consumer<T> {
         self.head
     }
 
-    /// Passes over `count` entries, which a previous life took without releasing them. False: there are not so many, and
-    /// nothing changes.
-    pub fn skip(&mut self, count: u32) -> bool {
-        let known = self.available() >= count || self.refresh() >= count;
-        if known {
-            self.head = self.head.wrapping_add(count);
-        }
-        known
-    }
-
     /// Looks at the producer's index; returns the count of entries to pop.
     #[inline]
     pub fn refresh(&mut self) -> u32 {
@@ -85,7 +143,7 @@ impl<T: Entry> Consumer<T> {
         let gained = index(peer).wrapping_sub(self.tail);
         // Measured from what was released, not from what was popped: a producer cannot make a loop of pops endless.
         let space = self.released.wrapping_add(self.shared.capacity()).wrapping_sub(self.tail);
-        if generation(peer) == self.peer_generation && gained <= space {
+        if peer >> 32 == self.peer_generation && gained <= space {
             self.tail = index(peer);
         } else {
             self.examine(peer, gained <= space);
@@ -96,14 +154,22 @@ impl<T: Entry> Consumer<T> {
     /// Deals with a producer's word that is of a new generation or not credible.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
+        if self.linked {
+            if credible && !self.stale && self.peer_generation != NOBODY {
+                // The new life publishes nothing before this side has opened for it: so these are its predecessor's last.
+                self.tail = index(peer);
+            }
+            self.stale |= self.peer_generation != NOBODY;
+            return;
+        }
         if credible {
             self.tail = index(peer);
         } else {
             self.follow(index(peer));
         }
-        if generation(peer) != self.peer_generation {
+        if peer >> 32 != self.peer_generation {
             self.restarted |= self.peer_generation != 0;
-            self.peer_generation = generation(peer);
+            self.peer_generation = peer >> 32;
             self.fresh = true;
         }
         // Also where it is credible: its previous life may have overwritten our word.
@@ -202,7 +268,7 @@ impl<T: Entry> Consumer<T> {
         self.announce(1);
         let peer = self.shared.header().producer.word.load(Ordering::Acquire);
         // Nothing new, nothing to pop: the usual case.
-        (peer == word(self.peer_generation, self.tail) && self.head == self.tail) || self.sleep_until(1)
+        (peer == self.peer_generation << 32 | u64::from(self.tail) && self.head == self.tail) || self.sleep_until(1)
     }
 
     /// Announces that this side wants a notification as soon as there are `count` entries to pop (at least 1, at
@@ -220,7 +286,7 @@ impl<T: Entry> Consumer<T> {
             self.announce(count);
             self.refresh();
         }
-        self.available() < count
+        self.available() < count && !self.stale
     }
 
     /// Tells the producer to wake us when there are `count` entries, before a look at its index.

@@ -5,6 +5,7 @@
 //! ```text
 //!   0  producer: generation << 32 | index of the next entry to write
 //!   8  producer: index which the consumer must pass to wake it (it waits for space)
+//!  16  producer: generation of the consumer << 32 | index from which entries are meant for it (of a link only)
 //!  64  consumer: generation << 32 | index of the next entry to read
 //!  72  consumer: index which the producer must pass to wake it (it waits for entries)
 //! 128  entries
@@ -32,8 +33,10 @@
 //! learns of it by [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
 //! behaves as if it had just been notified on all of them: it looks into each, publishes and releases, also where
 //! there is nothing to. The first publish and release after an attachment always ask for a notification, since the
-//! previous life may have ended between a publication and its notification. A component that keeps an account of what it took and
-//! gave beyond its life finds its place by [`Consumer::skip`] and [`Producer::position`].
+//! previous life may have ended between a publication and its notification.
+//!
+//! That is for rings that are used alone, whose entries mean the same to every life. Where two rings lead to and from the
+//! same peer, and entries lend something to the peer's present life, the two are a [`Link`]: see [`link`].
 //!
 //! # A hostile peer
 //!
@@ -56,14 +59,16 @@ extern crate std;
 
 mod atomic;
 mod consumer;
-#[cfg(feature = "crash")]
+#[cfg(any(all(test, not(loom)), feature = "crash"))]
 pub mod crash;
 mod entry;
+pub mod link;
 mod producer;
 mod shared;
 
 pub use consumer::{Consumer, Drain};
 pub use entry::{Entry, Word};
+pub use link::{Event, Generations, Link};
 pub use producer::{Full, Producer, Reservation};
 pub use shared::{Depth, Invalid, Shared, Storage};
 
@@ -88,7 +93,7 @@ pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
 /// The next store is seen by the other side and by this side's next life: for tests that end a life just there.
 #[inline(always)]
 fn step() {
-    #[cfg(feature = "crash")]
+    #[cfg(any(all(test, not(loom)), feature = "crash"))]
     crash::step();
 }
 
@@ -115,13 +120,21 @@ const fn next_generation(generation: u32) -> u32 {
     }
 }
 
+/// No generation of a peer's, as [`Producer`] and [`Consumer`] compare it: no word bears it, so that nothing is read or
+/// written until a link is live.
+const NOBODY: u64 = 1 << 32;
+
 /// Whether an index that went from `old` to `new` passed `wanted`: left it behind, having been at it or before it.
 const fn passed(wanted: u32, old: u32, new: u32) -> bool {
     new.wrapping_sub(wanted).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
 #[cfg(all(test, not(loom)))]
+mod link_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
+#[cfg(all(test, loom))]
+mod link_models;
 #[cfg(all(test, loom))]
 mod models;

@@ -1,7 +1,7 @@
 //! The writing side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Shared, generation, index, next_generation, passed, word};
 use core::fmt;
 
 /// There is no space left in the ring.
@@ -27,11 +27,16 @@ pub struct Producer<T: Entry> {
     /// The index that `tail` cannot pass: the consumer's index, as last seen and accepted, plus the capacity.
     limit: u32,
     generation: u32,
-    peer_generation: u32,
+    /// The consumer's generation, or [`NOBODY`].
+    peer_generation: u64,
     violations: u32,
     /// The next publication asks for a notification whatever the consumer announced.
     fresh: bool,
     restarted: bool,
+    /// This is an end of a [`Link`](crate::Link), which deals with a consumer that is not credible.
+    linked: bool,
+    /// Such an index was read, and the link has not dealt with it yet.
+    stale: bool,
 }
 
 impl<T: Entry> Producer<T> {
@@ -46,16 +51,84 @@ impl<T: Entry> Producer<T> {
             published: tail,
             limit: index(peer).wrapping_add(shared.capacity()),
             generation: next_generation(generation(own)),
-            peer_generation: generation(peer),
+            peer_generation: generation(peer).into(),
             violations: 0,
             fresh: true,
             restarted: false,
+            linked: false,
+            stale: false,
         };
         if producer.free() > shared.capacity() {
             producer.disown();
         }
         producer.store_word();
         producer
+    }
+
+    /// As an end of a link that has no space yet, behind what was published last.
+    pub(crate) fn linked(shared: Shared<T>) -> Self {
+        let tail = index(shared.header().producer.word.load(Ordering::Relaxed));
+        Self {
+            shared,
+            tail,
+            published: tail,
+            limit: tail,
+            generation: 0,
+            peer_generation: NOBODY,
+            violations: 0,
+            fresh: true,
+            restarted: false,
+            linked: true,
+            stale: false,
+        }
+    }
+
+    /// Has no space from now on, and forgets what was pushed and not published. The consumer sees this generation.
+    pub(crate) fn leave(&mut self, generation: u32) {
+        (self.tail, self.limit) = (self.published, self.published);
+        (self.generation, self.peer_generation) = (generation, NOBODY);
+        (self.stale, self.fresh) = (false, true);
+        self.store_word();
+    }
+
+    /// What is published from here on is meant for the consumer of this generation, all before is void.
+    pub(crate) fn open(&mut self, peer: u32) {
+        crate::step();
+        self.shared.header().producer.start.store(word(peer, self.published), Ordering::Release);
+        self.fresh = true;
+    }
+
+    /// What is published next is for nobody, until [`Self::open`] says for whom.
+    pub(crate) fn close(&mut self) {
+        crate::step();
+        self.shared.header().producer.start.store(0, Ordering::Relaxed);
+    }
+
+    /// Has all space for the consumer of generation `peer`. Nothing was pushed since [`Self::open`].
+    pub(crate) fn enter(&mut self, peer: u32) {
+        self.limit = self.published.wrapping_add(self.capacity());
+        self.peer_generation = peer.into();
+        (self.stale, self.fresh) = (false, true);
+        // Nothing is waited for, whatever a previous life announced: an index that is passed already.
+        crate::step();
+        let passed = self.published.wrapping_sub(self.capacity()).wrapping_sub(1);
+        self.shared.header().producer.wanted.store(passed, Ordering::Relaxed);
+    }
+
+    /// As [`Self::enter`], where the previous life of the same generation stopped. False: what stands in its word is not of
+    /// that generation.
+    pub(crate) fn resume(&mut self, generation: u32, peer: u32) -> bool {
+        let own = self.shared.header().producer.word.load(Ordering::Relaxed);
+        (self.generation, self.peer_generation) = (generation, peer.into());
+        // No space is known: it takes a word of this consumer's to say that there is some.
+        self.refresh();
+        crate::generation(own) == generation
+    }
+
+    /// Whether the consumer's index was found not to be credible.
+    #[inline(always)]
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
     }
 
     /// The ring itself.
@@ -90,7 +163,7 @@ impl<T: Entry> Producer<T> {
         let limit = index(peer).wrapping_add(self.shared.capacity());
         let gained = limit.wrapping_sub(self.limit);
         let outstanding = self.published.wrapping_add(self.shared.capacity()).wrapping_sub(self.limit);
-        if generation(peer) == self.peer_generation && gained <= outstanding {
+        if peer >> 32 == self.peer_generation && gained <= outstanding {
             self.limit = limit;
         } else {
             self.examine(peer, gained <= outstanding);
@@ -101,14 +174,19 @@ impl<T: Entry> Producer<T> {
     /// Deals with a consumer's word that is of a new generation or not credible.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
+        if self.linked {
+            // A consumer of another generation has not begun to read, or is new: so there is no news, or its own ring says.
+            self.stale |= peer >> 32 == self.peer_generation;
+            return;
+        }
         if credible {
             self.limit = index(peer).wrapping_add(self.shared.capacity());
         } else {
             self.disown();
         }
-        if generation(peer) != self.peer_generation {
+        if peer >> 32 != self.peer_generation {
             self.restarted |= self.peer_generation != 0;
-            self.peer_generation = generation(peer);
+            self.peer_generation = peer >> 32;
             // Its previous life may have overwritten our word.
             self.store_word();
             self.fresh = true;
@@ -194,12 +272,6 @@ impl<T: Entry> Producer<T> {
         passed(wanted, self.published, self.published.wrapping_add(count))
     }
 
-    /// This attachment's generation: another one for every attachment to the ring.
-    #[inline]
-    pub fn generation(&self) -> u32 {
-        self.generation
-    }
-
     /// Announces that this side wants a notification as soon as there is space for one entry. False: there is
     /// some already, do not sleep.
     #[inline]
@@ -220,7 +292,7 @@ impl<T: Entry> Producer<T> {
         crate::step();
         self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.refresh() < count
+        self.refresh() < count && !self.stale
     }
 
     /// Whether the consumer was restarted since this was last asked.

@@ -18,6 +18,9 @@ pub(crate) struct Side {
     pub(crate) word: AtomicU64,
     /// The other side's index which, when it is passed, is to wake this side.
     pub(crate) wanted: AtomicU32,
+    /// Of a producer that is an end of a [`Link`](crate::Link): `generation of the consumer << 32 | index`. What it
+    /// publishes from this index on is meant for the consumer's life of this generation; all before is void.
+    pub(crate) start: AtomicU64,
 }
 
 /// Head of a ring.
@@ -177,7 +180,7 @@ impl<T: Entry, const CAPACITY: usize> Storage<T, CAPACITY> {
     /// An empty ring.
     pub fn new() -> Self {
         let () = Self::VALID;
-        let side = || Side { word: AtomicU64::new(0), wanted: AtomicU32::new(0) };
+        let side = || Side { word: AtomicU64::new(0), wanted: AtomicU32::new(0), start: AtomicU64::new(0) };
         Self {
             header: Header { producer: side(), consumer: side() },
             cells: core::array::from_fn(|_| <T::Word as Slot>::zero()),

@@ -9,24 +9,25 @@
 //! * A used entry is passed on in the moment in which the index of the queue to the virtualiser passes it: the store by
 //!   which the virtualiser has it. What was taken but not published is taken again.
 //!
-//! Between the two indices of such a couple there is a constant distance, as long as nothing but buffers is taken and given. It
-//! is what this account holds, besides the features that were settled with the device. It changes when a marker is read or sent, which is
-//! when there is a new one to hold, and none in between ([`Account::forget`]).
+//! Between the two indices of such a couple there is a constant distance, as long as the link to the virtualiser lives. It
+//! is what this account holds, with the generations of that link and the features that were settled with the device. It changes when the
+//! link starts over, which is when there is a new one to hold, and none in between ([`Account::forget`]).
 //!
-//! What stands here is checked before it is believed. Where it cannot be, where a session was not live, or where the device is not at
+//! What stands here is checked before it is believed. Where it cannot be, where a link was not live, or where the device is not at
 //! work, the device is reset: those buffers of which there is an account are given to it again, the others are
-//! void, and their virtualiser is told by a new session.
+//! void, and their virtualiser learns of it by a new generation.
 
 use crate::step;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use culm::Region;
+use culm::link::Generations;
 
 /// Bytes that an account takes.
 pub const SIZE: usize = 64;
 
 /// What stands in the first word's upper half where there is an account, of this layout.
-const SIGNATURE: u64 = 0x7669_7231 << 32;
+const SIGNATURE: u64 = 0x7669_7232 << 32;
 
 /// Bit of a direction's word: there is an account of it.
 const KNOWN: u64 = 1 << 32;
@@ -46,8 +47,8 @@ pub enum State {
 /// The account of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// The session's number.
-    pub session: u32,
+    /// Those of the link.
+    pub generations: Generations,
     /// From the virtqueue's available index to that of the next entry to take of the virtualiser's queue, modulo 2¹⁶.
     pub input: u16,
     /// From the index of the queue to the virtualiser to that of the next used entry to take, modulo 2¹⁶.
@@ -97,15 +98,16 @@ impl Account {
     /// What is known of the direction of virtqueue `queue`.
     pub fn direction(&self, queue: u32) -> Option<Direction> {
         let word = self.load(Self::place(queue));
-        let session = self.load(Self::place(queue) + 1) as u32;
-        let known = Direction { session, input: word as u16, output: (word >> 16) as u16 };
+        let both = self.load(Self::place(queue) + 1);
+        let generations = Generations { own: both as u32, peer: (both >> 32) as u32 };
+        let known = Direction { generations, input: word as u16, output: (word >> 16) as u16 };
         (word & KNOWN != 0).then_some(known)
     }
 
     /// Keeps the account of a direction. Everything that was pushed and added there is published.
     pub fn keep(&self, queue: u32, direction: Direction) {
-        let Direction { session, input, output } = direction;
-        self.store(Self::place(queue) + 1, session.into());
+        let Direction { generations: Generations { own, peer }, input, output } = direction;
+        self.store(Self::place(queue) + 1, u64::from(own) | u64::from(peer) << 32);
         self.store(Self::place(queue), u64::from(input) | u64::from(output) << 16 | KNOWN);
     }
 

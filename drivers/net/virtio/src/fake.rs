@@ -143,6 +143,7 @@ impl State {
             let writable = rest >> 32 & u64::from(DESCRIPTOR_WRITE) != 0;
             taken.push(Given { number, address, length: rest as u32, writable });
             next = next.wrapping_add(1);
+            assert!(taken.len() <= layout.size as usize, "more was made available than there is");
         }
         self.queues.borrow_mut()[queue].next = next;
         // avail_event, or the flag that stands for it.

@@ -8,12 +8,12 @@
 use crate::account::{self, Account, State};
 use crate::counters;
 use crate::device::{Device, Rings, Unusable};
-use crate::pair::Pair;
+use crate::pair::{Pair, Place};
 use crate::patience::Patience;
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use crate::ring::Ring;
 use culm::connection::NetDriver;
-use culm::{Channels, Region, queue, time};
+use culm::{Channels, Region, time};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
 
@@ -56,12 +56,11 @@ impl<R: Registers> Net<R> {
         let at_work = account.state() == State::AtWork;
         let goes_on = at_work && device.goes_on(account.features());
         let event_index = device.has_event_index();
-        let rx = (queue::consumer(connection.rx_free), queue::producer(connection.rx_filled));
-        let tx = (queue::consumer(connection.tx_filled), queue::producer(connection.tx_free));
-        let (receive, receives) =
-            Pair::resume(QUEUE_RECEIVE, rx, connection.rx_channel, &mut rings.receive, &account, event_index);
-        let (transmit, transmits) =
-            Pair::resume(QUEUE_TRANSMIT, tx, connection.tx_channel, &mut rings.transmit, &account, event_index);
+        let NetDriver { rx_free, rx_filled, rx_channel, tx_filled, tx_free, tx_channel, .. } = *connection;
+        let rx = Place { input: rx_free, output: rx_filled, channel: rx_channel };
+        let tx = Place { input: tx_filled, output: tx_free, channel: tx_channel };
+        let (receive, receives) = Pair::resume(QUEUE_RECEIVE, &rx, &mut rings.receive, &account, event_index);
+        let (transmit, transmits) = Pair::resume(QUEUE_TRANSMIT, &tx, &mut rings.transmit, &account, event_index);
         let mut net = Self {
             device,
             memory,
@@ -115,12 +114,12 @@ impl<R: Registers> Net<R> {
         if channels.is_empty() {
             (self.receive.due, self.transmit.due) = (true, true);
         }
-        if channels.contains(self.receive.channel()) {
+        if channels.contains(self.receive.link.channel()) {
             // There are new buffers, or the virtualiser has started over: look now, not only when many are missing.
             self.missing = REFILL;
             self.receive.due = true;
         }
-        self.transmit.due |= channels.contains(self.transmit.channel());
+        self.transmit.due |= channels.contains(self.transmit.link.channel());
     }
 
     /// The device may have interrupted for something else than packets.
@@ -171,35 +170,44 @@ impl<R: Registers> Net<R> {
         let ring = &mut rings.receive;
         let received = take_received(ring, pair, *flags);
         pair.pass_on();
-        let mut asleep = true;
         // By the number, while the device has plenty of others.
         self.missing += received;
-        if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 || !pair.session.is_live() {
+        if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 {
             self.missing = 0;
-            asleep = refill(ring, pair, account);
+            pair.begin(ring, account);
+            if !pair.link.is_live() {
+                self.wait_for_receiver();
+                return received;
+            }
+            refill(ring, pair);
         }
         if ring.publish() {
             device.ring_doorbell(QUEUE_RECEIVE);
             counters::DOORBELLS.add(1);
         }
-        pair.finish(ring, account);
+        pair.finish();
         if received > 0 {
             counters::RECEIVED_PACKETS.add(received);
         }
         count_errors(ring);
 
-        if !asleep {
-            // An entry waits for the next round.
-            self.missing = REFILL;
-        } else if !pair.session.is_live() {
-            asleep = pair.sleep_apart();
-        } else if ring.in_flight() < ring.size() / 4 {
-            // While the device has plenty, what comes back is found at the next packet.
-            asleep = pair.input.sleep();
-        }
-        asleep &= if pair.output.free() > 0 { ring.wait_for(1) } else { pair.output.sleep() };
+        // While the device has plenty, what comes back is found at the next packet.
+        let mut asleep = ring.in_flight() >= ring.size() / 4 || pair.link.sleep();
+        asleep &= if pair.link.output.free() > 0 { ring.wait_for(1) } else { pair.link.sleep_for_space(1) };
         pair.due = !asleep;
         received
+    }
+
+    /// The receive virtualiser is not there, or has started over. What the device has is of its previous life then, and a reset
+    /// takes it back: see [`Self::round`].
+    #[cold]
+    fn wait_for_receiver(&mut self) {
+        // It is looked for in each round.
+        self.missing = REFILL;
+        let pair = &mut self.receive;
+        // It may have to be told of this life.
+        pair.pass_on();
+        pair.due = !pair.stale && !pair.link.sleep();
     }
 
     /// Gives the device packets to send, returns sent ones where somebody waits for them.
@@ -207,40 +215,46 @@ impl<R: Registers> Net<R> {
     fn serve_transmit(&mut self) {
         let Self { device, rings, transmit: pair, account, .. } = self;
         let ring = &mut rings.transmit;
+        pair.begin(ring, account);
+        if !pair.link.is_live() && !pair.stale {
+            // It may have to be told of this life.
+            pair.pass_on();
+            self.waits_for_sent = false;
+            pair.due = !pair.link.sleep();
+            return;
+        }
         let in_flight = ring.in_flight();
-        if in_flight >= RECLAIM.min(ring.size() / 2) || (in_flight > 0 && pair.output.awaited(in_flight.into())) {
+        if in_flight >= RECLAIM.min(ring.size() / 2) || (in_flight > 0 && pair.link.output.awaited(in_flight.into())) {
             take_sent(ring, pair);
         }
-        let sent = send(ring, pair, account);
+        let sent = send(ring, pair);
         if ring.publish() {
             device.ring_doorbell(QUEUE_TRANSMIT);
             counters::DOORBELLS.add(1);
         }
-        pair.finish(ring, account);
+        pair.finish();
         counters::SENT_PACKETS.add(sent);
         count_errors(ring);
 
-        let mut asleep = true;
-        let in_flight = ring.in_flight();
-        let full = ring.space() == 0;
         if pair.stale {
             return self.wait_for_the_last();
         }
-        if !pair.session.is_live() {
-            asleep &= pair.sleep_apart();
-        } else if !full {
-            asleep &= pair.input.sleep();
+        let mut asleep = true;
+        let in_flight = ring.in_flight();
+        let full = ring.space() == 0;
+        if !full {
+            asleep &= pair.link.sleep();
         }
-        self.waits_for_sent = full || (in_flight > 0 && pair.output.awaited(in_flight.into()));
+        self.waits_for_sent = full || (in_flight > 0 && pair.link.output.awaited(in_flight.into()));
         if self.waits_for_sent {
             // Most of them, so that one interrupt is enough for many.
             let most = in_flight - in_flight / 4;
-            asleep &= if pair.output.free() > 0 { ring.wait_for(most) } else { pair.output.sleep() };
+            asleep &= if pair.link.output.free() > 0 { ring.wait_for(most) } else { pair.link.sleep_for_space(1) };
         }
         pair.due = !asleep;
     }
 
-    /// The transmit virtualiser was restarted: it is welcome when the device has sent what it had of its previous life.
+    /// The transmit virtualiser was restarted: it finds the driver when the device has sent what it had of its previous life.
     #[cold]
     fn wait_for_the_last(&mut self) {
         let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
@@ -261,7 +275,7 @@ impl<R: Registers> Net<R> {
 #[inline(always)]
 pub(crate) fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
     let count = u32::from(ring.refresh());
-    let mut space = pair.output.reserve(count);
+    let mut space = pair.link.output.reserve(count);
     let mut received = 0;
     while space.left() > 0
         && let Some(used) = ring.take()
@@ -273,27 +287,20 @@ pub(crate) fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64
     received
 }
 
-/// Gives empty buffers to the device. False: an entry waits for what was given to be published.
+/// Gives empty buffers to the device.
 #[inline(always)]
-fn refill(ring: &mut Ring, pair: &mut Pair, account: &Account) -> bool {
-    pair.input.refresh();
+fn refill(ring: &mut Ring, pair: &mut Pair) {
     while ring.space() > 0
-        && let Some(entry) = pair.input.pop_known()
+        && let Some(entry) = pair.link.input.pop_known()
     {
-        if entry.flags == 0 && pair.session.is_live() {
-            ring.add(entry.address, entry.length, entry.token);
-        } else if !pair.examine(entry, ring, account) {
-            return false;
-        }
+        ring.add(entry.address, entry.length, entry.token);
     }
-    true
 }
 
 /// Gives packets to the device; returns how many.
 #[inline(always)]
-fn send(ring: &mut Ring, pair: &mut Pair, account: &Account) -> u64 {
+fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
     let mut sent = 0;
-    pair.input.refresh();
     loop {
         if ring.space() == 0 {
             take_sent(ring, pair);
@@ -301,20 +308,16 @@ fn send(ring: &mut Ring, pair: &mut Pair, account: &Account) -> u64 {
                 return sent;
             }
         }
-        let Some(entry) = pair.input.pop_known() else { return sent };
-        if entry.flags == 0 && pair.session.is_live() {
-            ring.add(entry.address, entry.length, entry.token);
-            sent += 1;
-        } else if !pair.examine(entry, ring, account) {
-            return sent;
-        }
+        let Some(entry) = pair.link.input.pop_known() else { return sent };
+        ring.add(entry.address, entry.length, entry.token);
+        sent += 1;
     }
 }
 
 /// Returns sent buffers to the virtualiser.
 #[inline]
 pub(crate) fn take_sent(ring: &mut Ring, pair: &mut Pair) {
-    let mut space = pair.output.reserve(u32::from(ring.refresh()));
+    let mut space = pair.link.output.reserve(u32::from(ring.refresh()));
     while space.left() > 0
         && let Some(used) = ring.take()
     {

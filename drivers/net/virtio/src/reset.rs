@@ -36,12 +36,12 @@ impl<R: Registers> Net<R> {
     /// Commits everything that was taken and given, so that only the slots say what the device has.
     pub(crate) fn finish_accounts(&mut self) {
         let (ring, pair) = (&mut self.rings.receive, &mut self.receive);
-        if pair.session.is_live() && !ring.is_broken() {
+        if pair.link.is_live() && !ring.is_broken() {
             let received = take_received(ring, pair, self.flags);
             counters::RECEIVED_PACKETS.add(received);
         }
         let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
-        if pair.session.is_live() && !ring.is_broken() {
+        if pair.link.is_live() && !ring.is_broken() {
             take_sent(ring, pair);
         }
         for (ring, pair) in
@@ -50,7 +50,7 @@ impl<R: Registers> Net<R> {
             pair.pass_on();
             // The device sees them or not: it gets them again.
             let _ = ring.publish();
-            if pair.session.is_live() {
+            if pair.link.is_live() {
                 pair.release_all();
             }
         }
@@ -60,7 +60,7 @@ impl<R: Registers> Net<R> {
     pub(crate) fn set_up(&mut self) -> Result<(), Unusable> {
         let pairs = [(&self.rings.receive, &mut self.receive), (&self.rings.transmit, &mut self.transmit)];
         for (ring, pair) in pairs {
-            if !pair.session.is_live() || pair.stale {
+            if !pair.link.is_live() || pair.stale {
                 pair.forget(ring, &self.account);
             }
         }
@@ -75,7 +75,7 @@ impl<R: Registers> Net<R> {
         let pairs = [(&mut self.rings.receive, &self.receive), (&mut self.rings.transmit, &self.transmit)];
         for (ring, pair) in pairs {
             ring.renew(event_index);
-            if pair.session.is_live() && !pair.stale {
+            if pair.link.is_live() && !pair.stale {
                 pair.keep(ring, &self.account);
             }
         }

@@ -138,7 +138,7 @@ impl World {
             world.act(Act::Turn);
             world.act(Act::Take);
         }
-        assert!(world.rx.session.is_live() && world.tx.session.is_live());
+        assert!(world.rx.is_live() && world.tx.is_live());
         world
     }
 
@@ -204,11 +204,11 @@ impl World {
                 }
                 for token in self.free.drain(..self.free.len().min(count as usize)) {
                     let entry = DmaDescriptor { address: 0x1_0000 + self.sent, length: 100, flags: 0, token };
-                    self.tx.output.push(entry).expect("room for all buffers");
+                    self.tx.output().push(entry).expect("room for all buffers");
                     self.sending.insert(token);
                     self.sent += 1;
                 }
-                if self.tx.output.publish() {
+                if self.tx.output().publish() {
                     self.told.insert(2);
                 }
             }
@@ -264,13 +264,8 @@ impl World {
     fn take(&mut self) {
         let renewals = (self.rx.renewals, self.tx.renewals);
         let entries = self.tx.take();
-        if self.rx.input.restarted()
-            | self.tx.input.restarted()
-            | !self.rx.session.is_live()
-            | !self.tx.session.is_live()
-        {
-            // Greetings and answers, of which a peer does not say that they wake somebody.
-            self.told.extend([1, 2]);
+        if core::mem::take(&mut self.tx.rang) {
+            self.told.insert(2);
         }
         if self.tx.renewals != renewals.1 {
             self.free.extend(core::mem::take(&mut self.sending));
@@ -280,6 +275,9 @@ impl World {
             self.free.push_back(entry.token);
         }
         let entries = self.rx.take();
+        if core::mem::take(&mut self.rx.rang) {
+            self.told.insert(1);
+        }
         if self.rx.renewals != renewals.0 {
             self.empty.extend(core::mem::take(&mut self.filling));
         }
@@ -293,20 +291,20 @@ impl World {
             let (number, _) = self.expected.drain(..=found.unwrap_or(0)).next_back().expect("found");
             self.delivered.push(number);
         }
-        if self.rx.session.is_live() {
+        if self.rx.is_live() {
             for token in self.empty.drain(..) {
                 let address = 0x2_0000_0000 + u64::from(token) * 2048;
                 self.addresses.insert(address, token);
-                self.rx.output.push(DmaDescriptor { address, length: 2048, flags: 0, token }).expect("room for all");
+                self.rx.output().push(DmaDescriptor { address, length: 2048, flags: 0, token }).expect("room for all");
                 self.filling.insert(token);
             }
         }
-        if self.rx.output.publish() {
+        if self.rx.output().publish() {
             self.told.insert(1);
         }
         // Both ask to be told, as virtualisers do that are short of buffers.
         let _ = (self.rx.sleep(), self.tx.sleep());
-        if !self.tx.session.is_live() {
+        if !self.tx.is_live() {
             self.free.clear();
         } else if self.free.is_empty() && self.sending.is_empty() {
             self.free = (0..BUFFERS).collect();

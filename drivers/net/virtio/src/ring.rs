@@ -278,12 +278,6 @@ impl Ring {
         self.available[1].load(Relaxed)
     }
 
-    /// Whether buffers were added that the device cannot see yet.
-    #[inline]
-    pub fn has_unpublished(&self) -> bool {
-        self.next != self.published
-    }
-
     /// Descriptors that are free.
     #[inline(always)]
     pub fn space(&self) -> usize {

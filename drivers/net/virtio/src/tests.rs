@@ -383,15 +383,15 @@ fn restarts_of_the_transmit_virtualiser_do_not_use_a_device_up() {
         assert_eq!(world.state.take(TRANSMIT).len(), 2, "in life {life}");
         world.tx = Peer::new(world.connection.tx_free, world.connection.tx_filled);
         world.turn();
-        assert!(!world.tx.session.is_live());
+        assert!(!world.tx.is_live());
         let _ = world.tx.take();
-        assert!(!world.tx.session.is_live(), "its buffers are still being sent");
+        assert!(!world.tx.is_live(), "its buffers are still being sent");
         world.state.use_next(TRANSMIT, 0);
         world.state.use_next(TRANSMIT, 0);
         assert!(world.state.interrupts.get() > 0, "for which the driver waits");
         world.interrupt();
         world.settle();
-        assert!(world.tx.session.is_live(), "in life {life}");
+        assert!(world.tx.is_live(), "in life {life}");
     }
     assert_eq!(world.state.resets.get(), 1);
 }
@@ -410,7 +410,7 @@ fn a_device_that_does_not_send_is_reset_for_a_restarted_virtualiser() {
     while !world.net.round() {}
     world.settle();
     assert_eq!(world.state.resets.get(), 2);
-    assert!(world.tx.session.is_live());
+    assert!(world.tx.is_live());
     assert_eq!(world.state.take(TRANSMIT).len(), 0);
     assert_eq!(world.state.take(RECEIVE).len(), 4, "those to receive into are with it again");
 }

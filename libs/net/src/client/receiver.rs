@@ -4,21 +4,19 @@
 
 use crate::descriptor::flags::DEVICE;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
-use crate::session::{Event, Marked, Marker};
-use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, checksum, lendable, put_off};
+use crate::{Descriptor, HEADROOM, PacketHeader, Slots, checksum, lendable, put_off};
 use culm::connection::NetClient;
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Region, queue};
+use culm::link::Event;
+use culm::queue::Producer;
+use culm::{Link, Region};
 
 /// The receiving half of a client.
 #[derive(Debug)]
 pub struct Receiver {
-    filled: Consumer<Descriptor>,
-    free: Producer<Descriptor>,
+    /// Filled buffers come, free ones go.
+    link: Link<Descriptor>,
     data: Region,
     slots: Slots,
-    session: Session,
-    channel: Channel,
     /// The buffers are this client's own: it provides them.
     owner: bool,
     /// What the device can do, as the last packet said.
@@ -76,18 +74,12 @@ impl Drop for Packet<'_> {
 
 impl Receiver {
     pub(super) fn new(connection: &NetClient) -> Self {
-        let filled = queue::consumer(connection.rx_filled);
-        let mut free = queue::producer(connection.rx_free);
         let limit = lendable(connection.rx_free.capacity.min(connection.rx_filled.capacity));
         let limit = if connection.owns_rx != 0 { limit } else { u32::MAX };
-        let session = Session::begin(&mut free);
         Self {
-            filled,
-            free,
+            link: Link::new(connection.rx_free, connection.rx_filled, connection.rx_channel),
             data: Region::read_only(connection.rx_data),
             slots: Slots::with_large(connection.rx_data.size, connection.buffer_size, connection.rx_large, limit),
-            session,
-            channel: Channel::new(connection.rx_channel),
             owner: connection.owns_rx != 0,
             device: 0,
             read_large: false,
@@ -103,22 +95,24 @@ impl Receiver {
     /// Packets that can wait to be received.
     #[cfg(feature = "stack")]
     pub(crate) fn capacity(&self) -> u32 {
-        self.filled.capacity()
+        self.link.input.capacity()
     }
 
     #[inline(always)]
     pub(super) fn begin(&mut self) {
-        self.filled.refresh();
+        if self.link.begin() == Event::Renewed {
+            self.provide();
+        }
     }
 
     /// The next packet of those that were there at the beginning of the round.
     #[inline]
     pub fn receive(&mut self) -> Option<Packet<'_>> {
         loop {
-            let descriptor = self.filled.pop_known()?;
+            let descriptor = self.link.input.pop_known()?;
             let place = self.slots.number(descriptor.offset);
             if let Some(number) = place
-                && self.slots.holds(number, descriptor.length) & self.session.is_live()
+                && self.slots.holds(number, descriptor.length)
             {
                 self.device = descriptor.flags & DEVICE;
                 self.read_large |= self.slots.is_large(number);
@@ -127,60 +121,45 @@ impl Receiver {
                 // dropped: not the copier (or device) that filled it, which this client relies on for its data, nor
                 // this program, which has the region mapped read-only.
                 let Ok(bytes) = (unsafe { self.data.slice(offset, length) }) else { continue };
-                return Some(Packet { bytes, offset: descriptor.offset, device: self.device, free: &mut self.free });
+                return Some(Packet {
+                    bytes,
+                    offset: descriptor.offset,
+                    device: self.device,
+                    free: &mut self.link.output,
+                });
             }
-            self.examine(descriptor);
+            self.refuse(descriptor);
         }
     }
 
-    /// Deals with an entry that is no packet.
+    /// Deals with an entry that is no packet. One of a length that cannot be gives its buffer back.
     #[cold]
-    fn examine(&mut self, descriptor: Descriptor) {
-        match descriptor.as_marker() {
-            Some(marker) => {
-                self.session.receive(marker);
-                if matches!(marker, Marker::Welcome(_)) {
-                    self.renew();
-                }
-            }
-            // A packet of a length that cannot be: its buffer goes back.
-            None if self.session.is_live() && self.slots.number(descriptor.offset).is_some() => {
-                let _ = self.free.push(Descriptor::empty(descriptor.offset));
-            }
-            None => {}
+    fn refuse(&mut self, descriptor: Descriptor) {
+        if self.slots.number(descriptor.offset).is_some() {
+            let _ = self.link.output.push(Descriptor::empty(descriptor.offset));
         }
     }
 
-    /// Answers markers; where the pair of queues starts over, provides all buffers.
+    /// Provides all buffers, where they are this client's: the pair of queues starts over, and is empty.
     #[cold]
-    fn renew(&mut self) {
-        if self.session.settle(&mut self.free) == Event::Renewed && self.owner {
-            for number in 0..self.slots.count() {
-                if self.free.push(Descriptor::empty(self.slots.offset(number))).is_err() {
-                    // Markers took the space; a few buffers stay unused until the queues start over again.
-                    break;
-                }
-            }
+    fn provide(&mut self) {
+        let count = if self.owner { self.slots.count() } else { 0 };
+        for number in 0..count {
+            // There is space for as many as may be lent.
+            let _ = self.link.output.push(Descriptor::empty(self.slots.offset(number)));
         }
     }
 
     #[inline]
     pub(super) fn publish(&mut self) {
-        if !self.session.is_live() {
-            self.renew();
-        }
         // A copier has enough other small buffers; of a device's, all clients together must not keep too many.
         let patience = if self.owner & !self.read_large { put_off(self.slots.count()) } else { 1 };
         self.read_large = false;
-        let returned = self.free.publish_many(patience);
-        let taken = self.session.may_release() && self.filled.release_many(put_off(self.filled.capacity()));
-        if returned | taken {
-            self.channel.notify();
-        }
+        self.link.publish_many(patience);
     }
 
     #[inline]
     pub(super) fn sleep(&mut self) -> bool {
-        if self.session.is_live() { self.filled.sleep() } else { self.session.sleep(&mut self.free, &mut self.filled) }
+        self.link.sleep()
     }
 }

@@ -3,22 +3,19 @@
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
-use crate::session::{Event, Marked};
 use crate::slots::LARGEST_PACKET;
-use crate::{Descriptor, HEADROOM, PacketHeader, Session, Slots, Stash, checksum, put_off};
+use crate::{Descriptor, HEADROOM, PacketHeader, Slots, Stash, checksum};
 use culm::connection::NetClient;
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Exclusive, queue};
+use culm::link::Event;
+use culm::{Exclusive, Link};
 
 /// The transmitting half of a client.
 #[derive(Debug)]
 pub struct Transmitter {
-    filled: Producer<Descriptor>,
-    free: Consumer<Descriptor>,
+    /// Filled buffers go, free ones come.
+    link: Link<Descriptor>,
     data: Exclusive,
     slots: Slots,
-    session: Session,
-    channel: Channel,
     /// What the device can do.
     device: u16,
     /// A buffer that was taken from the queue and not used yet.
@@ -33,16 +30,11 @@ pub struct Transmitter {
 
 impl Transmitter {
     pub(super) fn new(connection: &NetClient) -> Self {
-        let mut filled = queue::producer(connection.tx_filled);
-        let session = Session::begin(&mut filled);
         let slots = Slots::with_large(connection.tx_data.size, connection.buffer_size, connection.tx_large, u32::MAX);
         Self {
-            filled,
-            free: queue::consumer(connection.tx_free),
+            link: Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel),
             data: Exclusive::take(connection.tx_data),
             slots,
-            session,
-            channel: Channel::new(connection.tx_channel),
             device: 0,
             spare: None,
             spare_large: None,
@@ -100,7 +92,7 @@ impl Transmitter {
         let (metadata, result) = write(frame);
         metadata.write(header);
         // There is space: `take` has looked.
-        let _ = self.filled.push(Descriptor { offset, length: total as u16, flags: 0 });
+        let _ = self.link.output.push(Descriptor { offset, length: total as u16, flags: 0 });
         Some(result)
     }
 
@@ -167,7 +159,7 @@ impl Transmitter {
     /// Whether there is space in the queue for both spare buffers.
     #[inline(always)]
     fn has_space(&mut self) -> bool {
-        let enough = self.filled.free() > 1 || self.filled.refresh() > 1;
+        let enough = self.link.output.free() > 1 || self.link.output.refresh() > 1;
         self.starved |= !enough;
         enough
     }
@@ -176,7 +168,7 @@ impl Transmitter {
     #[inline(always)]
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
-            let Some(descriptor) = self.free.pop() else {
+            let Some(descriptor) = self.link.input.pop() else {
                 let kept = self.stash.take(large);
                 // Nobody waits for a large buffer: see `has_large`.
                 self.starved |= kept.is_none() && !large;
@@ -187,51 +179,22 @@ impl Transmitter {
                     return Some(descriptor.offset);
                 }
                 self.stash.keep(descriptor.offset, !large);
-            } else {
-                self.examine(descriptor);
             }
         }
-    }
-
-    /// Deals with an entry that is no buffer.
-    #[cold]
-    fn examine(&mut self, descriptor: Descriptor) {
-        if let Some(marker) = descriptor.as_marker() {
-            self.session.receive(marker);
-            self.forget();
-            self.renew();
-        }
-    }
-
-    /// Forgets all buffers: they are the virtualiser's again.
-    fn forget(&mut self) {
-        (self.spare, self.spare_large) = (None, None);
-        self.stash.clear();
-    }
-
-    /// Answers markers. The virtualiser provides all buffers when the pair of queues starts over.
-    #[cold]
-    fn renew(&mut self) {
-        let (Event::None | Event::Renewed) = self.session.settle(&mut self.filled);
     }
 
     #[inline]
     pub(super) fn begin(&mut self) {
-        self.free.refresh();
-        if self.free.restarted() | !self.session.is_live() {
-            self.start_over();
+        if (self.link.begin() == Event::Renewed) | !self.link.is_live() {
+            self.forget();
         }
     }
 
-    /// Reads on to the marker that makes buffers good: those before it are void.
+    /// Forgets all buffers: the pair of queues starts over, and they are the virtualiser's again.
     #[cold]
-    fn start_over(&mut self) {
-        while let Some(descriptor) = self.free.pop() {
-            self.examine(descriptor);
-            if descriptor.as_marker().is_some() && self.session.is_live() {
-                break;
-            }
-        }
+    fn forget(&mut self) {
+        (self.spare, self.spare_large) = (None, None);
+        self.stash.clear();
     }
 
     /// Takes note of what the device can do. True: whether it divides packets has changed.
@@ -249,26 +212,19 @@ impl Transmitter {
 
     #[inline]
     pub(super) fn publish(&mut self) {
-        if !self.session.is_live() {
-            self.renew();
-        }
-        let sent = self.filled.publish();
-        let taken = self.session.may_release() && self.free.release_many(put_off(self.free.capacity()));
-        if sent | taken {
-            self.channel.notify();
-        }
+        self.link.publish();
     }
 
     #[inline]
     pub(super) fn sleep(&mut self) -> bool {
-        if !self.session.is_live() {
-            return self.session.sleep(&mut self.filled, &mut self.free);
+        if !self.link.is_live() {
+            return self.link.sleep();
         }
         if !core::mem::take(&mut self.starved) {
             return true;
         }
         // Buffers, or space in the queue for those that there are: whichever was missing is the later to come.
-        if self.free.refresh() == 0 { self.free.sleep() } else { self.filled.sleep_until(2) }
+        if self.link.input.refresh() == 0 { self.link.sleep() } else { self.link.sleep_for_space(2) }
     }
 }
 

@@ -258,7 +258,7 @@ impl Lan {
             }
             self.kept.push(Descriptor::empty(packet.offset));
         }
-        if self.gives_back && self.tx.session.is_live() {
+        if self.gives_back && self.tx.is_live() {
             let stays = |buffer: &Descriptor| self.keeps_large && buffer.offset >= BUFFERS * BUFFER_SIZE;
             let (stay, back) = core::mem::take(&mut self.kept).into_iter().partition::<Vec<_>, _>(stays);
             self.kept = stay;

@@ -26,11 +26,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Channels, Region, queue};
+use culm::link::Event;
+use culm::{Channels, Link, Region};
 use culm_net::descriptor::flags::DEVICE;
-use culm_net::session::{Event, Marked};
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Session, Shares, Slots, lendable, put_off};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Shares, Slots, lendable, put_off};
 use pieces::Frame;
 
 /// The bit of a buffer's word that says that the driver holds it.
@@ -38,14 +37,6 @@ const DRIVER: u64 = 1 << 63;
 
 /// Clients that a buffer's word has bits for.
 const MAX_CLIENTS: usize = 63;
-
-/// The driver, as the virtualiser sees it.
-struct Driver {
-    free: Producer<DmaDescriptor>,
-    filled: Consumer<DmaDescriptor>,
-    session: Session,
-    channel: Channel,
-}
 
 /// The buffers.
 struct Stock {
@@ -83,14 +74,15 @@ fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
 
 /// The virtualiser's state.
 pub(crate) struct Receive {
-    driver: Driver,
+    /// Empty buffers go to the driver, filled ones come.
+    driver: Link<DmaDescriptor>,
     stock: Stock,
     clients: Box<[Client]>,
     /// A bit for each client whose queues are to be looked at in this round whether or not a frame is for it.
     noted: u64,
     /// A bit for each client that was given something or looked at in this round.
     active: u64,
-    /// A bit for each client whose session is not live.
+    /// A bit for each client whose link is not live.
     apart: u64,
     /// The client that the last frame was for: often the next one is too.
     last: usize,
@@ -104,14 +96,7 @@ impl Receive {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
         let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
-        let mut free = queue::producer(connection.driver_free);
-        let session = Session::begin(&mut free);
-        let driver = Driver {
-            free,
-            filled: queue::consumer(connection.driver_filled),
-            session,
-            channel: Channel::new(connection.driver_channel),
-        };
+        let driver = Link::new(connection.driver_free, connection.driver_filled, connection.driver_channel);
         let shares = Shares::new(slots.count(), count as u32);
         let stock = Stock {
             data: Region::read_only(connection.data),
@@ -132,8 +117,8 @@ impl Receive {
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
-            if channel != self.driver.channel
-                && let Some(index) = self.clients.iter().position(|client| client.channel == channel)
+            if channel != self.driver.channel()
+                && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
             {
                 self.noted |= 1 << index;
             }
@@ -153,10 +138,10 @@ impl Receive {
             self.take_returned(noted.trailing_zeros() as usize);
             noted &= noted - 1;
         }
-        self.distribute();
-        if !self.driver.session.is_live() {
-            self.settle_driver();
+        if self.driver.begin() == Event::Renewed {
+            self.take_back_from_driver();
         }
+        self.distribute();
         self.refill();
         self.publish();
         self.sleep()
@@ -176,11 +161,10 @@ impl Receive {
     /// Gives every received frame to whom it is for.
     #[inline]
     fn distribute(&mut self) {
-        self.driver.filled.refresh();
-        while let Some(entry) = self.driver.filled.pop_known() {
+        while let Some(entry) = self.driver.input.pop_known() {
             let number = entry.token as usize;
             if self.stock.holders.get(number) != Some(&DRIVER) {
-                self.examine(entry);
+                self.tally.refused += 1;
                 continue;
             }
             self.stock.holders[number] = 0;
@@ -256,7 +240,7 @@ impl Receive {
             self.take_returned(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return };
-        if !client.session.is_live() {
+        if !client.link.is_live() {
             self.tally.full += 1;
             return;
         }
@@ -265,7 +249,7 @@ impl Receive {
             return;
         }
         let Some(client) = self.clients.get_mut(index) else { return };
-        if client.filled.push(frame).is_err() {
+        if client.link.output.push(frame).is_err() {
             self.stock.shares.give_back(&mut client.held);
             self.tally.full += 1;
             return;
@@ -281,12 +265,15 @@ impl Receive {
         self.clients.get_mut(index).is_some_and(|client| self.stock.shares.take(&mut client.held))
     }
 
-    /// Takes back what a client returned.
+    /// Takes back what a client returned; where the pair starts over, all that it held.
     #[inline]
     fn take_returned(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        client.free.refresh();
-        while let Some(entry) = client.free.pop_known() {
+        if client.link.begin() == Event::Renewed {
+            self.take_all_back(index);
+        }
+        let Some(client) = self.clients.get_mut(index) else { return };
+        while let Some(entry) = client.link.input.pop_known() {
             let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
             let holders = held.and_then(|number| self.stock.holders.get_mut(number as usize));
             match (held, holders) {
@@ -298,79 +285,52 @@ impl Receive {
                         self.stock.idle.push(number);
                     }
                 }
-                _ => match entry.as_marker() {
-                    // What follows a marker counts only after it was answered: in the next round.
-                    Some(marker) => {
-                        client.session.receive(marker);
-                        self.noted |= 1 << index;
-                        break;
-                    }
-                    None if client.session.is_live() => self.tally.refused += 1,
-                    // Of a previous life.
-                    None => {}
-                },
+                _ => self.tally.refused += 1,
             }
         }
-        if !client.session.is_live() {
-            self.settle_client(index);
-        }
+        self.apart = self.apart & !(1 << index) | u64::from(!client.link.is_live()) << index;
     }
 
-    /// Answers a client's markers; where it starts over, takes back all that it held.
+    /// Takes back all that a client held.
     #[cold]
-    fn settle_client(&mut self, index: usize) {
+    fn take_all_back(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        if client.session.settle(&mut client.filled) == Event::Renewed && client.held > 0 {
-            for (number, holders) in self.stock.holders.iter_mut().enumerate() {
-                if *holders & 1 << index != 0 {
-                    *holders &= !(1 << index);
-                    self.stock.shares.give_back(&mut client.held);
-                    self.stock.lent -= 1;
-                    if *holders == 0 {
-                        self.stock.idle.push(number as u32);
-                    }
-                }
-            }
+        if client.held == 0 {
+            return;
         }
-        self.apart = self.apart & !(1 << index) | u64::from(!client.session.is_live()) << index;
-    }
-
-    /// Deals with an entry of the driver's that is no buffer which it holds.
-    #[cold]
-    fn examine(&mut self, entry: DmaDescriptor) {
-        match entry.as_marker() {
-            Some(marker) => {
-                self.driver.session.receive(marker);
-                self.settle_driver();
-            }
-            None if self.driver.session.is_live() => self.tally.refused += 1,
-            None => {}
-        }
-    }
-
-    /// Answers the driver's markers; where it starts over, takes back all that it held.
-    #[cold]
-    fn settle_driver(&mut self) {
-        if self.driver.session.settle(&mut self.driver.free) == Event::Renewed {
-            for (number, holders) in self.stock.holders.iter_mut().enumerate() {
-                if *holders == DRIVER {
-                    *holders = 0;
+        for (number, holders) in self.stock.holders.iter_mut().enumerate() {
+            if *holders & 1 << index != 0 {
+                *holders &= !(1 << index);
+                self.stock.shares.give_back(&mut client.held);
+                self.stock.lent -= 1;
+                if *holders == 0 {
                     self.stock.idle.push(number as u32);
                 }
             }
-            self.forget_frame();
         }
+    }
+
+    /// Takes back all that the driver held: it was restarted and could not go on, or the pair starts over for the first time.
+    #[cold]
+    fn take_back_from_driver(&mut self) {
+        for (number, holders) in self.stock.holders.iter_mut().enumerate() {
+            if *holders == DRIVER {
+                *holders = 0;
+                self.stock.idle.push(number as u32);
+            }
+        }
+        self.forget_frame();
     }
 
     /// Gives idle buffers to the driver.
     #[inline]
     fn refill(&mut self) {
         let few = (self.stock.idle.len() as u32) < self.stock.batch && !self.runs_low();
-        if few || !self.driver.session.is_live() {
+        if few {
             return;
         }
         let stock = &mut self.stock;
-        let mut space = self.driver.free.reserve(stock.idle.len() as u32);
+        let mut space = self.driver.output.reserve(stock.idle.len() as u32);
         while space.left() > 0
             && let Some(number) = stock.idle.pop()
         {
@@ -389,15 +349,10 @@ impl Receive {
             let index = active.trailing_zeros() as usize;
             active &= active - 1;
             if let Some(client) = self.clients.get_mut(index) {
-                client.publish();
+                client.link.publish();
             }
         }
-        let given = self.driver.free.publish();
-        let Driver { filled, session, .. } = &mut self.driver;
-        let taken = session.may_release() && filled.release_many(put_off(filled.capacity()));
-        if given | taken {
-            self.driver.channel.notify();
-        }
+        self.driver.publish();
         let tally = &mut self.tally;
         if tally.packets > 0 {
             counters::PACKETS.add(core::mem::take(&mut tally.packets));
@@ -410,11 +365,10 @@ impl Receive {
 
     #[inline]
     fn sleep(&mut self) -> bool {
-        let Driver { free, filled, session, .. } = &mut self.driver;
-        let mut asleep = if session.is_live() { filled.sleep() } else { session.sleep(free, filled) };
-        if session.is_live() && free.free() == 0 {
-            // Full of entries for its previous lives.
-            asleep &= free.sleep();
+        let mut asleep = self.driver.sleep();
+        if self.driver.is_live() && self.driver.output.free() == 0 {
+            // Full of entries that the driver has not read.
+            asleep &= self.driver.sleep_for_space(1);
         }
         if self.apart != 0 || self.runs_low() {
             asleep &= self.wait_for_clients();
@@ -428,10 +382,8 @@ impl Receive {
         let low = self.runs_low();
         let mut asleep = true;
         for client in &mut self.clients {
-            if !client.session.is_live() {
-                asleep &= client.session.sleep(&mut client.filled, &mut client.free);
-            } else if low && client.held > 0 {
-                asleep &= client.free.sleep();
+            if !client.link.is_live() || low && client.held > 0 {
+                asleep &= client.link.sleep();
             }
         }
         asleep

@@ -235,6 +235,7 @@ fn a_restarted_client_gets_a_fresh_start() {
     world.virtualiser.note(culm::testing::channels(&[1]));
     world.turn();
     assert!(world.clients[0].take().is_empty());
+    world.turn();
     world.driver_turn();
     assert_eq!(world.empty.len() as u32, BUFFERS - 5, "only the other's broadcasts are still lent");
     world.pass(mac(0));

@@ -3,13 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use culm::connection::NetTxClient;
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Region, queue};
-use culm_net::session::{Event, Marked, Marker};
-use culm_net::{Allowance, Descriptor, Mac, Session, Slots, lendable, put_off};
+use culm::link::Event;
+use culm::{Link, Region};
+use culm_net::{Allowance, Descriptor, Mac, Slots, lendable};
 
 /// Buffers that a client which starts over is given at a time, between others' turns.
 const LENDING: u32 = 64;
+
+/// Steps of its allowance that it costs a client to be another than it was.
+const CHANGE: u32 = 2;
 
 /// Where a buffer is, in one number: of what is being sent, it is the packet's length, which no packet has below
 /// [`culm_net::MIN_PACKET`].
@@ -31,12 +33,8 @@ impl Place {
 
 /// A client.
 pub(crate) struct Client {
-    /// Frames to send.
-    pub(crate) filled: Consumer<Descriptor>,
-    /// Buffers for it.
-    free: Producer<Descriptor>,
-    session: Session,
-    channel: Channel,
+    /// Frames to send come from it, buffers go to it.
+    pub(crate) link: Link<Descriptor>,
     data: Region,
     slots: Slots,
     places: Box<[Place]>,
@@ -68,21 +66,14 @@ pub(crate) enum Entry {
     Invalid(u32),
     /// A buffer that it does not hold, or none at all.
     NotHeld,
-    /// A marker, or an entry of a previous life.
-    Other,
 }
 
 impl Client {
     pub(crate) fn new(connection: &NetTxClient, buffer_size: u32) -> Self {
-        let mut free = queue::producer(connection.free);
-        let session = Session::begin(&mut free);
         let limit = lendable(connection.free.capacity.min(1 << 16));
         let slots = Slots::with_large(connection.data.size, buffer_size, connection.large, limit);
         Self {
-            filled: queue::consumer(connection.filled),
-            free,
-            session,
-            channel: Channel::new(connection.channel),
+            link: Link::new(connection.free, connection.filled, connection.channel),
             data: if connection.data.address == 0 {
                 Region::new(connection.data)
             } else {
@@ -103,8 +94,14 @@ impl Client {
         }
     }
 
-    pub(crate) fn channel(&self) -> Channel {
-        self.channel
+    /// Begins a round with it: looks what it sends, and whether the pair of queues starts over. Then what it had is here again.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self) {
+        match self.link.begin() {
+            Event::None => {}
+            Event::Changed => self.allowance.spend(CHANGE),
+            Event::Renewed => self.start_over(),
+        }
     }
 
     /// The number of the buffer in which `entry` says that a frame is. `None`: see [`Self::examine`].
@@ -124,21 +121,11 @@ impl Client {
 
     /// What an entry is that is no frame.
     #[cold]
-    pub(crate) fn examine(&mut self, entry: Descriptor) -> Entry {
+    pub(crate) fn examine(&self, entry: Descriptor) -> Entry {
         if let Some(number) = self.held(entry) {
             return Entry::Invalid(number);
         }
-        match entry.as_marker() {
-            Some(marker) => {
-                self.session.receive(marker);
-                if matches!(marker, Marker::Welcome(_)) {
-                    self.answer();
-                }
-                Entry::Other
-            }
-            None if self.session.is_live() => Entry::NotHeld,
-            None => Entry::Other,
-        }
+        Entry::NotHeld
     }
 
     /// A frame of the client's of this length goes to the driver from its buffer `number`.
@@ -158,18 +145,15 @@ impl Client {
         self.in_flight += 1;
     }
 
-    /// Whether the session or buffers that are here need [`Self::settle`].
+    /// Whether it needs [`Self::settle`].
     #[inline(always)]
     pub(crate) fn is_unsettled(&self) -> bool {
-        (self.here > 0) | !self.session.is_live()
+        (self.here > 0) | !self.link.is_live()
     }
 
-    /// Answers markers; where the client starts over, what it had is here again.
+    /// What the client had is here again.
     #[cold]
-    fn answer(&mut self) {
-        if self.session.settle(&mut self.free) != Event::Renewed {
-            return;
-        }
+    fn start_over(&mut self) {
         for place in &mut self.places {
             if *place == Place::CLIENT {
                 *place = Place::HERE;
@@ -177,14 +161,16 @@ impl Client {
             }
         }
         self.next = 0;
-        self.allowance.spend(1 + self.slots.count() / 8);
+        self.allowance.spend(CHANGE + self.slots.count() / 8);
     }
 
-    /// Answers markers, and gives the client some of the buffers that are here. True: there are more, and space for them.
+    /// Gives the client some of the buffers that are here. True: there are more, and space for them.
     #[cold]
     pub(crate) fn settle(&mut self) -> bool {
-        self.answer();
-        if !self.session.is_live() {
+        if !self.link.is_live() {
+            self.begin();
+        }
+        if !self.link.is_live() {
             return false;
         }
         let end = self.next.saturating_add(LENDING).min(self.slots.count());
@@ -209,10 +195,10 @@ impl Client {
     }
 
     /// Gives a buffer to the client, which may write it from now on. False: it is here now, since the client's queue is full or
-    /// it has not been welcomed.
+    /// it is not there.
     #[inline(always)]
     fn give(&mut self, number: u32) -> bool {
-        let given = self.session.is_live() && self.free.push(Descriptor::empty(self.slots.offset(number))).is_ok();
+        let given = self.link.output.push(Descriptor::empty(self.slots.offset(number))).is_ok();
         if let Some(place) = self.places.get_mut(number as usize) {
             *place = if given { Place::CLIENT } else { Place::HERE };
         }
@@ -271,31 +257,8 @@ impl Client {
         self.plenty = most.min(self.slots.count()) / 2;
     }
 
-    /// Makes what it was given visible to it, then the space of what it sent.
-    pub(crate) fn publish(&mut self) {
-        if self.session.may_release() {
-            self.publish_settled();
-        } else if self.free.publish() {
-            self.channel.notify();
-        }
-    }
-
-    /// As [`Self::publish`], where nothing waits to be answered.
-    #[inline(always)]
-    pub(crate) fn publish_settled(&mut self) {
-        let given = self.free.publish();
-        // In this order: what is read again after a restart must not have been answered in vain.
-        let taken = self.filled.release_many(put_off(self.filled.capacity()));
-        if given | taken {
-            self.channel.notify();
-        }
-    }
-
-    /// Asks to be notified of its next frame, of an answer, or of space for what waits for it. False: it is there already.
+    /// Asks to be notified of its next frame, of its return, or of space for what waits for it. False: it is there already.
     pub(crate) fn sleep(&mut self) -> bool {
-        if !self.session.is_live() {
-            return self.session.sleep(&mut self.free, &mut self.filled);
-        }
-        self.filled.sleep() && (self.here == 0 || self.free.sleep())
+        self.link.sleep() && (!self.link.is_live() || self.here == 0 || self.link.sleep_for_space(1))
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, mac, segments, send_packet};
 use culm::testing::set_time;
-use culm_net::session::{Marked, Marker};
 use culm_net::testing::frame;
 use culm_net::{Descriptor, DmaDescriptor, PacketHeader, header};
 
@@ -85,39 +84,26 @@ fn large_buffers_of_the_virtualisers_own_are_shared() {
     assert!(!world.driver.take().is_empty(), "what came back is used again");
 }
 
-/// A client's hello with this number.
-fn hello(number: u32) -> Descriptor {
-    Descriptor::from_marker(Marker::Hello(number))
-}
-
-/// Buffers that a client is lent in `turns` of a millisecond each when it does `act` before each.
-fn lent(turns: u32, mut act: impl FnMut(&mut World, u32)) -> usize {
-    let mut world = World::new(2, false);
-    (0..turns)
-        .map(|turn| {
-            act(&mut world, turn);
-            world.turn();
-            world.clients[1].input.drain(u32::MAX).filter(|entry| entry.as_marker().is_none()).count()
-        })
-        .sum()
-}
-
 #[test]
 fn a_client_that_starts_over_without_end_costs_little() {
-    let count = lent(1000, |world, turn| {
-        let _ = world.clients[1].input.release();
-        world.clients[1].send(&[hello(turn), Descriptor::from_marker(Marker::Welcome(7)), hello(turn + 1)]);
-    });
+    let mut world = World::new(2, false);
+    let mut lent = 0;
+    for _ in 0..1000 {
+        world.clients[1].link.start_over();
+        let _ = world.clients[1].take();
+        world.turn();
+        lent += world.clients[1].take().len();
+    }
     // In a second: its allowance, and ten times that as time passes.
-    assert!(count < 11 * (256 + 3 * BUFFERS as usize), "{count} buffers were lent");
-    assert!(count > BUFFERS as usize, "{count}: it is answered");
+    assert!(lent < 11 * (256 + 3 * BUFFERS as usize), "{lent} buffers were lent");
+    assert!(lent > BUFFERS as usize, "{lent}: it is answered");
 }
 
 /// What a hostile client can put into its queue as fast as it is read.
 fn refill(world: &mut World, entry: Descriptor) {
-    let _ = world.clients[1].output.refresh();
-    while world.clients[1].output.push(entry).is_ok() {}
-    let _ = world.clients[1].output.publish();
+    let _ = world.clients[1].output().refresh();
+    while world.clients[1].output().push(entry).is_ok() {}
+    let _ = world.clients[1].output().publish();
 }
 
 #[test]
@@ -125,14 +111,14 @@ fn reading_ends_whatever_a_client_sends() {
     let nobodys = Descriptor { offset: 5, length: 60, flags: 0 };
     let too_long = Descriptor { offset: 0, length: u16::MAX, flags: 0 };
     for anti_spoof in [false, true] {
-        for entry in [nobodys, too_long, hello(9), Descriptor { flags: 3, ..nobodys }] {
+        for entry in [nobodys, too_long, Descriptor { flags: 3, ..nobodys }] {
             let mut world = World::new(2, anti_spoof);
             let mut rounds = 0;
             let deadline = loop {
                 refill(&mut world, entry);
                 // It takes what it is given, so that there is space for answers.
-                while world.clients[1].input.pop().is_some() {}
-                let _ = world.clients[1].input.release();
+                while world.clients[1].input().pop().is_some() {}
+                let _ = world.clients[1].input().release();
                 world.virtualiser.note(culm::testing::channels(&[2]));
                 let _ = world.virtualiser.round();
                 if let Some(deadline) = culm::testing::deadline() {
@@ -148,9 +134,9 @@ fn reading_ends_whatever_a_client_sends() {
             assert_eq!(world.driver.take().len(), 1);
             set_time(deadline);
             world.virtualiser.note(culm::testing::channels(&[]));
-            let violations = world.clients[1].output.free();
+            let violations = world.clients[1].output().free();
             let _ = world.virtualiser.round();
-            assert!(world.clients[1].output.refresh() > violations, "{entry:?}: it is looked at again");
+            assert!(world.clients[1].output().refresh() > violations, "{entry:?}: it is looked at again");
         }
     }
 }

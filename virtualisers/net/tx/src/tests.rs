@@ -255,7 +255,7 @@ fn the_driver_is_asked_for_buffers_only_when_they_run_short() {
         world.send(0, mac(0));
         world.turn();
         let short = count > BUFFERS / 2;
-        assert_eq!(world.driver.output.awaited(count), short, "{count} of {BUFFERS}");
+        assert_eq!(world.driver.output().awaited(count), short, "{count} of {BUFFERS}");
     }
 }
 
@@ -272,7 +272,7 @@ fn who_waits_for_its_share_has_the_driver_look() {
             // A driver that looks only when it is notified.
             if culm::testing::signalled().contains(&0) {
                 sent += world.driver.take().len() as u32;
-                looked = world.driver.output.awaited(sent);
+                looked = world.driver.output().awaited(sent);
                 assert!(world.driver.sleep());
             }
         }
@@ -399,9 +399,9 @@ fn a_checked_client_cannot_ask_for_segments_that_cannot_be() {
 fn large_buffers_are_asked_for_before_the_last_is_gone() {
     let mut world = World::with_large(1, false, 4);
     let sent = send_large(&mut world, 2, 1460);
-    assert!(!world.driver.output.awaited(2), "half of them are plenty");
+    assert!(!world.driver.output().awaited(2), "half of them are plenty");
     let more = send_large(&mut world, 1, 1460);
-    assert!(world.driver.output.awaited(3), "most are with the driver, though few buffers are");
+    assert!(world.driver.output().awaited(3), "most are with the driver, though few buffers are");
     world.complete(&sent);
     world.complete(&more);
     assert_eq!(world.free[0].len() as u32, BUFFERS + 4);

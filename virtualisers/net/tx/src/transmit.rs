@@ -17,11 +17,10 @@ use crate::client::Client;
 use crate::counters;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
-use culm::queue::{Consumer, Producer};
-use culm::{Channel, Channels, queue, time};
+use culm::link::Event;
+use culm::{Channels, Link, time};
 use culm_net::allowance::PAUSE;
-use culm_net::session::{Event, Marked, Marker};
-use culm_net::{DmaDescriptor, Session, Shares, lendable, put_off};
+use culm_net::{DmaDescriptor, Shares, lendable};
 
 /// Frames for which the driver's queue must have space before it is worth waking up for it.
 const BATCH: u32 = 32;
@@ -38,10 +37,8 @@ const BOUNCE: u32 = 0xffff;
 
 /// The driver, as the virtualiser sees it.
 struct Driver {
-    filled: Producer<DmaDescriptor>,
-    free: Consumer<DmaDescriptor>,
-    session: Session,
-    channel: Channel,
+    /// Frames go to it, sent buffers come back.
+    link: Link<DmaDescriptor>,
     /// Frames that it has, and how many it can have.
     in_flight: u32,
     most: u32,
@@ -77,13 +74,8 @@ impl Transmit {
     pub(crate) fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
-        let mut filled = queue::producer(connection.driver_filled);
-        let session = Session::begin(&mut filled);
         let driver = Driver {
-            filled,
-            free: queue::consumer(connection.driver_free),
-            session,
-            channel: Channel::new(connection.driver_channel),
+            link: Link::new(connection.driver_filled, connection.driver_free, connection.driver_channel),
             in_flight: 0,
             most: lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity)),
         };
@@ -117,7 +109,7 @@ impl Transmit {
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
-            if let Some(index) = self.clients.iter().position(|client| client.channel() == channel) {
+            if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
                 self.noted |= 1 << index;
             } else {
                 self.woken = true;
@@ -138,13 +130,10 @@ impl Transmit {
         self.active |= self.noted;
         let driver_full = self.submit();
         self.limited = self.noted;
-        if !self.driver.session.is_live() {
-            self.settle_driver();
-        }
         let clients_asleep = self.publish_to_clients();
         // Before the frames become visible; see above.
         let none_returned = self.wait_for_buffers();
-        self.publish_to_driver();
+        self.driver.link.publish();
         self.sleep(driver_full) & clients_asleep & none_returned
     }
 
@@ -172,10 +161,12 @@ impl Transmit {
     fn take_back(&mut self) {
         self.woken = false;
         self.favour_limited();
-        self.driver.free.refresh();
-        while let Some(entry) = self.driver.free.pop_known() {
+        if self.driver.link.begin() == Event::Renewed {
+            self.take_all_back();
+        }
+        while let Some(entry) = self.driver.link.input.pop_known() {
             if !self.sent(entry.token) {
-                self.examine(entry);
+                counters::REFUSED.add(1);
             }
         }
     }
@@ -211,27 +202,9 @@ impl Transmit {
         true
     }
 
-    /// Deals with an entry of the driver's that is no buffer which it has.
+    /// The pair of queues starts over: what the driver had will not be sent any more, and comes back.
     #[cold]
-    fn examine(&mut self, entry: DmaDescriptor) {
-        match entry.as_marker() {
-            Some(marker) => {
-                self.driver.session.receive(marker);
-                if matches!(marker, Marker::Welcome(_)) {
-                    self.settle_driver();
-                }
-            }
-            None if self.driver.session.is_live() => counters::REFUSED.add(1),
-            None => {}
-        }
-    }
-
-    /// Answers the driver's markers. Where it starts over, what it had will not be sent any more, and comes back.
-    #[cold]
-    fn settle_driver(&mut self) {
-        if self.driver.session.settle(&mut self.driver.filled) != Event::Renewed {
-            return;
-        }
+    fn take_all_back(&mut self) {
         for number in 0..self.bounce.count() {
             self.sent(BOUNCE << 16 | number);
         }
@@ -262,10 +235,10 @@ impl Transmit {
                 asleep &= self.publish_to_unsettled(index);
                 continue;
             }
-            client.publish_settled();
+            client.link.publish();
             self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
             // Those who wait for their share, or for the driver, have something to send already.
-            if (self.noted | self.paused) & bit == 0 && !client.filled.sleep() {
+            if (self.noted | self.paused) & bit == 0 && !client.link.sleep() {
                 self.noted |= bit;
                 asleep = false;
             }
@@ -279,7 +252,7 @@ impl Transmit {
         let bit = 1 << index;
         let Some(client) = self.clients.get_mut(index) else { return true };
         let more = self.paused & bit == 0 && client.settle();
-        client.publish();
+        client.link.publish();
         self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
         if client.allowance.is_spent() {
             self.pause(index);
@@ -303,37 +276,28 @@ impl Transmit {
     /// Where a client waits for buffers, or may soon, asks the driver to return some. False: there are some.
     #[inline]
     fn wait_for_buffers(&mut self) -> bool {
-        let needed = (self.short | self.limited) != 0 && self.driver.session.is_live();
+        let needed = (self.short | self.limited) != 0 && self.driver.link.is_live();
         if !needed || self.waits || self.driver.in_flight == 0 {
             return true;
         }
         self.waits = true;
         // It looks for the announcement when it is given frames. Where there are none to give, it is woken to look.
-        self.driver.channel.notify();
-        self.driver.free.sleep_until(self.driver.in_flight / 2)
-    }
-
-    #[inline]
-    fn publish_to_driver(&mut self) {
-        let Driver { filled, free, session, channel, .. } = &mut self.driver;
-        let given = filled.publish();
-        let taken = session.may_release() && free.release_many(put_off(free.capacity()));
-        if given | taken {
-            channel.notify();
-        }
+        self.driver.link.channel().notify();
+        self.driver.link.sleep_until(self.driver.in_flight / 2)
     }
 
     /// Announces to the driver what is waited for. False: it is there already.
     #[inline]
     fn sleep(&mut self, driver_full: bool) -> bool {
-        let Driver { filled, free, session, .. } = &mut self.driver;
-        if !session.is_live() {
-            session.sleep(filled, free)
-        } else if driver_full {
-            filled.sleep_until(BATCH.min(filled.capacity() / 2))
+        let link = &mut self.driver.link;
+        let asleep = if driver_full {
+            let space = BATCH.min(link.output.capacity() / 2);
+            link.sleep_for_space(space)
         } else {
-            true
-        }
+            link.is_live() || link.sleep()
+        };
+        self.woken |= !asleep;
+        asleep
     }
 }
 

@@ -127,7 +127,7 @@ impl Receive {
         self.active |= 1 << index;
         let Some(client) = self.clients.get_mut(index) else { return };
         let count = pieces.len() as u32;
-        if !client.session.is_live() || client.filled.free() < count && client.filled.refresh() < count {
+        if !client.link.is_live() {
             self.tally.full += 1;
             return;
         }
@@ -135,12 +135,21 @@ impl Receive {
             self.tally.share += 1;
             return;
         }
+        // After its shares were taken, which may have found that it starts over.
         let Some(client) = self.clients.get_mut(index) else { return };
+        let output = &mut client.link.output;
+        if output.free() < count && output.refresh() < count {
+            for _ in 0..count {
+                self.stock.shares.give_back(&mut client.held);
+            }
+            self.tally.full += 1;
+            return;
+        }
         for (at, piece) in pieces.iter().enumerate() {
             let more = if at + 1 < pieces.len() { CONTINUES } else { 0 };
             let offset = self.stock.slots.offset(piece.number);
             // There is space for all, as just asked.
-            let _ = client.filled.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
+            let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
             debug_assert!(self.stock.holders[piece.number as usize] & DRIVER == 0);
             self.stock.holders[piece.number as usize] |= 1 << index;
         }

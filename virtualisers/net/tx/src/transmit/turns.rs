@@ -42,7 +42,7 @@ impl Transmit {
     /// Lets clients send in turns. True: the driver's queue has no space.
     #[inline]
     pub(super) fn submit(&mut self) -> bool {
-        if !self.driver.session.is_live() {
+        if !self.driver.link.is_live() {
             return false;
         }
         let mut pending = core::mem::take(&mut self.noted);
@@ -84,10 +84,10 @@ impl Transmit {
     #[inline(always)]
     fn take_turn(&mut self, index: usize) -> Turn {
         let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
-        let available = match client.filled.available() {
-            0 => client.filled.refresh(),
-            available => available,
-        };
+        if client.link.input.available() == 0 {
+            client.begin();
+        }
+        let available = client.link.input.available();
         if available == 0 {
             return found_nothing(client);
         }
@@ -95,12 +95,12 @@ impl Transmit {
         let credit = client.credit + QUANTUM;
         let mut credit_left = credit;
         let mut room = available.min(driver.most - driver.in_flight);
-        if driver.filled.free() < room {
-            room = room.min(driver.filled.refresh());
+        if driver.link.output.free() < room {
+            room = room.min(driver.link.output.refresh());
         }
         let mut left = room;
         let turn = loop {
-            let Some(entry) = client.filled.pop_known() else {
+            let Some(entry) = client.link.input.pop_known() else {
                 // What came meanwhile is found at the end of the round.
                 break Turn::Done;
             };
@@ -142,7 +142,7 @@ impl Transmit {
             credit_left -= length;
             left -= 1;
             // There is space, as just asked.
-            let _ = driver.filled.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+            let _ = driver.link.output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
         };
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         let sent = room - left;
@@ -165,7 +165,7 @@ fn found_nothing(client: &mut Client) -> Turn {
 /// Leaves the frame that was read last for another turn.
 #[inline(never)]
 fn put_back(client: &mut Client, turn: Turn) -> Turn {
-    client.filled.put_back();
+    client.link.input.put_back();
     turn
 }
 
@@ -200,7 +200,6 @@ fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
             counters::DROPS_INVALID.add(1);
         }
         Entry::NotHeld => counters::DROPS_NOT_HELD.add(1),
-        Entry::Other => {}
     }
     !client.allowance.is_spent()
 }

@@ -1,0 +1,119 @@
+//! A component's end of a pair of queues to one peer: both rings and the channel, and the turns that go with them.
+//!
+//! A round begins by [`Link::begin`](culm_queue::Link::begin), pops from `input`, pushes to `output`, shows what it did by
+//! [`Link::publish`], and ends by [`Link::sleep`](culm_queue::Link::sleep). How the two sides find each other after a restart is in
+//! [`culm_queue::link`].
+
+use crate::channel::Channel;
+use crate::domain::own;
+use crate::{queue, random, time};
+use core::cell::Cell;
+use core::ops::{Deref, DerefMut};
+use culm_abi::connection::Ring;
+use culm_queue::Entry;
+pub use culm_queue::{Event, Generations};
+
+own! {
+    /// How many links were begun.
+    BEGUN: Cell<u64> = Cell::new(0);
+}
+
+/// For how many entries showing or releasing them may be put off in a ring of this capacity: it costs as much for one as for many.
+#[inline(always)]
+pub const fn put_off(capacity: u32) -> u32 {
+    capacity / 16
+}
+
+/// One end of a pair of queues, with the channel to whoever has the other.
+#[derive(Debug)]
+pub struct Link<O: Entry, I: Entry = O> {
+    ends: culm_queue::Link<O, I>,
+    channel: Channel,
+}
+
+impl<O: Entry, I: Entry> Link<O, I> {
+    /// Begins a life that writes `output` and reads `input`, whose peer is at the other end of `channel`.
+    ///
+    /// # Panics
+    ///
+    /// Where the rings cannot be ones, which no start block contains.
+    pub fn new(output: Ring, input: Ring, channel: u32) -> Self {
+        let ends = culm_queue::Link::attach(queue::shared(output), queue::shared(input), generation());
+        Self { ends, channel: Channel::new(channel) }
+    }
+
+    /// Goes on with a life that ended while the link was live: see [`culm_queue::Link::resume`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn resume(output: Ring, input: Ring, channel: u32, generations: Generations, taken: u32) -> Option<Self> {
+        let ends = culm_queue::Link::resume(queue::shared(output), queue::shared(input), generations, taken)?;
+        Some(Self { ends, channel: Channel::new(channel) })
+    }
+
+    /// The channel to the peer.
+    #[inline(always)]
+    pub fn channel(&self) -> Channel {
+        self.channel
+    }
+
+    /// Shows what was pushed, then gives back the space of what was popped once that is worth it, and notifies the peer where it
+    /// waits for either. In this order: what is popped again after a restart in between has not been answered.
+    #[inline(always)]
+    pub fn publish(&mut self) {
+        self.publish_many(1);
+    }
+
+    /// As [`Self::publish`], but what was pushed too is put off until there are `count` entries.
+    #[inline(always)]
+    pub fn publish_many(&mut self, count: u32) {
+        let given = self.ends.output.publish_many(count);
+        let taken = self.ends.input.release_many(put_off(self.ends.input.capacity()));
+        if given | taken {
+            self.channel.notify();
+        }
+    }
+
+    /// Shows what was pushed, and nothing else.
+    #[inline(always)]
+    pub fn publish_output(&mut self) {
+        if self.ends.output.publish() {
+            self.channel.notify();
+        }
+    }
+
+    /// Gives back the space of what was popped once it is that of `count` entries, and nothing else.
+    #[inline(always)]
+    pub fn release_input(&mut self, count: u32) {
+        if self.ends.input.release_many(count) {
+            self.channel.notify();
+        }
+    }
+}
+
+impl<O: Entry, I: Entry> Deref for Link<O, I> {
+    type Target = culm_queue::Link<O, I>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.ends
+    }
+}
+
+impl<O: Entry, I: Entry> DerefMut for Link<O, I> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.ends
+    }
+}
+
+/// The generation of a new life: what a previous one that was taken over by somebody hostile cannot guess, as far as the machine has
+/// randomness; else the time, of which it can guess no more than when it is restarted.
+fn generation() -> u32 {
+    let begun = BEGUN.with(|begun| begun.replace(begun.get().wrapping_add(1)));
+    let random = random::words().map_or(0, |[word]| word);
+    // The multiplier spreads small differences over the upper bits (Knuth, The Art of Computer Programming 3, 6.4).
+    let mixed = ((time::now().ticks().wrapping_add(begun)) ^ random).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
