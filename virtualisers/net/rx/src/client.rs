@@ -2,7 +2,7 @@
 
 use culm::connection::NetRxClient;
 use culm::link::Link;
-use culm_net::{Descriptor, Mac};
+use culm_net::{Allowance, Descriptor, Mac};
 
 /// A client: a copier, or one that reads the device's buffers itself.
 pub(crate) struct Client {
@@ -11,14 +11,18 @@ pub(crate) struct Client {
     pub(crate) mac: Mac,
     /// Buffers that it holds.
     pub(crate) held: u32,
+    /// What it may still cost that brings nothing.
+    pub(crate) allowance: Allowance,
 }
 
 impl Client {
-    pub(crate) fn new(connection: &NetRxClient) -> Self {
+    /// A client to whom some of `buffers` are lent.
+    pub(crate) fn new(connection: &NetRxClient, buffers: u32) -> Self {
         Self {
             link: Link::new(connection.filled, connection.free, connection.channel),
             mac: Mac::new(connection.mac),
             held: 0,
+            allowance: Allowance::new(buffers),
         }
     }
 }

@@ -14,6 +14,9 @@
 //! Returned buffers are looked at when the client holds a number of them and is given another one, and when the driver runs low; only
 //! then do clients have to notify for a return. They are given to the driver by the number too. The driver's stock shrinks
 //! only by frames that pass here, so it cannot run low unnoticed.
+//!
+//! A client can have the virtualiser work by notifying it, by entries that are no buffers of its, and by starting over. Each has an
+//! allowance of that ([`Allowance`](culm_net::Allowance)); the queues of one that has used its up are not looked at for a while.
 
 // By its path, so that a fuzz target which takes this file in finds it too.
 #[path = "receive/pieces.rs"]
@@ -27,7 +30,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Region};
+use culm::{Channels, Link, Region, time};
+use culm_net::allowance::PAUSE;
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Shares, Slots, lendable, put_off};
 use pieces::Frame;
@@ -37,6 +41,9 @@ const DRIVER: u64 = 1 << 63;
 
 /// Clients that a buffer's word has bits for.
 const MAX_CLIENTS: usize = 63;
+
+/// Steps of its allowance that it costs a client to be another than it was.
+const CHANGE: u32 = 2;
 
 /// The buffers.
 struct Stock {
@@ -84,6 +91,8 @@ pub(crate) struct Receive {
     active: u64,
     /// A bit for each client whose link is not live.
     apart: u64,
+    /// A bit for each client that has used up its allowance.
+    paused: u64,
     /// The client that the last frame was for: often the next one is too.
     last: usize,
     /// A frame of which buffers are still to come.
@@ -108,9 +117,9 @@ impl Receive {
             batch: put_off(slots.count()).min(shares.guarantee() / 2).max(1),
         };
         let all = (1 << count) - 1;
-        let clients = clients.iter().map(Client::new).collect();
+        let clients = clients.iter().map(|client| Client::new(client, slots.count())).collect();
         let (frame, tally) = (Frame::new(), Tally::default());
-        Self { driver, stock, clients, noted: all, active: 0, apart: all, last: 0, frame, tally }
+        Self { driver, stock, clients, noted: all, active: 0, apart: all, paused: 0, last: 0, frame, tally }
     }
 
     /// Takes note of who notified.
@@ -121,6 +130,9 @@ impl Receive {
                 && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
             {
                 self.noted |= 1 << index;
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.allowance.spend(1);
+                }
             }
         }
     }
@@ -131,6 +143,9 @@ impl Receive {
         self.noted |= self.apart;
         if self.runs_low() {
             self.noted = self.all();
+        }
+        if self.paused != 0 {
+            self.look_at_paused();
         }
         let mut noted = core::mem::take(&mut self.noted);
         self.active |= noted;
@@ -145,6 +160,34 @@ impl Receive {
         self.refill();
         self.publish();
         self.sleep()
+    }
+
+    /// Leaves out of this round whose allowance is not back yet, and asks to be woken for those.
+    #[cold]
+    fn look_at_paused(&mut self) {
+        let mut paused = self.paused;
+        while paused != 0 {
+            let index = paused.trailing_zeros() as usize;
+            paused &= paused - 1;
+            if self.clients.get_mut(index).is_none_or(|client| client.allowance.wait()) {
+                self.paused &= !(1 << index);
+                self.noted |= 1 << index;
+            }
+        }
+        self.noted &= !self.paused;
+        if self.paused != 0 {
+            culm::wake_at(time::now() + PAUSE);
+        }
+    }
+
+    /// Leaves the queues of a client alone until its allowance is back.
+    #[cold]
+    fn pause(&mut self, index: usize) {
+        if self.paused & 1 << index == 0 && self.clients.get_mut(index).is_some_and(|client| !client.allowance.wait()) {
+            self.paused |= 1 << index;
+            self.noted &= !(1 << index);
+            culm::wake_at(time::now() + PAUSE);
+        }
     }
 
     /// A bit for each client.
@@ -265,14 +308,21 @@ impl Receive {
         self.clients.get_mut(index).is_some_and(|client| self.stock.shares.take(&mut client.held))
     }
 
-    /// Takes back what a client returned; where the pair starts over, all that it held.
+    /// Takes back what a client returned, which is worth more than the notification that said so; where the pair starts over, all
+    /// that it held.
     #[inline]
     fn take_returned(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index) else { return };
-        if client.link.begin() == Event::Renewed {
-            self.take_all_back(index);
+        if self.paused & 1 << index != 0 {
+            return;
         }
         let Some(client) = self.clients.get_mut(index) else { return };
+        match client.link.begin() {
+            Event::None => {}
+            Event::Changed => client.allowance.spend(CHANGE),
+            Event::Renewed => self.take_all_back(index),
+        }
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let before = client.held;
         while let Some(entry) = client.link.input.pop_known() {
             let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
             let holders = held.and_then(|number| self.stock.holders.get_mut(number as usize));
@@ -285,16 +335,27 @@ impl Receive {
                         self.stock.idle.push(number);
                     }
                 }
-                _ => self.tally.refused += 1,
+                _ => {
+                    self.tally.refused += 1;
+                    client.allowance.spend(1);
+                    if client.allowance.is_spent() {
+                        break;
+                    }
+                }
             }
         }
+        client.allowance.earn(2 * (before - client.held));
         self.apart = self.apart & !(1 << index) | u64::from(!client.link.is_live()) << index;
+        if client.allowance.is_spent() {
+            self.pause(index);
+        }
     }
 
     /// Takes back all that a client held.
     #[cold]
     fn take_all_back(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
+        client.allowance.spend(CHANGE + self.stock.slots.count() / 8);
         if client.held == 0 {
             return;
         }
@@ -381,8 +442,10 @@ impl Receive {
     fn wait_for_clients(&mut self) -> bool {
         let low = self.runs_low();
         let mut asleep = true;
-        for client in &mut self.clients {
-            if !client.link.is_live() || low && client.held > 0 {
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            // Who is paused is looked at when its allowance is back.
+            let waits = !client.link.is_live() || low && client.held > 0;
+            if waits && self.paused & 1 << index == 0 {
                 asleep &= client.link.sleep();
             }
         }

@@ -3,6 +3,8 @@
 use crate::receive::Receive;
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
+use culm::testing::{channels, set_time};
+use culm::time::{self, Duration};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, Mac, Shares};
 use proptest::prelude::*;
@@ -148,7 +150,7 @@ fn a_broadcast_is_free_when_the_last_reader_returned_it() {
     for (index, entries) in entries.iter().enumerate() {
         assert_eq!(world.empty.len() as u32, BUFFERS - 1);
         world.clients[index].send(entries);
-        world.virtualiser.note(culm::testing::channels(&[1 + index as u32]));
+        world.virtualiser.note(channels(&[1 + index as u32]));
         world.turn();
         world.driver_turn();
     }
@@ -165,13 +167,13 @@ fn a_client_cannot_return_what_it_does_not_hold() {
     let driver = (world.empty[0].address - DMA) as u32;
     let lies = [lent[0].offset, lent[0].offset, driver, lent[0].offset + 1, BUFFERS * SIZE, u32::MAX];
     world.clients[1].send(&lies.map(Descriptor::empty));
-    world.virtualiser.note(culm::testing::channels(&[2]));
+    world.virtualiser.note(channels(&[2]));
     world.turn();
     world.driver_turn();
     assert_eq!(world.empty.len(), before);
     // The honest one, twice: the second time it does not hold it any more.
     world.clients[0].send(&[lent[0], lent[0]]);
-    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.virtualiser.note(channels(&[1]));
     world.turn();
     world.driver_turn();
     assert_eq!(world.empty.len(), before + 1);
@@ -232,7 +234,7 @@ fn a_restarted_client_gets_a_fresh_start() {
     let _ = world.clients[0].take();
     let connection = world.client_connections[0];
     world.clients[0] = peer(connection.filled, connection.free);
-    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.virtualiser.note(channels(&[1]));
     world.turn();
     assert!(world.clients[0].take().is_empty());
     world.turn();
@@ -264,6 +266,67 @@ fn a_restarted_virtualiser_takes_everything_back() {
     assert_eq!(world.empty.len() as u32, BUFFERS);
     world.pass(mac(1));
     assert_eq!(world.clients[1].take().len(), 1);
+}
+
+#[test]
+fn a_client_that_only_notifies_is_left_alone() {
+    let mut world = World::new(2);
+    world.pass(mac(1));
+    let lent = world.clients[1].take();
+    for _ in 0..1000 {
+        world.virtualiser.note(channels(&[2]));
+        assert!(world.virtualiser.round());
+    }
+    let deadline = culm::testing::deadline().expect("it looks again");
+    world.clients[1].send(&lent);
+    world.virtualiser.note(channels(&[2]));
+    assert!(world.virtualiser.round());
+    world.driver_turn();
+    assert_eq!(world.empty.len() as u32, BUFFERS - 1, "nobody looks whether it has returned something this time");
+    // Meanwhile others get what is for them, and it does too.
+    world.pass(mac(0));
+    world.pass(mac(1));
+    assert_eq!((world.clients[0].take().len(), world.clients[1].take().len()), (1, 1));
+    set_time(deadline);
+    let _ = world.virtualiser.round();
+    world.driver_turn();
+    assert_eq!(world.empty.len() as u32, BUFFERS - 2, "in the end somebody does");
+}
+
+#[test]
+fn a_client_that_starts_over_without_end_costs_little() {
+    let mut world = World::new(2);
+    let before = world.clients[1].renewals;
+    for _ in 0..1000 {
+        world.clients[1].link.start_over();
+        for _ in 0..2 {
+            let _ = world.clients[1].take();
+            world.virtualiser.note(channels(&[2]));
+            world.turn();
+        }
+        let _ = world.clients[1].take();
+        set_time(time::now() + Duration::from_millis(1));
+    }
+    let answers = world.clients[1].renewals - before;
+    // In a second: its allowance, and ten times that as time passes.
+    assert!(answers > 10 && answers < 11 * (256 + 3 * BUFFERS) / 6, "{answers} answers");
+    world.pass(mac(0));
+    assert_eq!(world.clients[0].take().len(), 1);
+}
+
+#[test]
+fn a_client_that_returns_what_it_was_given_is_never_left_alone() {
+    let mut world = World::new(2);
+    for _ in 0..5000 {
+        world.pass(mac(1));
+        let lent = world.clients[1].take();
+        assert_eq!(lent.len(), 1);
+        world.clients[1].send(&lent);
+        world.virtualiser.note(channels(&[2]));
+        world.turn();
+        world.driver_turn();
+        assert_eq!(world.empty.len() as u32, BUFFERS);
+    }
 }
 
 /// What a hostile client does.
@@ -318,7 +381,7 @@ proptest! {
                     let entries: Vec<_> =
                         entries.iter().map(|(offset, length, flags)| Descriptor { offset: *offset, length: *length, flags: *flags }).collect();
                     world.clients[1].send(&entries);
-                    world.virtualiser.note(culm::testing::channels(&[2]));
+                    world.virtualiser.note(channels(&[2]));
                 }
                 Act::Restart => {
                     let connection = world.client_connections[1];

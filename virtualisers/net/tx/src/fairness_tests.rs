@@ -175,6 +175,52 @@ fn a_client_that_only_notifies_is_left_alone() {
 }
 
 #[test]
+fn a_client_that_has_its_share_and_only_notifies_is_left_alone() {
+    let mut world = World::new(8, false);
+    while world.send(1, mac(1)).is_some() {}
+    world.turn();
+    let first = world.driver.take();
+    assert!((1..BUFFERS as usize).contains(&first.len()), "{} frames: it has its share", first.len());
+    for _ in 0..1000 {
+        world.virtualiser.note(culm::testing::channels(&[2]));
+        let _ = world.virtualiser.round();
+    }
+    let deadline = culm::testing::deadline().expect("it looks again");
+    world.driver.send(&first);
+    world.virtualiser.note(culm::testing::channels(&[0]));
+    let _ = world.virtualiser.round();
+    assert!(world.driver.take().is_empty(), "it waits, although its share is back");
+    set_time(deadline);
+    let _ = world.virtualiser.round();
+    assert!(!world.driver.take().is_empty(), "and then it sends");
+}
+
+#[test]
+fn who_is_left_alone_delays_nobody() {
+    let mut world = World::with_large(2, false, 1);
+    for _ in 0..1000 {
+        world.virtualiser.note(culm::testing::channels(&[2]));
+        let _ = world.virtualiser.round();
+    }
+    assert!(culm::testing::deadline().is_some(), "one of the two is left alone");
+    // The small ones first.
+    world.free[0].reverse();
+    // The other sends a frame, which the driver returns without a word, since nobody waits for it; then it sends its only large
+    // one, and runs short.
+    assert!(world.send(0, mac(0)).is_some());
+    world.virtualiser.note(culm::testing::channels(&[1]));
+    while !world.virtualiser.round() {}
+    let sent = world.driver.take();
+    assert_eq!(sent.len(), 1);
+    world.driver.send(&sent);
+    send_all(&mut world, 0, true, 0);
+    world.virtualiser.note(culm::testing::channels(&[1]));
+    while !world.virtualiser.round() {}
+    world.collect();
+    assert_eq!(world.free[0].len() as u32, BUFFERS, "what was returned is found");
+}
+
+#[test]
 fn a_client_that_sends_is_never_left_alone() {
     let mut world = World::new(2, false);
     for _ in 0..2000 {

@@ -105,15 +105,26 @@ impl Transmit {
         }
     }
 
-    /// Takes note of who notified.
+    /// Takes note of who notified. One that could not send all that it had has said nothing new.
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
             if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
+                if self.limited & 1 << index != 0 {
+                    self.note_again(index);
+                }
                 self.noted |= 1 << index;
             } else {
                 self.woken = true;
             }
+        }
+    }
+
+    /// A client has notified although nothing is asked of it.
+    #[cold]
+    fn note_again(&mut self, index: usize) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.allowance.spend(1);
         }
     }
 
@@ -134,6 +145,8 @@ impl Transmit {
         // Before the frames become visible; see above.
         let none_returned = self.wait_for_buffers();
         self.driver.link.publish();
+        // What is there already is looked for in the next round, also where that has nothing else to do.
+        self.woken |= !none_returned;
         self.sleep(driver_full) & clients_asleep & none_returned
     }
 

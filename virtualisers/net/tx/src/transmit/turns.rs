@@ -144,8 +144,10 @@ impl Transmit {
             // There is space, as just asked.
             let _ = driver.link.output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
         };
-        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         let sent = room - left;
+        // It may have used it up by notifying for nothing.
+        let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
+        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
         counters::PACKETS.add(sent.into());
