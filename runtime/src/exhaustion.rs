@@ -53,5 +53,7 @@ mod tests {
             "70000 bytes were not to be had: it has 64 KiB of heap; set a larger `heap` in its component.toml"
         );
         assert!(advice("library/alloc/src/alloc.rs").is_none(), "none was refused");
+        refused(2048);
+        assert!(advice("src/main.rs").is_none(), "whoever asked could do without it");
     }
 }
