@@ -2,7 +2,7 @@
 //!
 //! * [`system`]: the tables that the build tool writes into an image and the kernel reads.
 //! * [`start`]: the block that tells one protection domain its configuration and its connections.
-//! * [`connection`]: the class-specific parts of a start block (net, serial, supervision, observation).
+//! * [`connection`]: the class-specific parts of a start block, each declared once.
 //! * [`syscall`]: system-call numbers and the registers they use.
 //! * [`accounting`]: the page in which the kernel publishes what each protection domain has used.
 //! * [`memory`]: the address-space layout and the memory kinds.
@@ -22,4 +22,4 @@ pub mod system;
 
 /// Version of everything in this crate. Kernel, tool and components of one image carry the same number;
 /// the kernel refuses an image of another version.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

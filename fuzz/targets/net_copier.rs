@@ -48,7 +48,6 @@ fn ground() -> &'static NetCopier {
         device_channel: 0,
         client_channel: 1,
         client_large: LARGE,
-        reserved: 0,
     })
 }
 

@@ -62,7 +62,6 @@ fn ground() -> &'static (NetRxVirtualiser, [NetRxClient; 2]) {
             free: ring::<Descriptor>(64),
             channel: 1 + index as u32,
             mac: mac(index).bytes(),
-            reserved: [0; 6],
         };
         (virtualiser, [client(0), client(1)])
     })

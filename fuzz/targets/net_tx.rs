@@ -64,7 +64,6 @@ fn ground() -> &'static (NetTxVirtualiser, [NetTxClient; 2]) {
             bounce: memory(BYTES as usize, BOUNCE),
             clients: Default::default(),
             bounce_large: LARGE,
-            reserved: 0,
         };
         let client = |index: usize| NetTxClient {
             filled: ring::<Descriptor>(32),
@@ -74,7 +73,6 @@ fn ground() -> &'static (NetTxVirtualiser, [NetTxClient; 2]) {
             anti_spoof: 0,
             large: LARGE,
             mac: mac(index).bytes(),
-            reserved: [0; 6],
         };
         (virtualiser, [client(0), client(1)])
     })

@@ -121,7 +121,6 @@ impl Wire {
             rx_large: 0,
             tx_large: 0,
             mac: MAC,
-            reserved: [0; 2],
         };
         Self {
             connection,

@@ -140,7 +140,6 @@ impl Shared {
             tx_channel: 2,
             mac: [0, 1, 2, 3, 4, 5],
             large_receive: 0,
-            reserved: 0,
         };
         Self { memory: Region::new(memory(SIZE, DMA)), queues, connection }
     }

@@ -78,7 +78,6 @@ pub mod time;
 
 pub use channel::{Channel, Channels, Interrupt};
 pub use counters::Counter;
-pub use culm_abi::connection;
 pub use culm_macros::component;
 pub use device::Device;
 pub use entry::restarts;
@@ -87,6 +86,13 @@ pub use message::{CalleeGone, Message};
 pub use region::{Exclusive, Region};
 pub use start::observation;
 pub use turn::wake_at;
+
+/// What a component is given of each kind of connection, by the name of the kind's structure: that structure, or where
+/// this crate makes something of it, its type.
+pub mod connection {
+    pub use crate::{Channel, Device, Region};
+    pub use culm_abi::connection::*;
+}
 
 /// A component: what one writes.
 ///

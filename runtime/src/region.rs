@@ -323,7 +323,7 @@ pub(crate) fn shared_address(memory: Memory) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culm_abi::connection::{NetClient, kind};
+    use culm_abi::connection::{Connection as _, NetClient, Start};
     use culm_abi::start::{Connection, MAGIC, Span, StartHeader};
     use zerocopy::FromZeros;
 
@@ -383,12 +383,14 @@ mod tests {
         let (connection, client) = (size_of::<StartHeader>(), size_of::<StartHeader>() + size_of::<Connection>());
         header.magic = MAGIC;
         header.version = culm_abi::VERSION;
-        header.size = (client + size_of::<NetClient>()) as u32;
+        header.size = (client + size_of::<NetClient>().next_multiple_of(8)) as u32;
         header.connections = Span { offset: connection as u32, count: 1 };
         let data = Span { offset: client as u32, count: 1 };
-        let connection = Connection { kind: kind::NET_CLIENT, slot: 0, peer: Span::default(), data };
-        let client = NetClient { tx_data, ..NetClient::new_zeroed() };
-        crate::testing::set_start_block(&[header.as_bytes(), connection.as_bytes(), client.as_bytes()].concat());
+        let connection = Connection { kind: NetClient::<Start>::KIND.number, slot: 0, peer: Span::default(), data };
+        let mut client = vec![0; size_of::<NetClient>().next_multiple_of(8)];
+        let at = core::mem::offset_of!(NetClient, tx_data);
+        client[at..at + size_of::<Memory>()].copy_from_slice(tx_data.as_bytes());
+        crate::testing::set_start_block(&[header.as_bytes(), connection.as_bytes(), &client].concat());
     }
 
     const BUFFERS: Memory = Memory { address: 0x4000_0000, size: 0x1000, dma: 0 };

@@ -9,9 +9,9 @@ use crate::channel::Channel;
 use crate::config::ConfigValue;
 use crate::device::Device;
 use crate::region::Region;
-use culm_abi::connection::{self, kind};
-use culm_abi::start::{Connection, IMPLICIT, MAGIC, Memory, Span, StartHeader, Value};
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use culm_abi::connection::{self, Connection, EXCLUSIVE};
+use culm_abi::start::{self as abi, IMPLICIT, MAGIC, Memory, Span, StartHeader, Value};
+use zerocopy::{FromBytes, Immutable};
 
 /// A start block whose head was checked.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ impl StartBlock {
     /// # Panics
     ///
     /// Where `span` is none of this block's.
-    pub fn list<T: FromBytes + Immutable + KnownLayout>(&self, span: Span) -> &'static [T] {
+    pub fn list<T: FromBytes + Immutable>(&self, span: Span) -> &'static [T] {
         let rest = self.bytes.get(span.offset as usize..).expect("a span of the start block");
         <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).expect("a span of the start block").0
     }
@@ -59,7 +59,7 @@ impl StartBlock {
     }
 
     /// The one structure at `span`.
-    fn structure<T: FromBytes + Immutable + KnownLayout + Copy + 'static>(&self, span: Span) -> T {
+    fn structure<T: FromBytes + Immutable + Copy + 'static>(&self, span: Span) -> T {
         // Spans of structures count bytes or one element; the type says how long it is.
         self.list::<T>(Span { offset: span.offset, count: 1 })[0]
     }
@@ -77,7 +77,7 @@ impl StartBlock {
     /// The connections in slot `slot` of the manifest: none or one, or several where it may repeat.
     pub fn connections<T: ConnectionValue>(&self, slot: usize) -> impl Iterator<Item = T> + Clone + use<T> {
         let block = *self;
-        self.list::<Connection>(self.header.connections)
+        self.list::<abi::Connection>(self.header.connections)
             .iter()
             .filter(move |connection| connection.slot as usize == slot)
             .map(move |connection| T::read(RawConnection { block, connection }))
@@ -92,17 +92,20 @@ impl StartBlock {
         self.connections(slot).next().expect("a connection that the manifest demands: rebuild the image")
     }
 
-    /// The memory that is one owner's each ([`crate::region::Exclusive`]): transmit buffers, which the network's client
-    /// alone writes.
+    /// The memory that is one owner's each ([`crate::region::Exclusive`]), as the structures of connections declare it.
     pub(crate) fn exclusive(self) -> impl Iterator<Item = Memory> {
-        let connections = self.list::<Connection>(self.header.connections).iter();
-        let clients = connections.filter(|connection| connection.kind == kind::NET_CLIENT);
-        clients.map(move |connection| self.structure::<connection::NetClient>(connection.data).tx_data)
+        self.list::<abi::Connection>(self.header.connections).iter().flat_map(move |connection| {
+            let of_kind = EXCLUSIVE.iter().filter(|(kind, _)| *kind == connection.kind);
+            of_kind.map(move |(_, offset)| {
+                let offset = connection.data.offset.saturating_add(*offset as u32);
+                self.structure(Span { offset, count: 1 })
+            })
+        })
     }
 
     /// The first connection of `kind` that no manifest names.
     fn unnamed<T: ConnectionValue>(&self) -> Option<T> {
-        self.list::<Connection>(self.header.connections)
+        self.list::<abi::Connection>(self.header.connections)
             .iter()
             .find(|connection| connection.slot == IMPLICIT && connection.kind == T::KIND)
             .map(|connection| T::read(RawConnection { block: *self, connection }))
@@ -129,7 +132,7 @@ pub fn current() -> StartBlock {
 pub use crate::testing::start_block as current;
 
 /// Elements of a list in a connection, for example the clients of a virtualiser.
-pub fn list<T: FromBytes + Immutable + KnownLayout>(span: Span) -> &'static [T] {
+pub fn list<T: FromBytes + Immutable>(span: Span) -> &'static [T] {
     current().list(span)
 }
 
@@ -191,19 +194,20 @@ pub struct RawValue {
 #[derive(Clone, Copy)]
 pub struct RawConnection {
     block: StartBlock,
-    connection: &'static Connection,
+    connection: &'static abi::Connection,
 }
 
 impl RawConnection {
-    fn structure<T: FromBytes + Immutable + KnownLayout + Copy + 'static>(&self, kind: u32) -> T {
-        assert!(self.connection.kind == kind, "a connection of another kind: rebuild the image");
+    fn structure<T: Connection + FromBytes + Immutable + Copy + 'static>(&self) -> T {
+        assert!(self.connection.kind == T::KIND.number, "a connection of another kind: rebuild the image");
         self.block.structure(self.connection.data)
     }
 }
 
-/// A type that a connection comes as.
+/// A type that a connection comes as: the structure itself as `culm-abi` declares it, of which the classes' crates make
+/// something, or a type of this crate in its place ([`crate::connection`]).
 pub trait ConnectionValue: Sized {
-    /// Its [`connection::kind`].
+    /// The number of its kind.
     const KIND: u32;
 
     /// Reads it from the start block.
@@ -211,54 +215,36 @@ pub trait ConnectionValue: Sized {
 }
 
 impl ConnectionValue for Channel {
-    const KIND: u32 = kind::CHANNEL;
+    const KIND: u32 = <connection::Channel as Connection>::KIND.number;
 
     fn read(raw: RawConnection) -> Self {
-        Self::new(raw.structure::<connection::Channel>(Self::KIND).channel)
+        Self::new(raw.structure::<connection::Channel>().channel)
     }
 }
 
 impl ConnectionValue for Region {
-    const KIND: u32 = kind::REGION;
+    const KIND: u32 = <connection::Region as Connection>::KIND.number;
 
     fn read(raw: RawConnection) -> Self {
-        let region = raw.structure::<connection::Region>(Self::KIND);
-        if region.writable != 0 { Self::new(region.memory) } else { Self::read_only(region.memory) }
+        let region = raw.structure::<connection::Region>();
+        if region.writable != 0 { Self::new(region.region) } else { Self::read_only(region.region) }
     }
 }
 
 impl ConnectionValue for Device {
-    const KIND: u32 = kind::DEVICE;
+    const KIND: u32 = <connection::Device as Connection>::KIND.number;
 
     fn read(raw: RawConnection) -> Self {
-        let device = raw.structure::<connection::Device>(Self::KIND);
+        let device = raw.structure::<connection::Device>();
         let dma = if device.dma.size == 0 { Region::EMPTY } else { Region::new(device.dma) };
         Self::new(device.registers, raw.block.list(device.interrupts), dma)
     }
 }
 
-/// Connections of the device classes come as `culm-abi` has them; the classes' crates make something of them.
-macro_rules! plain {
-    ($($kind:ident $structure:ident),* $(,)?) => { $(
-        impl ConnectionValue for connection::$structure {
-            const KIND: u32 = kind::$kind;
+impl<T: Connection + FromBytes + Immutable + Copy + 'static> ConnectionValue for T {
+    const KIND: u32 = T::KIND.number;
 
-            fn read(raw: RawConnection) -> Self {
-                raw.structure(Self::KIND)
-            }
-        }
-    )* };
+    fn read(raw: RawConnection) -> Self {
+        raw.structure()
+    }
 }
-
-plain!(
-    NET_DRIVER NetDriver,
-    NET_RX_VIRTUALISER NetRxVirtualiser,
-    NET_TX_VIRTUALISER NetTxVirtualiser,
-    NET_COPIER NetCopier,
-    NET_CLIENT NetClient,
-    SERIAL_DRIVER SerialDriver,
-    SERIAL_VIRTUALISER SerialVirtualiser,
-    SERIAL_CLIENT SerialClient,
-    SUPERVISION Supervision,
-    OBSERVATION Observation,
-);

@@ -3,9 +3,9 @@
 use culm::archive::Archive;
 use culm::config::{Pairs, Strings};
 use culm::start::{self, StartBlock};
-use culm::{Channel, Device, Region, connection, testing};
-use culm_abi::connection::kind;
-use culm_abi::start::{Connection, IMPLICIT, MAGIC, Memory, Span, StartHeader, Value};
+use culm::{Channel, Device, Region, testing};
+use culm_abi::connection::{self, SerialClient};
+use culm_abi::start::{Connection, IMPLICIT, MAGIC, Span, StartHeader, Value};
 use std::time::Duration;
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
@@ -37,9 +37,14 @@ impl Writer {
         Value { a: span.offset.into(), b: span.count.into() }
     }
 
-    fn connection<T: IntoBytes + Immutable>(&mut self, kind: u32, slot: u32, data: T) -> Connection {
+    /// A connection of the kind of structure `T`, which consists of these words.
+    fn connection<T: connection::Connection, W: IntoBytes + Immutable>(
+        &mut self,
+        slot: u32,
+        words: &[W],
+    ) -> Connection {
         let peer = self.put(b"peer");
-        Connection { kind, slot, peer, data: self.put(&[data]) }
+        Connection { kind: T::KIND.number, slot, peer, data: self.put(words) }
     }
 
     /// Makes it this test's start block.
@@ -95,22 +100,18 @@ fn every_type_of_configuration_arrives() {
 fn connections_are_found_by_slot() {
     let mut writer = Writer::new("driver");
     let interrupts = writer.put(&[4_u32, 9]);
-    let memory = Memory { address: 0x4000_0000, size: 4096, dma: 0x8000_0000 };
-    let device = connection::Device { registers: memory, interrupts, dma: memory };
-    let region = connection::Region { memory, writable: 0, reserved: 0 };
-    let log = connection::SerialClient {
-        tx: connection::Ring::default(),
-        rx: connection::Ring::default(),
-        channel: 8,
-        reserved: 0,
-    };
+    // Address, bytes, and where devices see them.
+    let memory = [0x4000_0000_u64, 4096, 0x8000_0000];
+    let interrupts = u64::from(interrupts.count) << 32 | u64::from(interrupts.offset);
+    let device = [&memory[..], &[interrupts], &memory].concat();
+    let read_only = [&memory[..], &[0]].concat();
     let connections = [
-        writer.connection(kind::CHANNEL, 0, connection::Channel { channel: 5, rights: 1 }),
-        writer.connection(kind::DEVICE, 2, device),
-        writer.connection(kind::REGION, 3, region),
-        writer.connection(kind::CHANNEL, 4, connection::Channel { channel: 6, rights: 1 }),
-        writer.connection(kind::CHANNEL, 4, connection::Channel { channel: 7, rights: 1 }),
-        writer.connection(kind::SERIAL_CLIENT, IMPLICIT, log),
+        writer.connection::<connection::Channel, _>(0, &[5_u32, 1]),
+        writer.connection::<connection::Device, _>(2, &device),
+        writer.connection::<connection::Region, _>(3, &read_only),
+        writer.connection::<connection::Channel, _>(4, &[6_u32, 1]),
+        writer.connection::<connection::Channel, _>(4, &[7_u32, 1]),
+        writer.connection::<SerialClient, _>(IMPLICIT, &[0_u64; 5]),
     ];
     let block = writer.finish(&[], &connections);
     assert_eq!(block.connection::<Channel>(0), Channel::new(5));
@@ -129,7 +130,7 @@ fn connections_are_found_by_slot() {
 #[should_panic(expected = "a connection of another kind")]
 fn a_connection_of_another_kind_is_refused() {
     let mut writer = Writer::new("client");
-    let connection = writer.connection(kind::CHANNEL, 0, connection::Channel { channel: 5, rights: 1 });
+    let connection = writer.connection::<connection::Channel, _>(0, &[5_u32, 1]);
     writer.finish(&[], &[connection]).connection::<Region>(0);
 }
 

@@ -165,7 +165,6 @@ mod tests {
                 device_channel: 0,
                 client_channel: 1,
                 client_large: 0,
-                reserved: 0,
             };
             let mut world = Self {
                 passing: PassThrough::new(&connection),
@@ -218,7 +217,6 @@ mod tests {
             device_channel: channels[0],
             client_channel: channels[1],
             client_large: 0,
-            reserved: 0,
         };
         let mut first = PassThrough::new(&connection(0, [0, 1]));
         let mut second = PassThrough::new(&connection(2, [2, 3]));

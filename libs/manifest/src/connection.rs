@@ -1,103 +1,117 @@
-//! Kinds of connection that a component can ask for.
+//! Kinds of connection that a component can ask for, and the classes of devices: those that `culm-abi` declares.
 
+use core::cmp::Ordering;
+use core::fmt;
 use core::ops::Range;
+use culm_abi::connection::{KINDS, Kind, Role};
+use std::sync::LazyLock;
 
 /// What a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ConnectionKind {
-    /// A channel to another protection domain and nothing else.
-    Channel,
-    /// A shared region of memory.
-    Region,
-    /// A device: registers, interrupts, DMA memory. Only drivers have it.
-    Device,
-    /// Net class, driver's side.
-    NetDriver,
-    /// Net class, receive virtualiser.
-    NetRxVirtualiser,
-    /// Net class, transmit virtualiser.
-    NetTxVirtualiser,
-    /// Net class, copier.
-    NetCopier,
-    /// Net class, client.
-    NetClient,
-    /// Serial class, driver's side.
-    SerialDriver,
-    /// Serial class, virtualiser.
-    SerialVirtualiser,
-    /// Serial class, client.
-    SerialClient,
-    /// Supervision of other protection domains.
-    Supervision,
-}
+#[derive(Clone, Copy)]
+pub struct ConnectionKind(&'static Kind);
 
 impl ConnectionKind {
-    /// Every kind by its name in a manifest.
-    pub const NAMES: &[(&str, ConnectionKind)] = &[
-        ("channel", ConnectionKind::Channel),
-        ("region", ConnectionKind::Region),
-        ("device", ConnectionKind::Device),
-        ("net-driver", ConnectionKind::NetDriver),
-        ("net-rx-virtualiser", ConnectionKind::NetRxVirtualiser),
-        ("net-tx-virtualiser", ConnectionKind::NetTxVirtualiser),
-        ("net-copier", ConnectionKind::NetCopier),
-        ("net-client", ConnectionKind::NetClient),
-        ("serial-driver", ConnectionKind::SerialDriver),
-        ("serial-virtualiser", ConnectionKind::SerialVirtualiser),
-        ("serial-client", ConnectionKind::SerialClient),
-        ("supervision", ConnectionKind::Supervision),
-    ];
+    /// The kind of connection that has this structure.
+    pub fn of<C: culm_abi::connection::Connection>() -> Self {
+        Self(const { &C::KIND })
+    }
+
+    /// Whether its connections have this structure.
+    pub fn is<C: culm_abi::connection::Connection>(self) -> bool {
+        self == Self::of::<C>()
+    }
+
+    /// Every kind that a manifest can ask for, by its name there.
+    pub fn names() -> &'static [(&'static str, Self)] {
+        static NAMES: LazyLock<Vec<(&str, ConnectionKind)>> = LazyLock::new(|| {
+            let asked_for = KINDS.iter().filter(|kind| kind.role != Role::Granted);
+            asked_for.map(|kind| (kind.name, ConnectionKind(kind))).collect()
+        });
+        &NAMES
+    }
+
+    /// Its declaration.
+    pub fn declaration(self) -> &'static Kind {
+        self.0
+    }
 
     /// The kind's name in a manifest.
     pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        self.0.name
     }
 
     /// The class of device that a connection of this kind names in a system file (`net = "nic0"`), if it names one.
     pub fn client_class(self) -> Option<DeviceClass> {
-        match self {
-            ConnectionKind::NetClient => Some(DeviceClass::Net),
-            ConnectionKind::SerialClient => Some(DeviceClass::Serial),
-            _ => None,
-        }
+        self.0.class.filter(|_| self.0.role == Role::Client).map(DeviceClass)
     }
 
     /// Whether expansion makes connections of this kind by itself: a system file never names them.
     pub fn made_by_expansion(self) -> bool {
-        !matches!(
-            self,
-            ConnectionKind::Channel | ConnectionKind::Region | ConnectionKind::NetClient | ConnectionKind::SerialClient
-        )
+        !matches!(self.0.role, Role::Described | Role::Client)
     }
 }
 
-/// A class of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum DeviceClass {
-    /// Network interfaces.
-    Net,
-    /// Serial ports.
-    Serial,
+impl From<&'static Kind> for ConnectionKind {
+    fn from(kind: &'static Kind) -> Self {
+        Self(kind)
+    }
 }
+
+impl fmt::Debug for ConnectionKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.structure)
+    }
+}
+
+/// No two kinds have one number.
+impl PartialEq for ConnectionKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for ConnectionKind {}
+
+impl PartialOrd for ConnectionKind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ConnectionKind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.number.cmp(&other.0.number)
+    }
+}
+
+/// A class of devices: there is one for each kind of connection that is a driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceClass(&'static str);
 
 impl DeviceClass {
     /// Every class by its name in boards and manifests.
-    pub const NAMES: &[(&str, DeviceClass)] = &[("net", DeviceClass::Net), ("serial", DeviceClass::Serial)];
+    pub fn names() -> &'static [(&'static str, Self)] {
+        static NAMES: LazyLock<Vec<(&str, DeviceClass)>> = LazyLock::new(|| {
+            let drivers = KINDS.iter().filter(|kind| kind.role == Role::Driver);
+            drivers.filter_map(|kind| kind.class).map(|name| (name, DeviceClass(name))).collect()
+        });
+        &NAMES
+    }
+
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::names().iter().find(|(known, _)| *known == name).map(|(_, class)| *class)
+    }
 
     /// The class's name.
     pub fn name(self) -> &'static str {
-        match self {
-            DeviceClass::Net => "net",
-            DeviceClass::Serial => "serial",
-        }
+        self.0
     }
 
     /// The kind of connection by which a driver of this class serves its virtualisers.
     pub fn driver_connection(self) -> ConnectionKind {
-        match self {
-            DeviceClass::Net => ConnectionKind::NetDriver,
-            DeviceClass::Serial => ConnectionKind::SerialDriver,
-        }
+        let kind = KINDS.iter().find(|kind| kind.class == Some(self.0) && kind.role == Role::Driver);
+        ConnectionKind(kind.expect("a class is declared by its driver's connection"))
     }
 }
 

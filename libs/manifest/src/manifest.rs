@@ -7,6 +7,7 @@ use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType};
 use core::ops::Range;
+use culm_abi::connection::{Device, Region};
 use std::collections::BTreeMap;
 
 /// Most counters that a component can have: they fill one page.
@@ -151,7 +152,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
 fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &mut Problems) {
     let has = |kind| connections.iter().any(|connection: &Connection| connection.kind == kind);
     if let Some(driver) = driver {
-        for kind in [ConnectionKind::Device, driver.class.driver_connection()] {
+        for kind in [ConnectionKind::of::<Device>(), driver.class.driver_connection()] {
             if !has(kind) {
                 problems.push(
                     Problem::new(
@@ -166,8 +167,8 @@ fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &
                 );
             }
         }
-    } else if has(ConnectionKind::Device) {
-        let first = connections.iter().find(|connection| connection.kind == ConnectionKind::Device);
+    } else if has(ConnectionKind::of::<Device>()) {
+        let first = connections.iter().find(|connection| connection.kind.is::<Device>());
         problems.push(
             Problem::new(
                 first.map_or(0..0, |first| first.span.clone()),
@@ -233,7 +234,7 @@ fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<St
 
 fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let mut table = entry.table("[driver]", problems)?;
-    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::names(), problems));
     let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
     let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
     let trigger = match table.take("trigger") {
@@ -292,7 +293,7 @@ fn read_list<'a, T>(
 }
 
 fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<Connection> {
-    let kind = table.require("kind").and_then(|entry| entry.choice(ConnectionKind::NAMES, problems));
+    let kind = table.require("kind").and_then(|entry| entry.choice(ConnectionKind::names(), problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let memory = table.take("memory");
     let description = read_description(table, problems);
@@ -303,7 +304,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         );
     }
     let kind = kind?;
-    if let Some(memory) = memory.as_ref().filter(|_| kind.value != ConnectionKind::Region) {
+    if let Some(memory) = memory.as_ref().filter(|_| !kind.value.is::<Region>()) {
         problems.push(
             Problem::new(memory.key.span.clone(), "only a region has a kind of memory")
                 .help("leave `memory` out, or make the connection's kind `region`"),

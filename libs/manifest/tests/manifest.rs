@@ -1,5 +1,6 @@
 //! Manifests as people write them: one that says everything, and each mistake with its message.
 
+use culm_abi::connection::NetClient;
 use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, Manifest, Value};
 
 const FULL: &str = r#"
@@ -48,8 +49,8 @@ fn a_full_manifest() {
     assert_eq!((manifest.name.as_str(), manifest.stack, manifest.heap), ("http", 128 << 10, 4 << 20));
     assert_eq!(manifest.counters, ["requests", "bytes"]);
     assert_eq!(manifest.connection("store").unwrap().0, 1);
-    assert_eq!(manifest.connections[0].kind, ConnectionKind::NetClient);
-    assert_eq!(manifest.connections[0].kind.client_class(), Some(DeviceClass::Net));
+    assert_eq!(manifest.connections[0].kind, ConnectionKind::of::<NetClient>());
+    assert_eq!(manifest.connections[0].kind.client_class(), DeviceClass::named("net"));
     assert_eq!(manifest.config[0].default, Some(Value::Unsigned(80)));
     assert!(manifest.config[1].required());
     assert_eq!(manifest.config[1].kind, ConfigType::Folder);

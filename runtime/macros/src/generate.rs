@@ -125,21 +125,10 @@ fn config_type(kind: ConfigType) -> TokenStream {
     }
 }
 
+/// The type that the runtime has for a kind, by the name of the kind's structure.
 fn connection_type(kind: ConnectionKind) -> TokenStream {
-    match kind {
-        ConnectionKind::Channel => quote!(::culm::Channel),
-        ConnectionKind::Region => quote!(::culm::Region),
-        ConnectionKind::Device => quote!(::culm::Device),
-        ConnectionKind::NetDriver => quote!(::culm::connection::NetDriver),
-        ConnectionKind::NetRxVirtualiser => quote!(::culm::connection::NetRxVirtualiser),
-        ConnectionKind::NetTxVirtualiser => quote!(::culm::connection::NetTxVirtualiser),
-        ConnectionKind::NetCopier => quote!(::culm::connection::NetCopier),
-        ConnectionKind::NetClient => quote!(::culm::connection::NetClient),
-        ConnectionKind::SerialDriver => quote!(::culm::connection::SerialDriver),
-        ConnectionKind::SerialVirtualiser => quote!(::culm::connection::SerialVirtualiser),
-        ConnectionKind::SerialClient => quote!(::culm::connection::SerialClient),
-        ConnectionKind::Supervision => quote!(::culm::connection::Supervision),
-    }
+    let structure = identifier(kind.declaration().structure);
+    quote!(::culm::connection::#structure)
 }
 
 /// Documentation of a field: its description, type and limits.
@@ -208,7 +197,7 @@ mod tests {
             "pubsite:::core::option::Option<::culm::archive::Archive<'static>>}",
             "Self{port:block.config(0usize),site:block.config(1usize)}",
             "pubnet:::culm::connection::NetClient,",
-            "pubpeer:::core::option::Option<::culm::Channel>}",
+            "pubpeer:::core::option::Option<::culm::connection::Channel>}",
             "Self{net:block.connection(0usize),peer:block.connections(1usize).next()}",
             "pubconstBYTES:::culm::Counter=::culm::Counter::new(1usize);",
             "::culm::entry::run::<Http>(restarts,[a,b,c,d])",

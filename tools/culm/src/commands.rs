@@ -118,6 +118,8 @@ pub enum Reference {
     SystemFile,
     /// Of commands.
     Commands,
+    /// Of what components are given of each kind of connection.
+    Connections,
 }
 
 /// `culm reference`: prints a page of the book that is made from the code.
@@ -125,6 +127,7 @@ pub fn reference(which: Reference, command_line: &clap::Command) -> Result<()> {
     match which {
         Reference::SystemFile => print!("{}", crate::reference::page()),
         Reference::Commands => print!("{}", crate::reference::commands(command_line)),
+        Reference::Connections => print!("{}", crate::reference::connections::page()),
     }
     Ok(())
 }

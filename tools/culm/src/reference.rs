@@ -1,6 +1,8 @@
 //! The reference of system files and of commands, from the code: names, defaults and limits come from where they are
 //! decided, and a test holds the list of keys against those that the reader asks for.
 
+pub mod connections;
+
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
 use crate::expand::facts;
 use crate::plan::{FaultAction, LogLevel};

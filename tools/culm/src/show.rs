@@ -1,7 +1,8 @@
 //! A plan in words: what `culm expand` prints. It is TOML, so that programs can read it too.
 
 use crate::plan::{
-    ConfigValue, ConnectionData, Domain, DomainConnection, End, Memory, Origin, Plan, Purpose, Region, RingId,
+    ConfigValue, ConnectionData, Domain, DomainConnection, End, Fields, Memory, Origin, Plan, Purpose, Region, Rights,
+    Value,
 };
 use culm_manifest::units::{format_duration, format_mac, format_size};
 use std::fmt::{Display, Write as _};
@@ -170,176 +171,65 @@ fn connection(out: &mut String, plan: &Plan, domain: &Domain, connection: &Domai
     if !connection.peer.is_empty() {
         key(out, "to", text(&connection.peer));
     }
-    let ring = |ring: RingId| text(&plan.rings[ring].name);
-    let region = |memory: &Memory| text(&plan.regions[memory.region].name);
     match &connection.data {
-        ConnectionData::Channel { channel, notify, call } => {
-            key(out, "channel", channel);
-            key(out, "notify", notify);
-            key(out, "call", call);
+        // What these say of each domain stands there already.
+        ConnectionData::Supervision(supervision) => {
+            key(out, "children", list(supervision.children.iter().map(|child| text(&child.name))));
         }
-        ConnectionData::Region { memory, writable } => {
-            key(out, "region", region(memory));
-            key(out, "writable", writable);
+        ConnectionData::Observation(observation) => {
+            key(out, "queues", list(observation.rings.iter().map(|ring| text(&ring.name))));
         }
-        ConnectionData::Device { device, interrupts } => {
-            key(out, "device", text(&plan.devices[*device].board.name));
-            key(out, "interrupts", format!("{interrupts:?}"));
-        }
-        ConnectionData::NetDriver { .. }
-        | ConnectionData::NetRxVirtualiser { .. }
-        | ConnectionData::NetTxVirtualiser { .. } => net_device_side(out, plan, &connection.data),
-        ConnectionData::NetCopier { .. } | ConnectionData::NetClient { .. } => {
-            net_end(out, plan, &connection.data);
-        }
-        ConnectionData::SerialDriver { tx, rx, channel } => {
-            key(out, "tx", ring(*tx));
-            key(out, "rx", ring(*rx));
-            key(out, "channel", channel);
-        }
-        ConnectionData::SerialVirtualiser { driver_tx, driver_rx, driver_channel, clients } => {
-            key(out, "driver_tx", ring(*driver_tx));
-            key(out, "driver_rx", ring(*driver_rx));
-            key(out, "driver_channel", driver_channel);
-            let clients = clients.iter().map(|client| {
-                let rx = client.rx.map(|rx| format!(", rx = {}", ring(rx))).unwrap_or_default();
-                format!(
-                    "{{ tx = {}{rx}, channel = {}, name = {} }}",
-                    ring(client.tx),
-                    client.channel,
-                    text(&client.name)
-                )
-            });
-            key(out, "clients", list(clients));
-        }
-        ConnectionData::SerialClient { tx, rx, channel } => {
-            key(out, "tx", ring(*tx));
-            if let Some(rx) = rx {
-                key(out, "rx", ring(*rx));
+        data => {
+            for (name, value) in pairs(plan, &data.into()) {
+                key(out, name, value);
             }
-            key(out, "channel", channel);
         }
-        ConnectionData::Supervision { children } => {
-            let names = children.iter().map(|child| text(&plan.domains[child.domain].name));
-            key(out, "children", list(names));
-        }
-        ConnectionData::Observation { rings } => key(out, "queues", list(rings.iter().map(|id| ring(*id)))),
     }
 }
 
-/// The driver's and the virtualisers' sides of a network device.
-fn net_device_side(out: &mut String, plan: &Plan, data: &ConnectionData) {
-    let ring = |ring: RingId| text(&plan.rings[ring].name);
-    let region = |memory: &Memory| text(&plan.regions[memory.region].name);
-    match data {
-        ConnectionData::NetDriver {
-            rx_free,
-            rx_filled,
-            tx_filled,
-            tx_free,
-            rx_channel,
-            tx_channel,
-            mac,
-            large_receive,
-        } => {
-            for (name, id) in
-                [("rx_free", rx_free), ("rx_filled", rx_filled), ("tx_filled", tx_filled), ("tx_free", tx_free)]
-            {
-                key(out, name, ring(*id));
+/// The fields of a structure by their names; what is absent is left out.
+fn pairs(plan: &Plan, fields: &Fields) -> Vec<(&'static str, String)> {
+    let mut pairs = Vec::new();
+    for (field, value) in &fields.values {
+        let value = match value {
+            Value::Ring(ring) => text(&plan.rings[*ring].name),
+            Value::Memory(memory) => text(&memory_name(plan, *memory)),
+            Value::Channel(channel) => channel.to_string(),
+            Value::Rights(Rights { notify, call }) => {
+                pairs.extend([("notify", notify.to_string()), ("call", call.to_string())]);
+                continue;
             }
-            key(out, "channels", format!("{{ rx = {rx_channel}, tx = {tx_channel} }}"));
-            key(out, "mac", text(&format_mac(*mac)));
-            key(out, "large_receive", large_receive);
-        }
-        ConnectionData::NetRxVirtualiser { driver_free, driver_filled, data, driver_channel, clients, .. } => {
-            key(out, "driver_free", ring(*driver_free));
-            key(out, "driver_filled", ring(*driver_filled));
-            key(out, "driver_channel", driver_channel);
-            key(out, "data", region(data));
-            let clients = clients.iter().map(|client| {
-                let (filled, free) = (ring(client.filled), ring(client.free));
-                let mac = format_mac(client.mac);
-                format!("{{ filled = {filled}, free = {free}, channel = {}, mac = \"{mac}\" }}", client.channel)
-            });
-            key(out, "clients", list(clients));
-        }
-        ConnectionData::NetTxVirtualiser { driver_filled, driver_free, driver_channel, bounce, clients, .. } => {
-            key(out, "driver_filled", ring(*driver_filled));
-            key(out, "driver_free", ring(*driver_free));
-            key(out, "driver_channel", driver_channel);
-            if let Some(bounce) = bounce {
-                key(out, "bounce", region(bounce));
-            }
-            let clients = clients.iter().map(|client| {
-                let (filled, free, data) = (ring(client.filled), ring(client.free), region(&client.data));
-                let (channel, anti_spoof, mac) = (client.channel, client.anti_spoof, format_mac(client.mac));
-                let large = client.large;
-                format!(
-                    "{{ filled = {filled}, free = {free}, data = {data}, large = {large}, channel = {channel}, \
-                     mac = \"{mac}\", anti_spoof = {anti_spoof} }}"
-                )
-            });
-            key(out, "clients", list(clients));
-        }
-        _ => {}
+            Value::Text(value) => text(value),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Mac(mac) => text(&format_mac(*mac)),
+            Value::Absent => continue,
+            Value::List(all) => list(all.iter().map(|element| inline(&self::pairs(plan, element)))),
+        };
+        pairs.push((field.name, value));
+    }
+    pairs
+}
+
+fn memory_name(plan: &Plan, memory: Memory) -> String {
+    match memory {
+        Memory::Region(part) => plan.regions[part.region].name.clone(),
+        Memory::Stack(domain) => format!("stack of {}", plan.domains[domain].name),
+        Memory::CoreAccounts => "accounts of the cores".to_string(),
+        Memory::DomainAccounts => "accounts of the domains".to_string(),
+        Memory::Picture => "picture".to_string(),
     }
 }
 
-/// The two ends that frames pass on their way to a client.
-fn net_end(out: &mut String, plan: &Plan, data: &ConnectionData) {
-    let mut rings: Vec<(&str, RingId)> = Vec::new();
-    let mut regions: Vec<(&str, Memory)> = Vec::new();
-    let mut channels: Vec<(&str, u32)> = Vec::new();
-    match data {
-        ConnectionData::NetCopier {
-            device_filled,
-            device_free,
-            device_data,
-            client_filled,
-            client_free,
-            client_data,
-            device_channel,
-            client_channel,
-            ..
-        } => {
-            rings.extend([("device_filled", *device_filled), ("device_free", *device_free)]);
-            rings.extend([("client_filled", *client_filled), ("client_free", *client_free)]);
-            regions.extend([("device_data", *device_data), ("client_data", *client_data)]);
-            channels.extend([("device", *device_channel), ("client", *client_channel)]);
+/// A structure in one line; one that has a single field is that.
+fn inline(pairs: &[(&'static str, String)]) -> String {
+    match pairs {
+        [(_, value)] => value.clone(),
+        _ => {
+            let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            format!("{{ {} }}", pairs.join(", "))
         }
-        ConnectionData::NetClient {
-            rx_filled,
-            rx_free,
-            tx_filled,
-            tx_free,
-            rx_data,
-            tx_data,
-            rx_channel,
-            tx_channel,
-            owns_rx,
-            rx_large,
-            tx_large,
-            mac,
-            ..
-        } => {
-            key(out, "mac", text(&format_mac(*mac)));
-            key(out, "owns_rx", owns_rx);
-            key(out, "large_buffers", format!("{{ rx = {rx_large}, tx = {tx_large} }}"));
-            rings.extend([("rx_filled", *rx_filled), ("rx_free", *rx_free)]);
-            rings.extend([("tx_filled", *tx_filled), ("tx_free", *tx_free)]);
-            regions.extend([("rx_data", *rx_data), ("tx_data", *tx_data)]);
-            channels.extend([("rx", *rx_channel), ("tx", *tx_channel)]);
-        }
-        _ => {}
     }
-    for (name, ring) in rings {
-        key(out, name, text(&plan.rings[ring].name));
-    }
-    for (name, memory) in regions {
-        key(out, name, text(&plan.regions[memory.region].name));
-    }
-    let channels: Vec<String> = channels.iter().map(|(name, channel)| format!("{name} = {channel}")).collect();
-    key(out, "channels", format!("{{ {} }}", channels.join(", ")));
 }
 
 /// A list with one element in each line, unless there are few.

@@ -3,7 +3,7 @@
 
 use culm_net::{LARGE_BUFFER, lendable};
 use culm_tool::description::catalogue::Catalogue;
-use culm_tool::plan::{ConnectionData, End, Plan, Purpose};
+use culm_tool::plan::{ConnectionData, End, Memory, Plan, Purpose};
 use culm_tool::{expand, graph, show};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -106,7 +106,10 @@ fn check_payload(plan: &Plan) {
     }
     for (id, domain) in plan.domains.iter().enumerate() {
         for connection in &domain.connections {
-            let ConnectionData::NetClient { rx_data, tx_data, .. } = &connection.data else { continue };
+            let ConnectionData::NetClient(client) = &connection.data else { continue };
+            let [Memory::Region(rx_data), Memory::Region(tx_data)] = [client.rx_data, client.tx_data] else {
+                panic!("{} has its payload in no region", domain.name)
+            };
             let others =
                 |region: usize| plan.regions[region].mappings.iter().filter(move |mapping| mapping.domain != id);
             assert!(others(tx_data.region).all(|mapping| !mapping.writable), "{} shares its sending", domain.name);
@@ -118,37 +121,32 @@ fn check_payload(plan: &Plan) {
 /// Every buffer can be lent: what is told apart by its place in a region travels in queues with room for all of it.
 fn check_lending(plan: &Plan) {
     let room = |rings: &[usize]| rings.iter().map(|ring| lendable(plan.rings[*ring].capacity)).min().expect("a ring");
+    let size = |memory: Memory| match memory {
+        Memory::Region(part) => part.size,
+        other => panic!("{other:?} holds no buffers"),
+    };
     let count = |size: u64, buffer: u32, large: u32| {
         let small = (size - u64::from(large) * u64::from(LARGE_BUFFER)) / u64::from(buffer);
         u32::try_from(small).expect("so many buffers") + large
     };
     for connection in plan.domains.iter().flat_map(|domain| &domain.connections) {
         let (buffers, room) = match &connection.data {
-            ConnectionData::NetClient { tx_filled, tx_free, tx_data, tx_large, buffer_size, .. } => {
-                (count(tx_data.size, *buffer_size, *tx_large), room(&[*tx_filled, *tx_free]))
+            ConnectionData::NetClient(it) => {
+                (count(size(it.tx_data), it.buffer_size, it.tx_large), room(&[it.tx_filled, it.tx_free]))
             }
-            ConnectionData::NetCopier {
-                client_filled,
-                client_free,
-                client_data,
-                client_buffer_size,
-                client_large,
-                ..
-            } => (count(client_data.size, *client_buffer_size, *client_large), room(&[*client_filled, *client_free])),
-            ConnectionData::NetRxVirtualiser { driver_free, driver_filled, data, buffer_size, clients, .. } => {
-                let of_clients = clients.iter().flat_map(|client| [client.filled, client.free]);
-                let rings: Vec<usize> = [*driver_free, *driver_filled].into_iter().chain(of_clients).collect();
-                (count(data.size, *buffer_size, 0), room(&rings))
+            ConnectionData::NetCopier(it) => (
+                count(size(it.client_data), it.client_buffer_size, it.client_large),
+                room(&[it.client_filled, it.client_free]),
+            ),
+            ConnectionData::NetRxVirtualiser(it) => {
+                let of_clients = it.clients.iter().flat_map(|client| [client.filled, client.free]);
+                let rings: Vec<usize> = [it.driver_free, it.driver_filled].into_iter().chain(of_clients).collect();
+                (count(size(it.data), it.buffer_size, 0), room(&rings))
             }
-            ConnectionData::NetTxVirtualiser {
-                driver_filled,
-                driver_free,
-                bounce: Some(bounce),
-                bounce_large,
-                buffer_size,
-                ..
-            } => {
-                (count(bounce.size, *buffer_size, *bounce_large) - bounce_large, room(&[*driver_filled, *driver_free]))
+            ConnectionData::NetTxVirtualiser(it) => {
+                let Some(bounce) = it.bounce else { continue };
+                let buffers = count(size(bounce), it.buffer_size, it.bounce_large) - it.bounce_large;
+                (buffers, room(&[it.driver_filled, it.driver_free]))
             }
             _ => continue,
         };

@@ -108,7 +108,6 @@ impl World {
             tx_channel: 2,
             mac: [0, 1, 2, 3, 4, 5],
             large_receive: 0,
-            reserved: 0,
         };
         let mut world = Self {
             rx: Peer::new(connection.rx_filled, connection.rx_free),

@@ -65,7 +65,6 @@ impl World {
             tx_channel: 2,
             mac: [0, 1, 2, 3, 4, 5],
             large_receive: 0,
-            reserved: 0,
         };
         let state = fake.0.clone();
         let net = Net::new(fake, memory, &connection).expect("a device that works");

@@ -116,7 +116,6 @@ impl Lan {
             rx_large: LARGE,
             tx_large: LARGE,
             mac: MAC,
-            reserved: [0; 2],
         };
         let mut wire = Wire { mtu, ..Wire::default() };
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(HOST_MAC)));

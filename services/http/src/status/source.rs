@@ -5,8 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
-use culm_abi::connection::{Counters, Observation, ObservedDomain, ObservedRing};
-use culm_abi::start::Span;
+use culm_abi::connection::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
 use culm_queue::Shared;
 
 /// A protection domain and where its counters are.
@@ -198,7 +197,7 @@ impl Source {
 }
 
 fn describe(domain: &ObservedDomain) -> Described {
-    let names: &[Span] = culm::start::list(domain.counter_names);
+    let names: &[CounterName] = culm::start::list(domain.counter_names);
     let component = Component {
         name: culm::start::text(domain.name),
         component: culm::start::text(domain.component),
@@ -206,7 +205,7 @@ fn describe(domain: &ObservedDomain) -> Described {
         priority: domain.priority,
         budget: (domain.budget > 0).then_some((domain.budget, domain.period)),
         passive: domain.passive != 0,
-        counters: names.iter().map(|name| (culm::start::text(*name), Tally::default())).collect(),
+        counters: names.iter().map(|name| (culm::start::text(name.name), Tally::default())).collect(),
         ..Component::default()
     };
     Described { component, counters: culm::observe::counters(domain.counters) }

@@ -42,7 +42,7 @@ impl std::str::FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = DeviceClass::NAMES.iter().map(|(name, _)| *name);
+        let names = DeviceClass::names().iter().map(|(name, _)| *name);
         let (class, chip) = text.split_once('/').ok_or("expected CLASS/CHIP, for example serial/uart16550")?;
         let found = names.clone().find(|name| *name == class);
         let class = found.ok_or_else(|| {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_template_becomes_a_driver_of_each_class() {
         let root = tree();
-        for (class, _) in DeviceClass::NAMES {
+        for (class, _) in DeviceClass::names() {
             let device: Device = format!("{class}/uart-2").parse().expect("the class is known");
             make(root.path(), &Template::driver(&device)).expect("nothing is in the way");
             let folder = root.path().join(format!("drivers/{class}/uart-2"));

@@ -296,7 +296,7 @@ fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<(Qemu, Locate
 fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice> {
     check_name(&entry.key, "device", "_", problems);
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
-    let class = table.require_like("class", "\"net\"").and_then(|entry| entry.choice(DeviceClass::NAMES, problems));
+    let class = table.require_like("class", "\"net\"").and_then(|entry| entry.choice(DeviceClass::names(), problems));
     let compatible = table.require_like("compatible", "\"virtio,net\"").and_then(|entry| entry.text(problems));
     let registers = table
         .require_like("registers", "{ address = 0x0900_0000, size = 0x1000 }")

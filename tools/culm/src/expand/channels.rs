@@ -22,8 +22,8 @@ pub fn resolve(draft: &mut Draft<'_>) {
 }
 
 fn resolve_channel(draft: &mut Draft<'_>, table: &ChannelTable) -> Option<Channel> {
-    let first = draft.end(&table.ends[0], ConnectionKind::Channel);
-    let second = draft.end(&table.ends[1], ConnectionKind::Channel);
+    let first = draft.end(&table.ends[0], ConnectionKind::of::<culm_abi::connection::Channel>());
+    let second = draft.end(&table.ends[1], ConnectionKind::of::<culm_abi::connection::Channel>());
     let names = [&table.ends[0].value.0, &table.ends[1].value.0];
     let may_call = table.call.as_ref().and_then(|call| side(draft, table, call));
     let may_notify: Option<Vec<Option<usize>>> =

@@ -4,6 +4,7 @@ use super::draft::{Client, ClientKind, Draft, DraftDomain};
 use super::{net, serial};
 use crate::description::system::{DomainTable, TOP_LEVEL};
 use crate::plan::{LogLevel, Origin};
+use culm_abi::connection::{Channel, Region};
 use culm_manifest::problem::{nearest, suggest};
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
@@ -42,11 +43,11 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
     draft.named.insert((domain, slot));
     let Some(class) = connection.kind.client_class() else {
         let help = match connection.kind {
-            ConnectionKind::Channel => format!(
+            kind if kind.is::<Channel>() => format!(
                 "add a `[[channel]]` with `ends = [\"{}.{}\", \"pd.connection\"]`",
                 table.name.value, connection.name
             ),
-            ConnectionKind::Region => {
+            kind if kind.is::<Region>() => {
                 format!("add a `[[region]]` with `map = {{ \"{}.{}\" = \"rw\" }}`", table.name.value, connection.name)
             }
             _ => "expansion makes it".to_string(),
@@ -116,9 +117,9 @@ fn resolve_client<'a>(
         None => None,
     };
     let device = name.as_ref().and_then(|name| find_device(draft, name, class, connection));
-    let client = match class {
-        DeviceClass::Net => net::read_client(draft, (table, domain), entry, options.as_mut(), device, &mut problems),
-        DeviceClass::Serial => serial::read_client(draft, options.as_mut(), device, &mut problems),
+    let client = match class.name() {
+        "net" => net::read_client(draft, (table, domain), entry, options.as_mut(), device, &mut problems),
+        _ => serial::read_client(draft, options.as_mut(), device, &mut problems),
     };
     if let Some(options) = options {
         options.finish(&mut problems);
@@ -200,10 +201,10 @@ fn check_passive(draft: &mut Draft<'_>, table: &DomainTable<'_>, domain: DraftDo
 pub fn check_complete(draft: &mut Draft<'_>) {
     add_logs(draft);
     if draft.file.channels_unsure {
-        draft.unsure.insert(ConnectionKind::Channel);
+        draft.unsure.insert(ConnectionKind::of::<Channel>());
     }
     if draft.file.regions_unsure {
-        draft.unsure.insert(ConnectionKind::Region);
+        draft.unsure.insert(ConnectionKind::of::<Region>());
     }
     for index in 0..draft.domains.len() {
         let domain = draft.domains[index].clone();
@@ -218,10 +219,10 @@ pub fn check_complete(draft: &mut Draft<'_>) {
                 format!(" ({})", connection.description)
             };
             let help = match connection.kind {
-                ConnectionKind::Channel => {
+                kind if kind.is::<Channel>() => {
                     format!("add a `[[channel]]` with `ends = [\"{}.{}\", …]`", domain.name.value, connection.name)
                 }
-                ConnectionKind::Region => {
+                kind if kind.is::<Region>() => {
                     format!("add a `[[region]]` with `map = {{ \"{}.{}\" = … }}`", domain.name.value, connection.name)
                 }
                 _ => format!("add `{} = \"…\"`, the name of a device", connection.name),
@@ -235,7 +236,7 @@ pub fn check_complete(draft: &mut Draft<'_>) {
 
 /// Logs go to the first serial device; its own virtualiser has none, for it would talk to itself.
 fn add_logs(draft: &mut Draft<'_>) {
-    let serial = draft.devices.iter().position(|device| device.board.class == DeviceClass::Serial);
+    let serial = draft.devices.iter().position(|device| device.board.class.name() == "serial");
     let Some(device) = serial else { return };
     for domain in 0..draft.domains.len() {
         if draft.domains[domain].log == LogLevel::Off || draft.devices[device].virtualisers.contains(&domain) {

@@ -16,14 +16,14 @@ use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
 pub struct VirtualiserKind {
     pub suffix: &'static str,
     pub component: &'static str,
-    pub connection: ConnectionKind,
+    pub connection: fn() -> ConnectionKind,
 }
 
 /// The virtualisers of a class.
 pub fn virtualisers(class: DeviceClass) -> &'static [VirtualiserKind] {
-    match class {
-        DeviceClass::Net => net::VIRTUALISERS,
-        DeviceClass::Serial => serial::VIRTUALISERS,
+    match class.name() {
+        "net" => net::VIRTUALISERS,
+        _ => serial::VIRTUALISERS,
     }
 }
 
@@ -80,7 +80,7 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
 /// After everything that connects: whether each device can serve its clients.
 pub fn check_clients(draft: &mut Draft<'_>) {
     for device in 0..draft.devices.len() {
-        if draft.devices[device].board.class == DeviceClass::Net {
+        if draft.devices[device].board.class.name() == "net" {
             net::check_clients(draft, device);
         }
     }
@@ -88,7 +88,7 @@ pub fn check_clients(draft: &mut Draft<'_>) {
 
 /// Keys that mean something for one class only.
 fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice) {
-    if device.class == DeviceClass::Net {
+    if device.class.name() == "net" {
         return;
     }
     let spans = [
@@ -105,7 +105,7 @@ fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &Boa
 
 /// Entries of queues and count of buffers.
 fn sizes(draft: &mut Draft<'_>, table: &DeviceTable<'_>, class: DeviceClass) -> (u32, u32) {
-    if class == DeviceClass::Serial {
+    if class.name() == "serial" {
         return (serial::queue_size(draft, table.queue.as_ref(), serial::DEFAULT_QUEUE), 0);
     }
     let net::Sizes { queue, buffers } = net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref(), 0);
@@ -261,7 +261,7 @@ fn make_virtualisers<'a>(
     let mut made = Vec::new();
     for kind in virtualisers(device.class) {
         let (component, manifest) = draft.own_component(kind.component, &table.name.span)?;
-        require_connection(draft, table, manifest, kind.connection)?;
+        require_connection(draft, table, manifest, (kind.connection)())?;
         let domain = make(
             draft,
             Making {

@@ -9,9 +9,9 @@ use super::draft::{Client, ClientKind, Device, Draft, DraftDevice, DraftDomain};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DomainOptions, DomainTable, read_buffers, read_queue};
-use crate::plan::{
-    ConnectionData, DomainId, EndNumber, LogLevel, Memory, NetRxClient, NetTxClient, Origin, Purpose, RegionKind,
-    RingId,
+use crate::plan::{DomainId, EndNumber, LogLevel, Memory, Origin, Part, Planned, Purpose, RegionKind, RingId};
+use culm_abi::connection::{
+    NetClient, NetCopier, NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser,
 };
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
@@ -20,8 +20,8 @@ use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER, PIECE_SIZE,
 
 /// The class's virtualisers.
 pub const VIRTUALISERS: &[VirtualiserKind] = &[
-    VirtualiserKind { suffix: "rx", component: "net-rx", connection: ConnectionKind::NetRxVirtualiser },
-    VirtualiserKind { suffix: "tx", component: "net-tx", connection: ConnectionKind::NetTxVirtualiser },
+    VirtualiserKind { suffix: "rx", component: "net-rx", connection: || ConnectionKind::of::<NetRxVirtualiser>() },
+    VirtualiserKind { suffix: "tx", component: "net-tx", connection: || ConnectionKind::of::<NetTxVirtualiser>() },
 ];
 
 /// The copier's component.
@@ -260,7 +260,7 @@ impl<'a> BeforeClient<'_, 'a> {
     fn add_copier(&self, draft: &mut Draft<'a>, priority: Option<Located<i128>>) -> Option<DraftDomain> {
         let span = self.entry.key.span.clone();
         let (component, manifest) = draft.own_component(COPIER, &span)?;
-        if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
+        if manifest.connection_of_kind(ConnectionKind::of::<NetCopier>()).is_none() {
             let message = format!("the manifest of `{COPIER}` lists no connection of the kind `net-copier`");
             let diagnostic = draft.at(&span, message);
             draft.error(diagnostic);
@@ -292,12 +292,14 @@ impl<'a> BeforeClient<'_, 'a> {
                 "component",
                 |component| {
                     let manifest = component.manifest.as_ref().ok();
-                    manifest.is_some_and(|manifest| manifest.connection_of_kind(ConnectionKind::NetCopier).is_some())
+                    manifest.is_some_and(|manifest| {
+                        manifest.connection_of_kind(ConnectionKind::of::<NetCopier>()).is_some()
+                    })
                 },
                 &wanted.value,
                 &wanted.span,
             )?;
-            if manifest.connection_of_kind(ConnectionKind::NetCopier).is_none() {
+            if manifest.connection_of_kind(ConnectionKind::of::<NetCopier>()).is_none() {
                 let diagnostic = draft
                     .at(&wanted.span, format!("frames cannot go through `{}`", wanted.value))
                     .help("its manifest would need a connection of the kind `net-copier`");
@@ -314,7 +316,7 @@ impl<'a> BeforeClient<'_, 'a> {
     /// The client's name and what this is to it; with the connection's name where there are several.
     fn name(&self, draft: &Draft<'_>, role: &str) -> String {
         let connections = &draft.domains[self.domain].manifest.connections;
-        let several = connections.iter().filter(|other| other.kind == ConnectionKind::NetClient).count() > 1;
+        let several = connections.iter().filter(|other| other.kind.is::<NetClient>()).count() > 1;
         let client = &self.table.name.value;
         if several { format!("{client}_{}_{role}", self.entry.key.value) } else { format!("{client}_{role}") }
     }
@@ -357,21 +359,17 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
     let rx_buffer = if large_receive { PIECE_SIZE } else { BUFFER_SIZE };
     let rx_size = u64::from(device.device.buffers) * u64::from(rx_buffer);
     let rx_data = wiring.region(format!("{name} rx data"), rx_size, RegionKind::Dma, Purpose::Buffers, &[(rx, false)]);
-    wiring.connect_kind(
-        driver,
-        ConnectionKind::NetDriver,
-        &name,
-        ConnectionData::NetDriver {
-            rx_free: rx_side.to_driver,
-            rx_filled: rx_side.from_driver,
-            tx_filled: tx_side.to_driver,
-            tx_free: tx_side.from_driver,
-            rx_channel: rx_side.driver_end,
-            tx_channel: tx_side.driver_end,
-            mac: device.device.mac,
-            large_receive,
-        },
-    );
+    let connection = NetDriver {
+        rx_free: rx_side.to_driver,
+        rx_filled: rx_side.from_driver,
+        tx_filled: tx_side.to_driver,
+        tx_free: tx_side.from_driver,
+        rx_channel: rx_side.driver_end,
+        tx_channel: tx_side.driver_end,
+        mac: device.device.mac,
+        large_receive,
+    };
+    wiring.connect(driver, &name, connection);
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
         let ClientKind::Net { mac, anti_spoof, copier, through, queue, buffers, large } = &client.kind else {
@@ -382,7 +380,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         let (queue, buffers, large) = (*queue, *buffers, *large);
         let mac = mac.value;
         let wired = WiredClient { domain: *domain, copier, through, queue, buffers, large, rx_buffer, mac };
-        let device_rx = Memory { region: rx_data, dma: false, size: rx_size };
+        let device_rx = Part { region: rx_data, offset: 0, size: rx_size, dma: false };
         let (rx_client, tx_client) = wire_client(wiring, device, client, &wired, device_rx, *anti_spoof);
         rx_clients.push(rx_client);
         tx_clients.push(tx_client);
@@ -396,19 +394,19 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         let size = bytes_of(small, bounce_large);
         let name = format!("{name} tx bounce");
         let region = wiring.region(name, size, RegionKind::Dma, Purpose::Buffers, &[(tx, true)]);
-        Memory { region, dma: true, size }
+        Memory::dma(region, size)
     });
     let driver_name = wiring.name(driver);
-    let data = ConnectionData::NetRxVirtualiser {
+    let connection = NetRxVirtualiser {
         driver_free: rx_side.to_driver,
         driver_filled: rx_side.from_driver,
-        data: Memory { region: rx_data, dma: true, size: rx_size },
+        data: Memory::dma(rx_data, rx_size),
         buffer_size: rx_buffer,
         driver_channel: rx_side.end,
         clients: rx_clients,
     };
-    wiring.connect_kind(rx, ConnectionKind::NetRxVirtualiser, &driver_name, data);
-    let data = ConnectionData::NetTxVirtualiser {
+    wiring.connect(rx, &driver_name, connection);
+    let connection = NetTxVirtualiser {
         driver_filled: tx_side.to_driver,
         driver_free: tx_side.from_driver,
         driver_channel: tx_side.end,
@@ -417,7 +415,7 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         bounce_large,
         clients: tx_clients,
     };
-    wiring.connect_kind(tx, ConnectionKind::NetTxVirtualiser, &driver_name, data);
+    wiring.connect(tx, &driver_name, connection);
 }
 
 /// Entries of the queues by which frames go to the driver: what lies there delays everybody, so that it is no more than
@@ -471,7 +469,7 @@ impl WiredClient {
 struct ReceiveSide {
     filled: RingId,
     free: RingId,
-    data: Memory,
+    data: Part,
     /// Bytes of one buffer in it.
     buffer_size: u32,
     channel: EndNumber,
@@ -483,9 +481,9 @@ fn wire_client(
     device: &DeviceClients<'_, '_>,
     client: &Client,
     wired: &WiredClient,
-    device_rx: Memory,
+    device_rx: Part,
     anti_spoof: bool,
-) -> (NetRxClient, NetTxClient) {
+) -> (NetRxClient<Planned>, NetTxClient<Planned>) {
     let tx = device.virtualisers[1];
     let domain = wired.domain;
     let label = format!("{} {}", wiring.name(domain), client.connection);
@@ -505,19 +503,19 @@ fn wire_client(
     let tx_client = NetTxClient {
         filled: tx_rings[0],
         free: tx_rings[1],
-        data: Memory { region: tx_region, dma: true, size },
+        data: Memory::dma(tx_region, size),
         channel: tx_end,
         anti_spoof,
         large: wired.large,
         mac: wired.mac,
     };
-    let data = ConnectionData::NetClient {
+    let connection = NetClient {
         rx_filled: receive.filled,
         rx_free: receive.free,
         tx_filled: tx_rings[0],
         tx_free: tx_rings[1],
-        rx_data: receive.data,
-        tx_data: Memory { region: tx_region, dma: false, size },
+        rx_data: Memory::Region(receive.data),
+        tx_data: Memory::region(tx_region, size),
         rx_channel: receive.channel,
         tx_channel,
         buffer_size: BUFFER_SIZE,
@@ -526,7 +524,7 @@ fn wire_client(
         tx_large: wired.large,
         mac: wired.mac,
     };
-    wiring.connect_slot(domain, client.slot, &client.connection, &device.device.board.name, data);
+    wiring.connect_slot(domain, client.slot, &client.connection, &device.device.board.name, connection);
     (rx_client, tx_client)
 }
 
@@ -537,8 +535,8 @@ fn wire_receive(
     device: &DeviceClients<'_, '_>,
     wired: &WiredClient,
     label: &str,
-    device_rx: Memory,
-) -> (NetRxClient, ReceiveSide) {
+    device_rx: Part,
+) -> (NetRxClient<Planned>, ReceiveSide) {
     let rx = device.virtualisers[0];
     let reader = wired.copier.unwrap_or(wired.reader(0));
     let reader_name = if reader == wired.domain { label.to_string() } else { wiring.name(reader) };
@@ -553,7 +551,7 @@ fn wire_receive(
         let size = bytes_of(wired.buffers, wired.large);
         let mappings = [(copier, true), (reader, false)];
         let region = wiring.region(format!("{label} rx data"), size, RegionKind::Cached, Purpose::Buffers, &mappings);
-        let data = Memory { region, dma: false, size };
+        let data = Part { region, offset: 0, size, dma: false };
         side = wire_stage(wiring, wired, label, (copier, reader), &side, (data, wired.queue));
     }
     for (index, domain) in wired.through.iter().enumerate() {
@@ -573,25 +571,25 @@ fn wire_stage(
     label: &str,
     (stage, reader): (DomainId, DomainId),
     from: &ReceiveSide,
-    (data, capacity): (Memory, u32),
+    (data, capacity): (Part, u32),
 ) -> ReceiveSide {
     let name = if reader == wired.domain { label.to_string() } else { wiring.name(reader) };
     let rings = receive_rings(wiring, &name, (stage, reader), capacity);
     let (stage_end, channel) = wiring.channel((stage, true), (reader, true), &format!("{label} rx"));
-    let connection = ConnectionData::NetCopier {
+    let connection = NetCopier {
         device_filled: from.filled,
         device_free: from.free,
-        device_data: from.data,
+        device_data: Memory::Region(from.data),
         client_filled: rings[0],
         client_free: rings[1],
-        client_data: data,
+        client_data: Memory::Region(data),
         device_buffer_size: from.buffer_size,
         client_buffer_size: BUFFER_SIZE,
         device_channel: from.channel,
         client_channel: stage_end,
         client_large: if wired.copier.is_some() { wired.large } else { 0 },
     };
-    wiring.connect_kind(stage, ConnectionKind::NetCopier, &wiring.name(reader), connection);
+    wiring.connect(stage, &wiring.name(reader), connection);
     ReceiveSide { filled: rings[0], free: rings[1], data, buffer_size: BUFFER_SIZE, channel }
 }
 

@@ -40,7 +40,10 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
     }
     let mut mappings = Vec::new();
     for (end, writable) in &table.map {
-        let Some((domain, slot, connection)) = draft.end(end, ConnectionKind::Region) else { continue };
+        let Some((domain, slot, connection)) = draft.end(end, ConnectionKind::of::<culm_abi::connection::Region>())
+        else {
+            continue;
+        };
         if let Some(needed) = connection.memory.filter(|needed| *needed != table.kind.value) {
             let message = format!(
                 "a region of the wrong kind: `{}.{}` needs memory of the kind `{}`, `{}` is `{}`",

@@ -5,15 +5,18 @@ use super::devices::VirtualiserKind;
 use super::draft::{ClientKind, Draft, DraftDevice};
 use super::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::description::system::read_queue;
-use crate::plan::{ConnectionData, SerialVirtualiserClient};
-use culm_abi::system::end_rights;
+use crate::plan::Rights;
+use culm_abi::connection::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
 use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::units::format_size;
 use culm_manifest::{ConnectionKind, Located};
 
 /// The class's virtualiser.
-pub const VIRTUALISERS: &[VirtualiserKind] =
-    &[VirtualiserKind { suffix: "virt", component: "serial-virt", connection: ConnectionKind::SerialVirtualiser }];
+pub const VIRTUALISERS: &[VirtualiserKind] = &[VirtualiserKind {
+    suffix: "virt",
+    component: "serial-virt",
+    connection: || ConnectionKind::of::<SerialVirtualiser>(),
+}];
 
 /// Bytes in each queue where the description says nothing.
 pub const DEFAULT_QUEUE: u32 = 4096;
@@ -67,12 +70,8 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         false,
     );
     let (driver_end, virtualiser_end) = wiring.channel((driver, true), (virtualiser, true), name);
-    wiring.connect_kind(
-        driver,
-        ConnectionKind::SerialDriver,
-        &wiring.name(virtualiser),
-        ConnectionData::SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end },
-    );
+    let connection = SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end };
+    wiring.connect(driver, &wiring.name(virtualiser), connection);
     let clients = device.clients.iter().map(|(client, domain)| {
         let ClientKind::Serial { input, queue } = client.kind else { unreachable!("the draft checked the class") };
         let owner = wiring.name(*domain);
@@ -88,16 +87,16 @@ pub fn wire(wiring: &mut Wiring<'_>, device: &DeviceClients<'_, '_>) {
         let is_log = client.slot.is_none();
         let (client_end, end) = wiring.channel((*domain, true), (virtualiser, !is_log), &label);
         let (tx, rx) = (rings[0], rings.get(1).copied());
-        let data = ConnectionData::SerialClient { tx, rx, channel: client_end };
-        wiring.connect_slot(*domain, client.slot, &client.connection, name, data);
-        let rights = if is_log { 0 } else { end_rights::NOTIFY };
+        let connection = SerialClient { tx, rx, channel: client_end };
+        wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
+        let rights = if is_log { Rights::NONE } else { Rights::NOTIFY };
         SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner }
     });
-    let data = ConnectionData::SerialVirtualiser {
+    let connection = SerialVirtualiser {
         driver_tx: rings[0],
         driver_rx: rings[1],
         driver_channel: virtualiser_end,
         clients: clients.collect(),
     };
-    wiring.connect_kind(virtualiser, ConnectionKind::SerialVirtualiser, &wiring.name(driver), data);
+    wiring.connect(virtualiser, &wiring.name(driver), connection);
 }

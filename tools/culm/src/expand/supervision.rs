@@ -3,7 +3,8 @@
 use super::domains::{Making, make};
 use super::draft::Draft;
 use super::wiring::Wiring;
-use crate::plan::{Child, ConnectionData, End, Origin};
+use crate::plan::{End, Origin};
+use culm_abi::connection::Supervision;
 use culm_manifest::{ConnectionKind, Located};
 
 /// The supervisor's component, and its domain's name.
@@ -16,7 +17,7 @@ const PRIORITY: u8 = 254;
 pub fn resolve(draft: &mut Draft<'_>) {
     let span = draft.file.first_line.clone();
     let Some((component, manifest)) = draft.own_component(SUPERVISOR, &span) else { return };
-    if manifest.connection_of_kind(ConnectionKind::Supervision).is_none() {
+    if manifest.connection_of_kind(ConnectionKind::of::<Supervision>()).is_none() {
         let diagnostic =
             draft.at(&span, format!("the manifest of `{SUPERVISOR}` lists no connection of the kind `supervision`"));
         draft.error(diagnostic);
@@ -47,7 +48,7 @@ pub fn wire(wiring: &mut Wiring<'_>) {
     for domain in (0..wiring.domains.len()).filter(|domain| *domain != supervisor) {
         let channel = wiring.end(supervisor, End::Child { domain });
         wiring.domains[domain].supervisor = Some((supervisor, channel));
-        children.push(Child { channel, domain });
+        children.push(wiring.domains[domain].as_child(domain, channel));
     }
-    wiring.connect_kind(supervisor, ConnectionKind::Supervision, "", ConnectionData::Supervision { children });
+    wiring.connect(supervisor, "", Supervision { children });
 }

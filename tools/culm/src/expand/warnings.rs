@@ -7,7 +7,6 @@ use super::draft::{Client, ClientKind, Draft};
 use crate::description::system::DomainOptions;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{FaultAction, LogLevel, Origin};
-use culm_manifest::DeviceClass;
 use culm_manifest::units::format_duration;
 
 /// A budget below this many nanoseconds is mostly spent on entering and leaving the domain.
@@ -36,11 +35,11 @@ fn name(draft: &Draft<'_>, found: &mut Diagnostics) {
 }
 
 fn no_serial_device(draft: &Draft<'_>, found: &mut Diagnostics) {
-    let has_serial = draft.devices.iter().any(|device| device.board.class == DeviceClass::Serial);
+    let has_serial = draft.devices.iter().any(|device| device.board.class.name() == "serial");
     if has_serial || draft.domains.iter().all(|domain| domain.log == LogLevel::Off) {
         return;
     }
-    let mut on_board = draft.board.board.devices.iter().filter(|device| device.class == DeviceClass::Serial);
+    let mut on_board = draft.board.board.devices.iter().filter(|device| device.class.name() == "serial");
     let help = match on_board.next() {
         Some(device) => format!("add `[device.{}]` with a `priority`: its driver's", device.name),
         None => "the board has none; `log = \"off\"` says that no log is wanted".to_string(),

@@ -6,11 +6,12 @@ use super::{net, serial, supervision};
 use crate::diagnostics::{Diagnostics, Place};
 use crate::plan::{
     Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, EndNumber, Mapping, Memory,
-    Plan, Purpose, Region, RegionId, RegionKind, Ring, RingId,
+    Part, Plan, Purpose, Region, RegionId, RegionKind, Rights, Ring, RingId,
 };
+use culm_abi::connection::{Channel, Interrupt};
 use culm_abi::memory::PAGE_SIZE;
 use culm_abi::start::IMPLICIT;
-use culm_manifest::{ConnectionKind, DeviceClass, MAX_COUNTERS, Manifest};
+use culm_manifest::{MAX_COUNTERS, Manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -56,13 +57,13 @@ impl Draft<'_> {
         wiring.described_regions();
         supervision::wire(&mut wiring);
         wiring.counters();
-        wiring.observers();
+        let observers = wiring.observers();
         for domain in &mut wiring.domains {
             domain.connections.sort_by_key(|connection| connection.slot);
         }
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let Wiring { domains, regions, rings, devices, components, .. } = wiring;
-        Ok(Plan {
+        let mut plan = Plan {
             name: self.file.name.as_ref().map_or(stem, |name| name.value.clone()),
             description: self.file.description.clone(),
             file: path.to_path_buf(),
@@ -72,7 +73,13 @@ impl Draft<'_> {
             regions,
             rings,
             devices,
-        })
+        };
+        let observation = ConnectionData::from(plan.observation());
+        for observer in observers {
+            let connections = &mut plan.domains[observer].connections;
+            connections.push(DomainConnection::implicit("observation", observation.clone()));
+        }
+        Ok(plan)
     }
 }
 
@@ -223,8 +230,9 @@ impl<'d> Wiring<'d> {
     }
 
     /// Gives a domain the connection that its manifest lists for this kind.
-    pub fn connect_kind(&mut self, domain: DomainId, kind: ConnectionKind, peer: &str, data: ConnectionData) {
-        if let Some((slot, connection)) = self.manifest(domain).connection_of_kind(kind) {
+    pub fn connect(&mut self, domain: DomainId, peer: &str, data: impl Into<ConnectionData>) {
+        let data = data.into();
+        if let Some((slot, connection)) = self.manifest(domain).connection_of_kind(data.kind().into()) {
             let name = connection.name.clone();
             self.connect_slot(domain, Some(slot), &name, peer, data);
         }
@@ -241,8 +249,9 @@ impl<'d> Wiring<'d> {
         slot: Option<usize>,
         name: &str,
         peer: &str,
-        data: ConnectionData,
+        data: impl Into<ConnectionData>,
     ) {
+        let data = data.into();
         let slot = slot.map_or(IMPLICIT, |slot| slot as u32);
         let connection = DomainConnection { slot, name: name.to_string(), peer: peer.to_string(), data };
         self.domains[domain].connections.push(connection);
@@ -272,17 +281,24 @@ impl<'d> Wiring<'d> {
             .board
             .interrupts
             .iter()
-            .map(|&interrupt| self.end(driver, End::Interrupt { device: id, interrupt }))
+            .map(|&interrupt| Interrupt { channel: self.end(driver, End::Interrupt { device: id, interrupt }) })
             .collect();
+        let offset = device.board.registers.address - pages.address;
+        let size = device.board.registers.size;
+        let connection = culm_abi::connection::Device {
+            registers: Memory::Region(Part { region: registers, offset, size, dma: false }),
+            interrupts,
+            dma: dma.map(|region| Memory::dma(region, self.regions[region].size)),
+        };
         self.devices.push(Device {
             board: device.board.clone(),
             driver,
             registers,
-            offset: device.board.registers.address - pages.address,
+            offset,
             dma,
-            mac: (device.board.class == DeviceClass::Net).then_some(device.mac),
+            mac: (device.board.class.name() == "net").then_some(device.mac),
         });
-        self.connect_kind(driver, ConnectionKind::Device, name, ConnectionData::Device { device: id, interrupts });
+        self.connect(driver, name, connection);
         let clients = draft.clients.iter().filter(|client| client.device == index);
         let clients = DeviceClients {
             device,
@@ -290,9 +306,9 @@ impl<'d> Wiring<'d> {
             virtualisers: device.virtualisers.iter().map(|virtualiser| self.id(*virtualiser)).collect(),
             clients: clients.map(|client| (client, self.id(client.domain))).collect(),
         };
-        match device.board.class {
-            DeviceClass::Net => net::wire(self, &clients),
-            DeviceClass::Serial => serial::wire(self, &clients),
+        match device.board.class.name() {
+            "net" => net::wire(self, &clients),
+            _ => serial::wire(self, &clients),
         }
     }
 
@@ -311,9 +327,10 @@ impl<'d> Wiring<'d> {
                 &label,
             );
             for (end, (own, peer), number) in [(first, (0, 1), numbers.0), (second, (1, 0), numbers.1)] {
-                let data = ConnectionData::Channel { channel: number, notify: end.notify, call: end.call };
+                let rights = Rights { notify: end.notify, call: end.call };
+                let connection = Channel { channel: number, rights };
                 let peer = self.name(ids[peer]);
-                self.connect_slot(ids[own], Some(end.slot), &end.connection, &peer, data);
+                self.connect_slot(ids[own], Some(end.slot), &end.connection, &peer, connection);
             }
         }
     }
@@ -336,10 +353,12 @@ impl<'d> Wiring<'d> {
                     None => self.map(id, domain, writable),
                 }
                 let dma = kind == culm_manifest::MemoryKind::Dma;
-                let memory = Memory { region: id, dma, size };
-                let connection = self.manifest(domain).connections[slot].name.clone();
-                let data = ConnectionData::Region { memory, writable };
-                self.connect_slot(domain, Some(slot), &connection, &name, data);
+                let connection = culm_abi::connection::Region {
+                    region: if dma { Memory::dma(id, size) } else { Memory::region(id, size) },
+                    writable,
+                };
+                let key = self.manifest(domain).connections[slot].name.clone();
+                self.connect_slot(domain, Some(slot), &key, &name, connection);
             }
         }
     }
@@ -357,18 +376,17 @@ impl<'d> Wiring<'d> {
         }
     }
 
-    /// Observers see every counter, and the queues whose content is no one's secret.
-    fn observers(&mut self) {
-        let draft = self.draft;
-        for observer in draft.domains.iter().filter(|domain| domain.observe) {
-            let id = self.domains.iter().position(|domain| domain.name == observer.name.value).unwrap_or_default();
-            let rings: Vec<RingId> = (0..self.rings.len()).filter(|ring| self.rings[*ring].observed).collect();
-            let regions = rings.iter().map(|ring| self.rings[*ring].region);
-            let counters = self.domains.iter().filter_map(|domain| domain.counters);
-            for region in regions.chain(counters).collect::<Vec<_>>() {
-                self.map(region, id, false);
+    /// Who may see the whole system sees every counter, and the queues whose content is no one's secret.
+    fn observers(&mut self) -> Vec<DomainId> {
+        let observers = self.draft.domains.iter().enumerate().filter(|(_, domain)| domain.observe);
+        let observers: Vec<DomainId> = observers.map(|(domain, _)| self.id(domain)).collect();
+        let queues = self.rings.iter().filter(|ring| ring.observed).map(|ring| ring.region);
+        let counters = self.domains.iter().filter_map(|domain| domain.counters);
+        for region in queues.chain(counters).collect::<Vec<_>>() {
+            for &observer in &observers {
+                self.map(region, observer, false);
             }
-            self.connect_slot(id, None, "observation", "", ConnectionData::Observation { rings });
         }
+        observers
     }
 }

@@ -1,7 +1,7 @@
 //! What a picture shows: nodes, and edges between them.
 
 use super::text::{bold_width, width};
-use crate::plan::{ConnectionData, Domain, DomainId, End, Origin, Plan, Purpose, RegionId};
+use crate::plan::{ConnectionData, Domain, DomainId, End, Fields, Origin, Plan, Purpose, RegionId};
 use culm_manifest::units::{format_duration, format_size};
 use std::collections::BTreeMap;
 
@@ -213,8 +213,9 @@ impl Model {
     fn add_channels(&mut self, plan: &Plan) {
         for (id, domain) in plan.domains.iter().enumerate() {
             for connection in &domain.connections {
-                let ConnectionData::Channel { channel, .. } = connection.data else { continue };
-                let Some(End::Peer { domain: peer, end, notify, call, label }) = domain.ends.get(channel as usize)
+                let ConnectionData::Channel(named) = &connection.data else { continue };
+                let Some(End::Peer { domain: peer, end, notify, call, label }) =
+                    domain.ends.get(named.channel as usize)
                 else {
                     continue;
                 };
@@ -362,16 +363,14 @@ fn reaches(edges: &[(usize, usize)], from: usize, to: usize) -> bool {
 fn log_regions(plan: &Plan) -> Vec<RegionId> {
     let logs = plan.domains.iter().flat_map(|domain| &domain.connections);
     logs.filter(|connection| connection.slot == culm_abi::start::IMPLICIT)
-        .filter_map(|connection| match connection.data {
-            ConnectionData::SerialClient { tx, .. } => Some(plan.rings[tx].region),
-            _ => None,
-        })
+        .flat_map(|connection| Fields::from(&connection.data).rings().collect::<Vec<_>>())
+        .map(|ring| plan.rings[ring].region)
         .collect()
 }
 
 /// Whether a domain may see the whole system.
 pub fn is_observer(domain: &Domain) -> bool {
-    domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::Observation { .. }))
+    domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::Observation(_)))
 }
 
 /// A badge in a domain's box.

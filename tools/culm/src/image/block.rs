@@ -26,9 +26,9 @@ impl Block {
         span
     }
 
-    /// Appends one structure.
-    pub fn one<T: IntoBytes + Immutable>(&mut self, element: T) -> Span {
-        self.list(&[element])
+    /// Appends the bytes of `count` structures.
+    pub fn structures(&mut self, bytes: &[u8], count: usize) -> Span {
+        Span { count: count as u32, ..self.list(bytes) }
     }
 
     /// Appends a text.

@@ -90,7 +90,7 @@ pub fn start_block(
         .connections
         .iter()
         .map(|connection| Connection {
-            kind: connection.data.kind(),
+            kind: connection.data.kind().number,
             slot: connection.slot,
             peer: block.text(&connection.peer),
             data: connections::structure(&context, &mut block, &connection.data),

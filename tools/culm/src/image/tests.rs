@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::layout::fixture::{self, Shape};
-use crate::plan::{ConnectionData, End, Interrupt, Trigger};
-use culm_abi::connection::Observation;
+use crate::plan::{End, Interrupt, Rights, Trigger};
+use culm_abi::connection::{Channel, Observation};
 use culm_abi::start::{self, Span, StartHeader};
 use culm_abi::syscall::Event;
 use culm_abi::system::{
     DomainDescription, EndDescription, FIRST_INTERRUPT, HEADER_OFFSET, InterruptRoute, MAGIC, MemoryRange, NONE,
     SystemHeader, Table, end_kind, interrupt_flags,
 };
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zerocopy::FromBytes;
 
 /// An image and what it was made from.
 struct Made {
@@ -64,7 +64,7 @@ impl Made {
         &self.image[(address - self.layout.physical.load_address) as usize..]
     }
 
-    fn table<T: FromBytes + Immutable + KnownLayout + Copy>(&self, table: Table) -> Vec<T> {
+    fn table<T: FromBytes + Copy>(&self, table: Table) -> Vec<T> {
         assert_eq!(table.stride as usize, size_of::<T>());
         assert_eq!(table.address % 64, 0);
         read(self.kernel_memory(table.address), 0, table.count)
@@ -76,12 +76,12 @@ impl Made {
     }
 }
 
-fn read<T: FromBytes + Immutable + KnownLayout + Copy>(bytes: &[u8], offset: u32, count: u32) -> Vec<T> {
+fn read<T: FromBytes + Copy>(bytes: &[u8], offset: u32, count: u32) -> Vec<T> {
     let one = |n: usize| T::read_from_prefix(&bytes[offset as usize + n * size_of::<T>()..]).expect("long enough").0;
     (0..count as usize).map(one).collect()
 }
 
-fn list<T: FromBytes + Immutable + KnownLayout + Copy>(bytes: &[u8], span: Span) -> Vec<T> {
+fn list<T: FromBytes + Copy>(bytes: &[u8], span: Span) -> Vec<T> {
     assert_eq!(span.offset % 8, 0);
     read(bytes, span.offset, span.count)
 }
@@ -210,7 +210,7 @@ fn the_size_of_a_start_block_does_not_depend_on_addresses() {
             slot: 0,
             name: "peer".into(),
             peer: "domain1".into(),
-            data: ConnectionData::Channel { channel: 0, notify: true, call: true },
+            data: Channel { channel: 0, rights: Rights { notify: true, call: true } }.into(),
         });
     });
     for id in 0..2 {

@@ -3,6 +3,7 @@
 use super::Inputs;
 use crate::build::elf::{Program, Segment};
 use crate::plan::*;
+use culm_abi::connection::Supervision;
 use culm_abi::memory::{KERNEL_BASE, PROGRAM_BASE};
 use culm_abi::system::KernelLayout;
 use proptest::prelude::*;
@@ -131,7 +132,7 @@ pub fn parts(shape: &Shape) -> Parts {
     let regions = shape.region_pages.iter().enumerate().map(|(id, &pages)| region(shape, id, pages)).collect();
     let start_sizes = domains.iter().map(|domain| 100 + 5000 * (domain.core as u64)).collect();
     let components = (0..shape.programs.len()).map(component).collect();
-    let plan = Plan {
+    let mut plan = Plan {
         name: "made-up".into(),
         description: String::new(),
         file: "made-up.toml".into(),
@@ -142,9 +143,21 @@ pub fn parts(shape: &Shape) -> Parts {
         rings: Vec::new(),
         devices: Vec::new(),
     };
+    if shape.privileged {
+        give_privileges(&mut plan);
+    }
     let programs = shape.programs.iter().map(program).collect();
     let file_sizes = [(PathBuf::from("site"), 10_000), (PathBuf::from("large"), 3 << 20)].into();
     Parts { plan, kernel: kernel(), programs, start_sizes, file_sizes }
+}
+
+/// The first domain observes all, the second, if there is one, supervises the first.
+fn give_privileges(plan: &mut Plan) {
+    let supervision = Supervision { children: vec![plan.domains[0].as_child(0, 0)] };
+    let given = [plan.observation().into(), supervision.into()];
+    for (domain, data) in plan.domains.iter_mut().zip(given) {
+        domain.connections.push(DomainConnection::implicit("implicit", data));
+    }
 }
 
 fn component(number: usize) -> Component {
@@ -153,19 +166,6 @@ fn component(number: usize) -> Component {
 }
 
 fn domain_of(shape: &Shape, id: usize, &(core, component, stack, heap): &(u32, usize, u64, u64)) -> Domain {
-    let connection = |data| DomainConnection {
-        slot: culm_abi::start::IMPLICIT,
-        name: "implicit".into(),
-        peer: "nobody".into(),
-        data,
-    };
-    let connections = match id {
-        0 if shape.privileged => vec![connection(ConnectionData::Observation { rings: Vec::new() })],
-        1 if shape.privileged => {
-            vec![connection(ConnectionData::Supervision { children: vec![Child { channel: 0, domain: 0 }] })]
-        }
-        _ => Vec::new(),
-    };
     let file = if id.is_multiple_of(2) { "site" } else { "large" };
     Domain {
         name: format!("domain{id}"),
@@ -184,7 +184,7 @@ fn domain_of(shape: &Shape, id: usize, &(core, component, stack, heap): &(u32, u
         supervisor: None,
         counters: None,
         config: vec![ConfigValue::File(file.into())],
-        connections,
+        connections: Vec::new(),
         ends: Vec::new(),
     }
 }
@@ -208,7 +208,7 @@ fn region(shape: &Shape, id: usize, pages: u64) -> Region {
 fn board(memory: u64) -> Board {
     let uart = BoardDevice {
         name: "uart0".into(),
-        class: DeviceClass::Serial,
+        class: DeviceClass::names()[0].1,
         compatible: "arm,pl011".into(),
         registers: PhysicalRange { address: 0x0900_0000, size: 0x1000 },
         interrupts: vec![Interrupt { number: 33, trigger: Trigger::Level }],

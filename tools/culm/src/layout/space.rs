@@ -4,7 +4,7 @@ use super::objects::{ObjectId, Objects, Place};
 use super::program::ProgramPages;
 use super::translation::{BLOCK_SIZE, Permissions};
 use crate::failure::Failure;
-use crate::plan::{ConfigValue, ConnectionData, DomainId, Plan};
+use crate::plan::{ConfigValue, DomainId, Fields, Memory, Plan};
 use culm_abi::memory::{ADDRESS_BITS, HEAP_BASE, PAGE_SIZE, REGION_BASE, STACK_BASE, START_BASE};
 
 /// A part of an object, as an address space shows it.
@@ -126,7 +126,7 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
     Ok(space)
 }
 
-/// What domain `id` may read besides its regions: files of its configuration, what supervision and observation need.
+/// What domain `id` may read besides its regions: files of its configuration, what its connections give it.
 fn read_only(plan: &Plan, objects: &Objects, id: DomainId) -> Vec<ObjectId> {
     let domain = &plan.domains[id];
     let mut shown = Vec::new();
@@ -136,18 +136,15 @@ fn read_only(plan: &Plan, objects: &Objects, id: DomainId) -> Vec<ObjectId> {
         }
     }
     for connection in &domain.connections {
-        match &connection.data {
-            ConnectionData::Supervision { children } => {
-                shown.extend(children.iter().map(|child| objects.domains[child.domain].stack));
-            }
-            ConnectionData::Observation { rings } => {
-                shown.extend([objects.core_accounts, objects.domain_accounts]);
-                shown.extend(objects.picture);
-                let counters = plan.domains.iter().filter_map(|domain| domain.counters);
-                let queues = rings.iter().map(|&ring| plan.rings[ring].region);
-                shown.extend(counters.chain(queues).map(|region| objects.regions[region]));
-            }
-            _ => {}
+        for memory in Fields::from(&connection.data).memory() {
+            shown.extend(match memory {
+                // Who sees a region stands in the region's own list.
+                Memory::Region(_) => None,
+                Memory::Stack(domain) => Some(objects.domains[domain].stack),
+                Memory::CoreAccounts => Some(objects.core_accounts),
+                Memory::DomainAccounts => Some(objects.domain_accounts),
+                Memory::Picture => objects.picture,
+            });
         }
     }
     shown

@@ -1,180 +1,278 @@
-//! What each connection of a domain is given: [`culm_abi::connection`] with indices in place of addresses.
+//! What each connection of a domain is given: the structures of [`culm_abi::connection`] with
+//! indices in place of addresses, and their fields as plain values for whoever writes, shows or
+//! draws them.
 
-use super::{DeviceId, DomainId, EndNumber, RegionId, RingId};
-use culm_abi::connection::kind;
+use super::{Domain, DomainId, EndNumber, Plan, RegionId, RingId};
+use culm_abi::connection::{
+    AnyConnection, Child, CounterName, Field, Form, Observation, ObservedDomain, ObservedRing, Structure, Visitor,
+};
+use culm_abi::memory::STACK_BASE;
+
+/// The form of a connection's structure in a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned;
+
+impl Form for Planned {
+    type Ring = RingId;
+    type Memory = Memory;
+    type Channel = EndNumber;
+    type Rights = Rights;
+    type Text = String;
+    type Flag = bool;
+    type Optional<T: Clone + std::fmt::Debug> = Option<T>;
+    type List<T: Clone + std::fmt::Debug> = Vec<T>;
+}
+
+/// A connection of any kind, as a plan has it.
+pub type ConnectionData = AnyConnection<Planned>;
 
 /// One connection of a domain, as its start block will have it.
 #[derive(Clone, Debug)]
 pub struct DomainConnection {
     /// Position in the manifest's list, or [`culm_abi::start::IMPLICIT`].
     pub slot: u32,
-    /// The connection's name in the manifest; for those that no manifest lists: `log`, `observation`.
+    /// The connection's name in the manifest; for those that no manifest lists: `log`,
+    /// `observation`.
     pub name: String,
-    /// The other side's name, as the system file has it: a device or an instance. A region's own name.
+    /// The other side's name, as the system file has it: a device or an instance. A region's own
+    /// name.
     pub peer: String,
     /// What it is given.
     pub data: ConnectionData,
 }
 
-/// Memory that a connection gives to its domain: a whole region.
+impl DomainConnection {
+    /// One that no manifest lists, and that leads to nobody.
+    pub fn implicit(name: &str, data: ConnectionData) -> Self {
+        Self { slot: culm_abi::start::IMPLICIT, name: name.to_string(), peer: String::new(), data }
+    }
+}
+
+/// Memory that a connection gives to its domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// The region. If the domain has no mapping of it, the address is 0.
+pub enum Memory {
+    /// A region. If the domain has no mapping of it, the address is 0.
+    Region(Part),
+    /// The stack of a domain; who is given it sees it read-only.
+    Stack(DomainId),
+    /// Accounts of the cores.
+    CoreAccounts,
+    /// Accounts of the domains.
+    DomainAccounts,
+    /// The system's picture.
+    Picture,
+}
+
+/// A part of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The region.
     pub region: RegionId,
+    /// Where the part begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
     /// The domain is told the address at which devices see it.
     pub dma: bool,
-    /// Bytes, where fewer than the region has.
-    pub size: u64,
 }
 
-/// The structure of each kind in [`culm_abi::connection`], field by field.
+impl Memory {
+    /// The first `size` bytes of a region.
+    pub fn region(region: RegionId, size: u64) -> Self {
+        Self::Region(Part { region, offset: 0, size, dma: false })
+    }
+
+    /// The same, with the address at which devices see it.
+    pub fn dma(region: RegionId, size: u64) -> Self {
+        Self::Region(Part { region, offset: 0, size, dma: true })
+    }
+}
+
+/// What a domain may do over a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// It may notify the other side.
+    pub notify: bool,
+    /// It may call the other side.
+    pub call: bool,
+}
+
+impl Rights {
+    /// To notify, and no more.
+    pub const NOTIFY: Self = Self { notify: true, call: false };
+    /// None.
+    pub const NONE: Self = Self { notify: false, call: false };
+}
+
+/// A field's value in a plan.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each field is documented at its namesake in culm_abi::connection")]
-pub enum ConnectionData {
-    /// [`culm_abi::connection::Channel`].
-    Channel { channel: EndNumber, notify: bool, call: bool },
-    /// [`culm_abi::connection::Region`].
-    Region { memory: Memory, writable: bool },
-    /// [`culm_abi::connection::Device`]. Registers and DMA memory are those of the [`super::Device`].
-    Device { device: DeviceId, interrupts: Vec<EndNumber> },
-    /// [`culm_abi::connection::NetDriver`].
-    NetDriver {
-        rx_free: RingId,
-        rx_filled: RingId,
-        tx_filled: RingId,
-        tx_free: RingId,
-        rx_channel: EndNumber,
-        tx_channel: EndNumber,
-        mac: [u8; 6],
-        large_receive: bool,
-    },
-    /// [`culm_abi::connection::NetRxVirtualiser`].
-    NetRxVirtualiser {
-        driver_free: RingId,
-        driver_filled: RingId,
-        data: Memory,
-        buffer_size: u32,
-        driver_channel: EndNumber,
-        clients: Vec<NetRxClient>,
-    },
-    /// [`culm_abi::connection::NetTxVirtualiser`].
-    NetTxVirtualiser {
-        driver_filled: RingId,
-        driver_free: RingId,
-        driver_channel: EndNumber,
-        buffer_size: u32,
-        bounce: Option<Memory>,
-        bounce_large: u32,
-        clients: Vec<NetTxClient>,
-    },
-    /// [`culm_abi::connection::NetCopier`].
-    NetCopier {
-        device_filled: RingId,
-        device_free: RingId,
-        device_data: Memory,
-        client_filled: RingId,
-        client_free: RingId,
-        client_data: Memory,
-        device_buffer_size: u32,
-        client_buffer_size: u32,
-        device_channel: EndNumber,
-        client_channel: EndNumber,
-        client_large: u32,
-    },
-    /// [`culm_abi::connection::NetClient`].
-    NetClient {
-        rx_filled: RingId,
-        rx_free: RingId,
-        tx_filled: RingId,
-        tx_free: RingId,
-        rx_data: Memory,
-        tx_data: Memory,
-        rx_channel: EndNumber,
-        tx_channel: EndNumber,
-        buffer_size: u32,
-        owns_rx: bool,
-        rx_large: u32,
-        tx_large: u32,
-        mac: [u8; 6],
-    },
-    /// [`culm_abi::connection::SerialDriver`].
-    SerialDriver { tx: RingId, rx: RingId, channel: EndNumber },
-    /// [`culm_abi::connection::SerialVirtualiser`].
-    SerialVirtualiser {
-        driver_tx: RingId,
-        driver_rx: RingId,
-        driver_channel: EndNumber,
-        clients: Vec<SerialVirtualiserClient>,
-    },
-    /// [`culm_abi::connection::SerialClient`].
-    SerialClient { tx: RingId, rx: Option<RingId>, channel: EndNumber },
-    /// [`culm_abi::connection::Supervision`].
-    Supervision { children: Vec<Child> },
-    /// [`culm_abi::connection::Observation`]: of all domains, and of these rings.
-    Observation { rings: Vec<RingId> },
+pub enum Value {
+    /// A queue.
+    Ring(RingId),
+    /// Memory.
+    Memory(Memory),
+    /// A channel's end.
+    Channel(EndNumber),
+    /// Rights over a channel.
+    Rights(Rights),
+    /// Text.
+    Text(String),
+    /// Yes or no.
+    Flag(bool),
+    /// A number.
+    Number(u64),
+    /// A hardware address.
+    Mac([u8; 6]),
+    /// A queue or memory that is not there.
+    Absent,
+    /// Structures.
+    List(Vec<Fields>),
 }
 
-impl ConnectionData {
-    /// The kind's number in a start block ([`culm_abi::connection::kind`]).
-    pub fn kind(&self) -> u32 {
-        match self {
-            ConnectionData::Channel { .. } => kind::CHANNEL,
-            ConnectionData::Region { .. } => kind::REGION,
-            ConnectionData::Device { .. } => kind::DEVICE,
-            ConnectionData::NetDriver { .. } => kind::NET_DRIVER,
-            ConnectionData::NetRxVirtualiser { .. } => kind::NET_RX_VIRTUALISER,
-            ConnectionData::NetTxVirtualiser { .. } => kind::NET_TX_VIRTUALISER,
-            ConnectionData::NetCopier { .. } => kind::NET_COPIER,
-            ConnectionData::NetClient { .. } => kind::NET_CLIENT,
-            ConnectionData::SerialDriver { .. } => kind::SERIAL_DRIVER,
-            ConnectionData::SerialVirtualiser { .. } => kind::SERIAL_VIRTUALISER,
-            ConnectionData::SerialClient { .. } => kind::SERIAL_CLIENT,
-            ConnectionData::Supervision { .. } => kind::SUPERVISION,
-            ConnectionData::Observation { .. } => kind::OBSERVATION,
+/// The fields of a structure with their values.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// In the order of their declaration.
+    pub values: Vec<(&'static Field, Value)>,
+    /// Bytes that the structure takes in a start block.
+    pub size: usize,
+}
+
+impl From<&ConnectionData> for Fields {
+    fn from(connection: &ConnectionData) -> Self {
+        let mut fields = Self { values: Vec::new(), size: connection.size() };
+        connection.visit(&mut fields);
+        fields
+    }
+}
+
+impl Fields {
+    /// The memory that the structure gives, that of the structures in it included.
+    pub fn memory(&self) -> Vec<Memory> {
+        let of = |value: &Value| match value {
+            Value::Memory(memory) => vec![*memory],
+            Value::List(all) => all.iter().flat_map(Fields::memory).collect(),
+            _ => Vec::new(),
+        };
+        self.values.iter().flat_map(|(_, value)| of(value)).collect()
+    }
+
+    /// The queues that are the domain's own, without those that it only looks at in the structures
+    /// within.
+    pub fn rings(&self) -> impl Iterator<Item = RingId> + '_ {
+        self.values.iter().filter_map(|(_, value)| match value {
+            Value::Ring(ring) => Some(*ring),
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, field: &'static Field, value: Value) {
+        self.values.push((field, value));
+    }
+}
+
+impl Visitor<Planned> for Fields {
+    fn ring(&mut self, field: &'static Field, value: &RingId) {
+        self.add(field, Value::Ring(*value));
+    }
+
+    fn optional_ring(&mut self, field: &'static Field, value: &Option<RingId>) {
+        self.add(field, value.map_or(Value::Absent, Value::Ring));
+    }
+
+    fn memory(&mut self, field: &'static Field, value: &Memory) {
+        self.add(field, Value::Memory(*value));
+    }
+
+    fn optional_memory(&mut self, field: &'static Field, value: &Option<Memory>) {
+        self.add(field, value.map_or(Value::Absent, Value::Memory));
+    }
+
+    fn channel(&mut self, field: &'static Field, value: &EndNumber) {
+        self.add(field, Value::Channel(*value));
+    }
+
+    fn rights(&mut self, field: &'static Field, value: &Rights) {
+        self.add(field, Value::Rights(*value));
+    }
+
+    fn text(&mut self, field: &'static Field, value: &String) {
+        self.add(field, Value::Text(value.clone()));
+    }
+
+    fn flag(&mut self, field: &'static Field, value: &bool) {
+        self.add(field, Value::Flag(*value));
+    }
+
+    fn number(&mut self, field: &'static Field, value: u64) {
+        self.add(field, Value::Number(value));
+    }
+
+    fn mac(&mut self, field: &'static Field, value: [u8; 6]) {
+        self.add(field, Value::Mac(value));
+    }
+
+    fn list<T: Structure<Planned>>(&mut self, field: &'static Field, values: &Vec<T>) {
+        let fields = |value: &T| {
+            let mut fields = Fields { values: Vec::new(), size: T::SIZE };
+            value.visit(&mut fields);
+            fields
+        };
+        self.add(field, Value::List(values.iter().map(fields).collect()));
+    }
+}
+
+impl Domain {
+    /// What the supervisor is told of this domain, which it knows by the end `channel`.
+    pub fn as_child(&self, id: DomainId, channel: EndNumber) -> Child<Planned> {
+        Child {
+            channel,
+            action: self.on_fault.code(),
+            limit: self.restart.limit,
+            window: self.restart.window,
+            backoff: self.restart.backoff,
+            stack: Memory::Stack(id),
+            stack_base: STACK_BASE,
+            name: self.name.clone(),
         }
     }
 }
 
-/// [`culm_abi::connection::NetRxClient`].
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each field is documented at its namesake in culm_abi::connection")]
-pub struct NetRxClient {
-    pub filled: RingId,
-    pub free: RingId,
-    pub channel: EndNumber,
-    pub mac: [u8; 6],
-}
+impl Plan {
+    /// What an observer is told: of all domains, and of the queues whose content is no one's
+    /// secret.
+    pub fn observation(&self) -> Observation<Planned> {
+        let observed = self.rings.iter().enumerate().filter(|(_, ring)| ring.observed);
+        let ring = |(id, ring): (RingId, &super::Ring)| ObservedRing {
+            ring: id,
+            producer: ring.producer as u32,
+            consumer: ring.consumer as u32,
+            name: ring.name.clone(),
+        };
+        Observation {
+            core_accounts: Memory::CoreAccounts,
+            domain_accounts: Memory::DomainAccounts,
+            domains: (0..self.domains.len()).map(|id| self.observed_domain(id)).collect(),
+            rings: observed.map(ring).collect(),
+            picture: Memory::Picture,
+            system: self.name.clone(),
+            board: self.board.name.clone(),
+        }
+    }
 
-/// [`culm_abi::connection::NetTxClient`].
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each field is documented at its namesake in culm_abi::connection")]
-pub struct NetTxClient {
-    pub filled: RingId,
-    pub free: RingId,
-    pub data: Memory,
-    pub channel: EndNumber,
-    pub anti_spoof: bool,
-    pub large: u32,
-    pub mac: [u8; 6],
-}
-
-/// [`culm_abi::connection::SerialVirtualiserClient`].
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each field is documented at its namesake in culm_abi::connection")]
-pub struct SerialVirtualiserClient {
-    pub tx: RingId,
-    pub rx: Option<RingId>,
-    pub channel: EndNumber,
-    pub rights: u32,
-    pub name: String,
-}
-
-/// [`culm_abi::connection::Child`]; action, limit, window and back-off are those of the child's
-/// [`super::Domain`], whose stack the supervisor sees read-only.
-#[derive(Clone, Debug)]
-pub struct Child {
-    /// The supervisor's channel end for this domain.
-    pub channel: EndNumber,
-    /// The domain.
-    pub domain: DomainId,
+    fn observed_domain(&self, id: DomainId) -> ObservedDomain<Planned> {
+        let domain = &self.domains[id];
+        let manifest = &self.component_of(id).manifest;
+        ObservedDomain {
+            name: domain.name.clone(),
+            component: manifest.name.clone(),
+            core: domain.core,
+            priority: domain.priority.into(),
+            budget: domain.budget.map_or(0, |budget| budget.budget),
+            period: domain.budget.map_or(0, |budget| budget.period),
+            counters: domain.counters.map(|region| Memory::region(region, self.regions[region].size)),
+            counter_names: manifest.counters.iter().map(|name| CounterName { name: name.clone() }).collect(),
+            passive: domain.passive,
+        }
+    }
 }

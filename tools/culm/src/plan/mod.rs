@@ -8,9 +8,7 @@ mod board;
 mod connection;
 
 pub use board::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu};
-pub use connection::{
-    Child, ConnectionData, DomainConnection, Memory, NetRxClient, NetTxClient, SerialVirtualiserClient,
-};
+pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
 
@@ -398,7 +396,7 @@ impl Plan {
     /// Domains that may see the whole system.
     pub fn observers(&self) -> impl Iterator<Item = DomainId> + '_ {
         let observes = |domain: &Domain| {
-            domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::Observation { .. }))
+            domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::Observation(_)))
         };
         self.domains.iter().enumerate().filter(move |(_, domain)| observes(domain)).map(|(id, _)| id)
     }

@@ -162,7 +162,7 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
 /// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free one is used. Of
 /// several clients with the same port each has an address, and a port that leads to it. The debugger's port is none of them.
 pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
-    let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient { .. });
+    let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient(_));
     let mut ports = BTreeMap::<u16, usize>::new();
     let mut clients = 0;
     for (id, domain) in plan.domains.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::forward::Forward;
 use crate::build::{Version, find_program};
 use crate::failure::Failure;
-use crate::plan::{DeviceClass, Plan};
+use crate::plan::Plan;
 use culm_manifest::units::format_mac;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl Machine<'_> {
         let mut first = true;
         for device in &self.plan.devices {
             let mac = device.mac.map(format_mac).unwrap_or_default();
-            if device.board.class == DeviceClass::Net {
+            if device.board.class.name() == "net" {
                 add(&["-netdev", &self.netdev(&device.board.name, first)]);
                 first = false;
             }
@@ -146,7 +146,7 @@ pub fn check_tap(name: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::layout::fixture::{self, Shape};
-    use crate::plan::{BoardDevice, Device, PhysicalRange, Qemu as BoardQemu};
+    use crate::plan::{BoardDevice, Device, DeviceClass, PhysicalRange, Qemu as BoardQemu};
 
     fn with_card() -> Plan {
         let mut plan = fixture::parts(&Shape::default()).plan;
@@ -158,7 +158,7 @@ mod tests {
         plan.devices.push(Device {
             board: BoardDevice {
                 name: "nic0".into(),
-                class: DeviceClass::Net,
+                class: DeviceClass::named("net").expect("a class"),
                 compatible: "virtio,net".into(),
                 registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
                 interrupts: Vec::new(),

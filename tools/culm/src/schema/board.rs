@@ -60,7 +60,7 @@ fn device(range: Value) -> Value {
     );
     table(
         vec![
-            ("class", choice(DeviceClass::NAMES), "its class"),
+            ("class", choice(DeviceClass::names()), "its class"),
             ("compatible", text(), "what a driver's manifest lists"),
             ("registers", range, "its registers: address and size are multiples of 4"),
             ("interrupts", list(interrupt), "its interrupts"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn schema() -> Value {
     let driver = table(
         vec![
-            ("class", choice(DeviceClass::NAMES), "the class of its devices"),
+            ("class", choice(DeviceClass::names()), "the class of its devices"),
             ("compatible", list(text()), "what boards write for its devices"),
             ("registers", size(), "bytes of registers that it uses: boards must give that many"),
             ("trigger", choice(Trigger::NAMES), "how its devices interrupt: boards that say otherwise get a warning"),
@@ -45,7 +45,7 @@ fn connection() -> Value {
     table(
         vec![
             ("name", name("_"), "the key in a system file, and the field in `Connections`"),
-            ("kind", choice(ConnectionKind::NAMES), "what it is"),
+            ("kind", choice(ConnectionKind::names()), "what it is"),
             ("optional", boolean(), "it may be left out"),
             ("memory", choice(MemoryKind::NAMES), "regions only: the kind of memory that it must be"),
             ("description", text(), "what it is for"),

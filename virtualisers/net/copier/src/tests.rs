@@ -40,7 +40,6 @@ impl World {
             device_channel: 0,
             client_channel: 1,
             client_large: large,
-            reserved: 0,
         };
         let mut world = Self {
             copier: Copier::new(&connection),

@@ -54,7 +54,6 @@ impl World {
                 free: ring::<Descriptor>(64),
                 channel: 1 + client as u32,
                 mac: mac(client).bytes(),
-                reserved: [0; 6],
             })
             .collect();
         let mut world = Self {

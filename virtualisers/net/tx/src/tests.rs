@@ -58,7 +58,6 @@ impl World {
             bounce: memory(bytes, BOUNCE),
             clients: Default::default(),
             bounce_large: large,
-            reserved: 0,
         };
         let client_connections: Vec<NetTxClient> = (0..clients)
             .map(|client| NetTxClient {
@@ -69,7 +68,6 @@ impl World {
                 anti_spoof: anti_spoof.into(),
                 large,
                 mac: mac(client).bytes(),
-                reserved: [0; 6],
             })
             .collect();
         let mut world = Self {

@@ -1,0 +1,172 @@
+//! The net class.
+
+use super::{Form, Start};
+use culm_abi_derive::Structure;
+use zerocopy::{FromBytes, Immutable};
+
+/// Net class, driver's side: what the driver shares with the two virtualisers of its device.
+/// Entries of all four rings are `culm_net::DmaDescriptor`s.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 16, name = "net-driver", class = "net", role = Driver)]
+#[repr(C)]
+pub struct NetDriver<F: Form = Start> {
+    /// Empty buffers, from the receive virtualiser.
+    pub rx_free: F::Ring,
+    /// Received frames, to the receive virtualiser.
+    pub rx_filled: F::Ring,
+    /// Frames to send, from the transmit virtualiser.
+    pub tx_filled: F::Ring,
+    /// Sent buffers, back to the transmit virtualiser.
+    pub tx_free: F::Ring,
+    /// Channel to the receive virtualiser.
+    pub rx_channel: F::Channel,
+    /// Channel to the transmit virtualiser.
+    pub tx_channel: F::Channel,
+    /// The address that the description gives to the device.
+    pub mac: [u8; 6],
+    /// Whether all who receive take a frame that lies in several buffers.
+    pub large_receive: F::Flag,
+}
+
+/// Net class, receive virtualiser.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 17, name = "net-rx-virtualiser", class = "net", role = Made)]
+#[repr(C)]
+pub struct NetRxVirtualiser<F: Form = Start> {
+    /// Empty buffers, to the driver.
+    pub driver_free: F::Ring,
+    /// Received frames, from the driver.
+    pub driver_filled: F::Ring,
+    /// Channel to the driver.
+    pub driver_channel: F::Channel,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// The buffers themselves; mapped read-only.
+    pub data: F::Memory,
+    /// Who receives.
+    pub clients: F::List<NetRxClient<F>>,
+}
+
+/// One client of a [`NetRxVirtualiser`]: a copier, or a client that reads the device's buffers
+/// itself.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct NetRxClient<F: Form = Start> {
+    /// Received frames, to the client. Entries are `culm_net::Descriptor`s.
+    pub filled: F::Ring,
+    /// Buffers that the client returns.
+    pub free: F::Ring,
+    /// Channel to the client.
+    pub channel: F::Channel,
+    /// Frames to this address, to broadcast and to multicast addresses go to the client.
+    pub mac: [u8; 6],
+}
+
+/// Net class, copier: what stands between the receive virtualiser and one client.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 19, name = "net-copier", class = "net", role = Made)]
+#[repr(C)]
+pub struct NetCopier<F: Form = Start> {
+    /// Received frames, from the virtualiser.
+    pub device_filled: F::Ring,
+    /// Buffers returned to the virtualiser.
+    pub device_free: F::Ring,
+    /// Frames for the client.
+    pub client_filled: F::Ring,
+    /// Empty buffers of the client.
+    pub client_free: F::Ring,
+    /// The device's buffers; mapped read-only.
+    pub device_data: F::Memory,
+    /// The client's receive buffers.
+    pub client_data: F::Memory,
+    /// Bytes of one of the device's buffers.
+    pub device_buffer_size: u32,
+    /// Bytes of one of the client's buffers.
+    pub client_buffer_size: u32,
+    /// Channel to the virtualiser.
+    pub device_channel: F::Channel,
+    /// Channel to the client.
+    pub client_channel: F::Channel,
+    /// Large buffers of the client's, at the end of `client_data`.
+    pub client_large: u32,
+}
+
+/// Net class, transmit virtualiser.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 18, name = "net-tx-virtualiser", class = "net", role = Made)]
+#[repr(C)]
+pub struct NetTxVirtualiser<F: Form = Start> {
+    /// Frames to send, to the driver.
+    pub driver_filled: F::Ring,
+    /// Sent buffers, from the driver.
+    pub driver_free: F::Ring,
+    /// Channel to the driver.
+    pub driver_channel: F::Channel,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// Buffers of the virtualiser's own, into which it copies the frames of clients with
+    /// `anti_spoof`, so that a client cannot change an address after it was checked. Absent where
+    /// no client has it.
+    pub bounce: F::Optional<F::Memory>,
+    /// Large buffers at the end of `bounce`.
+    pub bounce_large: u32,
+    /// Who sends.
+    pub clients: F::List<NetTxClient<F>>,
+}
+
+/// One client of a [`NetTxVirtualiser`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct NetTxClient<F: Form = Start> {
+    /// Frames to send, from the client. Entries are `culm_net::Descriptor`s.
+    pub filled: F::Ring,
+    /// Sent buffers, back to the client.
+    pub free: F::Ring,
+    /// The client's transmit buffers.
+    pub data: F::Memory,
+    /// Large buffers at the end of `data`.
+    pub large: u32,
+    /// Channel to the client.
+    pub channel: F::Channel,
+    /// The client's address.
+    pub mac: [u8; 6],
+    /// Whether frames must carry `mac` as their source.
+    pub anti_spoof: F::Flag,
+}
+
+/// Net class, client.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 20, name = "net-client", class = "net", role = Client)]
+#[repr(C)]
+pub struct NetClient<F: Form = Start> {
+    /// The client's address.
+    pub mac: [u8; 6],
+    /// Whether a copier stands between: `rx_data` is the client's own, it owns all of its buffers
+    /// at start and provides them. If not, buffers are lent to it by the receive virtualiser, and
+    /// it returns them.
+    pub owns_rx: F::Flag,
+    /// Large buffers at the end of `rx_data`.
+    pub rx_large: u32,
+    /// Large buffers at the end of `tx_data`.
+    pub tx_large: u32,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// Received frames.
+    pub rx_filled: F::Ring,
+    /// Empty receive buffers, returned by the client. With a copier the client provides all of them
+    /// at start.
+    pub rx_free: F::Ring,
+    /// Frames to send.
+    pub tx_filled: F::Ring,
+    /// Sent buffers.
+    pub tx_free: F::Ring,
+    /// Receive buffers.
+    pub rx_data: F::Memory,
+    /// Transmit buffers, which the client alone writes.
+    #[connection(exclusive)]
+    pub tx_data: F::Memory,
+    /// Channel to the copier (or, without one, to the receive virtualiser).
+    pub rx_channel: F::Channel,
+    /// Channel to the transmit virtualiser.
+    pub tx_channel: F::Channel,
+}

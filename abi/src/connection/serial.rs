@@ -1,0 +1,63 @@
+//! The serial class. Entries of its rings are bytes.
+
+use super::{Form, Start};
+use culm_abi_derive::Structure;
+use zerocopy::{FromBytes, Immutable};
+
+/// Serial class, driver's side.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 32, name = "serial-driver", class = "serial", role = Driver)]
+#[repr(C)]
+pub struct SerialDriver<F: Form = Start> {
+    /// Bytes to send.
+    pub tx: F::Ring,
+    /// Bytes received.
+    pub rx: F::Ring,
+    /// Channel to the virtualiser.
+    pub channel: F::Channel,
+}
+
+/// Serial class, virtualiser.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 33, name = "serial-virtualiser", class = "serial", role = Made)]
+#[repr(C)]
+pub struct SerialVirtualiser<F: Form = Start> {
+    /// Bytes to the driver.
+    pub driver_tx: F::Ring,
+    /// Bytes from the driver.
+    pub driver_rx: F::Ring,
+    /// Channel to the driver.
+    pub driver_channel: F::Channel,
+    /// Who sends and receives.
+    pub clients: F::List<SerialVirtualiserClient<F>>,
+}
+
+/// One client of a [`SerialVirtualiser`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct SerialVirtualiserClient<F: Form = Start> {
+    /// Bytes from the client.
+    pub tx: F::Ring,
+    /// Bytes to the client; absent where the description gives it no input.
+    pub rx: F::Optional<F::Ring>,
+    /// Channel to the client.
+    pub channel: F::Channel,
+    /// What the virtualiser may do over that channel: it may not notify who only logs, which waits
+    /// for nothing.
+    pub rights: F::Rights,
+    /// The client's name.
+    pub name: F::Text,
+}
+
+/// Serial class, client. Every domain has one for its log, unless it says `log = "off"`.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 34, name = "serial-client", class = "serial", role = Client)]
+#[repr(C)]
+pub struct SerialClient<F: Form = Start> {
+    /// Bytes to send.
+    pub tx: F::Ring,
+    /// Bytes received; absent where the description gives no input.
+    pub rx: F::Optional<F::Ring>,
+    /// Channel to the virtualiser.
+    pub channel: F::Channel,
+}
