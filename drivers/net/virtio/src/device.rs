@@ -8,7 +8,7 @@ use culm_net::Mac;
 use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 
 /// Descriptors in each queue, at most.
-const QUEUE_LIMIT: u32 = 512;
+pub const QUEUE_LIMIT: u32 = 512;
 
 /// Reads of the status register that a reset may take.
 const RESET_LIMIT: u32 = 100_000;

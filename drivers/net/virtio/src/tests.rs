@@ -1,7 +1,7 @@
 //! The driver between a fake device and virtualisers.
 
 use crate::account;
-use crate::device::{Device, Rings, Unusable};
+use crate::device::{Device, QUEUE_LIMIT, Rings, Unusable};
 use crate::fake::{DMA, Fake, Given, State};
 use crate::net::Net;
 use crate::registers::*;
@@ -32,6 +32,16 @@ fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Ring
 
 fn device_memory() -> Region {
     Region::new(memory(64 * 1024, DMA))
+}
+
+/// The tool refuses boards that give a device less than the manifest asks for.
+#[test]
+fn the_longest_queues_fit_the_memory_that_the_manifest_asks_for() {
+    let (_, rest) = include_str!("../component.toml").split_once("dma = \"").expect("it asks for memory");
+    let (asked, _) = rest.split_once("KiB\"").expect("by the KiB");
+    let size = u16::try_from(QUEUE_LIMIT).expect("virtqueues have no more");
+    let transmit = Layout::new(size, Layout::new(size, account::SIZE).end);
+    assert!(transmit.end <= asked.parse::<usize>().expect("a number") * 1024, "{} bytes", transmit.end);
 }
 
 /// The driver, its device, and both virtualisers.
