@@ -158,11 +158,12 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         checks::qemu_memory(machine, memory, problems);
     }
     if let (Some(machine), Some(gic)) = (qemu.as_ref().and_then(Option::as_ref).map(|(_, machine)| machine), &gic) {
-        checks::qemu_gic(machine, &gic.3, problems);
+        checks::qemu_gic(machine, &gic.version, problems);
     }
     let (memory, cores, gic) = (memory?, cores?.value as u64, gic?);
     let name = name?;
-    let places = Places { name: name.span, memory: memory.span, distributor: gic.1, interfaces: gic.2 };
+    let places =
+        Places { name: name.span, memory: memory.span, distributor: gic.distributor, interfaces: gic.interfaces };
     let board = Board {
         name: name.value,
         description: description.map_or_else(String::new, |text| text.value),
@@ -171,7 +172,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
         asid_bits: asid_bits.unwrap_or(Some(DEFAULT_ASID_BITS))?,
         coherent_dma: coherent_dma?.value,
         console: console.map(|console| console.value),
-        gic: gic.0,
+        gic: gic.gic,
         qemu: qemu.map_or(Some(None), |qemu| qemu.map(|(qemu, _)| Some(qemu)))?,
         devices: devices.iter().map(|(_, device)| device.clone()).collect(),
     };
@@ -231,12 +232,15 @@ fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Proble
     Some(Located::new(PhysicalRange { address, size }, span))
 }
 
-/// The interrupt controller, where its ranges stand (the distributor's, then the others), and its version.
-fn read_gic(
-    entry: &Entry<'_>,
-    cores: Option<&Located<i128>>,
-    problems: &mut Problems,
-) -> Option<(Gic, Range<usize>, Vec<Range<usize>>, Located<i128>)> {
+/// `[gic]`: the interrupt controller, and where its parts stand.
+struct GicTable {
+    gic: Gic,
+    version: Located<i128>,
+    distributor: Range<usize>,
+    interfaces: Vec<Range<usize>>,
+}
+
+fn read_gic(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut Problems) -> Option<GicTable> {
     let mut table = entry.table("[gic]", problems)?;
     let version = table.require_like("version", "3").and_then(|entry| entry.integer(2..=3, problems));
     let distributor = table
@@ -249,12 +253,8 @@ fn read_gic(
     let (version, distributor, interfaces) = (version?, distributor?, interfaces?);
     checks::gic(&version, &distributor, &interfaces, cores, problems);
     let (ranges, spans) = interfaces.into_iter().map(|range| (range.value, range.span)).unzip();
-    Some((
-        Gic { version: version.value as u32, distributor: distributor.value, interfaces: ranges },
-        distributor.span,
-        spans,
-        version,
-    ))
+    let gic = Gic { version: version.value as u32, distributor: distributor.value, interfaces: ranges };
+    Some(GicTable { gic, version, distributor: distributor.span, interfaces: spans })
 }
 
 /// One range, or for a GICv3 several.

@@ -133,7 +133,7 @@ fn virt_gic(machine: &str) -> Option<i128> {
         return None;
     }
     // QEMU takes the last of several, and has version 2 without any.
-    match options.filter_map(|option| option.strip_prefix("gic-version=")).last() {
+    match options.filter_map(|option| option.strip_prefix("gic-version=")).next_back() {
         None => Some(2),
         Some(version) => version.parse().ok(),
     }
