@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod build;
 pub mod check;
+pub mod class;
 pub mod command_line;
 pub mod commands;
 pub mod completion;

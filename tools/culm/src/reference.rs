@@ -2,39 +2,16 @@
 //! decided, and a test holds the list of keys against those that the reader asks for.
 
 pub mod connections;
+pub mod table;
 
+use crate::class::{self, interface::Class};
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
 use crate::expand::facts;
 use crate::plan::{FaultAction, LogLevel};
 use culm_manifest::MemoryKind;
 use culm_manifest::units::{format_duration, format_size};
 use std::fmt::Write as _;
-
-/// A key of a table.
-pub struct Key {
-    /// Its name.
-    pub name: &'static str,
-    /// What its value is.
-    pub value: String,
-    /// What it means where it is left out; "required" where it cannot be.
-    pub default: String,
-    /// What it says.
-    pub meaning: String,
-}
-
-/// A table of the file.
-pub struct Table {
-    /// How it is written.
-    pub heading: &'static str,
-    /// What it is for.
-    pub intro: &'static str,
-    /// Its keys.
-    pub keys: Vec<Key>,
-}
-
-fn key(name: &'static str, value: impl Into<String>, default: impl Into<String>, meaning: impl Into<String>) -> Key {
-    Key { name, value: value.into(), default: default.into(), meaning: meaning.into() }
-}
+use table::{Table, key};
 
 /// `"a"`, `"b"` or `"c"`.
 fn choices<T>(names: &[(&str, T)]) -> String {
@@ -47,17 +24,14 @@ fn choices<T>(names: &[(&str, T)]) -> String {
 
 /// Every table and key of a system file.
 pub fn tables() -> Vec<Table> {
-    vec![
-        top(),
-        domain(),
-        device(),
-        net_client(),
-        serial_client(),
+    let mut tables = vec![top(), domain(), device()];
+    tables.extend(class::all().map(Class::client_keys));
+    tables.extend([
         channel(),
         region(),
         Table {
             heading: "[supervisor]",
-            intro: "Options of the supervisor, which is always there; the table may be left out.",
+            intro: "Options of the supervisor, which is always there; the table may be left out.".to_string(),
             keys: vec![key(
                 "…",
                 "",
@@ -65,13 +39,14 @@ pub fn tables() -> Vec<Table> {
                 "`priority` to `log` as for `[pd.NAME]`; it has no supervisor of its own",
             )],
         },
-    ]
+    ]);
+    tables
 }
 
 fn top() -> Table {
     Table {
         heading: "Top level",
-        intro: "",
+        intro: "".to_string(),
         keys: vec![
             key("name", "text", "the file's name", "the system's name"),
             key("description", "text", "nothing", "what the system is, one sentence"),
@@ -105,8 +80,10 @@ fn domain() -> Table {
     let up_to = |max: u64| format!("the component's; at most {}, rounded up to whole pages", format_size(max));
     Table {
         heading: "[pd.NAME]",
-        intro: "A protection domain: an instance of a component with an address space of its own. Every other key is a \
-                connection of the component's manifest; see below.",
+        intro:
+            "A protection domain: an instance of a component with an address space of its own. Every other key is a \
+                connection of the component's manifest; see below."
+                .to_string(),
         keys: vec![
             key("component", "text", "required", "the component, by the name in its manifest"),
             key(
@@ -131,7 +108,7 @@ fn domain() -> Table {
             key("period", "duration", "no limit", "how soon time that it used comes back; goes with `budget`"),
             key("stack", "size", up_to(facts::MAX_STACK), "its stack"),
             key("heap", "size", up_to(facts::MAX_HEAP), "its heap"),
-            key("log", choices(LogLevel::NAMES), "`\"info\"`", "what it logs, to the first serial device in use"),
+            key("log", choices(LogLevel::NAMES), "`\"info\"`", format!("what it logs, to {}", log_device())),
             key("on_fault", choices(FaultAction::NAMES), "`\"restart\"`", "what the supervisor does when it faults"),
             key(
                 "restart",
@@ -152,98 +129,34 @@ fn domain() -> Table {
 }
 
 fn device() -> Table {
-    let buffers = facts::NET_BUFFERS;
+    let virtualisers = |class: &dyn Class| {
+        let names: Vec<String> =
+            class.virtualisers().iter().map(|virtualiser| format!("`NAME_{}`", virtualiser.suffix)).collect();
+        format!("{} for {}", names.join(" and "), class.name())
+    };
+    let virtualisers: Vec<String> = class::all().map(virtualisers).collect();
+    let mut keys = vec![
+        key("priority", "0 to 255", "required", "the driver's"),
+        key("driver", "text", "the one whose manifest lists the device's `compatible`", "the driver's component"),
+        key("virtualiser", "table", "one priority below the driver, on its core", "options of the virtualisers"),
+    ];
+    keys.extend(class::all().flat_map(Class::device_keys));
+    keys.push(key("config", "table", "the manifest's defaults", "the driver's configuration"));
     Table {
         heading: "[device.NAME]",
-        intro: "A device of the board that the system uses, by its name in the board file. It brings its driver, the \
-                domain `NAME_driver`, and its class's virtualisers: `NAME_rx` and `NAME_tx` for net, `NAME_virt` for serial. \
-                `priority` to `restart` are the driver's, as for `[pd.NAME]`.",
-        keys: vec![
-            key("priority", "0 to 255", "required", "the driver's"),
-            key("driver", "text", "the one whose manifest lists the device's `compatible`", "the driver's component"),
-            key("virtualiser", "table", "one priority below the driver, on its core", "options of the virtualisers"),
-            key(
-                "buffers",
-                "number",
-                format!("7/8 of `queue`, else {buffers}"),
-                "net: payload buffers for frames received, of 4 KiB each, or of 2 KiB where a client has no copier or no large buffers",
-            ),
-            key(
-                "queue",
-                "power of two",
-                format!("net: room for all buffers; serial: {}", facts::SERIAL_QUEUE),
-                "entries of each queue between driver and virtualisers",
-            ),
-            key("mac", "text", "`52:54:00:43:…`", "net: the device's hardware address"),
-            key("config", "table", "the manifest's defaults", "the driver's configuration"),
-        ],
-    }
-}
-
-fn net_client() -> Table {
-    Table {
-        heading: "Connections of the kind net-client",
-        intro: "`net = \"nic0\"`, or a table, for a connection called `net` in the manifest. A copier is added, the domain \
-                `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless `copier = false`.",
-        keys: vec![
-            key("device", "text", "required", "the device"),
-            key(
-                "mac",
-                "text",
-                "the device's for its first client, then `52:54:00:43:…`",
-                "the client's hardware address",
-            ),
-            key("anti_spoof", "true or false", "false", "it cannot send frames from another address; costs a copy"),
-            key(
-                "copier",
-                "true or false",
-                "true",
-                "frames are copied into buffers that only the client sees; without, which only a device's single client can \
-                 be, it reads the device's own buffers",
-            ),
-            key("copier_priority", "0 to 255", "one above the client", "the copier's priority"),
-            key(
-                "through",
-                "list of texts",
-                "none",
-                "components, by name, that received frames go through between copier and client: each with a connection of the \
-                 kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
-                 copier's priority",
-            ),
-            key(
-                "buffers",
-                "number",
-                format!("7/8 of `queue` less the large ones, else {}", facts::NET_BUFFERS),
-                "its own buffers, each way",
-            ),
-            key(
-                "large_buffers",
-                "0 to 256",
-                format!("{}", facts::NET_LARGE_BUFFERS),
-                "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`, without it of `buffers`; with 0 the \
-                 device divides nothing for it and puts nothing together",
-            ),
-            key("queue", "power of two", "room for all buffers", "entries of its queues"),
-        ],
-    }
-}
-
-fn serial_client() -> Table {
-    Table {
-        heading: "Connections of the kind serial-client",
-        intro: "`console = \"uart0\"`, or a table. A log needs no connection: every domain has one.",
-        keys: vec![
-            key("device", "text", "required", "the device"),
-            key("input", "true or false", "false", "it is given what is typed"),
-            key("queue", "power of two", "the device's", "bytes of its output queue"),
-        ],
+        intro: format!(
+            "A device of the board that the system uses, by its name in the board file. It brings its driver, the domain \
+             `NAME_driver`, and its class's virtualisers: {}. `priority` to `restart` are the driver's, as for `[pd.NAME]`.",
+            virtualisers.join(", ")
+        ),
+        keys,
     }
 }
 
 fn channel() -> Table {
     Table {
         heading: "[[channel]]",
-        intro: "A channel between connections of the kind `channel`.",
+        intro: "A channel between connections of the kind `channel`.".to_string(),
         keys: vec![
             key("ends", "two texts", "required", "`[\"pd.connection\", \"pd.connection\"]`"),
             key("call", "text", "nobody", "the end that may call the other: on the same core, of lower priority"),
@@ -255,7 +168,7 @@ fn channel() -> Table {
 fn region() -> Table {
     Table {
         heading: "[[region]]",
-        intro: "Memory shared by connections of the kind `region`.",
+        intro: "Memory shared by connections of the kind `region`.".to_string(),
         keys: vec![
             key("name", "text", "required", "its name"),
             key("size", "size", "required", "rounded up to whole pages"),
@@ -298,19 +211,26 @@ pub fn page() -> String {
             let _ = writeln!(out, "| {name} | {} | {} | {} |", key.value, key.default, key.meaning);
         }
     }
-    out.push_str(RULES);
+    let rules: String = class::all().flat_map(Class::rules).map(|rule| format!("- {rule}\n")).collect();
+    out.push_str(&RULES.replace("{log}", &log_device()).replace("{class rules}", &rules));
     out
 }
 
-/// What no single key says.
+/// Where logs go.
+fn log_device() -> String {
+    let class = class::all().find(|class| class.log().is_some());
+    class.map_or_else(|| "nobody".to_string(), |class| format!("the first {} device in use", class.name()))
+}
+
+/// What no single key says; `{log}` and `{class rules}` are filled in.
 const RULES: &str = "
 ## What is added
 
 `./culm expand NAME` shows the result. In short:
 
 - for each device: its driver, its virtualisers, its registers, interrupts and DMA memory;
-- for each client of a device: queues, buffers, channels, and a copier (net);
-- for each domain: a log queue to the first serial device in use, unless `log = \"off\"`; a page of counters, where its
+- for each client of a device: queues, buffers, channels, and what its class puts before it, such as a copier;
+- for each domain: a log queue to {log}, unless `log = \"off\"`; a page of counters, where its
   manifest names some;
 - one `supervisor`, which is told of every other domain's faults.
 
@@ -322,9 +242,8 @@ Each rule has an example in `tests/bad/`, with the message.
 - A call goes to a higher priority on the same core; calls make no cycle.
 - A passive domain is called by somebody, notified by nobody, and has no budget.
 - A budget is 1us at least and no longer than its period, which is a day at most; a core exists on the board; a priority is 0 to 255.
-- A queue's capacity is a power of two, and seven eighths of it hold all buffers that travel in it. A network has 16 at least, a serial
-  queue 256 bytes.
-- A stack and a heap are no less than the component's manifest says that it needs.
+- A queue's capacity is a power of two, and seven eighths of it hold all buffers that travel in it.
+{class rules}- A stack and a heap are no less than the component's manifest says that it needs.
 - A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.
 - A connection is made once, between ends of its kind; one that is not optional is made.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
@@ -409,15 +328,7 @@ mod tests {
 
     /// The keys that code asks a table for.
     fn asked(source: &str) -> BTreeSet<String> {
-        let calls = [
-            "take(\"",
-            "require(\"",
-            "table, \"",
-            "flag(&mut table, \"",
-            "options, \"",
-            "options), \"",
-            "flag(options.as_deref_mut(), \"",
-        ];
+        let calls = ["take(\"", "require(\"", "table, \"", "flag(&mut table, \"", "options, \"", "keys, \""];
         let mut found = BTreeSet::new();
         for call in calls {
             for (at, _) in source.match_indices(call) {
@@ -433,8 +344,8 @@ mod tests {
         let sources = [
             include_str!("description/system.rs"),
             include_str!("expand/connections.rs"),
-            include_str!("expand/net.rs"),
-            include_str!("expand/serial.rs"),
+            include_str!("class/net/options.rs"),
+            include_str!("class/serial.rs"),
         ];
         let asked: BTreeSet<String> = sources.iter().flat_map(|source| asked(source)).collect();
         let inner = ["limit", "window", "backoff"].map(str::to_string);

@@ -127,8 +127,7 @@ fn origin(plan: &Plan, domain: &Domain) -> Option<String> {
         Origin::Description => None,
         Origin::Driver(id) => Some(format!("Drives {}.", device(id))),
         Origin::Virtualiser(id) => Some(format!("Shares {} among its clients.", device(id))),
-        Origin::Copier(id) => Some(format!("Copies what {} received for one client.", device(id))),
-        Origin::Through(id) => Some(format!("Hands what {} received on to one client.", device(id))),
+        Origin::Before { device: id, duty } => Some(duty.replace("{device}", &device(id))),
         Origin::Supervisor => Some("Is told of the faults of all others.".to_string()),
     }
 }

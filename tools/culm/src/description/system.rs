@@ -107,14 +107,10 @@ pub struct DeviceTable<'a> {
     pub virtualiser: DomainOptions,
     /// `driver`: the component that drives it.
     pub driver: Option<Located<String>>,
-    /// `buffers`: count of payload buffers.
-    pub buffers: Option<Located<u32>>,
-    /// `queue`: entries of each queue.
-    pub queue: Option<Located<u32>>,
-    /// `mac`.
-    pub mac: Option<Located<[u8; 6]>>,
     /// `config` of the driver.
     pub config: Option<TableReader<'a>>,
+    /// The table, of which every other key is left to the device's class.
+    pub keys: TableReader<'a>,
 }
 
 /// `[pd.NAME]`.
@@ -309,24 +305,20 @@ fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Re
 
 fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceTable<'a>> {
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?.with_elsewhere(TOP_LEVEL);
-    let mut device = DeviceTable {
-        lacks_priority: false,
+    let options = read_options(&mut table, problems);
+    let virtualiser = table.take("virtualiser").and_then(|entry| read_options_table(&entry, "`virtualiser`", problems));
+    let driver = table.take("driver").and_then(|entry| entry.text(problems));
+    let config = table.take("config").and_then(|entry| entry.table("`config`", problems));
+    Some(DeviceTable {
         name: entry.key.clone(),
         span: table.span.clone(),
-        options: read_options(&mut table, problems),
-        virtualiser: table
-            .take("virtualiser")
-            .and_then(|entry| read_options_table(&entry, "`virtualiser`", problems))
-            .unwrap_or_default(),
-        driver: table.take("driver").and_then(|entry| entry.text(problems)),
-        buffers: read_buffers(&mut table, problems),
-        queue: read_queue(&mut table, problems),
-        mac: table.take("mac").and_then(|entry| entry.mac(problems)),
-        config: table.take("config").and_then(|entry| entry.table("`config`", problems)),
-    };
-    device.lacks_priority = table.lacks("priority");
-    table.finish(problems);
-    Some(device)
+        options,
+        lacks_priority: table.lacks("priority"),
+        virtualiser: virtualiser.unwrap_or_default(),
+        driver,
+        config,
+        keys: table,
+    })
 }
 
 /// Greatest count of buffers: 32 MiB of payload per device.
@@ -353,6 +345,11 @@ pub fn read_queue(table: &mut TableReader<'_>, problems: &mut Problems) -> Optio
         return None;
     }
     Some(queue)
+}
+
+/// A boolean option, `default` where it is not there.
+pub fn read_flag<'a>(table: &mut TableReader<'a>, key: &'a str, default: bool, problems: &mut Problems) -> bool {
+    table.take(key).and_then(|entry| entry.boolean(problems)).map_or(default, |flag| flag.value)
 }
 
 fn read_domain<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DomainTable<'a>> {

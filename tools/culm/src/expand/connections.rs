@@ -1,12 +1,12 @@
-//! A domain's own keys: connections by class, such as `net = "nic0"`, checked against its component's manifest.
+//! A domain's own keys: connections by class, each the name of a device, checked against its component's manifest.
 
-use super::draft::{Client, ClientKind, Draft, DraftDomain};
-use super::{net, serial};
+use super::draft::{Client, Device, Draft, DraftDomain};
+use crate::class::{self, interface::NewClient};
 use crate::description::system::{DomainTable, TOP_LEVEL};
 use crate::plan::{LogLevel, Origin};
 use culm_abi::connection::{Channel, Region};
 use culm_manifest::problem::{nearest, suggest};
-use culm_manifest::reader::{Entry, Problems, TableReader};
+use culm_manifest::reader::{Entry, Problems};
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 
 /// Resolves the connections of all `[pd]` tables, and gives every domain its log.
@@ -117,16 +117,14 @@ fn resolve_client<'a>(
         None => None,
     };
     let device = name.as_ref().and_then(|name| find_device(draft, name, class, connection));
-    let client = match class.name() {
-        "net" => net::read_client(draft, (table, domain), entry, options.as_mut(), device, &mut problems),
-        _ => serial::read_client(draft, options.as_mut(), device, &mut problems),
-    };
+    let client = NewClient { table, domain, entry, device };
+    let of_class = class::of(class).read_client(draft, &client, options.as_mut(), &mut problems);
     if let Some(options) = options {
         options.finish(&mut problems);
     }
     draft.diagnostics.extend(draft.source, problems);
-    if let (Some(device), Some(kind)) = (device, client) {
-        let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), device, kind };
+    if let (Some(device), Some(of_class)) = (device, of_class) {
+        let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), device, of_class };
         draft.clients.push(client);
     }
 }
@@ -234,21 +232,16 @@ pub fn check_complete(draft: &mut Draft<'_>) {
     }
 }
 
-/// Logs go to the first serial device; its own virtualiser has none, for it would talk to itself.
+/// Logs go to the first device whose class takes them; its own virtualiser has none, for it would talk to itself.
 fn add_logs(draft: &mut Draft<'_>) {
-    let serial = draft.devices.iter().position(|device| device.board.class.name() == "serial");
-    let Some(device) = serial else { return };
+    let takes_logs = |device: &Device<'_>| class::of(device.board.class).log().is_some();
+    let Some(device) = draft.devices.iter().position(takes_logs) else { return };
+    let class = class::of(draft.devices[device].board.class);
     for domain in 0..draft.domains.len() {
         if draft.domains[domain].log == LogLevel::Off || draft.devices[device].virtualisers.contains(&domain) {
             continue;
         }
-        let kind = ClientKind::Serial { input: false, queue: serial::DEFAULT_QUEUE };
-        draft.clients.push(Client { domain, slot: None, connection: "log".to_string(), device, kind });
+        let Some(of_class) = class.log() else { continue };
+        draft.clients.push(Client { domain, slot: None, connection: "log".to_string(), device, of_class });
     }
-}
-
-/// A boolean option, `default` where it is not there.
-pub fn flag<'a>(options: Option<&mut TableReader<'a>>, key: &'a str, default: bool, problems: &mut Problems) -> bool {
-    let entry = options.and_then(|options| options.take(key));
-    entry.and_then(|entry| entry.boolean(problems)).map_or(default, |flag| flag.value)
 }

@@ -2,30 +2,16 @@
 
 use super::domains::{Making, make, require_priority};
 use super::draft::{Device, Draft, DraftDomain};
-use super::{net, serial};
+use crate::class::{self, interface::Class};
 use crate::description::board::in_words;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{DeviceTable, DomainOptions};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{BoardDevice, Origin};
 use culm_manifest::problem::suggest;
+use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::units::format_size;
 use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
-
-/// A virtualiser of a class: the suffix of its name, its component, and the connection by which it does its work.
-pub struct VirtualiserKind {
-    pub suffix: &'static str,
-    pub component: &'static str,
-    pub connection: fn() -> ConnectionKind,
-}
-
-/// The virtualisers of a class.
-pub fn virtualisers(class: DeviceClass) -> &'static [VirtualiserKind] {
-    match class.name() {
-        "net" => net::VIRTUALISERS,
-        _ => serial::VIRTUALISERS,
-    }
-}
 
 /// Resolves the `[device]` tables.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -46,13 +32,18 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
         let message = format!("the board `{}` has no device `{}`", board.board.name, table.name.value);
         let diagnostic = draft.at(&table.name.span, message).maybe_help(help);
         draft.error(diagnostic);
+        check_keys(draft, table, table.keys.clone(), None);
         return;
     };
     let device = &board.board.devices[position];
-    check_class_keys(draft, table, device);
+    let class = class::of(device.class);
+    let index = draft.devices.len();
+    let (mut keys, mut problems) = (table.keys.clone(), Problems::new());
+    let of_class = class.read_device(draft, index, &mut keys, &mut problems);
+    draft.diagnostics.extend(draft.source, problems);
+    check_keys(draft, table, keys, Some(class));
     let Some((component, manifest)) = find_driver(draft, table, device) else { return };
     check_needs(draft, table, device, manifest);
-    let index = draft.devices.len();
     let priority = table.options.priority.as_ref().map_or(1, |priority| priority.value);
     let driver = make(
         draft,
@@ -71,45 +62,41 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
     draft.domains.push(driver);
     let driver = draft.domains.len() - 1;
     let Some(virtualisers) = make_virtualisers(draft, table, device, index, (priority, core)) else { return };
-    let (queue, buffers) = sizes(draft, table, device.class);
-    let mac = table.mac.as_ref().map_or(net::default_mac(index, 0), |mac| mac.value);
     let board_span = board.device_spans[position].clone();
-    draft.devices.push(Device { table, board: device, board_span, driver, virtualisers, queue, buffers, mac });
+    draft.devices.push(Device { table, board: device, board_span, driver, virtualisers, of_class });
 }
 
 /// After everything that connects: whether each device can serve its clients.
 pub fn check_clients(draft: &mut Draft<'_>) {
     for device in 0..draft.devices.len() {
-        if draft.devices[device].board.class.name() == "net" {
-            net::check_clients(draft, device);
-        }
+        class::of(draft.devices[device].board.class).check_device(draft, device);
     }
 }
 
-/// Keys that mean something for one class only.
-fn check_class_keys(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice) {
-    if device.class.name() == "net" {
-        return;
-    }
-    let spans = [
-        table.mac.as_ref().map(|mac| ("mac", mac.span.clone())),
-        table.buffers.as_ref().map(|buffers| ("buffers", buffers.span.clone())),
-    ];
-    for (key, span) in spans.into_iter().flatten() {
+/// Reports the keys that the device's class does not know: those of another class, and those that nobody knows. Where the
+/// class is not known, those of each class pass.
+fn check_keys<'a>(
+    draft: &mut Draft<'a>,
+    table: &DeviceTable<'a>,
+    mut keys: TableReader<'a>,
+    class: Option<&'static dyn Class>,
+) {
+    let own: Vec<&str> = class.map_or_else(Vec::new, class_keys);
+    for key in class::all().flat_map(class_keys).filter(|key| !own.contains(key)) {
+        let (Some(entry), Some(class)) = (keys.take(key), class) else { continue };
+        let name = &table.name.value;
         let diagnostic = draft
-            .at(&span, format!("`{key}` means nothing for `{}`", device.name))
-            .help(format!("it is a device of the class `{}`; leave `{key}` out", device.class.name()));
+            .at(&entry.span(), format!("`{key}` means nothing for `{name}`"))
+            .help(format!("it is a device of the class `{}`; leave `{key}` out", class.name()));
         draft.error(diagnostic);
     }
+    let mut problems = Problems::new();
+    keys.finish(&mut problems);
+    draft.diagnostics.extend(draft.source, problems);
 }
 
-/// Entries of queues and count of buffers.
-fn sizes(draft: &mut Draft<'_>, table: &DeviceTable<'_>, class: DeviceClass) -> (u32, u32) {
-    if class.name() == "serial" {
-        return (serial::queue_size(draft, table.queue.as_ref(), serial::DEFAULT_QUEUE), 0);
-    }
-    let net::Sizes { queue, buffers } = net::sizes(draft, table.queue.as_ref(), table.buffers.as_ref(), 0);
-    (queue, buffers)
+fn class_keys(class: &'static dyn Class) -> Vec<&'static str> {
+    class.device_keys().iter().map(|key| key.name).collect()
 }
 
 fn find_driver<'a>(
@@ -259,9 +246,9 @@ fn make_virtualisers<'a>(
         draft.error(diagnostic);
     }
     let mut made = Vec::new();
-    for kind in virtualisers(device.class) {
+    for kind in class::of(device.class).virtualisers() {
         let (component, manifest) = draft.own_component(kind.component, &table.name.span)?;
-        require_connection(draft, table, manifest, (kind.connection)())?;
+        require_connection(draft, table, manifest, kind.connection)?;
         let domain = make(
             draft,
             Making {

@@ -6,6 +6,7 @@ use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemF
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, LogLevel, Origin, RestartPolicy};
 use culm_manifest::{Connection, ConnectionKind, Located, Manifest};
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -44,11 +45,24 @@ pub struct Device<'a> {
     /// Where the board file has it.
     pub board_span: Range<usize>,
     pub driver: DraftDomain,
-    /// Net: receive and transmit virtualiser. Serial: the one virtualiser.
+    /// Those of its class, in the class's order.
     pub virtualisers: Vec<DraftDomain>,
-    pub queue: u32,
-    pub buffers: u32,
-    pub mac: [u8; 6],
+    pub of_class: OfClass,
+}
+
+/// What a class keeps of its own devices and clients: nobody else looks into it.
+pub struct OfClass(Box<dyn Any>);
+
+impl OfClass {
+    /// Keeps something.
+    pub fn new<T: 'static>(kept: T) -> Self {
+        Self(Box::new(kept))
+    }
+
+    /// What was kept. A class is only ever shown its own devices and clients.
+    pub fn get<T: 'static>(&self) -> &T {
+        self.0.downcast_ref().expect("what a class keeps is of one type each for devices and for clients")
+    }
 }
 
 /// A protection domain.
@@ -80,26 +94,7 @@ pub struct Client {
     pub slot: Option<usize>,
     pub connection: String,
     pub device: DraftDevice,
-    pub kind: ClientKind,
-}
-
-/// What is particular to the class of a [`Client`].
-pub enum ClientKind {
-    Net {
-        mac: Located<[u8; 6]>,
-        anti_spoof: bool,
-        copier: Option<DraftDomain>,
-        /// What received frames go through between copier and client.
-        through: Vec<DraftDomain>,
-        queue: u32,
-        buffers: u32,
-        /// Large ones.
-        large: u32,
-    },
-    Serial {
-        input: bool,
-        queue: u32,
-    },
+    pub of_class: OfClass,
 }
 
 /// A channel of the description.
@@ -161,6 +156,16 @@ impl<'a> Draft<'a> {
     /// A diagnostic at a place of the system file.
     pub fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::at(self.source, span.clone(), message)
+    }
+
+    /// The clients of a device.
+    pub fn clients_of(&self, device: DraftDevice) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(move |client| client.device == device)
+    }
+
+    /// The clients of all devices of a class.
+    pub fn clients_of_class(&self, class: &str) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(move |client| self.devices[client.device].board.class.name() == class)
     }
 
     /// The domain of this name, if it could be resolved.

@@ -2,22 +2,22 @@
 //! drivers, virtualisers, copiers, queues, regions and channels.
 //!
 //! Two steps. The [`draft`] resolves and checks everything and reports every mistake it can; nothing is wired while
-//! one stands. The [`wiring`] then cannot fail: it numbers channels, makes queues and regions, and fills in the plan.
+//! one stands. The [`assemble`] step then cannot fail: it numbers channels, makes queues and regions, and fills in the plan.
+//! What is particular to a class of devices is in [`crate::class`].
 
+mod assemble;
 mod channels;
 mod config;
 mod connections;
 mod devices;
-mod domains;
-mod draft;
+pub(crate) mod domains;
+pub(crate) mod draft;
 mod memory;
 mod names;
-mod net;
 mod regions;
-mod serial;
 mod supervision;
 mod warnings;
-mod wiring;
+pub(crate) mod wiring;
 
 use crate::description::board::BoardFile;
 use crate::description::catalogue::Catalogue;
@@ -34,9 +34,6 @@ use std::sync::Arc;
 /// What the reference says about expansion, from where it is decided.
 pub mod facts {
     pub use super::domains::{MAX_HEAP, MAX_STACK};
-    pub use super::net::DEFAULT_BUFFERS as NET_BUFFERS;
-    pub use super::net::DEFAULT_LARGE as NET_LARGE_BUFFERS;
-    pub use super::serial::DEFAULT_QUEUE as SERIAL_QUEUE;
 }
 
 /// A system without mistakes.
@@ -75,7 +72,7 @@ pub fn check_source(
     let Some(board) = board else { return Err(diagnostics) };
     let draft = resolve(Draft::new(catalogue, path, source, &file, &board, diagnostics))?;
     let warnings = warnings::find(&draft);
-    Ok(Checked { plan: draft.wire(path)?, warnings })
+    Ok(Checked { plan: assemble::assemble(&draft, path), warnings })
 }
 
 /// Resolves and checks everything that the description names; `Err` holds all mistakes found.

@@ -40,7 +40,7 @@ pub fn resolve(draft: &mut Draft<'_>) {
 }
 
 /// Puts every other domain under the supervisor.
-pub fn wire(wiring: &mut Wiring<'_>) {
+pub fn wire(wiring: &mut Wiring) {
     let Some(supervisor) = wiring.domains.iter().position(|domain| domain.origin == Origin::Supervisor) else {
         return;
     };

@@ -3,10 +3,11 @@
 //! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong here: the systems of
 //! this tree have no warnings.
 
-use super::draft::{Client, ClientKind, Draft};
+use super::draft::{Client, Draft};
+use crate::class;
 use crate::description::system::DomainOptions;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::plan::{FaultAction, LogLevel, Origin};
+use crate::plan::{FaultAction, Origin};
 use culm_manifest::units::format_duration;
 
 /// A budget below this many nanoseconds is mostly spent on entering and leaving the domain.
@@ -16,7 +17,7 @@ const SMALL_BUDGET: u64 = 20_000;
 pub fn find(draft: &Draft<'_>) -> Diagnostics {
     let mut found = Diagnostics::default();
     let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
-        &[name, no_serial_device, supervisor, triggers, devices, clients, options, regions, channels];
+        &[name, classes, supervisor, triggers, devices, clients, options, regions, channels];
     for rule in rules {
         rule(draft, &mut found);
     }
@@ -34,18 +35,11 @@ fn name(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-fn no_serial_device(draft: &Draft<'_>, found: &mut Diagnostics) {
-    let has_serial = draft.devices.iter().any(|device| device.board.class.name() == "serial");
-    if has_serial || draft.domains.iter().all(|domain| domain.log == LogLevel::Off) {
-        return;
+/// What each class has to say.
+fn classes(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for class in class::all() {
+        class.warn(draft, found);
     }
-    let mut on_board = draft.board.board.devices.iter().filter(|device| device.class.name() == "serial");
-    let help = match on_board.next() {
-        Some(device) => format!("add `[device.{}]` with a `priority`: its driver's", device.name),
-        None => "the board has none; `log = \"off\"` says that no log is wanted".to_string(),
-    };
-    let message = "the system uses no serial device: nobody will see what its domains log, nor why one faults";
-    found.push(draft.at(&draft.file.first_line, message).help(help).warning());
 }
 
 /// A domain that runs on whatever it does keeps the supervisor of its core from stopping it.
@@ -112,9 +106,9 @@ fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// Clients that keep from its turn what serves them. A serial port's output can wait; what comes from a device cannot.
+/// Clients that keep from its turn what serves them. What is sent can wait; what comes from a device cannot.
 fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
-    for client in draft.clients.iter().filter(|client| client.slot.is_some() && receives(client)) {
+    for client in draft.clients.iter().filter(|client| client.slot.is_some() && receives(draft, client)) {
         let domain = &draft.domains[client.domain];
         let device = &draft.devices[client.device];
         let driver = &draft.domains[device.driver];
@@ -130,22 +124,12 @@ fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
                 .help("what arrives waits until the client sleeps, and is lost meanwhile; raise the driver above it");
             push_once(found, diagnostic.warning());
         }
-        let ClientKind::Net { copier: Some(copier), .. } = &client.kind else { continue };
-        let copier = &draft.domains[*copier];
-        if copier.priority < domain.priority {
-            let message = format!(
-                "`{}` has priority {}, below its client's {}",
-                copier.name.value, copier.priority, domain.priority
-            );
-            let help = "frames are copied when the client sleeps; leave `copier_priority` out for one above the client";
-            found.push(draft.at(&copier.name.span, message).help(help).warning());
-        }
     }
 }
 
 /// Whether something arrives for this client by itself.
-fn receives(client: &Client) -> bool {
-    matches!(client.kind, ClientKind::Net { .. } | ClientKind::Serial { input: true, .. })
+fn receives(draft: &Draft<'_>, client: &Client) -> bool {
+    class::of(draft.devices[client.device].board.class).receives(client)
 }
 
 /// Options that say nothing, or more than was meant.

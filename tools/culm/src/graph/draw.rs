@@ -168,7 +168,7 @@ fn accent(origin: Origin) -> &'static str {
     match origin {
         Origin::Driver(_) => "accent-driver",
         Origin::Virtualiser(_) => "accent-virtualiser",
-        Origin::Copier(_) | Origin::Through(_) => "accent-copier",
+        Origin::Before { .. } => "accent-copier",
         Origin::Description => "accent-application",
         Origin::Supervisor => "accent-supervisor",
     }

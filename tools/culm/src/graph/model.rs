@@ -130,7 +130,7 @@ impl Model {
                 Origin::Supervisor => continue,
                 Origin::Driver(_) => 1,
                 Origin::Virtualiser(_) => 2,
-                Origin::Copier(_) | Origin::Through(_) => 3,
+                Origin::Before { .. } => 3,
                 Origin::Description => APPLICATIONS,
             };
             let component = &plan.components[domain.component].manifest.name;

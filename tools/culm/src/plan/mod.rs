@@ -111,10 +111,13 @@ pub enum Origin {
     Driver(DeviceId),
     /// It shares a device among clients.
     Virtualiser(DeviceId),
-    /// It copies frames of a device for one client.
-    Copier(DeviceId),
-    /// What a client's received frames of that device go through (`through`).
-    Through(DeviceId),
+    /// It stands between a device's virtualisers and one client.
+    Before {
+        /// The device.
+        device: DeviceId,
+        /// What it does, one sentence, in which `{device}` stands for the device's name.
+        duty: &'static str,
+    },
     /// It supervises the others.
     Supervisor,
 }
@@ -373,7 +376,7 @@ pub struct Device {
     pub offset: u64,
     /// DMA memory for the driver's own structures.
     pub dma: Option<RegionId>,
-    /// Its own hardware address (net class).
+    /// Its own hardware address, where its class gives it one.
     pub mac: Option<[u8; 6]>,
 }
 

@@ -1,4 +1,4 @@
-//! What the serial console says that the tool must know: how the run ended, what faulted, what is served.
+//! What the console says that the tool must know: how the run ended, what faulted, what is served.
 
 use std::net::Ipv4Addr;
 

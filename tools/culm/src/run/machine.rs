@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// How long QEMU may take to end when asked to, which it does within some hundredths of a second.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// After this without a word on the serial console its silence is told of: a system that can be heard speaks within a second.
+/// After this without a word on the console its silence is told of: a system that can be heard speaks within a second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// Why a machine ended.
@@ -47,11 +47,11 @@ pub enum Next {
 
 /// Receives what a machine prints.
 pub trait Watch {
-    /// Bytes of the serial console.
+    /// Bytes of the console.
     fn console(&mut self, bytes: &[u8]) -> Next;
     /// A line of QEMU's own.
     fn emulator(&mut self, line: &str);
-    /// The serial console has been silent for [`SILENCE`] from the start on. Told once.
+    /// The console has been silent for [`SILENCE`] from the start on. Told once.
     fn silence(&mut self);
 }
 

@@ -1,16 +1,14 @@
-//! `culm run`: builds a system and runs it in QEMU, in the foreground, with the serial console.
+//! `culm run`: builds a system and runs it in QEMU, in the foreground, with its console.
 
 mod console;
-mod forward;
 pub mod launch;
 mod machine;
 pub mod qemu;
 mod symbols;
 mod terminal;
 
-pub use forward::{Forward, Protocol};
-
 use crate::build::command::{ProfileChoice, build_plan};
+use crate::class::{self, Outside};
 use crate::commands::{self, System};
 use crate::failure::Failure;
 use crate::image::report::Report;
@@ -20,7 +18,7 @@ use console::{Sign, Watcher};
 use culm_manifest::units::{format_size, parse_size};
 use machine::{End, Next, Watch};
 use nix::sys::signal::Signal;
-use qemu::{Machine, Network, PREFERRED_QEMU, Qemu};
+use qemu::{Machine, PREFERRED_QEMU, Qemu};
 use std::io::{IsTerminal as _, Write as _};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -39,13 +37,9 @@ pub struct Options {
     /// The profile.
     #[command(flatten)]
     pub profile: ProfileChoice,
-    /// Lead a port of this machine to one of the guest: HOST:GUEST, udp:HOST:GUEST, or HOST:ADDRESS:GUEST where there are several
-    /// network clients. May be given several times; without it, each client's `port` is forwarded (80 from 8080, or the next that is free)
-    #[arg(long, value_name = "HOST:GUEST")]
-    pub forward: Vec<Forward>,
-    /// Connect the first network card to this TAP interface, in place of QEMU's own network
-    #[arg(long, value_name = "NAME", conflicts_with = "forward")]
-    pub tap: Option<String>,
+    /// What the machine's devices lead to.
+    #[command(flatten)]
+    pub outside: class::Options,
     /// Emulate this many cores, at least those that the system uses
     #[arg(long, value_name = "N")]
     pub cores: Option<u32>,
@@ -81,23 +75,19 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let cores = cores(&plan, options.cores)?;
     let emulator = Qemu::find()?;
-    check_network(options)?;
+    options.outside.check(options.gdb)?;
     let built = build_plan(&plan, options.profile.profile())?;
     // Only now: others may have taken ports during the build.
-    let network = network(&plan, options);
-    let machine = Machine { plan: &plan, image: &built.image, cores, network, gdb: options.gdb, extra: &options.qemu };
+    let outside = options.outside.outside(&plan, options.gdb);
+    let machine = Machine { plan: &plan, image: &built.image, cores, outside, gdb: options.gdb, extra: &options.qemu };
     let arguments = machine.arguments()?;
     if emulator.version < PREFERRED_QEMU {
         eprintln!("culm: QEMU {} runs this; {PREFERRED_QEMU} is what Culm is tested with", emulator.version);
     }
     announce(&plan, &machine, &built.report);
-    let forwards = match &machine.network {
-        Network::User(forwards) => forwards.clone(),
-        Network::Tap(_) => Vec::new(),
-    };
     let mut screen = Screen {
         report: &built.report,
-        forwards,
+        outside: machine.outside.clone(),
         servers: Vec::new(),
         with_address: with_address(&plan),
         waits_for_debugger: options.gdb.is_some(),
@@ -126,22 +116,6 @@ fn cores(plan: &Plan, wanted: Option<u32>) -> Result<u32, Failure> {
     }
 }
 
-/// Refuses what could not be connected, before anything is built for it.
-fn check_network(options: &Options) -> Result<(), Failure> {
-    if let Some(name) = &options.tap {
-        qemu::check_tap(name)?;
-    }
-    forward::check(&options.forward, options.gdb)
-}
-
-fn network(plan: &Plan, options: &Options) -> Network {
-    match &options.tap {
-        Some(name) => Network::Tap(name.clone()),
-        None if options.forward.is_empty() => Network::User(forward::defaults(plan, options.gdb)),
-        None => Network::User(options.forward.clone()),
-    }
-}
-
 /// Domains to which the description gives an address.
 fn with_address(plan: &Plan) -> Vec<String> {
     let has_one = |(id, domain): (usize, &Domain)| {
@@ -161,13 +135,8 @@ fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
         machine.cores,
         if machine.cores == 1 { "" } else { "s" }
     );
-    if let Network::User(forwards) = &machine.network {
-        for forward in forwards {
-            let Forward { protocol, host, address, guest } = forward;
-            let is_shared = forwards.iter().any(|other| other.guest == *guest && other.address != *address);
-            let place = if is_shared { format!("{guest} at {address}") } else { guest.to_string() };
-            eprintln!("culm: {protocol} port {host} leads to the guest's {place}");
-        }
+    for announcement in machine.outside.announcements() {
+        eprintln!("culm: {announcement}");
     }
     if let Some(port) = machine.gdb {
         let kernel = report.kernel.elf.display();
@@ -187,23 +156,19 @@ struct Server {
 
 impl Server {
     /// The port of this machine at which it is found, if that is clear already.
-    fn host(&self, forwards: &[Forward]) -> Option<u16> {
-        let leads_here = |forward: &&Forward| forward.protocol == Protocol::Tcp && Some(forward.guest) == self.port;
-        let mut candidates = forwards.iter().filter(leads_here);
-        match self.address {
-            Some(address) => candidates.find(|forward| forward.address == address).map(|forward| forward.host),
-            // A server that has no address yet is not to be found, wherever the port leads.
-            None if !self.has_fixed_address => None,
-            // With several it depends on its address.
-            None => candidates.next().filter(|_| candidates.next().is_none()).map(|forward| forward.host),
+    fn host(&self, leads_to: impl Fn(u16, Option<Ipv4Addr>) -> Option<u16>) -> Option<u16> {
+        // A server that has no address yet is not to be found, wherever the port leads.
+        if self.address.is_none() && !self.has_fixed_address {
+            return None;
         }
+        leads_to(self.port?, self.address)
     }
 }
 
 /// Passes the console on and remembers what it told.
 struct Screen<'a> {
     report: &'a Report,
-    forwards: Vec<Forward>,
+    outside: Outside,
     /// Domains that are web servers, with their ports and addresses, as far as they have said.
     servers: Vec<Server>,
     /// Domains whose address stands in the description.
@@ -290,10 +255,11 @@ impl Screen<'_> {
             self.servers.push(Server { domain: domain.into(), has_fixed_address, ..Server::default() });
             self.servers.len() - 1
         });
+        let leads_to = |port, address| self.outside.leads_to(port, address);
         let server = &mut self.servers[index];
-        let before = server.host(&self.forwards);
+        let before = server.host(leads_to);
         note(server);
-        let after = server.host(&self.forwards);
+        let after = server.host(leads_to);
         if let Some(port) = after
             && before != after
         {
@@ -328,12 +294,12 @@ mod tests {
 
     #[test]
     fn a_server_is_found_only_once_it_has_an_address() {
-        let forwards = ["8080:80".parse::<Forward>().expect("it is one")];
+        let leads_to = |port, _| (port == 80).then_some(8080);
         let mut server = Server { domain: "http".into(), port: Some(80), ..Server::default() };
-        assert_eq!(server.host(&forwards), None);
-        server.address = Some(forwards[0].address);
-        assert_eq!(server.host(&forwards), Some(8080));
+        assert_eq!(server.host(leads_to), None);
+        server.address = Some(Ipv4Addr::LOCALHOST);
+        assert_eq!(server.host(leads_to), Some(8080));
         let fixed = Server { port: Some(80), has_fixed_address: true, ..Server::default() };
-        assert_eq!(fixed.host(&forwards), Some(8080), "it says nothing of an address that it was given");
+        assert_eq!(fixed.host(leads_to), Some(8080), "it says nothing of an address that it was given");
     }
 }

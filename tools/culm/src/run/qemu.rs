@@ -1,7 +1,7 @@
 //! The emulator: finding it, and its command line for a system.
 
-use super::forward::Forward;
 use crate::build::{Version, find_program};
+use crate::class::Outside;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use culm_manifest::units::format_mac;
@@ -45,15 +45,6 @@ impl Qemu {
     }
 }
 
-/// How the network cards are connected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// QEMU's own network, with ports forwarded to the first card.
-    User(Vec<Forward>),
-    /// The first card is on this TAP interface of the host.
-    Tap(String),
-}
-
 /// An emulated machine.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
@@ -63,8 +54,8 @@ pub struct Machine<'a> {
     pub image: &'a Path,
     /// How many cores.
     pub cores: u32,
-    /// Its network.
-    pub network: Network,
+    /// What its devices lead to.
+    pub outside: Outside,
     /// The port of 127.0.0.1 on which it waits for a debugger before it starts.
     pub gdb: Option<u16>,
     /// Further arguments.
@@ -72,7 +63,7 @@ pub struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// QEMU's arguments. The serial console is standard input and output.
+    /// QEMU's arguments. The console is standard input and output.
     pub fn arguments(&self) -> Result<Vec<OsString>, Failure> {
         let board = &self.plan.board;
         let qemu = board.qemu.as_ref().ok_or_else(|| {
@@ -90,12 +81,10 @@ impl Machine<'_> {
         for argument in &qemu.arguments {
             add(&[argument]);
         }
-        let mut first = true;
-        for device in &self.plan.devices {
+        for (index, device) in self.plan.devices.iter().enumerate() {
             let mac = device.mac.map(format_mac).unwrap_or_default();
-            if device.board.class.name() == "net" {
-                add(&["-netdev", &self.netdev(&device.board.name, first)]);
-                first = false;
+            for argument in &self.outside.arguments(&self.plan.devices, index) {
+                add(&[argument]);
             }
             for argument in &device.board.qemu {
                 add(&[&argument.replace("{name}", &device.board.name).replace("{mac}", &mac)]);
@@ -110,105 +99,59 @@ impl Machine<'_> {
         arguments.extend(["-kernel".into(), self.image.into()]);
         Ok(arguments)
     }
-
-    fn netdev(&self, name: &str, first: bool) -> String {
-        match &self.network {
-            Network::Tap(interface) if first => {
-                format!("tap,id={name},ifname={interface},script=no,downscript=no")
-            }
-            Network::User(forwards) if first => {
-                let forwards: String = forwards.iter().map(|forward| format!(",{}", forward.qemu())).collect();
-                format!("user,id={name}{forwards}")
-            }
-            _ => format!("user,id={name}"),
-        }
-    }
-}
-
-/// Refuses a TAP interface that QEMU could not use.
-pub fn check_tap(name: &str) -> Result<(), Failure> {
-    let help = "make one, then use --tap tap0: sudo ip tuntap add dev tap0 mode tap user $(id -un) && \
-                sudo ip addr add 10.0.0.1/24 dev tap0 && sudo ip link set tap0 up";
-    if nix::net::if_::if_nametoindex(name).is_err() {
-        return Err(Failure::new(format!("there is no network interface `{name}`")).help(help));
-    }
-    // The folder shows the interfaces of the network namespace in which it was mounted, which need not be this one.
-    let folder = Path::new("/sys/class/net").join(name);
-    if folder.is_dir() && !folder.join("tun_flags").is_file() {
-        return Err(Failure::new(format!("the network interface `{name}` is not a TAP")).help(help));
-    }
-    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map(drop).map_err(|error| {
-        Failure::io("open /dev/net/tun", &error).help("without it there is user networking: leave --tap out")
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::class::Options;
     use crate::layout::fixture::{self, Shape};
-    use crate::plan::{BoardDevice, Device, DeviceClass, PhysicalRange, Qemu as BoardQemu};
+    use crate::plan::{BoardDevice, Device, Qemu as BoardQemu};
 
-    fn with_card() -> Plan {
+    fn with_device() -> Plan {
         let mut plan = fixture::parts(&Shape::default()).plan;
         plan.board.qemu = Some(BoardQemu {
             machine: "virt".into(),
             cpu: "max".into(),
             arguments: vec!["-global".into(), "x=y".into()],
         });
-        plan.devices.push(Device {
-            board: BoardDevice {
-                name: "nic0".into(),
-                class: DeviceClass::named("net").expect("a class"),
-                compatible: "virtio,net".into(),
-                registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
-                interrupts: Vec::new(),
-                dma: 0,
-                qemu: vec!["-device".into(), "virtio-net-device,netdev={name},mac={mac}".into()],
-            },
-            driver: 0,
-            registers: 0,
-            offset: 0,
-            dma: None,
-            mac: Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]),
-        });
+        let board = BoardDevice {
+            qemu: vec!["-device".into(), "some-device,id={name},mac={mac}".into()],
+            ..plan.board.devices[0].clone()
+        };
+        let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+        plan.devices.push(Device { board, driver: 0, registers: 0, offset: 0, dma: None, mac });
         plan
-    }
-
-    fn line(plan: &Plan, network: Network, gdb: Option<u16>) -> String {
-        let image = Path::new("image");
-        let machine = Machine { plan, image, cores: 2, network, gdb, extra: &["-d".into(), "int".into()] };
-        let arguments = machine.arguments().expect("emulated");
-        arguments.into_iter().map(|word| word.into_string().expect("UTF-8")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn the_command_line_has_what_board_and_options_ask_for() {
-        let plan = with_card();
-        let forward = "8080:80".parse().expect("a forward");
-        let user = line(&plan, Network::User(vec![forward]), Some(1234));
+        let plan = with_device();
+        let outside = Options::default().outside(&plan, None);
+        let extra = ["-d".into(), "int".into()];
+        let mut machine =
+            Machine { plan: &plan, image: Path::new("image"), cores: 2, outside, gdb: Some(1234), extra: &extra };
+        let line = |machine: &Machine<'_>| {
+            let arguments = machine.arguments().expect("emulated");
+            arguments.into_iter().map(|word| word.into_string().expect("UTF-8")).collect::<Vec<_>>().join(" ")
+        };
+        let name = &plan.devices[0].board.name;
         for part in [
-            "-machine virt -cpu max -smp 2 -m 536870912B -global x=y",
-            "-netdev user,id=nic0,hostfwd=tcp:127.0.0.1:8080-10.0.2.15:80",
-            "-device virtio-net-device,netdev=nic0,mac=52:54:00:12:34:56",
-            "-gdb tcp:127.0.0.1:1234 -S -d int -kernel image",
+            "-machine virt -cpu max -smp 2 -m 536870912B -global x=y".to_string(),
+            format!("-device some-device,id={name},mac=52:54:00:12:34:56"),
+            "-gdb tcp:127.0.0.1:1234 -S -d int -kernel image".to_string(),
         ] {
-            assert!(user.contains(part), "{part}\n{user}");
+            assert!(line(&machine).contains(&part), "{part}");
         }
-        let tap = line(&plan, Network::Tap("tap7".into()), None);
-        assert!(tap.contains("-netdev tap,id=nic0,ifname=tap7,script=no,downscript=no") && !tap.contains("-gdb"));
+        machine.gdb = None;
+        assert!(!line(&machine).contains("-gdb"));
     }
 
     #[test]
     fn a_board_that_is_not_emulated_is_named() {
         let plan = fixture::parts(&Shape::default()).plan;
-        let network = Network::User(Vec::new());
-        let machine = Machine { plan: &plan, image: Path::new("i"), cores: 1, network, gdb: None, extra: &[] };
+        let outside = Options::default().outside(&plan, None);
+        let machine = Machine { plan: &plan, image: Path::new("i"), cores: 1, outside, gdb: None, extra: &[] };
         assert!(machine.arguments().expect_err("none").message().contains("does not emulate the board `test`"));
-    }
-
-    #[test]
-    fn an_interface_that_is_no_tap_is_refused() {
-        assert!(check_tap("lo").expect_err("loopback").message().contains("not a TAP"));
-        assert!(check_tap("culm-no-such").expect_err("missing").to_string().contains("ip tuntap add"));
     }
 }

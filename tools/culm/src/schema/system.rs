@@ -4,8 +4,9 @@ use super::{address, boolean, choice, described, duration, list, mac, name, name
 use crate::description::board::MAX_CORES;
 use crate::description::system::{MAX_BUFFERS, MAX_QUEUE};
 use crate::plan::{FaultAction, LogLevel};
-use crate::reference::{Key, Table, tables};
-use culm_manifest::MemoryKind;
+use crate::reference::table::{Key, Table};
+use crate::reference::tables;
+use culm_manifest::{ConnectionKind, MemoryKind};
 use serde_json::{Map, Value, json};
 
 /// The schema.
@@ -23,24 +24,26 @@ pub fn schema() -> Value {
         options.iter().copied().filter(|key| !["on_fault", "restart"].contains(&key.name)).collect();
     let mut pd = object(domain.iter());
     // Every other key is a connection of the component's manifest.
-    pd["additionalProperties"] = json!({
-        "anyOf": [
-            { "type": "string" },
-            { "$ref": "#/definitions/net-client" },
-            { "$ref": "#/definitions/serial-client" },
-        ]
-    });
+    let kinds: Vec<&str> = ConnectionKind::names()
+        .iter()
+        .filter(|(_, kind)| kind.client_class().is_some())
+        .map(|(name, _)| *name)
+        .collect();
+    let clients = kinds.iter().map(|kind| json!({ "$ref": format!("#/definitions/{kind}") }));
+    let named = std::iter::once(json!({ "type": "string" }));
+    pd["additionalProperties"] = json!({ "anyOf": named.chain(clients).collect::<Vec<_>>() });
     let mut root = find("Top level").map_or(json!({}), |table: &Table| object(table.keys.iter()));
     root["definitions"] = json!({
         "pd": pd,
         "device": object(device),
         "options": without_required(object(options)),
         "supervisor": without_required(object(supervisor)),
-        "net-client": object(keys("Connections of the kind net-client")),
-        "serial-client": object(keys("Connections of the kind serial-client")),
         "channel": object(keys("[[channel]]")),
         "region": object(keys("[[region]]")),
     });
+    for kind in kinds {
+        root["definitions"][kind] = object(keys(&format!("Connections of the kind {kind}")));
+    }
     root
 }
 

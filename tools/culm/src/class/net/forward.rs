@@ -38,9 +38,11 @@ pub struct Forward {
     pub guest: u16,
 }
 
-/// The address that QEMU's own network gives to the client which asks as the one after `before` others.
+/// The address that QEMU's own network gives to the client which asks as the one after `before`
+/// others.
 fn address(before: usize) -> Ipv4Addr {
-    // It gives out 16 addresses, from this one on (QEMU's manual, "Using the user mode network stack").
+    // It gives out 16 addresses, from this one on (QEMU's manual, "Using the user mode network
+    // stack").
     Ipv4Addr::new(10, 0, 2, 15 + before.min(15) as u8)
 }
 
@@ -77,7 +79,8 @@ impl Forward {
         format!("hostfwd={}:127.0.0.1:{}-{}:{}", self.protocol, self.host, self.address, self.guest)
     }
 
-    /// The same forward from the next host port that is free and not the debugger's; `None` where none of a hundred is.
+    /// The same forward from the next host port that is free and not the debugger's; `None` where
+    /// none of a hundred is.
     fn next_free(self, debugger: Option<u16>) -> Option<Self> {
         let candidates = (self.host..=u16::MAX).take(100).map(|host| Self { host, ..self });
         candidates.into_iter().filter(|forward| Some(forward.host) != debugger).find(Self::is_free)
@@ -158,9 +161,10 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
     Err(Failure::new(problem).help(advice))
 }
 
-/// What is forwarded where the command line says nothing: the `port` of each network client, by TCP and UDP. Ports
-/// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free one is used. Of
-/// several clients with the same port each has an address, and a port that leads to it. The debugger's port is none of them.
+/// What is forwarded where the command line says nothing: the `port` of each network client, by TCP
+/// and UDP. Ports below 1024 are raised by 8000, so that 80 is found at 8080; where a port is
+/// taken, the next free one is used. Of several clients with the same port each has an address, and
+/// a port that leads to it. The debugger's port is none of them.
 pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
     let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient(_));
     let mut ports = BTreeMap::<u16, usize>::new();
@@ -181,8 +185,8 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
     }
     let mut forwards = Vec::<Forward>::new();
     for (guest, servers) in ports {
-        // Which client has which address shows when it says so. Where one alone has the port, and there are others
-        // without, it is the first to ask in most cases.
+        // Which client has which address shows when it says so. Where one alone has the port, and
+        // there are others without, it is the first to ask in most cases.
         let addresses = if servers == 1 { 1 } else { clients };
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let mut host = match guest {

@@ -1,0 +1,67 @@
+//! Keys of the class in system files, for the reader, the book and the schema.
+
+use super::options::{DEFAULT_BUFFERS, DEFAULT_LARGE};
+use crate::reference::table::{Key, Table, key};
+
+/// What a device can be told.
+pub fn device_keys() -> Vec<Key> {
+    vec![
+        key(
+            "buffers",
+            "number",
+            format!("7/8 of `queue`, else {DEFAULT_BUFFERS}"),
+            "net: payload buffers for frames received, of 4 KiB each, or of 2 KiB where a client has no copier or no large buffers",
+        ),
+        key(
+            "queue",
+            "power of two",
+            "room for all buffers",
+            "net: entries of each queue between driver and virtualisers",
+        ),
+        key("mac", "text", "`52:54:00:43:…`", "net: the device's hardware address"),
+    ]
+}
+
+/// What a client can say.
+pub fn client_keys() -> Table {
+    Table {
+        heading: "Connections of the kind net-client",
+        intro: "`net = \"nic0\"`, or a table, for a connection called `net` in the manifest. A copier is added, the domain \
+                `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless `copier = false`.".to_string(),
+        keys: vec![
+            key("device", "text", "required", "the device"),
+            key(
+                "mac",
+                "text",
+                "the device's for its first client, then `52:54:00:43:…`",
+                "the client's hardware address",
+            ),
+            key("anti_spoof", "true or false", "false", "it cannot send frames from another address; costs a copy"),
+            key(
+                "copier",
+                "true or false",
+                "true",
+                "frames are copied into buffers that only the client sees; without, which only a device's single client can \
+                 be, it reads the device's own buffers",
+            ),
+            key("copier_priority", "0 to 255", "one above the client", "the copier's priority"),
+            key(
+                "through",
+                "list of texts",
+                "none",
+                "components, by name, that received frames go through between copier and client: each with a connection of the \
+                 kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
+                 copier's priority",
+            ),
+            key("buffers", "number", format!("7/8 of `queue` less the large ones, else {DEFAULT_BUFFERS}"), "its own buffers, each way"),
+            key(
+                "large_buffers",
+                "0 to 256",
+                format!("{}", DEFAULT_LARGE),
+                "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`, without it of `buffers`; with 0 the \
+                 device divides nothing for it and puts nothing together",
+            ),
+            key("queue", "power of two", "room for all buffers", "entries of its queues"),
+        ],
+    }
+}

@@ -1,0 +1,105 @@
+//! Net class: a receive and a transmit virtualiser share the device among clients; a copier per
+//! client keeps what the device wrote out of the client's reach until it is copied. Between copier
+//! and client may stand further components, through which received frames go.
+
+mod before;
+mod forward;
+mod keys;
+mod options;
+mod outside;
+mod wire;
+
+pub use outside::{Network, Options};
+
+use super::interface::{Class, NewClient, Virtualiser};
+use crate::diagnostics::Diagnostics;
+use crate::expand::draft::{Client, Device, Draft, DraftDevice, OfClass};
+use crate::expand::wiring::{DeviceClients, Wiring};
+use crate::reference::table::{Key, Table};
+use culm_abi::connection::{NetRxVirtualiser, NetTxVirtualiser};
+use culm_manifest::ConnectionKind;
+use culm_manifest::reader::{Problems, TableReader};
+use options::{ClientOptions, DeviceOptions};
+
+/// The class.
+pub struct Net;
+
+impl Class for Net {
+    fn name(&self) -> &'static str {
+        options::NAME
+    }
+
+    fn virtualisers(&self) -> Vec<Virtualiser> {
+        let of = |suffix, component, connection| Virtualiser { suffix, component, connection };
+        vec![
+            of("rx", "net-rx", ConnectionKind::of::<NetRxVirtualiser>()),
+            of("tx", "net-tx", ConnectionKind::of::<NetTxVirtualiser>()),
+        ]
+    }
+
+    fn device_keys(&self) -> Vec<Key> {
+        keys::device_keys()
+    }
+
+    fn client_keys(&self) -> Table {
+        keys::client_keys()
+    }
+
+    fn rules(&self) -> &'static [&'static str] {
+        &["A network's device or client has 16 buffers at least."]
+    }
+
+    fn read_device<'a>(
+        &self,
+        draft: &mut Draft<'a>,
+        index: DraftDevice,
+        keys: &mut TableReader<'a>,
+        problems: &mut Problems,
+    ) -> OfClass {
+        OfClass::new(options::read_device(draft, index, keys, problems))
+    }
+
+    fn read_client<'a>(
+        &self,
+        draft: &mut Draft<'a>,
+        client: &NewClient<'_, 'a>,
+        options: Option<&mut TableReader<'a>>,
+        problems: &mut Problems,
+    ) -> Option<OfClass> {
+        options::read_client(draft, client, options, problems)
+    }
+
+    fn receives(&self, _: &Client) -> bool {
+        true
+    }
+
+    fn check_device(&self, draft: &mut Draft<'_>, device: DraftDevice) {
+        options::check_clients(draft, device);
+    }
+
+    /// A copier below its client does not come to its work.
+    fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics) {
+        for client in draft.clients_of_class(options::NAME) {
+            let domain = &draft.domains[client.domain];
+            let Some(copier) = ClientOptions::of(client).copier else { continue };
+            let copier = &draft.domains[copier];
+            if copier.priority < domain.priority {
+                let message = format!(
+                    "`{}` has priority {}, below its client's {}",
+                    copier.name.value, copier.priority, domain.priority
+                );
+                let help =
+                    "frames are copied when the client sleeps; leave `copier_priority` out for one above the client";
+                found.push(draft.at(&copier.name.span, message).help(help).warning());
+            }
+        }
+    }
+
+    fn hardware_address(&self, device: &Device<'_>) -> Option<[u8; 6]> {
+        Some(DeviceOptions::of(device).mac)
+    }
+
+    fn wire(&self, wiring: &mut Wiring, device: &DeviceClients<'_, '_>) {
+        wire::wire(wiring, device);
+    }
+}

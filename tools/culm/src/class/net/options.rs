@@ -1,0 +1,277 @@
+//! What devices and clients of the class can be told, and what is refused in it.
+
+use super::before::BeforeClient;
+use crate::class::interface::NewClient;
+use crate::description::system::{read_buffers, read_flag, read_queue};
+use crate::expand::draft::{Client, Device, Draft, DraftDevice, DraftDomain, OfClass};
+use culm_manifest::Located;
+use culm_manifest::reader::{Entry, Problems, TableReader};
+use culm_manifest::units::format_mac;
+use culm_net::{LARGE_BUFFER, PIECE_SIZE, capacity_for, lendable};
+use std::ops::Range;
+
+/// The class's name.
+pub const NAME: &str = "net";
+
+/// Payload buffers of a device or a client where the description says nothing.
+pub const DEFAULT_BUFFERS: u32 = 512;
+
+/// The fewest that a description can give to a device or a client.
+const MIN_BUFFERS: u32 = 16;
+
+/// The most clients of one device: a virtualiser's notification word has a bit for each, and one
+/// for the driver.
+const MAX_CLIENTS: usize = 63;
+
+/// Large buffers of a client, each way, where the description says nothing.
+pub const DEFAULT_LARGE: u32 = 16;
+
+/// The most that a description can give to a client: 16 MiB.
+const MAX_LARGE: u32 = 256;
+
+/// What a device is told.
+pub struct DeviceOptions {
+    /// Entries of each queue between driver and virtualisers.
+    pub queue: u32,
+    /// The same, if the system file says so.
+    given_queue: Option<u32>,
+    /// Payload buffers for frames received.
+    pub buffers: u32,
+    /// The device's hardware address.
+    pub mac: [u8; 6],
+    /// Where the system file gives the count of buffers, or else the entries.
+    counted_at: Option<Range<usize>>,
+}
+
+/// What a client is told, and who stands before it.
+pub struct ClientOptions {
+    /// Its hardware address.
+    pub mac: Located<[u8; 6]>,
+    /// It cannot send frames from another address.
+    pub anti_spoof: bool,
+    /// The domain that copies for it.
+    pub copier: Option<DraftDomain>,
+    /// What received frames go through between copier and client.
+    pub through: Vec<DraftDomain>,
+    /// Entries of its queues.
+    pub queue: u32,
+    /// Its own buffers, each way.
+    pub buffers: u32,
+    /// Large ones besides.
+    pub large: u32,
+}
+
+impl ClientOptions {
+    /// Those of a client of this class.
+    pub fn of(client: &Client) -> &Self {
+        client.of_class.get()
+    }
+
+    /// Whether it takes received packets that lie in several of the device's buffers: its copier
+    /// puts them together.
+    pub fn takes_large(&self) -> bool {
+        self.copier.is_some() && self.large > 0
+    }
+}
+
+impl DeviceOptions {
+    /// Those of a device of this class.
+    pub fn of<'d>(device: &'d Device<'_>) -> &'d Self {
+        device.of_class.get()
+    }
+
+    /// Entries of the queues by which frames go to the driver: what lies there delays everybody, so
+    /// that it is no more than is good for the device, however many buffers the clients have.
+    pub fn transmit_queue(&self) -> u32 {
+        self.given_queue.unwrap_or(self.buffers.next_power_of_two())
+    }
+}
+
+/// Hardware address of a device (client 0) or of one of its further clients, where the description
+/// gives none: QEMU's prefix of locally administered addresses, then ours.
+fn default_mac(device: usize, client: usize) -> [u8; 6] {
+    [0x52, 0x54, 0x00, 0x43, device as u8, client as u8]
+}
+
+/// How many buffers there are, and how long the queues in which they travel.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Entries of a queue. All the buffers can be lent over a pair of queues at once.
+    queue: u32,
+    /// Count of buffers, large ones not included.
+    buffers: u32,
+}
+
+/// Reads the sizes of a device or a client, which has `large` buffers besides.
+fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&Located<u32>>, large: u32) -> Sizes {
+    let by_queue = queue.map(|queue| lendable(queue.value).saturating_sub(large));
+    let count = buffers.map(|buffers| buffers.value).or(by_queue).unwrap_or(DEFAULT_BUFFERS);
+    let needed = capacity_for(count + large);
+    let capacity = queue.map_or(needed, |queue| queue.value);
+    if let (Some(queue), true) = (queue, lendable(capacity) < count + large) {
+        let besides = if large > 0 { format!(" and {large} large ones") } else { String::new() };
+        let message = format!("a queue of {capacity} entries has no room for {count} buffers{besides}");
+        let mut diagnostic = draft.at(&queue.span, message).help(format!(
+            "an eighth of it stays empty, so that none waits for room: give it {needed} entries, or use fewer buffers"
+        ));
+        if let Some(buffers) = buffers {
+            diagnostic = diagnostic.related(draft.source, buffers.span.clone(), "the buffers");
+        }
+        draft.error(diagnostic);
+    }
+    if count < MIN_BUFFERS {
+        let span = buffers.or(queue).map_or(0..0, |count| count.span.clone());
+        let least = if buffers.is_some() { MIN_BUFFERS } else { capacity_for(MIN_BUFFERS + large) };
+        let diagnostic = draft
+            .at(&span, format!("{count} buffer{} cannot keep a network going", if count == 1 { "" } else { "s" }))
+            .help(format!(
+                "give it {least} at least: some are on their way to the device while others come back; \
+                 without the key there are {DEFAULT_BUFFERS}"
+            ));
+        draft.error(diagnostic);
+    }
+    Sizes { queue: capacity, buffers: count }
+}
+
+/// A device has room for one packet of the greatest length, and no more clients than its
+/// virtualisers can tell apart.
+pub fn check_clients(draft: &mut Draft<'_>, device: DraftDevice) {
+    let needed = LARGE_BUFFER.div_ceil(PIECE_SIZE) * 2;
+    let clients: Vec<&Client> = draft.clients_of(device).collect();
+    let mut names = clients.iter().map(|client| draft.domains[client.domain].name.span.clone());
+    let beyond = names.nth(MAX_CLIENTS);
+    let (count, large) =
+        (clients.len(), !clients.is_empty() && clients.iter().all(|client| ClientOptions::of(client).takes_large()));
+    let in_use = &draft.devices[device];
+    let options = DeviceOptions::of(in_use);
+    let (name, buffers) = (in_use.board.name.clone(), options.buffers);
+    let span = options.counted_at.clone();
+    if let Some(span) = beyond {
+        let diagnostic = draft
+            .at(&span, format!("{count} clients of `{name}` are too many"))
+            .help(format!("{MAX_CLIENTS} can share one network device; use a second device for the others"));
+        draft.error(diagnostic);
+    }
+    if let (true, true, Some(span)) = (large, (MIN_BUFFERS..needed).contains(&buffers), span) {
+        let diagnostic = draft
+            .at(&span, format!("{buffers} buffers of `{name}` cannot hold the packets that its clients take"))
+            .help(format!(
+                "a packet of many TCP segments takes {} buffers: give it {needed} at least, or its clients \
+                 `large_buffers = 0`",
+                needed / 2
+            ));
+        draft.error(diagnostic);
+    }
+}
+
+/// Reads the keys of the device that is to be number `index`.
+pub fn read_device(
+    draft: &mut Draft<'_>,
+    index: DraftDevice,
+    keys: &mut TableReader<'_>,
+    problems: &mut Problems,
+) -> DeviceOptions {
+    let buffers = read_buffers(keys, problems);
+    let queue = read_queue(keys, problems);
+    let mac = keys.take("mac").and_then(|entry| entry.mac(problems));
+    let counted_at = buffers.as_ref().or(queue.as_ref()).map(|count| count.span.clone());
+    let given_queue = queue.as_ref().map(|queue| queue.value);
+    let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), 0);
+    let mac = mac.map_or(default_mac(index, 0), |mac| mac.value);
+    DeviceOptions { queue, given_queue, buffers, mac, counted_at }
+}
+
+/// Reads the options of a client; adds its copier, and what else stands before it.
+pub fn read_client<'a>(
+    draft: &mut Draft<'a>,
+    client: &NewClient<'_, 'a>,
+    mut options: Option<&mut TableReader<'a>>,
+    problems: &mut Problems,
+) -> Option<OfClass> {
+    let NewClient { table, domain, entry, device } = *client;
+    let mut take = |key: &'a str| options.as_mut().and_then(|options| options.take(key));
+    let mac = take("mac").and_then(|entry| entry.mac(problems));
+    let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
+    let through = take("through").and_then(|entry| entry.texts(problems));
+    let large = take("large_buffers").and_then(|entry| entry.integer(0..=MAX_LARGE.into(), problems));
+    let (mut anti_spoof, mut copier, mut queue, mut buffers) = (false, true, None, None);
+    if let Some(options) = options {
+        anti_spoof = read_flag(options, "anti_spoof", anti_spoof, problems);
+        copier = read_flag(options, "copier", copier, problems);
+        queue = read_queue(options, problems);
+        buffers = read_buffers(options, problems);
+    }
+    let large = check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref()));
+    let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);
+    if let (false, Some(priority)) = (copier, &copier_priority) {
+        let diagnostic = draft
+            .at(&priority.span, format!("`{}` has no copier to give a priority", table.name.value))
+            .help("leave out `copier_priority`, or `copier = false`");
+        draft.error(diagnostic);
+    }
+    let device = device?;
+    let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
+    check_mac(draft, &mac);
+    check_privacy(draft, device, copier, entry);
+    let before = BeforeClient { table, domain, device, entry };
+    let copier = if copier { Some(before.add_copier(draft, copier_priority)?) } else { None };
+    let through = before.add_through(draft, copier, through.unwrap_or_default())?;
+    Some(OfClass::new(ClientOptions { mac, anti_spoof, copier, through, queue, buffers, large }))
+}
+
+/// Count of large buffers: they travel in the same queues as the others, most of whose places are
+/// for those. `room` is how long these are, or how many others there are, if the description says
+/// so.
+fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, room: Option<&Located<u32>>) -> u32 {
+    let room = room.map_or(DEFAULT_BUFFERS, |room| room.value);
+    let most = room / 4;
+    let Some(large) = large else { return DEFAULT_LARGE.min(most) };
+    if large.value > most.into() {
+        let diagnostic = draft
+            .at(&large.span, format!("{} large buffers are too many beside {room} places for others", large.value))
+            .help(format!("at most a quarter of `queue` can be large buffers, without it of `buffers`: {most}"));
+        draft.error(diagnostic);
+    }
+    large.value as u32
+}
+
+/// The device's own address for its first client, one derived from it for each further one.
+fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Located<[u8; 6]> {
+    let taken = draft.clients_of(device).count();
+    let mac = if taken == 0 { DeviceOptions::of(&draft.devices[device]).mac } else { default_mac(device, taken) };
+    Located::new(mac, entry.span())
+}
+
+/// Who has no copier reads all that the device receives, so it must be the device's only client.
+fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry: &Entry<'_>) {
+    let others = draft.clients_of(device).map(ClientOptions::of);
+    let others: Vec<_> = others.filter(|other| !copier || other.copier.is_none()).collect();
+    let other = others.first().map(|other| other.mac.span.clone());
+    if let Some(other) = other {
+        let name = &draft.devices[device].table.name.value;
+        let diagnostic = draft
+            .at(&entry.span(), format!("a client without a copier would read the frames of `{name}`'s other clients"))
+            .related(draft.source, other, "the other client")
+            .help("leave out `copier = false`: it is for a device's only client");
+        draft.error(diagnostic);
+    }
+}
+
+fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
+    if mac.value[0] & 1 != 0 || mac.value == [0; 6] {
+        let diagnostic = draft
+            .at(&mac.span, format!("{} is not the address of one interface", format_mac(mac.value)))
+            .help("its first byte must be even (odd ones are for groups), and not all may be zero");
+        draft.error(diagnostic);
+    }
+    let others = draft.clients_of_class(NAME).map(ClientOptions::of);
+    let others: Vec<_> = others.filter(|other| other.mac.value == mac.value).collect();
+    let other = others.first().map(|other| other.mac.span.clone());
+    if let Some(other) = other {
+        let diagnostic = draft
+            .at(&mac.span, format!("the hardware address {} is used twice", format_mac(mac.value)))
+            .related(draft.source, other, "the other client of this address")
+            .help("give each client its own, or leave `mac` out");
+        draft.error(diagnostic);
+    }
+}

@@ -1,0 +1,177 @@
+//! The network outside an emulated machine: QEMU's own, with ports that lead into it, or an
+//! interface of the host.
+
+use super::forward::{self, Forward, Protocol};
+use super::options::NAME;
+use crate::failure::Failure;
+use crate::plan::{Device, Plan};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+/// Options of `culm run`.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+pub struct Options {
+    /// Lead a port of this machine to one of the guest: HOST:GUEST, udp:HOST:GUEST, or
+    /// HOST:ADDRESS:GUEST where there are several network clients. May be given several times;
+    /// without it, each client's `port` is forwarded (80 from 8080, or the next that is free)
+    #[arg(long, value_name = "HOST:GUEST")]
+    forward: Vec<Forward>,
+    /// Connect the first network card to this TAP interface, in place of QEMU's own network
+    #[arg(long, value_name = "NAME", conflicts_with = "forward")]
+    tap: Option<String>,
+}
+
+impl Options {
+    /// Refuses what could not be connected.
+    pub fn check(&self, debugger: Option<u16>) -> Result<(), Failure> {
+        if let Some(name) = &self.tap {
+            check_tap(name)?;
+        }
+        forward::check(&self.forward, debugger)
+    }
+
+    /// The network of this system.
+    pub fn network(&self, plan: &Plan, debugger: Option<u16>) -> Network {
+        match &self.tap {
+            Some(name) => Network::Tap(name.clone()),
+            None if self.forward.is_empty() => Network::User(forward::defaults(plan, debugger)),
+            None => Network::User(self.forward.clone()),
+        }
+    }
+}
+
+/// How the network cards are connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// QEMU's own network, with ports forwarded to the first card.
+    User(Vec<Forward>),
+    /// The first card is on this TAP interface of the host.
+    Tap(String),
+}
+
+impl Network {
+    /// QEMU's arguments for the network of the device at `index`; none where it is no network card.
+    pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
+        let is_card = |device: &Device| device.board.class.name() == NAME;
+        let device = &devices[index];
+        if !is_card(device) {
+            return Vec::new();
+        }
+        let name = &device.board.name;
+        let first = !devices[..index].iter().any(is_card);
+        let network = match self {
+            Self::Tap(interface) if first => format!("tap,id={name},ifname={interface},script=no,downscript=no"),
+            Self::User(forwards) if first => {
+                let forwards: String = forwards.iter().map(|forward| format!(",{}", forward.qemu())).collect();
+                format!("user,id={name}{forwards}")
+            }
+            _ => format!("user,id={name}"),
+        };
+        vec!["-netdev".to_string(), network]
+    }
+
+    /// Which ports lead where.
+    pub fn announcements(&self) -> Vec<String> {
+        let forwards = self.forwards();
+        let line = |forward: &Forward| {
+            let Forward { protocol, host, address, guest } = forward;
+            let is_shared = forwards.iter().any(|other| other.guest == *guest && other.address != *address);
+            let place = if is_shared { format!("{guest} at {address}") } else { guest.to_string() };
+            format!("{protocol} port {host} leads to the guest's {place}")
+        };
+        forwards.iter().map(line).collect()
+    }
+
+    /// The port of this machine that leads to a TCP port of the guest, if that is clear.
+    pub fn leads_to(&self, port: u16, address: Option<Ipv4Addr>) -> Option<u16> {
+        let leads_here = |forward: &&Forward| forward.protocol == Protocol::Tcp && forward.guest == port;
+        let mut candidates = self.forwards().iter().filter(leads_here);
+        match address {
+            Some(address) => candidates.find(|forward| forward.address == address).map(|forward| forward.host),
+            // With several it depends on its address.
+            None => candidates.next().filter(|_| candidates.next().is_none()).map(|forward| forward.host),
+        }
+    }
+
+    fn forwards(&self) -> &[Forward] {
+        match self {
+            Self::User(forwards) => forwards,
+            Self::Tap(_) => &[],
+        }
+    }
+}
+
+/// Refuses a TAP interface that QEMU could not use.
+fn check_tap(name: &str) -> Result<(), Failure> {
+    let help = "make one, then use --tap tap0: sudo ip tuntap add dev tap0 mode tap user $(id -un) && \
+                sudo ip addr add 10.0.0.1/24 dev tap0 && sudo ip link set tap0 up";
+    if nix::net::if_::if_nametoindex(name).is_err() {
+        return Err(Failure::new(format!("there is no network interface `{name}`")).help(help));
+    }
+    // The folder shows the interfaces of the network namespace in which it was mounted, which need
+    // not be this one.
+    let folder = Path::new("/sys/class/net").join(name);
+    if folder.is_dir() && !folder.join("tun_flags").is_file() {
+        return Err(Failure::new(format!("the network interface `{name}` is not a TAP")).help(help));
+    }
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map(drop).map_err(|error| {
+        Failure::io("open /dev/net/tun", &error).help("without it there is user networking: leave --tap out")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::fixture::{self, Shape};
+    use crate::plan::{BoardDevice, DeviceClass, PhysicalRange};
+
+    fn with_card() -> Plan {
+        let mut plan = fixture::parts(&Shape::default()).plan;
+        plan.devices.push(Device {
+            board: BoardDevice {
+                name: "nic0".into(),
+                class: DeviceClass::named(NAME).expect("a class"),
+                compatible: "virtio,net".into(),
+                registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
+                interrupts: Vec::new(),
+                dma: 0,
+                qemu: Vec::new(),
+            },
+            driver: 0,
+            registers: 0,
+            offset: 0,
+            dma: None,
+            mac: None,
+        });
+        plan
+    }
+
+    #[test]
+    fn the_first_card_is_on_the_network_that_was_asked_for() {
+        let mut plan = with_card();
+        plan.devices.push(plan.devices[0].clone());
+        let user = Network::User(vec!["8080:80".parse().expect("a forward")]);
+        let line = |network: &Network, index| network.arguments(&plan.devices, index).join(" ");
+        assert_eq!(line(&user, 0), "-netdev user,id=nic0,hostfwd=tcp:127.0.0.1:8080-10.0.2.15:80");
+        assert_eq!(line(&user, 1), "-netdev user,id=nic0");
+        let tap = Network::Tap("tap7".into());
+        assert_eq!(line(&tap, 0), "-netdev tap,id=nic0,ifname=tap7,script=no,downscript=no");
+    }
+
+    #[test]
+    fn a_port_is_found_where_it_leads_for_certain() {
+        let forwards = ["8080:80", "8081:10.0.2.16:80", "7000:7"];
+        let forwards = forwards.iter().map(|text| text.parse().expect("a forward")).collect();
+        let network = Network::User(forwards);
+        assert_eq!(network.leads_to(7, None), Some(7000));
+        assert_eq!(network.leads_to(80, None), None);
+        assert_eq!(network.leads_to(80, Some(Ipv4Addr::new(10, 0, 2, 16))), Some(8081));
+    }
+
+    #[test]
+    fn an_interface_that_is_no_tap_is_refused() {
+        assert!(check_tap("lo").expect_err("loopback").message().contains("not a TAP"));
+        assert!(check_tap("culm-no-such").expect_err("missing").to_string().contains("ip tuntap add"));
+    }
+}

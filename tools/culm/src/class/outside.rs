@@ -1,0 +1,51 @@
+//! What stands outside an emulated machine, as far as it is a class's: options of `culm run`, and
+//! QEMU's arguments.
+
+use super::net;
+use crate::failure::Failure;
+use crate::plan::{Device, Plan};
+use std::net::Ipv4Addr;
+
+/// Options of `culm run` that belong to a class.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+pub struct Options {
+    #[command(flatten)]
+    network: net::Options,
+}
+
+impl Options {
+    /// Refuses what could not be connected, before anything is built for it.
+    pub fn check(&self, debugger: Option<u16>) -> Result<(), Failure> {
+        self.network.check(debugger)
+    }
+
+    /// What stands outside of this system; the debugger's port is taken.
+    pub fn outside(&self, plan: &Plan, debugger: Option<u16>) -> Outside {
+        Outside { network: self.network.network(plan, debugger) }
+    }
+}
+
+/// What stands outside.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    network: net::Network,
+}
+
+impl Outside {
+    /// QEMU's arguments for what one of these devices leads to.
+    pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
+        self.network.arguments(devices, index)
+    }
+
+    /// Lines on what can be reached, for who runs the system.
+    pub fn announcements(&self) -> Vec<String> {
+        self.network.announcements()
+    }
+
+    /// The port of this machine that leads to a TCP port of the guest, if that is clear; `address`
+    /// is the guest's own, as far as it is known.
+    pub fn leads_to(&self, port: u16, address: Option<Ipv4Addr>) -> Option<u16> {
+        self.network.leads_to(port, address)
+    }
+}

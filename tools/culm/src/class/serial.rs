@@ -1,0 +1,192 @@
+//! Serial class: one virtualiser joins the clients' bytes and hands input to those that take it.
+
+use super::interface::{Class, NewClient, Virtualiser};
+use crate::description::system::{read_flag, read_queue};
+use crate::diagnostics::Diagnostics;
+use crate::expand::draft::{Client, Device, Draft, DraftDevice, OfClass};
+use crate::expand::wiring::{DeviceClients, RingSpec, Wiring};
+use crate::plan::{LogLevel, Rights};
+use crate::reference::table::{Key, Table, key};
+use culm_abi::connection::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
+use culm_manifest::reader::{Problems, TableReader};
+use culm_manifest::units::format_size;
+use culm_manifest::{ConnectionKind, Located};
+
+/// The class.
+pub struct Serial;
+
+/// The class's name.
+const NAME: &str = "serial";
+
+/// Bytes in each queue where the description says nothing.
+const DEFAULT_QUEUE: u32 = 4096;
+
+/// The least that a queue can have: room for one line of a log.
+const MIN_QUEUE: u32 = 256;
+
+/// Bytes of input that can wait for a client: what a person types.
+const INPUT_QUEUE: u32 = 256;
+
+/// Entries of serial queues are bytes.
+const ENTRY: u32 = 1;
+
+/// What a device is told: bytes of the queue to its driver.
+struct DeviceOptions {
+    queue: u32,
+}
+
+/// What a client is told.
+struct ClientOptions {
+    input: bool,
+    queue: u32,
+}
+
+/// Bytes of a queue; one that no line fits into is refused, since nothing would ever come through
+/// it.
+fn queue_size(draft: &mut Draft<'_>, given: Option<&Located<u32>>, default: u32) -> u32 {
+    let Some(given) = given else { return default };
+    if given.value < MIN_QUEUE {
+        let diagnostic = draft
+            .at(&given.span, format!("a serial queue of {} has no room for a line", format_size(given.value.into())))
+            .help(format!("give it {MIN_QUEUE} at least, or leave `queue` out for {}", default.max(MIN_QUEUE)));
+        draft.error(diagnostic);
+    }
+    given.value
+}
+
+impl Class for Serial {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn virtualisers(&self) -> Vec<Virtualiser> {
+        let connection = ConnectionKind::of::<SerialVirtualiser>();
+        vec![Virtualiser { suffix: "virt", component: "serial-virt", connection }]
+    }
+
+    fn device_keys(&self) -> Vec<Key> {
+        vec![key(
+            "queue",
+            "power of two",
+            DEFAULT_QUEUE.to_string(),
+            "serial: bytes of the queue from the virtualiser to the driver",
+        )]
+    }
+
+    fn client_keys(&self) -> Table {
+        Table {
+            heading: "Connections of the kind serial-client",
+            intro: "`console = \"uart0\"`, or a table. A log needs no connection: every domain has one.".to_string(),
+            keys: vec![
+                key("device", "text", "required", "the device"),
+                key("input", "true or false", "false", "it is given what is typed"),
+                key("queue", "power of two", "the device's", "bytes of its output queue"),
+            ],
+        }
+    }
+
+    fn rules(&self) -> &'static [&'static str] {
+        &["A serial queue has 256 bytes at least."]
+    }
+
+    fn read_device<'a>(
+        &self,
+        draft: &mut Draft<'a>,
+        _: DraftDevice,
+        keys: &mut TableReader<'a>,
+        problems: &mut Problems,
+    ) -> OfClass {
+        let queue = read_queue(keys, problems);
+        OfClass::new(DeviceOptions { queue: queue_size(draft, queue.as_ref(), DEFAULT_QUEUE) })
+    }
+
+    fn read_client<'a>(
+        &self,
+        draft: &mut Draft<'a>,
+        client: &NewClient<'_, 'a>,
+        options: Option<&mut TableReader<'a>>,
+        problems: &mut Problems,
+    ) -> Option<OfClass> {
+        let device = client.device.map(|device| draft.devices[device].of_class.get::<DeviceOptions>());
+        let default = device.map_or(DEFAULT_QUEUE, |device| device.queue);
+        let Some(options) = options else { return Some(OfClass::new(ClientOptions { input: false, queue: default })) };
+        let input = read_flag(options, "input", false, problems);
+        let queue = queue_size(draft, read_queue(options, problems).as_ref(), default);
+        Some(OfClass::new(ClientOptions { input, queue }))
+    }
+
+    fn log(&self) -> Option<OfClass> {
+        Some(OfClass::new(ClientOptions { input: false, queue: DEFAULT_QUEUE }))
+    }
+
+    fn receives(&self, client: &Client) -> bool {
+        client.of_class.get::<ClientOptions>().input
+    }
+
+    fn check_device(&self, _: &mut Draft<'_>, _: DraftDevice) {}
+
+    /// Where no device takes the logs, nobody will see them.
+    fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics) {
+        let has_serial = draft.devices.iter().any(|device| device.board.class.name() == NAME);
+        if has_serial || draft.domains.iter().all(|domain| domain.log == LogLevel::Off) {
+            return;
+        }
+        let mut on_board = draft.board.board.devices.iter().filter(|device| device.class.name() == NAME);
+        let help = match on_board.next() {
+            Some(device) => format!("add `[device.{}]` with a `priority`: its driver's", device.name),
+            None => "the board has none; `log = \"off\"` says that no log is wanted".to_string(),
+        };
+        let message = "the system uses no serial device: nobody will see what its domains log, nor why one faults";
+        found.push(draft.at(&draft.file.first_line, message).help(help).warning());
+    }
+
+    fn hardware_address(&self, _: &Device<'_>) -> Option<[u8; 6]> {
+        None
+    }
+
+    fn wire(&self, wiring: &mut Wiring, device: &DeviceClients<'_, '_>) {
+        let (driver, virtualiser) = (device.driver, device.virtualisers[0]);
+        let name = &device.device.board.name;
+        let capacity = device.device.of_class.get::<DeviceOptions>().queue;
+        let rings = wiring.rings(
+            format!("{name} queues"),
+            (driver, virtualiser),
+            &[
+                RingSpec { name: format!("{name} tx"), capacity, entry_size: ENTRY, forward: false },
+                RingSpec { name: format!("{name} rx"), capacity: INPUT_QUEUE, entry_size: ENTRY, forward: true },
+            ],
+            false,
+        );
+        let (driver_end, virtualiser_end) = wiring.channel((driver, true), (virtualiser, true), name);
+        let connection = SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end };
+        wiring.connect(driver, &wiring.name(virtualiser), connection);
+        let clients = device.clients.iter().map(|(client, domain)| {
+            let &ClientOptions { input, queue } = client.of_class.get();
+            let owner = wiring.name(*domain);
+            let label = format!("{owner} {}", client.connection);
+            let mut specs =
+                vec![RingSpec { name: format!("{label} tx"), capacity: queue, entry_size: ENTRY, forward: true }];
+            if input {
+                let name = format!("{label} rx");
+                specs.push(RingSpec { name, capacity: INPUT_QUEUE, entry_size: ENTRY, forward: false });
+            }
+            let rings = wiring.rings(format!("{label} queues"), (*domain, virtualiser), &specs, false);
+            // A log is dropped where it does not fit: nobody waits for room, so nobody is told of
+            // it.
+            let is_log = client.slot.is_none();
+            let (client_end, end) = wiring.channel((*domain, true), (virtualiser, !is_log), &label);
+            let (tx, rx) = (rings[0], rings.get(1).copied());
+            let connection = SerialClient { tx, rx, channel: client_end };
+            wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
+            let rights = if is_log { Rights::NONE } else { Rights::NOTIFY };
+            SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner }
+        });
+        let connection = SerialVirtualiser {
+            driver_tx: rings[0],
+            driver_rx: rings[1],
+            driver_channel: virtualiser_end,
+            clients: clients.collect(),
+        };
+        wiring.connect(virtualiser, &wiring.name(driver), connection);
+    }
+}
