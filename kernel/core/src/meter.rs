@@ -134,8 +134,8 @@ impl<'s> Meter<'s> {
     pub fn pass_straight(&mut self, next: u32, account: &DomainAccount, hardware: &impl Hardware) {
         self.current = next;
         add(&account.straight, 1);
-        let now = hardware.now();
-        add(&account.ticks, now.wrapping_sub(self.since));
+        let now = hardware.now().max(self.since);
+        add(&account.ticks, now - self.since);
         self.since = now;
     }
 

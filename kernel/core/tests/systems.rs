@@ -58,6 +58,10 @@ enum Action {
     Call {
         choice: u8,
     },
+    /// A passive domain ends its turn, another calls a passive one.
+    Work {
+        choice: u8,
+    },
     Fault,
     Supervise {
         child: u8,
@@ -145,6 +149,10 @@ struct Run {
     fake: Fake,
     known: Vec<Known>,
     calls: u64,
+    /// By a call's number, from 1: at whose expense it is to be served.
+    owed_by: Vec<Option<usize>>,
+    /// Calls that were replied to, whether or not their callers have seen it.
+    answered: BTreeSet<u64>,
     /// Calls whose callers were stopped or restarted meanwhile.
     withdrawn: BTreeSet<u64>,
     start: u64,
@@ -164,6 +172,8 @@ impl Run {
             fake,
             known,
             calls: 0,
+            owed_by: vec![],
+            answered: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
             start,
             settled: [start; 2],
@@ -236,11 +246,30 @@ impl Run {
         self.known[domain].paid = known.paid;
         self.withdrawn.extend(known.calling.map(|(_, number)| number));
         // Its own call is over; what serves it goes on.
-        let waiting =
-            |other: &Known| other.calling.is_some_and(|(callee, _)| callee == domain) && command == Command::Restart;
-        let queued = (0..DOMAINS)
-            .filter(|other| waiting(&self.known[*other]) && known.serving.is_none_or(|(client, _)| client != *other));
-        self.known[domain].called = queued.count() > 0;
+        self.known[domain].called = command == Command::Restart && self.is_called(domain, known.serving);
+    }
+
+    /// Whether a call to `domain` is open, other than the one that it serves. The number tells, not the client: one that
+    /// was restarted while it was served may have called again.
+    fn is_called(&self, domain: usize, serving: Option<(usize, u64)>) -> bool {
+        let served = serving.map(|(_, number)| number);
+        let mut calls = self.known.iter().filter_map(|known| known.calling);
+        calls.any(|(callee, number)| callee == domain && Some(number) != served)
+    }
+
+    /// At whose expense a domain acts: its own, or that of the call which it serves. None where nobody has to be asked:
+    /// a passive domain that is still at its start.
+    fn client_in_the_end(&self, domain: usize) -> Option<usize> {
+        if !self.shape.passive[domain] {
+            return Some(domain);
+        }
+        self.known[domain].serving.and_then(|(_, number)| self.owed_by[number as usize - 1])
+    }
+
+    /// Whether a domain is in a call that cannot end before `server` goes on.
+    fn waits_for(&self, domain: usize, server: usize) -> bool {
+        let open = self.known[domain].calling.filter(|(_, number)| !self.answered.contains(number));
+        open.is_some_and(|(callee, _)| callee == server || self.waits_for(callee, server))
     }
 
     fn act(&mut self, core: u32, action: &Action) -> Result<(), TestCaseError> {
@@ -253,13 +282,18 @@ impl Run {
                 self.fake.signal_with(domain as u32, set, u64::from(group) << 32);
                 self.note_signals(domain, (set, group));
             }
-            (Action::Call { choice }, Some(domain)) => {
-                let callable: Vec<_> =
-                    (0..).zip(self.ends(domain)).filter(|(_, end)| end.callee != NONE).collect::<Vec<_>>();
+            (Action::Work { .. }, Some(domain)) if self.shape.passive[domain] => self.turn(domain, &[], None),
+            (Action::Call { choice } | Action::Work { choice }, Some(domain)) => {
+                let any = matches!(action, Action::Call { .. });
+                let callable: Vec<_> = (0..)
+                    .zip(self.ends(domain))
+                    .filter(|(_, end)| end.callee != NONE && (any || self.shape.passive[end.target as usize]))
+                    .collect();
                 let Some((channel, end)) = callable.get(*choice as usize % callable.len().max(1)) else {
                     return Ok(());
                 };
                 self.calls += 1;
+                self.owed_by.push(self.client_in_the_end(domain));
                 self.begin(domain);
                 self.known[domain].calling = Some((end.target as usize, self.calls));
                 self.known[end.target as usize].called = true;
@@ -311,10 +345,8 @@ impl Run {
         } else {
             self.note_signals(domain, (set, group));
             self.known[domain].deadline = deadline;
-            self.known[domain].called = (0..DOMAINS).any(|other| {
-                self.known[other].calling.is_some_and(|(callee, _)| callee == domain)
-                    && serving.is_none_or(|(client, _)| client != other)
-            });
+            self.known[domain].called = self.is_called(domain, serving);
+            self.answered.extend(serving.map(|(_, number)| number));
         }
         match serving {
             Some((_, number)) => self.fake.reply_wait_with(domain as u32, &[number], set, until, options),
@@ -463,7 +495,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever pays has time of its own, and a passive domain runs only if it is called.
+    /// Whoever pays has time of its own, and a passive domain runs only if it is called: at the expense of the client
+    /// that it serves, or of one who waits for it.
     fn check_payer(&mut self, core: u32) -> Result<(), TestCaseError> {
         let first = self.domains_of(core).start;
         let payer = self.fake.cores[core as usize].paid_by().map(|payer| first + payer as usize);
@@ -471,6 +504,12 @@ impl Run {
             if let Some(payer) = payer {
                 prop_assert!(!self.shape.passive[payer]);
                 prop_assert!(self.shape.passive[domain] || payer == domain);
+                if let Some(client) = self.client_in_the_end(domain) {
+                    let waits = self
+                        .domains_of(core)
+                        .any(|other| self.waits_for(other, domain) && self.client_in_the_end(other) == Some(payer));
+                    prop_assert!(payer == client || waits, "{} pays for {}, which serves {}", payer, domain, client);
+                }
             }
             prop_assert!(!self.shape.passive[domain] || self.known[domain].called, "{} runs uncalled", domain);
         } else {
@@ -525,6 +564,26 @@ fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, lifelike: bool) 
     Ok(run)
 }
 
+/// Systems in which two calls often meet at a passive server: clients of lower priority, whose budgets end while it
+/// serves them.
+fn shared_servers() -> impl Strategy<Value = (Shape, Vec<(u32, Action)>)> {
+    let budgets = prop::collection::vec((20..80_u64, 2..8_u64), 4);
+    let action = prop_oneof![
+        3 => any::<u8>().prop_map(|choice| Action::Work { choice }),
+        4 => (0..40_u64).prop_map(|ticks| Action::Pass { ticks }),
+    ];
+    (budgets, prop::collection::vec(action.prop_map(|action| (0, action)), 0..250)).prop_map(|(budgets, steps)| {
+        let mut shape = Shape { priorities: [0; DOMAINS], budgets: [None; DOMAINS], passive: [false; DOMAINS] };
+        for (client, (budget, share)) in budgets.into_iter().enumerate() {
+            shape.priorities[client] = client as u8;
+            shape.budgets[client] = Some((budget, budget * share));
+        }
+        (shape.priorities[4], shape.priorities[5]) = (4, 5);
+        (shape.passive[4], shape.passive[5]) = (true, true);
+        (shape, steps)
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -541,5 +600,10 @@ proptest! {
             let ticks = |run: &Run| run.account(domain as usize).ticks.load(Ordering::Relaxed);
             prop_assert_eq!(ticks(&straight), ticks(&general), "the time of domain {}", domain);
         }
+    }
+
+    #[test]
+    fn who_shares_a_server_pays_for_its_own_calls((shape, steps) in shared_servers()) {
+        play(&shape, &steps, true, true)?;
     }
 }

@@ -70,6 +70,30 @@ fn a_counter_that_steps_back_harms_nobody() {
     assert!(ticks(&fake, greedy) <= 64 && ticks(&fake, modest) <= 100);
 }
 
+/// The straight paths, which a core without budgets takes, book time as well.
+#[test]
+fn a_counter_that_steps_back_takes_no_time_from_an_account() {
+    let mut builder = Builder::default();
+    let (client, server) = (builder.domain(0, 10), builder.domain(0, 20));
+    let (at_client, _) = builder.channel(client, server);
+    let mut fake = build(builder);
+    fake.wait(server, 0);
+    let mut before = [0; 2];
+    for _ in 0..5 {
+        fake.bench.now.set(fake.bench.now.get() + 20);
+        fake.call(client, at_client, &[]);
+        fake.bench.now.set(fake.bench.now.get() - 10);
+        fake.reply_wait(server, &[]);
+        let now = [client, server].map(|domain| ticks(&fake, domain));
+        assert!(now[0] >= before[0] && now[1] >= before[1], "{now:?} after {before:?}");
+        before = now;
+    }
+    let straight =
+        [client, server].map(|domain| fake.system.domain_accounts[domain as usize].straight.load(Ordering::Relaxed));
+    assert_eq!(straight, [5; 2]);
+    assert!(before[0] + before[1] <= fake.bench.now.get() + 10, "{before:?} ticks were booked");
+}
+
 /// A domain that ran out of budget in its own wait, and is woken, is held back: nothing else may be needed to bring it
 /// back than the timer.
 #[test]
@@ -269,6 +293,25 @@ fn who_waits_pays_only_while_the_client_has_none() {
     assert!(paid[0] >= 1_400, "the client paid {} and who waits {}", paid[0], paid[1]);
 }
 
+/// The callee begins with a queued call without leaving the core, while its last client, answered, still has budget.
+#[test]
+fn a_queued_call_is_paid_by_its_own_client() {
+    let Shared { server, clients, ends, mut fake, .. } = shared([(50, 100), (5_000, 10_000)]);
+    fake.call(clients[0], ends[0], &[]);
+    fake.wait(server, 0);
+    fake.pass(60);
+    fake.call(clients[1], ends[1], &[]);
+    while fake.cores[0].paid_by() != Some(clients[0]) {
+        assert!(fake.bench.now.get() < 1_000, "its budget never comes back");
+        fake.pass(1);
+    }
+    assert_eq!(fake.runs(0), Some(server));
+    fake.reply_wait(server, &[]);
+    assert_eq!(fake.runs(0), Some(server), "the client that has its answer is of a lower priority");
+    assert_eq!(fake.seen(server), Seen::Called(1, vec![]));
+    assert_eq!(fake.cores[0].paid_by(), Some(clients[1]));
+}
+
 /// A server that is held back inside another, which somebody with a budget waits for.
 #[test]
 fn inheritance_reaches_through_calls() {
@@ -323,7 +366,7 @@ fn registers_that_say_more_than_a_channel_are_a_fault() {
         (BIT_63, 1 << 32, BadCall::Channel),
         (1, 0xffff_ffff << 32, BadCall::Channel),
         // 63 times this wraps to 60 in 32 bits, which is a channel.
-        (1 << 3, 0x0c30_c30c << 32, BadCall::Channel),
+        (1 << 3, 0xc30c_30c4 << 32, BadCall::Channel),
     ] {
         for straight in [true, false] {
             for waits in [true, false] {
