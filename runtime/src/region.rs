@@ -11,7 +11,7 @@ use crate::domain::own;
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use culm_abi::memory::{ADDRESS_BITS, REGION_BASE};
 use culm_abi::start::Memory;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -165,12 +165,6 @@ impl Region {
         Ok(())
     }
 
-    /// The byte at `offset`.
-    #[inline(always)]
-    pub fn atomic_u8(&self, offset: usize) -> Result<&'static AtomicU8, OutOfBounds> {
-        self.atomic(offset)
-    }
-
     /// The word at `offset`, a multiple of 4.
     #[inline(always)]
     pub fn atomic_u32(&self, offset: usize) -> Result<&'static AtomicU32, OutOfBounds> {
@@ -270,12 +264,13 @@ impl Exclusive {
     ///
     /// # Panics
     ///
-    /// Where the start block has no such memory, or it was taken before. (In a host test any memory can be taken, which the
-    /// test then leaves alone while it is borrowed.)
+    /// Where the start block has no such memory, or it was taken before. (In a host test memory that no start block
+    /// names can be taken, which the test then leaves alone while it is borrowed.)
     pub fn take(memory: Memory) -> Self {
-        if cfg!(target_os = "none") {
-            let index = exclusive().position(|other| other == memory);
-            let bit = index.and_then(|index| 1_u64.checked_shl(index as u32)).expect("memory for one owner");
+        let index = exclusive().position(|other| other == memory);
+        assert!(index.is_some() || cfg!(not(target_os = "none")), "{:#x} is not for one owner", memory.address);
+        if let Some(index) = index {
+            let bit = 1_u64.checked_shl(index as u32).expect("so many pieces have one owner");
             let taken = TAKEN.with(Cell::get);
             assert!(taken & bit == 0, "{:#x} has an owner already", memory.address);
             TAKEN.with(|cell| cell.set(taken | bit));
@@ -394,6 +389,14 @@ mod tests {
     }
 
     const BUFFERS: Memory = Memory { address: 0x4000_0000, size: 0x1000, dma: 0 };
+
+    #[test]
+    #[should_panic(expected = "has an owner already")]
+    fn what_has_one_owner_is_given_out_once() {
+        with_transmit_buffers(BUFFERS);
+        let _ = Exclusive::take(BUFFERS);
+        let _ = Exclusive::take(BUFFERS);
+    }
 
     #[test]
     #[should_panic(expected = "is for one owner")]

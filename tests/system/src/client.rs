@@ -81,11 +81,6 @@ impl Background {
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_none())
     }
-
-    /// Whether it has ended well.
-    pub fn succeeded(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
-    }
 }
 
 impl Drop for Background {

@@ -137,7 +137,7 @@ impl Boot {
         }
         let stem = PathBuf::from(&self.system).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let log = File::create(artefacts().join(format!("{stem}-{}.log", child.id()))).expect("artefacts are writable");
-        Machine { input: child.stdin.take(), child, lines, console: vec![], read: 0, log, reach }
+        Machine { _input: child.stdin.take(), child, lines, console: vec![], read: 0, log, reach }
     }
 }
 
@@ -151,7 +151,8 @@ pub fn free_port() -> u16 {
 #[derive(Debug)]
 pub struct Machine {
     child: Child,
-    input: Option<ChildStdin>,
+    /// The console's input, with nothing to be read: it ends with the machine, and not before.
+    _input: Option<ChildStdin>,
     lines: Receiver<String>,
     console: Vec<String>,
     /// Lines that [`Self::expect`] has passed.
@@ -265,12 +266,6 @@ impl Machine {
     /// The console's last lines.
     pub fn tail(&self) -> String {
         self.console[self.console.len().saturating_sub(40)..].join("\n")
-    }
-
-    /// Types on the serial console.
-    pub fn type_text(&mut self, text: &str) {
-        let input = self.input.as_mut().expect("the console's input is open");
-        input.write_all(text.as_bytes()).and_then(|()| input.flush()).expect("the console takes input");
     }
 
     /// Waits until the web server answers.
