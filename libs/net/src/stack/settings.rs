@@ -14,7 +14,7 @@ pub struct Settings {
     pub gateway: Option<Ipv4Address>,
     /// Whether to speak IPv6.
     pub ipv6: bool,
-    /// TCP connections at a time, those counted that are half open and those that are over and wait.
+    /// TCP connections at a time, those counted that are over and wait. Half-open ones take no place.
     pub connections: usize,
     /// Bytes received and not yet taken, per connection.
     pub receive_buffer: usize,

@@ -186,14 +186,14 @@ impl FaultAction {
     }
 }
 
-/// How often a domain may be restarted.
+/// How often a domain may be restarted. Each restart leaves a debt, which running pays off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Restarts allowed within `window`.
+    /// Restarts that it may owe for; with so many it stays stopped.
     pub limit: u32,
-    /// Nanoseconds in which restarts are counted.
+    /// Nanoseconds of running that pay for all of them, each for its share.
     pub window: u64,
-    /// Nanoseconds before the first restart; doubled with each further one within `window`.
+    /// Nanoseconds that a restart waits where nothing is owed; twice as long for each that is.
     pub backoff: u64,
 }
 
