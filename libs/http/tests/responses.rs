@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{BIG, exchange, get, status};
-use culm_http_protocol::limits;
+use common::{BIG, Clock, TIMEOUTS, exchange, exchange_with, get, status};
+use culm_http_protocol::{Caching, Server, Site, limits};
 
 fn field<'r>(response: &'r str, name: &str) -> Option<&'r str> {
     let head = response.split("\r\n\r\n").next()?;
@@ -42,6 +42,20 @@ fn paths_find_their_files() {
         let response = get(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
         assert_eq!(body(&response), expected, "{path}");
     }
+}
+
+/// Programs that read a page aloud find its content by `main`.
+#[test]
+fn a_site_without_a_page_for_missing_paths_gets_a_whole_one() {
+    let files: [(&str, &[u8]); 1] = [("a.txt", b"a")];
+    let site = Site::new(files.into_iter(), &Caching::default(), &[], &[]);
+    let server = Server::new(site, Clock, 1, TIMEOUTS);
+    let response = exchange_with(server, b"GET /missing HTTP/1.1\r\nHost: x\r\n\r\n", &[], usize::MAX, usize::MAX);
+    let response = String::from_utf8_lossy(&response);
+    assert!(response.starts_with("HTTP/1.1 404 "), "{response}");
+    let text = body(&response);
+    let (_, main) = text.split_once("<main>").expect("it has a main part");
+    assert!(main.contains("<h1>Not found</h1>") && main.trim_end().ends_with("</main>"), "{text}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MILLISECOND: u64 = 1_000_000;
 const LARGE: usize = 33_400_000;
@@ -20,6 +20,18 @@ struct Running {
 
 /// A server with `capacity` connections. Its thread ends with the count of requests.
 fn start(capacity: usize) -> Running {
+    let timeouts = Timeouts {
+        idle: 2000 * MILLISECOND,
+        request: 500 * MILLISECOND,
+        response: 2000 * MILLISECOND,
+        linger: 500 * MILLISECOND,
+        farewell: 3000 * MILLISECOND,
+        fresh: 1,
+    };
+    start_with(capacity, timeouts)
+}
+
+fn start_with(capacity: usize, timeouts: Timeouts) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let stop: &'static AtomicBool = Box::leak(Box::default());
@@ -28,14 +40,6 @@ fn start(capacity: usize) -> Running {
         let large: &'static [u8] = vec![b'z'; LARGE].leak();
         let files: [(&str, &[u8]); 4] =
             [("index.html", &[b'x'; 354]), ("10K.html", &[b'y'; 10_240]), ("large.bin", large), ("a/index.html", b"a")];
-        let timeouts = Timeouts {
-            idle: 2000 * MILLISECOND,
-            request: 500 * MILLISECOND,
-            response: 2000 * MILLISECOND,
-            linger: 500 * MILLISECOND,
-            farewell: 3000 * MILLISECOND,
-            fresh: 1,
-        };
         let site = Site::new(files.into_iter(), &Caching::default(), &http::status::files(b"<svg/>"), &DOCUMENTS);
         let nothing = Source::from_parts(("system", "board"), &[], &[], Vec::new(), Vec::new(), 1);
         let mut server = Server::new(site, Status::new(nothing), capacity, timeouts);
@@ -155,21 +159,21 @@ fn pipelined_requests_are_all_answered() {
 
 #[test]
 fn a_good_client_gets_in_among_slow_ones() {
-    let server = start(32);
+    // So patient that no place becomes free but by making way for a client that asks for one.
+    let hour = 3_600_000 * MILLISECOND;
+    let timeouts = Timeouts { idle: hour, request: hour, response: hour, linger: hour, farewell: hour, fresh: 1 };
+    let server = start_with(32, timeouts);
     let mut slow: Vec<_> = (0..100).filter_map(|_| TcpStream::connect(server.address).ok()).collect();
     for stream in &mut slow {
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nX: ");
     }
     for _ in 0..20 {
-        let started = Instant::now();
         let mut good = TcpStream::connect(server.address).expect("connects");
-        good.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+        good.set_read_timeout(Some(Duration::from_secs(120))).expect("a time-out");
         good.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sends");
         let mut answer = Vec::new();
         good.read_to_end(&mut answer).expect("is answered");
         assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.len() > 354);
-        let elapsed = started.elapsed();
-        assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
     }
 }
 

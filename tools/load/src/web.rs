@@ -444,6 +444,26 @@ mod tests {
         assert!(counts.answered.abs_diff(counts.reset) < 20, "{counts:?}");
     }
 
+    /// One that waited for answers, or let only so many be open, would soon ask no more.
+    #[test]
+    fn a_server_that_stalls_is_asked_all_the_same() {
+        const STALLED: u64 = 600;
+        // It lets clients connect, as many as its queue holds, and looks at none.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let target = listener.local_addr().expect("an address");
+        let patience = Duration::from_secs(3600);
+        let plan = WebPlan { target, path: "/".into(), rate: 1000.0, patience, processor: None };
+        let load = WebLoad::start(&plan).expect("it starts");
+        let until = Instant::now() + Duration::from_secs(120);
+        while load.counts().asked < STALLED {
+            assert!(Instant::now() < until, "{:?}", load.counts());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let counts = load.counts();
+        let over = counts.answered + counts.reset + counts.timed_out + counts.unavailable;
+        assert_eq!(over, 0, "all are under way: {counts:?}");
+    }
+
     #[test]
     fn who_is_silent_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

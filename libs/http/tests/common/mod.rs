@@ -141,7 +141,17 @@ pub fn server(capacity: usize) -> Server<'static, Clock> {
 /// What a server answers to `input`, given in the pieces that `cuts` make, with the client's end after it. The receive
 /// buffer gives `piece` bytes at a time; the send buffer has `room` for as many, of which a head needs 2,048.
 pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<u8> {
-    let mut server = server(1);
+    exchange_with(server(1), input, cuts, piece, room)
+}
+
+/// [`exchange`] with a server of one place.
+pub fn exchange_with(
+    mut server: Server<'static, Clock>,
+    input: &[u8],
+    cuts: &[usize],
+    piece: usize,
+    room: usize,
+) -> Vec<u8> {
     let mut pipes = Pipes(vec![Some(Pipe { piece, room, ..Pipe::default() })]);
     server.opened(0, 0);
     let mut output = Vec::new();

@@ -65,6 +65,7 @@ pub fn findings(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::TargetSupport;
 
     #[test]
     fn the_recorded_version_is_in_the_workspace() {
@@ -72,6 +73,31 @@ mod tests {
         let text = std::fs::read_to_string(root.join("Cargo.toml")).expect("there is a workspace");
         assert!(recorded(&text) >= Some(crate::build::minimum_rust()));
         assert_eq!(recorded("[workspace.metadata.culm]"), None);
+    }
+
+    /// Only that of the recorded version fails the test: the others' lints are another opinion.
+    #[test]
+    fn clippy_of_another_version_is_shown() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let text = std::fs::read_to_string(root.join("Cargo.toml")).expect("there is a workspace");
+        let recorded = recorded(&text).expect("it names a version");
+        let with = |minor: u32| {
+            let version = Version { minor, ..recorded };
+            let toolchain = Toolchain {
+                cargo: "cargo".into(),
+                rustc: "rustc".into(),
+                version,
+                support: TargetSupport::Installed,
+                linker: None,
+            };
+            Strictness::of(&toolchain, &root).expect("the checkout is whole")
+        };
+        assert_eq!(with(recorded.minor), Strictness::Deny);
+        for minor in [recorded.minor - 1, recorded.minor + 1] {
+            assert_eq!(with(minor), Strictness::Show(recorded));
+        }
+        assert!(Strictness::Deny.arguments().contains(&"-D"));
+        assert!(!Strictness::Show(recorded).arguments().contains(&"-D"));
     }
 
     #[test]
