@@ -12,7 +12,7 @@
 //!    then: what waits in the receive queue may be its next request;
 //! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
 //!
-//! A connection with an accepted request under way is never ended. Where there is no place the segment is dropped: the peer
+//! A connection with a request under way is never ended but by the last of these. Where there is no place the segment is dropped: the peer
 //! sends it again, so nobody is turned away, but some have to wait.
 
 use super::acceptor;

@@ -39,7 +39,7 @@ enum Turn {
 }
 
 impl Transmit {
-    /// Lets clients send in turns. True: the driver's queue has no space.
+    /// Lets clients send in turns. True: the driver's queue has no space, although the driver could hold more.
     #[inline]
     pub(super) fn submit(&mut self) -> bool {
         if !self.driver.link.is_live() {
