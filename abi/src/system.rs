@@ -125,6 +125,10 @@ pub struct GicDescription {
 /// Most ranges that a GICv3's redistributors are in.
 pub const GIC_INTERFACES: usize = 4;
 
+/// Shortest period of a budget, in nanoseconds. Each period costs the core a few interrupts, which
+/// shorter ones could keep from doing anything else.
+pub const MIN_PERIOD: u64 = 100_000;
+
 /// Most cores that a machine has.
 pub const MAX_CORES: usize = 64;
 

@@ -1,7 +1,7 @@
 //! One processor core from its first Rust instruction on: joins machine and logic, and is what every entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{Interrupt, Machine, Registers, Source, resume, wait_for_interrupt};
+use crate::arch::{Machine, Registers, Source, resume, wait_for_interrupt};
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
@@ -56,22 +56,10 @@ impl Processor {
         loop {
             self.core.count_sleep();
             wait_for_interrupt();
-            if let Some(local) = self.take_interrupts() {
+            if let Some(local) = self.core.take_interrupts() {
                 self.core.note_awake();
                 return local;
             }
-        }
-    }
-
-    fn take_interrupts(&mut self) -> Next {
-        loop {
-            // Each decides what runs next; only the last word counts.
-            _ = match self.core.hardware().take_interrupt() {
-                Some(Interrupt::Timer) => self.core.timer(),
-                Some(Interrupt::Mail) => self.core.mail(),
-                Some(Interrupt::Device(number)) => self.core.interrupt(number),
-                None => return self.core.what_next(),
-            };
         }
     }
 }
@@ -235,7 +223,7 @@ extern "C" fn culm_other_call(processor: &'static mut Processor, number: u64, ar
 
 #[unsafe(no_mangle)]
 extern "C" fn culm_interrupt(processor: &'static mut Processor) -> ! {
-    let next = processor.take_interrupts();
+    let next = processor.core.take_interrupts();
     processor.resume(next)
 }
 

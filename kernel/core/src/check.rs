@@ -7,7 +7,8 @@
 use crate::system::System;
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
-    DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, NONE, domain_flags, end_kind, end_rights,
+    DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, MIN_PERIOD, NONE, domain_flags, end_kind,
+    end_rights,
 };
 
 /// What is wrong with an image's tables ([`System::check`]): the table and the index in it.
@@ -64,7 +65,7 @@ impl System<'_> {
             if !core_holds
                 || domain.priority > 255
                 || domain.groups != domain.end_count.div_ceil(GROUP).max(1)
-                || (domain.budget != 0 && (domain.period < domain.budget || is_passive(domain)))
+                || (domain.budget != 0 && (domain.period < domain.budget.max(MIN_PERIOD) || is_passive(domain)))
                 || !follows(&mut ends, domain.first_end, domain.end_count, self.ends.len())
                 || !follows(&mut words, domain.first_word, domain.groups, self.words.len())
             {

@@ -13,7 +13,7 @@ use crate::timer::TimerQueue;
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::DomainState;
 use culm_abi::syscall::{BadCall, CallStatus, Event, FaultKind, FaultReport, GROUP, MESSAGE_WORDS, NEVER, TurnOptions};
-use culm_abi::system::{DomainDescription, FIRST_INTERRUPT, NONE, domain_flags, end_kind, end_rights};
+use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 
 /// Index of the domain that runs next, counted on this core; none where the core has nothing to do.
 pub type Next = Option<u32>;
@@ -252,66 +252,6 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         })
     }
 
-    // ---- interrupts --------------------------------------------------------------------------------------------
-
-    /// A device's interrupt: it stays masked until its owner signals the channel end that stands for it.
-    pub fn interrupt(&mut self, number: u32) -> Next {
-        self.count_interrupt();
-        let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize);
-        if let Some(route) = route
-            && route.domain != NONE
-            && self.system.words[route.word as usize].signal(route.bit)
-        {
-            self.wake_any(route.domain);
-        }
-        self.go_on()
-    }
-
-    /// The timer: deadlines pass, budgets run out.
-    pub fn timer(&mut self) -> Next {
-        add(&self.system.core_accounts[self.index as usize].timer, 1);
-        self.meter.rang(&mut self.hardware);
-        let now = self.meter.time(&self.hardware);
-        while let Some(local) = self.timers.expired(now) {
-            let domain = &mut self.domains[local as usize];
-            if domain.deadline > now {
-                if domain.deadline != NEVER {
-                    self.timers.set(local, domain.deadline);
-                }
-            } else if domain.held_back {
-                self.release(local);
-            } else {
-                self.wake(local);
-            }
-        }
-        self.choose()
-    }
-
-    /// Another core left something in the mailbox.
-    pub fn mail(&mut self) -> Next {
-        self.count_interrupt();
-        let core = &self.system.cores[self.index as usize];
-        for word in 0..core.mailbox_words {
-            let mut set = self.system.mailboxes[(core.first_mailbox_word + word) as usize].take();
-            while set != 0 {
-                let local = word * 64 + set.trailing_zeros();
-                set &= set - 1;
-                if local as usize >= self.domains.len() {
-                    continue;
-                }
-                if let Some(command) = self.system.shared[(self.first + local) as usize].take_command() {
-                    self.obey(local, command);
-                }
-                // Its signal may have been taken meanwhile, by a wait that ended with another; then a later wait, which
-                // finds nothing, goes on.
-                if self.domains[local as usize].is_notified() {
-                    self.wake(local);
-                }
-            }
-        }
-        self.choose()
-    }
-
     // ---- signals -----------------------------------------------------------------------------------------------
 
     #[inline(always)]
@@ -356,7 +296,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     #[inline(always)]
-    fn wake(&mut self, local: u32) {
+    pub(crate) fn wake(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         if !domain.state.waits() {
             return;
@@ -503,7 +443,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     /// [`Self::go_on`] after more has changed than who is ready: who pays, or the timer.
-    fn choose(&mut self) -> Next {
+    pub(crate) fn choose(&mut self) -> Next {
         if self.may_keep_core() { self.run(self.meter.current()) } else { self.preempt() }
     }
 

@@ -19,6 +19,7 @@ mod check;
 pub mod core;
 pub mod domain;
 mod fast;
+mod interrupts;
 pub mod mailbox;
 mod meter;
 mod payer;
@@ -32,7 +33,7 @@ pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
 pub use crate::domain::{Context, Domain};
 pub use crate::fast::{Passed, SignalLeft};
-pub use crate::system::{Hardware, System};
+pub use crate::system::{Hardware, Interrupt, System};
 
 /// Atomics of the standard kind, or loom's when models are checked.
 mod atomic {

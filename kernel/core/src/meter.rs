@@ -55,6 +55,12 @@ impl<'s> Meter<'s> {
         self.now
     }
 
+    /// An entry begins now, before it is known what for.
+    #[inline(always)]
+    pub fn enter(&mut self, hardware: &impl Hardware) {
+        self.now = hardware.now().max(self.since);
+    }
+
     /// Books the time up to now to whoever had the core, and to the budget that pays.
     pub fn book<C: Context>(&mut self, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) {
         let now = self.time(hardware);

@@ -16,6 +16,9 @@ pub trait Hardware {
     fn set_timer(&mut self, time: u64);
     /// Interrupts another core, so that it looks into its mailbox.
     fn interrupt_core(&mut self, core: u32);
+    /// Takes an interrupt that is pending, if there is one. A device's does not come again before
+    /// [`Self::enable_interrupt`].
+    fn take_interrupt(&mut self) -> Option<Interrupt>;
     /// Lets an interrupt that was delivered come again.
     fn enable_interrupt(&mut self, number: u32);
     /// Random bits that nobody has seen; all zero where no source of the machine has ever given any.
@@ -24,6 +27,17 @@ pub trait Hardware {
     fn given_up(&mut self, domain: u32, fault: &FaultReport);
     /// Ends the system.
     fn halt(&mut self, status: u64) -> !;
+}
+
+/// An interrupt, as the logic tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The timer.
+    Timer,
+    /// Another core has left something in the mailbox.
+    Mail,
+    /// A device.
+    Device(u32),
 }
 
 /// The tables of a system.

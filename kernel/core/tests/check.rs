@@ -5,7 +5,7 @@ mod common;
 
 use common::Builder;
 use culm_abi::syscall::Event;
-use culm_abi::system::{DomainDescription, EndDescription, InterruptRoute, NONE, end_rights};
+use culm_abi::system::{DomainDescription, EndDescription, InterruptRoute, MIN_PERIOD, NONE, end_rights};
 use culm_kernel_core::{BadTable, System};
 
 /// Domains 0 (client), 1 (server, passive), 2 (supervisor of both, with an interrupt) on core 0, and 3 on core 1.
@@ -100,7 +100,15 @@ fn calls_lead_upwards_on_one_core() {
 fn nobody_signals_a_passive_domain() {
     assert!(with_end(0, 0, |end| end.rights |= end_rights::NOTIFY).is_err());
     assert!(with_domain(2, |domain| domain.flags |= 1).is_err(), "it supervises, and has an interrupt");
-    assert!(with_domain(1, |domain| (domain.budget, domain.period) = (1, 2)).is_err());
+    assert!(with_domain(1, |domain| (domain.budget, domain.period) = (1, MIN_PERIOD)).is_err());
+}
+
+#[test]
+fn a_period_is_no_shorter_than_its_budget_and_than_what_the_kernel_bears() {
+    let with_budget = |budget, period| with_domain(0, |domain| (domain.budget, domain.period) = (budget, period));
+    assert!(with_budget(1, MIN_PERIOD).is_ok());
+    assert!(with_budget(1, MIN_PERIOD - 1).is_err());
+    assert!(with_budget(MIN_PERIOD + 1, MIN_PERIOD).is_err());
 }
 
 #[test]

@@ -23,7 +23,9 @@ use std::sync::atomic::Ordering;
 const DOMAINS: usize = 9;
 const ON_FIRST_CORE: usize = 6;
 /// Ticks by which a budget may be exceeded: the clock moves while timers that are due wait for each other.
-const LATE: u64 = 24;
+const LATE: u64 = 40;
+/// Ticks that a look for an interrupt takes in a lifelike machine.
+const TOLL: u64 = 4;
 
 #[derive(Clone, Debug)]
 struct Shape {
@@ -70,6 +72,10 @@ enum Action {
     Interrupt {
         domain: u8,
     },
+    /// A device begins to want an interrupt whenever it may have one, or ends that.
+    Storm {
+        domain: u8,
+    },
     /// The timer goes off, although it is not due.
     Timer,
     Mail,
@@ -89,6 +95,7 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Action)>> {
         1 => Just(Action::Fault),
         2 => (any::<u8>(), command).prop_map(|(child, command)| Action::Supervise { child, command }),
         3 => any::<u8>().prop_map(|domain| Action::Interrupt { domain }),
+        1 => any::<u8>().prop_map(|domain| Action::Storm { domain }),
         1 => Just(Action::Timer),
         3 => Just(Action::Mail),
         5 => (0..100_u64).prop_map(|ticks| Action::Pass { ticks }),
@@ -320,9 +327,17 @@ impl Run {
                 // The route of an interrupt leads to the core of its domain.
                 let core = &mut self.fake.cores[usize::from(domain >= ON_FIRST_CORE)];
                 _ = core.interrupt(number);
-                let ends = self.ends(domain);
-                if let Some(end) = ends.iter().position(|end| end.kind == end_kind::INTERRUPT) {
-                    self.known[domain].pending.insert(end as u32);
+                let end = self.interrupt_end(domain);
+                self.known[domain].pending.extend(end);
+            }
+            (Action::Storm { domain }, _) => {
+                let domain = *domain as usize % DOMAINS;
+                let number = 40 + domain as u32;
+                if self.interrupt_end(domain).is_some() {
+                    let storming = &mut self.fake.core(domain as u32).0.hardware().storming;
+                    if !storming.remove(&number) {
+                        storming.insert(number);
+                    }
                 }
             }
             (Action::Timer, _) => _ = self.fake.cores[core as usize].timer(),
@@ -386,6 +401,30 @@ impl Run {
         Err(TestCaseError::fail("a core does nothing but look at its timer"))
     }
 
+    /// The end by which a domain hears of its device.
+    fn interrupt_end(&self, domain: usize) -> Option<u32> {
+        let end = self.ends(domain).iter().position(|end| end.kind == end_kind::INTERRUPT);
+        end.map(|end| end as u32)
+    }
+
+    /// Devices that may interrupt do, once each: nobody asks for the next within this step.
+    fn storms(&mut self) -> Result<(), TestCaseError> {
+        for core in 0..2 {
+            for _ in self.fake.cores[core as usize].hardware().wanting() {
+                let number = self.fake.cores[core as usize].hardware().wanting()[0];
+                let domain = number as usize - 40;
+                let end = self.interrupt_end(domain);
+                self.known[domain].pending.extend(end);
+                self.settle(core);
+                _ = self.fake.cores[core as usize].take_interrupts();
+                self.look(core)?;
+            }
+            let left = self.fake.cores[core as usize].hardware().wanting();
+            prop_assert!(left.is_empty(), "{:?} may interrupt again, and nobody has asked for it", left);
+        }
+        Ok(())
+    }
+
     fn step(&mut self, core: u32, action: &Action) -> Result<(), TestCaseError> {
         if let Action::Pass { ticks } = action {
             let end = self.now() + ticks;
@@ -405,6 +444,7 @@ impl Run {
             self.look(0)?;
             self.look(1)?;
         }
+        self.storms()?;
         self.timers()?;
         self.check_all()
     }
@@ -547,6 +587,7 @@ impl Run {
 fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, lifelike: bool) -> Result<Run, TestCaseError> {
     let mut run = Run::new(shape, straight);
     run.fake.bench.pace.set(lifelike.into());
+    run.fake.cores.iter_mut().for_each(|core| core.hardware().toll = if lifelike { TOLL } else { 0 });
     run.timers()?;
     for (core, action) in steps {
         run.step(*core, action).map_err(|error| TestCaseError::fail(format!("after {action:?} on {core}: {error}")))?;

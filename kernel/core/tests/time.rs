@@ -396,3 +396,62 @@ fn registers_that_say_more_than_a_channel_are_a_fault() {
         }
     }
 }
+
+/// Lets a core run while its devices and its timer interrupt it, each entry for 20 ticks and more. Each
+/// domain but the `driver` computes; that one asks for the next interrupt of its device at once.
+/// Answers how many ticks were left to compute in.
+fn storm(fake: &mut Fake, driver: u32, end: u32, ticks: u64) -> u64 {
+    let until = fake.bench.now.get() + ticks;
+    let mut computed = 0;
+    while fake.bench.now.get() < until {
+        if fake.cores[0].hardware().is_interrupted() {
+            _ = fake.cores[0].take_interrupts();
+        } else if fake.runs(0) == Some(driver) {
+            fake.wait(driver, 1 << end);
+        } else {
+            fake.bench.now.set(fake.bench.now.get() + 1);
+            computed += 1;
+        }
+    }
+    computed
+}
+
+#[test]
+fn a_storm_of_interrupts_is_paid_for_by_the_budget_of_the_driver() {
+    let mut builder = Builder::default();
+    let (_victim, driver) = (builder.domain(0, 10), builder.domain(0, 20));
+    builder.budget(driver, 100, 1000);
+    let end = builder.interrupt(driver, 40);
+    let mut fake = build(builder);
+    fake.cores[0].hardware().toll = 10;
+    fake.cores[0].hardware().storming.insert(40);
+    let computed = storm(&mut fake, driver, end, 100_000);
+    // A tenth is the driver's, and coming back costs an entry or two.
+    assert!(computed > 86_000, "{computed} of 100,000 ticks were left to others");
+}
+
+#[test]
+fn a_storm_interrupts_once_where_the_driver_has_to_wait_for_its_turn() {
+    let mut builder = Builder::default();
+    let (driver, _victim) = (builder.domain(0, 10), builder.domain(0, 20));
+    let end = builder.interrupt(driver, 40);
+    let mut fake = build(builder);
+    fake.cores[0].hardware().storming.insert(40);
+    storm(&mut fake, driver, end, 1000);
+    assert_eq!(fake.cores[0].hardware().looks, 2);
+}
+
+/// Here the machine takes longer for an interrupt than the budget and its period are: each entry ends nevertheless.
+#[test]
+fn an_entry_ends_although_interrupts_do_not() {
+    let mut builder = Builder::default();
+    let driver = builder.domain(0, 10);
+    builder.budget(driver, 1, 2);
+    let mut fake = build(builder);
+    fake.cores[0].hardware().toll = 10;
+    fake.pass(1);
+    fake.bench.now.set(fake.bench.now.get() + 10);
+    _ = fake.cores[0].take_interrupts();
+    let looks = fake.cores[0].hardware().looks;
+    assert!((2..100).contains(&looks), "{looks}");
+}

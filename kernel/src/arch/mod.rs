@@ -4,8 +4,7 @@ mod aarch64;
 
 pub use aarch64::console;
 pub use aarch64::machine::{
-    Interrupt, Machine, affinity, check_address_spaces, counter_frequency, set_processor, stop_others,
-    wait_for_interrupt,
+    Machine, affinity, check_address_spaces, counter_frequency, set_processor, stop_others, wait_for_interrupt,
 };
 
 pub use aarch64::psci::power_off;

@@ -12,8 +12,9 @@ use culm_kernel_core::mailbox::Mailbox;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
 use culm_kernel_core::word::Word;
-use culm_kernel_core::{Context, Core, Domain, Hardware, Next, SignalLeft, System};
+use culm_kernel_core::{Context, Core, Domain, Hardware, Interrupt, Next, SignalLeft, System};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// What a domain finds in its registers when it goes on.
@@ -98,10 +99,31 @@ pub struct Bench {
     pub seeds: Cell<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FakeHardware {
     bench: Rc<Bench>,
     pub alarm: u64,
+    /// Devices that want an interrupt again as soon as they may have one.
+    pub storming: BTreeSet<u32>,
+    /// Lines that were delivered and not enabled again.
+    masked: BTreeSet<u32>,
+    /// After a device's interrupt the next look finds none: a test sees what each of them does.
+    delivered: bool,
+    /// Ticks that looking for an interrupt takes, and how often that was done.
+    pub toll: u64,
+    pub looks: u64,
+}
+
+impl FakeHardware {
+    /// Whether a device or the timer interrupts as soon as it can.
+    pub fn is_interrupted(&self) -> bool {
+        self.alarm <= self.bench.now.get() || !self.wanting().is_empty()
+    }
+
+    /// Lines of devices that interrupt as soon as they can.
+    pub fn wanting(&self) -> Vec<u32> {
+        self.storming.difference(&self.masked).copied().collect()
+    }
 }
 
 impl Hardware for FakeHardware {
@@ -116,7 +138,22 @@ impl Hardware for FakeHardware {
     fn interrupt_core(&mut self, core: u32) {
         self.bench.called.borrow_mut().push(core);
     }
+    fn take_interrupt(&mut self) -> Option<Interrupt> {
+        self.bench.now.set(self.bench.now.get() + self.toll);
+        self.looks += 1;
+        assert!(self.looks < 1_000_000, "an entry without an end");
+        if std::mem::take(&mut self.delivered) {
+            return None;
+        }
+        if let Some(number) = self.wanting().first() {
+            self.masked.insert(*number);
+            self.delivered = true;
+            return Some(Interrupt::Device(*number));
+        }
+        (self.alarm <= self.bench.now.get()).then_some(Interrupt::Timer)
+    }
     fn enable_interrupt(&mut self, number: u32) {
+        self.masked.remove(&number);
         self.bench.enabled.borrow_mut().push(number);
     }
     fn seed(&mut self) -> [u64; SEED_WORDS] {
@@ -131,6 +168,9 @@ impl Hardware for FakeHardware {
         panic!("halted with status {status}");
     }
 }
+
+/// Nanoseconds of a tick: so many that periods of a few ticks are allowed.
+const TICK: u64 = 100_000;
 
 /// Builds the tables that the tool would write. Domains are to be added in the order of their cores.
 #[derive(Clone, Default)]
@@ -168,9 +208,10 @@ impl Builder {
         self.domains.len() as u32 - 1
     }
 
+    /// Both in ticks.
     pub fn budget(&mut self, domain: u32, budget: u64, period: u64) {
         let description = &mut self.domains[domain as usize].0;
-        (description.budget, description.period) = (budget, period);
+        (description.budget, description.period) = (budget * TICK, period * TICK);
     }
 
     pub fn passive(&mut self, domain: u32) {
@@ -306,10 +347,11 @@ impl Builder {
             .map(|index| {
                 let count = system.cores[index as usize].domain_count;
                 let first = system.cores[index as usize].first_domain;
-                let domains =
-                    Box::leak((0..count).map(|local| Domain::new(&system, first + local, 1_000_000_000)).collect());
+                let domains = Box::leak(
+                    (0..count).map(|local| Domain::new(&system, first + local, 1_000_000_000 / TICK)).collect(),
+                );
                 let slots = Box::leak((0..count).map(|_| Slot::default()).collect());
-                let hardware = FakeHardware { bench: bench.clone(), alarm: NEVER };
+                let hardware = FakeHardware { bench: bench.clone(), alarm: NEVER, ..FakeHardware::default() };
                 Core::new(index, system, domains, TimerQueue::new(slots), hardware)
             })
             .collect();

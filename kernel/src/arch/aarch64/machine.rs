@@ -7,7 +7,7 @@ use crate::seeds::Seeds;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
 use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription};
-use culm_kernel_core::{Hardware, System};
+use culm_kernel_core::{Hardware, Interrupt, System};
 
 /// The virtual timer, as it reaches EL1 (PPI 11) and, with VHE, EL2 (PPI 12: `CNTHV`).
 const TIMER_EL1: u32 = 27;
@@ -30,17 +30,6 @@ pub fn synchronise() {
 pub fn barrier() {
     // SAFETY: DSB has no effect on memory or registers.
     unsafe { core::arch::asm!("dsb ishst", options(nostack, preserves_flags)) }
-}
-
-/// An interrupt, as the kernel handles it.
-#[derive(Clone, Copy, Debug)]
-pub enum Interrupt {
-    /// The timer.
-    Timer,
-    /// Another core has left something in the mailbox.
-    Mail,
-    /// A device.
-    Device(u32),
 }
 
 /// One core's machine.
@@ -81,22 +70,6 @@ impl Machine {
             );
         }
     }
-
-    /// Takes a pending interrupt. A device's stays masked until [`Hardware::enable_interrupt`].
-    pub fn take_interrupt(&mut self) -> Option<Interrupt> {
-        let number = self.gic.acknowledge();
-        if number == self.timer {
-            self.gic.deactivate(number);
-            Some(Interrupt::Timer)
-        } else if number < FIRST_PRIVATE {
-            if number == STOP_INTERRUPT {
-                stop();
-            }
-            Some(Interrupt::Mail)
-        } else {
-            (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
-        }
-    }
 }
 
 impl Hardware for Machine {
@@ -112,6 +85,21 @@ impl Hardware for Machine {
 
     fn interrupt_core(&mut self, core: u32) {
         self.gic.call_core(core, &self.cores[core as usize]);
+    }
+
+    fn take_interrupt(&mut self) -> Option<Interrupt> {
+        let number = self.gic.acknowledge();
+        if number == self.timer {
+            self.gic.deactivate(number);
+            Some(Interrupt::Timer)
+        } else if number < FIRST_PRIVATE {
+            if number == STOP_INTERRUPT {
+                stop();
+            }
+            Some(Interrupt::Mail)
+        } else {
+            (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
+        }
     }
 
     #[inline]

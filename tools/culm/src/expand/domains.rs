@@ -6,6 +6,7 @@ use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DEFAULT_RESTART, DomainOptions, DomainTable};
 use crate::plan::{Budget, FaultAction, LogLevel, Origin};
 use culm_abi::memory::{HEAP_BASE, PAGE_SIZE, REGION_BASE, STACK_BASE, START_BASE};
+use culm_abi::system::MIN_PERIOD;
 use culm_manifest::reader::TableReader;
 use culm_manifest::units::{format_duration, format_size};
 use culm_manifest::{Located, Manifest};
@@ -212,6 +213,13 @@ fn budget(draft: &mut Draft<'_>, options: &DomainOptions) -> Option<Budget> {
         let diagnostic = draft.at(&budget.span, message).help(format!(
             "give it {} at least; what is sensible begins at some ten microseconds",
             format_duration(MIN_BUDGET)
+        ));
+        draft.error(diagnostic);
+    } else if period.value < MIN_PERIOD {
+        let message = format!("a period of {} keeps the kernel busy with its end", format_duration(period.value));
+        let diagnostic = draft.at(&period.span, message).help(format!(
+            "each period costs the core a few interrupts: give it {} at least",
+            format_duration(MIN_PERIOD)
         ));
         draft.error(diagnostic);
     } else if period.value > MAX_PERIOD {

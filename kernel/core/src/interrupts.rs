@@ -1,0 +1,107 @@
+//! Interrupts: what a device, the timer or another core brings, at whose expense, and how often.
+//!
+//! Nobody is interrupted without an end, because each interrupt is the answer to something that a
+//! domain did before, and that domain pays:
+//!
+//! - A device's line is masked from its delivery until its owner signals that it is ready for the
+//!   next. So it interrupts once per turn of its owner, however fast the device is.
+//! - The timer goes off for a deadline once per wait, and for a budget as often as it comes back in
+//!   pieces, whose count within a period is bounded. Periods are not shorter than
+//!   [`culm_abi::system::MIN_PERIOD`].
+//! - Another core sends mail for a domain that sleeps, once per sleep, or for a command of a
+//!   supervisor.
+//!
+//! The time of an interrupt is taken before anything else is done. What is done from there on is
+//! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of the
+//! one that is interrupted. A domain that does not run at once, because its priority is lower or its
+//! budget is used up, does not ask for the next interrupt before it has run.
+
+use crate::account::add;
+use crate::core::{Core, Next};
+use crate::domain::{Context, NO_DOMAIN};
+use crate::system::{Hardware, Interrupt};
+use culm_abi::syscall::NEVER;
+use culm_abi::system::{FIRST_INTERRUPT, NONE};
+
+/// Most interrupts that one entry takes. Those that are left are pending still and enter again.
+const AT_ONCE: u32 = 16;
+
+impl<C: Context, H: Hardware> Core<'_, C, H> {
+    /// Takes the interrupts that are pending, and decides what runs next.
+    pub fn take_interrupts(&mut self) -> Next {
+        self.meter.enter(&self.hardware);
+        for _ in 0..AT_ONCE {
+            // Each decides what runs next; only the last word counts.
+            _ = match self.hardware.take_interrupt() {
+                Some(Interrupt::Timer) => self.timer(),
+                Some(Interrupt::Mail) => self.mail(),
+                Some(Interrupt::Device(number)) => self.interrupt(number),
+                None => break,
+            };
+        }
+        let current = self.meter.current();
+        if current == NO_DOMAIN {
+            return self.pick();
+        }
+        self.meter.leave();
+        Some(current)
+    }
+
+    /// A device's interrupt: it stays masked until its owner signals the channel end that stands for it.
+    pub fn interrupt(&mut self, number: u32) -> Next {
+        self.count_interrupt();
+        let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize);
+        if let Some(route) = route
+            && route.domain != NONE
+            && self.system.words[route.word as usize].signal(route.bit)
+        {
+            self.wake_any(route.domain);
+        }
+        self.go_on()
+    }
+
+    /// The timer: deadlines pass, budgets run out.
+    pub fn timer(&mut self) -> Next {
+        add(&self.system.core_accounts[self.index as usize].timer, 1);
+        self.meter.rang(&mut self.hardware);
+        let now = self.meter.time(&self.hardware);
+        while let Some(local) = self.timers.expired(now) {
+            let domain = &mut self.domains[local as usize];
+            if domain.deadline > now {
+                if domain.deadline != NEVER {
+                    self.timers.set(local, domain.deadline);
+                }
+            } else if domain.held_back {
+                self.release(local);
+            } else {
+                self.wake(local);
+            }
+        }
+        self.choose()
+    }
+
+    /// Another core left something in the mailbox.
+    pub fn mail(&mut self) -> Next {
+        self.count_interrupt();
+        let core = &self.system.cores[self.index as usize];
+        for word in 0..core.mailbox_words {
+            let mut set = self.system.mailboxes[(core.first_mailbox_word + word) as usize].take();
+            while set != 0 {
+                let local = word * 64 + set.trailing_zeros();
+                set &= set - 1;
+                if local as usize >= self.domains.len() {
+                    continue;
+                }
+                if let Some(command) = self.system.shared[(self.first + local) as usize].take_command() {
+                    self.obey(local, command);
+                }
+                // Its signal may have been taken meanwhile, by a wait that ended with another; then a later wait, which
+                // finds nothing, goes on.
+                if self.domains[local as usize].is_notified() {
+                    self.wake(local);
+                }
+            }
+        }
+        self.choose()
+    }
+}
