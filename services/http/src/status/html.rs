@@ -76,8 +76,8 @@ fn server(text: &mut Text, it: &Component) {
     tile(text, "Evicted", &value, class(evicted), &curve);
     put!(text, "<p>{} in all, {} timed out, ", Count(evicted.total), Count(timeouts.total));
     put!(text, "{} reset</p></section>", Count(resets.total));
-    let (value, curve) = (format_args!("{}/s", Bytes(bytes.rate.0 / 1000)), text::PerSecond(bytes.rate));
-    tile(text, "Sent", &value, "", &curve);
+    let sent = Bytes(bytes.rate.0 / 1000);
+    tile(text, "Sent", &format_args!("{sent}/s"), "", &text::PerSecond(bytes.rate));
     put!(text, "<p>{} in all</p></section></div></section>", Bytes(bytes.total));
 }
 
