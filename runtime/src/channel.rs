@@ -1,7 +1,8 @@
 //! Channels: the ends that a component was given, sets of them, and interrupts.
 
+use crate::arch::syscall;
 use crate::message::{CalleeGone, Message};
-use crate::{syscall, turn};
+use crate::turn;
 use culm_abi::syscall::GROUP;
 
 /// This component's end of a channel.

@@ -3,7 +3,7 @@
 //! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a page that only
 //! this component writes; a restart does not reset them.
 
-use crate::domain::own;
+use crate::arch::own;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culm_abi::connection::Counters;

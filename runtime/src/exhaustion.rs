@@ -2,7 +2,7 @@
 //!
 //! It is apart from the heap so that a component which never allocates links no allocator for it.
 
-use crate::domain::own;
+use crate::arch::own;
 use crate::start;
 use core::cell::Cell;
 use core::fmt;

@@ -41,19 +41,17 @@
 //!
 //! # Unsafe code
 //!
-//! It is in the modules `syscall`, `entry`, `copy`, `region`, `queue`, `start`, `heap`, `observe`, `time` and
-//! `domain`, and nowhere else; components forbid it. The argument in short: what the start block describes as shared
+//! It is in the modules `arch`, `region`, `queue`, `start` and `observe`, and nowhere else; components
+//! forbid it. The argument in short: what the start block describes as shared
 //! lies above everything that the compiler knows of, so no access to it can break what Rust assumes; and it is only
 //! accessed through atomics or copied by assembly.
 
 #![cfg_attr(target_os = "none", no_std)]
 
+mod arch;
 mod channel;
-mod copy;
-mod domain;
 #[cfg(any(test, target_os = "none"))]
 mod exhaustion;
-mod syscall;
 mod turn;
 
 pub mod archive;
@@ -61,8 +59,6 @@ pub mod config;
 pub mod counters;
 pub mod device;
 pub mod entry;
-#[cfg(target_os = "none")]
-pub mod heap;
 pub mod link;
 pub mod log;
 pub mod message;
@@ -72,10 +68,9 @@ pub mod random;
 pub mod region;
 pub mod start;
 pub mod supervision;
-#[cfg(not(target_os = "none"))]
-pub mod testing;
 pub mod time;
 
+pub use arch::offered::*;
 pub use channel::{Channel, Channels, Interrupt};
 pub use counters::Counter;
 pub use culm_macros::component;

@@ -4,8 +4,8 @@
 //! [`Link::publish`], and ends by [`Link::sleep`](culm_queue::Link::sleep). How the two sides find each other after a restart is in
 //! [`culm_queue::link`].
 
+use crate::arch::own;
 use crate::channel::Channel;
-use crate::domain::own;
 use crate::{queue, random, time};
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};

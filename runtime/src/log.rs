@@ -8,8 +8,8 @@
 //! there is space again. A line is cut after 240 bytes. Control characters become spaces, so that what a peer sent
 //! cannot forge a line or move the terminal's cursor.
 
+use crate::arch::{self, own};
 use crate::channel::Channel;
-use crate::domain::own;
 use crate::queue::{self, Producer};
 use crate::{start, time};
 use core::cell::{Cell, RefCell};
@@ -59,7 +59,7 @@ struct Sink {
 
 own! {
     /// The greatest level that is logged.
-    LEVEL: Cell<u32> = Cell::new(if cfg!(target_os = "none") { 0 } else { u32::MAX });
+    LEVEL: Cell<u32> = Cell::new(arch::FIRST_LOG_LEVEL);
     SINK: RefCell<Sink> = RefCell::new(Sink { name: "", queue: None, dropped: 0 });
 }
 
@@ -121,8 +121,7 @@ impl Sink {
 
     /// Queues a whole line, or nothing.
     fn push(&mut self, line: &[u8]) -> bool {
-        #[cfg(not(target_os = "none"))]
-        crate::testing::log(line);
+        arch::log_line(line);
         let Some((producer, channel)) = &mut self.queue else { return true };
         if (producer.free() as usize) < line.len() && (producer.refresh() as usize) < line.len() {
             return false;

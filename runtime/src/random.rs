@@ -7,7 +7,7 @@
 //! A machine without a source says so when it boots, and [`words`] answers `None`: whoever asks must then do with what
 //! an attacker could guess, such as the time, or without.
 
-use crate::domain::own;
+use crate::arch::own;
 use core::cell::RefCell;
 use culm_abi::start::SEED_WORDS;
 use culm_random::Generator;

@@ -6,8 +6,7 @@
 //!
 //! The one exception is [`Exclusive`]: memory that nobody else may write, and that of this component only one owner has.
 
-use crate::copy;
-use crate::domain::own;
+use crate::arch::{HAS_ADDRESS_SPACE, copy, own};
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
@@ -268,7 +267,7 @@ impl Exclusive {
     /// names can be taken, which the test then leaves alone while it is borrowed.)
     pub fn take(memory: Memory) -> Self {
         let index = exclusive().position(|other| other == memory);
-        assert!(index.is_some() || cfg!(not(target_os = "none")), "{:#x} is not for one owner", memory.address);
+        assert!(index.is_some() || !HAS_ADDRESS_SPACE, "{:#x} is not for one owner", memory.address);
         if let Some(index) = index {
             let bit = 1_u64.checked_shl(index as u32).expect("so many pieces have one owner");
             let taken = TAKEN.with(Cell::get);
@@ -310,8 +309,7 @@ fn overlap(a: Memory, b: Memory) -> bool {
 pub(crate) fn shared_address(memory: Memory) -> usize {
     let end = memory.address.checked_add(memory.size);
     let valid = memory.address >= REGION_BASE && end.is_some_and(|end| end <= 1 << ADDRESS_BITS);
-    // The host's memory is anywhere; there the addresses come from `testing`.
-    assert!(valid || cfg!(not(target_os = "none")), "{:#x} is no shared memory", memory.address);
+    assert!(valid || !HAS_ADDRESS_SPACE, "{:#x} is no shared memory", memory.address);
     memory.address as usize
 }
 

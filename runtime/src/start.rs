@@ -117,19 +117,7 @@ impl StartBlock {
     }
 }
 
-/// This domain's start block.
-#[cfg(target_os = "none")]
-pub fn current() -> StartBlock {
-    let base = culm_abi::memory::START_BASE as *const u8;
-    // SAFETY: the build tool maps the start block here, read-only for everybody, page aligned and never smaller than
-    // a page.
-    let size = unsafe { (*base.cast::<StartHeader>()).size };
-    // SAFETY: as above; the whole block is mapped, and its head says how long it is.
-    StartBlock::new(unsafe { core::slice::from_raw_parts(base, size as usize) })
-}
-
-#[cfg(not(target_os = "none"))]
-pub use crate::testing::start_block as current;
+pub use crate::arch::start_block as current;
 
 /// Elements of a list in a connection, for example the clients of a virtualiser.
 pub fn list<T: FromBytes + Immutable>(span: Span) -> &'static [T] {

@@ -3,8 +3,8 @@
 //! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is notified when that
 //! one faults.
 
+use crate::arch::syscall;
 use crate::channel::Channel;
-use crate::syscall;
 pub use culm_abi::syscall::{BadCall, FaultKind, FaultReport};
 
 /// Reads why the domain behind `child` stands still.

@@ -2,6 +2,7 @@
 //!
 //! The counter (`CNTVCT_EL0`, Arm ARM D12.1) counts ticks since the machine was switched on; all cores see the same.
 
+use crate::arch::counter;
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
@@ -102,40 +103,6 @@ pub fn duration(ticks: u64) -> Duration {
 /// `ticks` in units of which there are `per_second`.
 fn scale(ticks: u64, frequency: u64, per_second: u64) -> u64 {
     ticks / frequency * per_second + ticks % frequency * per_second / frequency
-}
-
-#[cfg(target_os = "none")]
-mod counter {
-    use core::arch::asm;
-
-    #[inline(always)]
-    pub(super) fn now() -> u64 {
-        let ticks;
-        // SAFETY: reads a register that the kernel lets EL0 read; touches neither memory nor flags.
-        unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
-        ticks
-    }
-
-    #[inline(always)]
-    pub(super) fn frequency() -> u64 {
-        let frequency;
-        // SAFETY: as above. The value never changes while the system runs, hence `pure`.
-        unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(pure, nomem, nostack, preserves_flags)) };
-        frequency
-    }
-}
-
-/// On the host, time stands still until a test moves it ([`crate::testing::set_time`]).
-#[cfg(not(target_os = "none"))]
-mod counter {
-    pub(super) fn now() -> u64 {
-        crate::testing::ticks()
-    }
-
-    /// That of QEMU's `virt` machine.
-    pub(super) const fn frequency() -> u64 {
-        62_500_000
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,13 @@
 //! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and replies to a fourth
 //! costs one system call.
 
+use crate::Component;
+use crate::arch::{Arrival, own, syscall};
 use crate::channel::{Channel, Channels};
-use crate::domain::own;
 use crate::message::Message;
 use crate::time::Instant;
-use crate::{Component, syscall};
 use core::cell::Cell;
-#[cfg(target_os = "none")]
-use culm_abi::syscall::Event;
-use culm_abi::syscall::NEVER;
+use culm_abi::syscall::{Event, NEVER};
 
 /// What the current turn has collected so far.
 pub(crate) struct Turn {
@@ -112,19 +110,17 @@ pub(crate) fn take() -> Leave {
 }
 
 /// One event of the kernel, decoded.
-#[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "tests take turns themselves"))]
-pub(crate) enum Occasion {
+enum Occasion {
     /// Notifications, or none where the deadline passed.
     Notified(Channels),
     /// A call.
     Called(Channel, Message),
 }
 
-#[cfg(target_os = "none")]
 impl Occasion {
-    /// From the registers after a wait: `x0`–`x7`, `x8`, `x9`.
+    /// From what ended a wait.
     #[inline(always)]
-    pub(crate) fn new(words: [u64; 8], event: u64, set: u64) -> Self {
+    fn new((words, event, set): Arrival) -> Self {
         let event = Event(event);
         if event.is_call() {
             Self::Called(Channel::new(event.source()), Message::new(words))
@@ -137,13 +133,13 @@ impl Occasion {
 /// Takes turns for ever.
 pub(crate) fn run<C: Component>(component: &mut C) -> ! {
     loop {
-        let mut occasion = syscall::wait(take());
+        let mut occasion = Occasion::new(syscall::wait(take()));
         // One call after the other: what a callee does most.
         let channels = loop {
             match occasion {
                 Occasion::Called(channel, message) => {
                     let reply = component.called(channel, message);
-                    occasion = syscall::reply_wait(&reply, take());
+                    occasion = Occasion::new(syscall::reply_wait(&reply, take()));
                 }
                 Occasion::Notified(channels) => break channels,
             }

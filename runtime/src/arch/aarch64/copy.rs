@@ -2,10 +2,8 @@
 
 use core::ptr::NonNull;
 
-#[cfg(target_os = "none")]
 core::arch::global_asm!(include_str!("memory.s"));
 
-#[cfg(target_os = "none")]
 unsafe extern "C" {
     /// `memcpy` by a name of which the compiler assumes nothing.
     fn culm_copy(destination: *mut u8, source: *const u8, length: usize);
@@ -21,19 +19,8 @@ unsafe extern "C" {
 /// Both must be mapped for `length` bytes.
 #[inline(always)]
 pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, length: usize) {
-    #[cfg(target_os = "none")]
     // SAFETY: mapped by the caller's word; written in assembly, so concurrent changes are no data race of Rust's.
-    unsafe {
-        culm_copy(destination.as_ptr(), source.as_ptr(), length);
-    }
-    #[cfg(not(target_os = "none"))]
-    for index in 0..length {
-        // SAFETY: mapped by the caller's word; an atomic of one byte is always aligned.
-        unsafe {
-            let byte = source.add(index).cast::<AtomicU8>().as_ref().load(Relaxed);
-            destination.add(index).cast::<AtomicU8>().as_ref().store(byte, Relaxed);
-        }
-    }
+    unsafe { culm_copy(destination.as_ptr(), source.as_ptr(), length) }
 }
 
 /// Sets bytes to zero that others may read and write at the same time.
@@ -43,17 +30,6 @@ pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, lengt
 /// They must be mapped for `length` bytes.
 #[inline(always)]
 pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
-    #[cfg(target_os = "none")]
     // SAFETY: as in `shared`.
-    unsafe {
-        culm_clear(destination.as_ptr(), length);
-    }
-    #[cfg(not(target_os = "none"))]
-    for index in 0..length {
-        // SAFETY: as in `shared`.
-        unsafe { destination.add(index).cast::<AtomicU8>().as_ref().store(0, Relaxed) };
-    }
+    unsafe { culm_clear(destination.as_ptr(), length) }
 }
-
-#[cfg(not(target_os = "none"))]
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -40,20 +40,20 @@ pub enum Act {
 }
 
 #[derive(Default)]
-struct World {
+pub(super) struct World {
     ticks: Cell<u64>,
     /// Signals sent by system calls of their own, and by turns that were taken.
-    sent: RefCell<Vec<(u32, u64)>>,
+    pub(super) sent: RefCell<Vec<(u32, u64)>>,
     deadline: Cell<Option<u64>>,
     log: RefCell<String>,
-    callee: RefCell<Option<Callee>>,
-    faults: RefCell<VecDeque<FaultReport>>,
-    acts: RefCell<Vec<Act>>,
+    pub(super) callee: RefCell<Option<Callee>>,
+    pub(super) faults: RefCell<VecDeque<FaultReport>>,
+    pub(super) acts: RefCell<Vec<Act>>,
     block: RefCell<Option<StartBlock>>,
 }
 
 std::thread_local! {
-    static WORLD: World = World::default();
+    pub(super) static WORLD: World = World::default();
 }
 
 /// Sets the time.
@@ -61,8 +61,16 @@ pub fn set_time(now: Instant) {
     WORLD.with(|world| world.ticks.set(now.ticks()));
 }
 
-pub(crate) fn ticks() -> u64 {
-    WORLD.with(|world| world.ticks.get())
+/// The system counter: it stands still until a test moves it ([`set_time`]).
+pub(crate) mod counter {
+    pub(crate) fn now() -> u64 {
+        super::WORLD.with(|world| world.ticks.get())
+    }
+
+    /// That of QEMU's `virt` machine.
+    pub(crate) const fn frequency() -> u64 {
+        62_500_000
+    }
 }
 
 /// Ends the turn; see [`signalled`] and [`deadline`].
@@ -163,55 +171,4 @@ pub fn start_block() -> StartBlock {
 pub fn refuse_to_run<C: Component>() -> std::process::ExitCode {
     std::eprintln!("{} is a component of a Culm system: `./culm run SYSTEM` runs it", core::any::type_name::<C>());
     std::process::ExitCode::FAILURE
-}
-
-/// The system calls, as [`crate::syscall`] names them.
-pub(crate) mod kernel {
-    use super::{Act, WORLD};
-    use crate::turn::{Leave, Occasion};
-    use crate::{CalleeGone, Channel, Message};
-    use culm_abi::syscall::FaultReport;
-
-    pub(crate) fn wait(_: Leave) -> Occasion {
-        unreachable!("tests take turns themselves: call `notified` and `called`")
-    }
-
-    pub(crate) fn reply_wait(_: &Message, leave: Leave) -> Occasion {
-        wait(leave)
-    }
-
-    pub(crate) fn signal(group: u32, signals: u64) {
-        WORLD.with(|world| world.sent.borrow_mut().push((group, signals)));
-    }
-
-    pub(crate) fn call(channel: u32, message: &Message) -> Result<Message, CalleeGone> {
-        WORLD.with(|world| match &mut *world.callee.borrow_mut() {
-            Some(callee) => callee(Channel::new(channel), *message),
-            None => panic!("channel {channel} was called: say who answers by `testing::answer_calls`"),
-        })
-    }
-
-    pub(crate) fn fault(_: u32) -> FaultReport {
-        WORLD.with(|world| world.faults.borrow_mut().pop_front().unwrap_or_default())
-    }
-
-    fn act(act: Act) {
-        WORLD.with(|world| world.acts.borrow_mut().push(act));
-    }
-
-    pub(crate) fn resume(channel: u32) {
-        act(Act::Resume(Channel::new(channel)));
-    }
-
-    pub(crate) fn restart(channel: u32) {
-        act(Act::Restart(Channel::new(channel)));
-    }
-
-    pub(crate) fn stop(channel: u32) {
-        act(Act::Stop(Channel::new(channel)));
-    }
-
-    pub(crate) fn halt(status: u32) -> ! {
-        panic!("the component halted the system with status {status}")
-    }
 }

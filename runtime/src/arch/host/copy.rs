@@ -1,0 +1,32 @@
+//! Copying and clearing memory that other threads of a test may change meanwhile.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Copies bytes, either or both of which others may read and write at the same time. Where the two overlap, what is
+/// copied is not defined, but nothing else is touched.
+///
+/// # Safety
+///
+/// Both must be mapped for `length` bytes.
+pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, length: usize) {
+    for index in 0..length {
+        // SAFETY: mapped by the caller's word; an atomic of one byte is always aligned.
+        unsafe {
+            let byte = source.add(index).cast::<AtomicU8>().as_ref().load(Relaxed);
+            destination.add(index).cast::<AtomicU8>().as_ref().store(byte, Relaxed);
+        }
+    }
+}
+
+/// Sets bytes to zero that others may read and write at the same time.
+///
+/// # Safety
+///
+/// They must be mapped for `length` bytes.
+pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
+    for index in 0..length {
+        // SAFETY: as in `shared`.
+        unsafe { destination.add(index).cast::<AtomicU8>().as_ref().store(0, Relaxed) };
+    }
+}

@@ -1,0 +1,16 @@
+//! The machine below the runtime: the target's processor and kernel, or the host, where tests run. Both
+//! offer the same names; whether one or the other is compiled is decided here and nowhere else.
+
+#[cfg(target_os = "none")]
+#[path = "aarch64/mod.rs"]
+mod machine;
+#[cfg(not(target_os = "none"))]
+#[path = "host/mod.rs"]
+mod machine;
+
+pub(crate) use machine::{FIRST_LOG_LEVEL, HAS_ADDRESS_SPACE, Own, copy, counter, log_line, own, syscall};
+pub use machine::{offered, start_block};
+
+/// What ends a wait: the words of a call, an event, a set of notifications
+/// ([`culm_abi::syscall::Event`]).
+pub(crate) type Arrival = ([u64; 8], u64, u64);
