@@ -9,9 +9,12 @@
 mod rules;
 
 use culm::time::{self, Instant};
-use culm::{Channels, Component};
+use culm::{Channel, Channels, Component, Message};
 
 culm::component!(Misbehave);
+
+/// Rules that only a passive domain can break, or one that serves a call: when it is called.
+const WHEN_CALLED: [&str; 2] = ["wait-while-owing", "deadline-of-passive"];
 
 struct Misbehave {
     config: Config,
@@ -26,7 +29,9 @@ impl Component for Misbehave {
 
     fn init(config: Config, connections: Connections) -> Self {
         let when = time::now() + config.after;
-        culm::wake_at(when);
+        if !WHEN_CALLED.contains(&config.rule) {
+            culm::wake_at(when);
+        }
         Self { config, connections, when }
     }
 
@@ -35,6 +40,17 @@ impl Component for Misbehave {
             culm::wake_at(self.when);
             return;
         }
+        self.misbehave();
+    }
+
+    fn called(&mut self, _: Channel, _: Message) -> Message {
+        self.misbehave();
+        Message::EMPTY
+    }
+}
+
+impl Misbehave {
+    fn misbehave(&self) {
         culm::info!("now breaking the rule {}", self.config.rule);
         culm::log::flush();
         #[cfg(target_os = "none")]

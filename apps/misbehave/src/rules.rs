@@ -62,12 +62,17 @@ pub fn break_rule(rule: &str, connections: &Connections) {
         "undeclared-channel" => Channel::new(40).notify_now(),
         "far-channel" => Channel::new(u32::MAX - 1).notify_now(),
         "undeclared-call" => _ = Channel::new(40).call(Message::EMPTY),
-        "call-without-right" => _ = channel.call(Message::EMPTY),
+        // Without the right, or of somebody who breaks a rule when called.
+        "call-without-right" | "call-the-peer" => _ = channel.call(Message::EMPTY),
         "huge-channel" => system_call::<CALL>(0, 1 << 32 | u64::from(channel.number()), 0),
         "reply-without-call" => system_call::<REPLY_WAIT>(0, 0, 0),
+        "wait-while-owing" => system_call::<WAIT>(0, 0, 0),
+        // The deadline is 0, a time that has passed.
+        "deadline-of-passive" => system_call::<REPLY_WAIT>(0, 0, 0),
         "wait-signals-undeclared" => system_call::<WAIT>(0, 1 << 62, 0),
         "signal-far-group" => system_call::<SIGNAL>(0, 1, 0xffff << 32),
-        "signal-wrapping-group" => system_call::<SIGNAL>(0, 1, 0xffff_ffff << 32),
+        // 63 times this is -1 in 32 bits, and one more is channel 0, which everybody with a log has.
+        "signal-wrapping-group" => system_call::<SIGNAL>(0, 1 << 1, 0x4104_1041 << 32),
         "signal-bit-63" => system_call::<SIGNAL>(0, 1 << 63, 0),
         "wait-signals-bit-63" => system_call::<WAIT>(0, 1 << 63, 0),
         "signal-bad-options" => system_call::<SIGNAL>(0, 0, 1),

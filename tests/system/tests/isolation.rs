@@ -23,6 +23,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("call-without-right", "no channel of this number, or one that does not allow this"),
     ("huge-channel", "no channel of this number"),
     ("reply-without-call", "there is no call to reply to"),
+    ("wait-while-owing", "it has to reply to a call before it waits"),
+    ("deadline-of-passive", "a passive domain has no time of its own"),
     ("wait-signals-undeclared", "no channel of this number"),
     ("signal-far-group", "no channel of this number"),
     ("signal-wrapping-group", "no channel of this number"),
@@ -63,6 +65,9 @@ const FAULTS: &[(&str, &str)] = &[
     ("allocation-without-heap", "panic"),
 ];
 
+/// Those that are broken by a passive domain while it is called, in a domain of its own.
+const WHEN_CALLED: &[&str] = &["wait-while-owing", "deadline-of-passive"];
+
 /// What is no fault, but takes all the time that it can get: a budget bounds it.
 const GREED: &[&str] = &["endless-loop", "endless-notifications", "endless-log"];
 
@@ -91,19 +96,35 @@ fn description() -> String {
          [device.nic1]\npriority = 160\ndriver = \"misbehave-driver\"\non_fault = \"stop\"\n\
          [pd.http]\ncomponent = \"http\"\npriority = 100\nnet = \"nic0\"\nconfig = { site = \"site\" }\n",
     );
+    let mut channels = String::new();
     let rules = FAULTS.iter().map(|(rule, _)| *rule).chain(GREED.iter().copied());
     for (index, rule) in rules.enumerate() {
         let after = ((START + STEP * index as f32) * 1000.0) as u32;
         let budget = if GREED.contains(&rule) { "budget = \"1ms\"\nperiod = \"20ms\"\n" } else { "" };
+        let passive = WHEN_CALLED.contains(&rule);
+        if passive {
+            write!(
+                text,
+                "[pd.caller{index}]\ncomponent = \"misbehave\"\npriority = 149\n\
+                 config = {{ rule = \"call-the-peer\", after = \"{after}ms\" }}\n"
+            )
+            .expect("a string takes everything");
+            write!(
+                channels,
+                "[[channel]]\nends = [\"caller{index}.peer\", \"{0}.peer\"]\ncall = \"caller{index}\"\nnotify = []\n",
+                domain(rule)
+            )
+            .expect("a string takes everything");
+        }
         write!(
             text,
-            "[pd.{}]\ncomponent = \"misbehave\"\npriority = 150\non_fault = \"stop\"\n{budget}\
+            "[pd.{}]\ncomponent = \"misbehave\"\npriority = 150\non_fault = \"stop\"\npassive = {passive}\n{budget}\
              config = {{ rule = \"{rule}\", after = \"{after}ms\" }}\n",
             domain(rule)
         )
         .expect("a string takes everything");
     }
-    text
+    text + &channels
 }
 
 /// Runs the machine once for all tests.
@@ -180,6 +201,8 @@ rules!(
     call_without_right "call-without-right",
     huge_channel "huge-channel",
     reply_without_call "reply-without-call",
+    wait_while_owing "wait-while-owing",
+    deadline_of_passive "deadline-of-passive",
     wait_signals_undeclared "wait-signals-undeclared",
     signal_far_group "signal-far-group",
     signal_wrapping_group "signal-wrapping-group",
