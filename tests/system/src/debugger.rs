@@ -1,4 +1,4 @@
-//! A hand in the machine's memory: QEMU's debugger stub, spoken to in the remote protocol of GDB.
+//! A hand in the machine: QEMU's debugger stub, spoken to in the remote protocol of GDB.
 //!
 //! It serves to make a component fault that has no fault: its code is taken away, and put back once it has noticed. The machine
 //! stands still while the debugger is connected.
@@ -58,6 +58,16 @@ impl Debugger {
             let at = address + (number * CHUNK) as u64;
             assert_eq!(self.ask(&format!("M{at:x},{:x}:{digits}", chunk.len())), "OK", "at {at:#x}");
         }
+    }
+
+    /// Lets one core go on from another address.
+    ///
+    /// # Panics
+    /// Where the stub does not answer as it should.
+    pub fn jump(&mut self, core: usize, address: u64) {
+        // QEMU counts cores, which are its threads, from 1. Register 32 of AArch64 is the program counter.
+        assert_eq!(self.ask(&format!("Hg{:x}", core + 1)), "OK", "there is core {core}");
+        assert_eq!(self.ask(&format!("P20={:016x}", address.swap_bytes())), "OK");
     }
 
     /// Sends a packet and waits for the answer.

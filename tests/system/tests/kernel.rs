@@ -83,6 +83,22 @@ on_fault = "halt"
 config = { rule = "panic", after = "3s" }
 "#;
 
+/// Core 0 meets a defect of the kernel, for which it panics; core 1 meets none.
+#[test]
+fn a_panic_stops_the_other_cores_too() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join("panics.toml");
+    // What wakes core 0, which by then is somewhere else.
+    std::fs::write(&file, HALTS.replace("\"3s\"", "\"20s\"")).expect("the folder is writable");
+    let (mut machine, port) = with_debugger(file.to_str().expect("temporary paths are text"));
+    machine.expect("hello, world");
+    replace(port, &FIRMWARE, &[0xd503_201f]);
+    // In the kernel's half, where nothing is. Core 0 sleeps in the kernel.
+    Debugger::connect(port).jump(0, 0xffff_ffff_ffff_f000);
+    machine.expect("culm: panic: ");
+    is_silent_after(&mut machine, "culm: panic: ");
+}
+
 #[test]
 fn a_halt_stops_the_other_cores_too() {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
@@ -93,10 +109,15 @@ fn a_halt_stops_the_other_cores_too() {
     // A machine that cannot be switched off: nop in place of the call.
     replace(port, &FIRMWARE, &[0xd503_201f]);
     machine.expect("culm: halt, status");
+    is_silent_after(&mut machine, "culm: halt, status");
+}
+
+/// Core 1, which would say much, says nothing more.
+fn is_silent_after(machine: &mut Machine, end: &str) {
     // The machine goes on: what its cores do would be seen by now, were they to do anything.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let console = machine.console();
-    let (_, after) = console.split_once("culm: halt, status").expect("just seen");
+    let (_, after) = console.split_once(end).expect("just seen");
     let greetings = after.matches("hello, world").count();
     assert!(greetings <= 1, "a line that was under way, and no more:\n{after}");
 }
