@@ -22,7 +22,6 @@ impl<R: Registers> Net<R> {
             culm::wake_at(when);
             return;
         }
-        counters::RESETS.add(1);
         self.finish_accounts();
         (self.failed, self.out_of_service) = (false, false);
         if let Err(reason) = self.set_up() {
@@ -69,6 +68,7 @@ impl<R: Registers> Net<R> {
             self.rings.transmit.rank();
         }
         self.account.set_state(State::Resetting);
+        counters::RESETS.add(1);
         self.device.reset()?;
         self.account.set_features(self.device.features());
         let event_index = self.device.has_event_index();
