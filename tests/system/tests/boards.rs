@@ -21,11 +21,6 @@ fn serves(boot: Boot) {
 }
 
 #[test]
-fn gicv2_at_el1_serves() {
-    serves_on("virt-gicv2", "web");
-}
-
-#[test]
 fn gicv2_at_el1_serves_from_four_cores() {
     serves_on("virt-gicv2", "web4");
 }
@@ -109,12 +104,15 @@ fn a_gicv3_where_the_board_says_2_is_named() {
     assert!(line.contains("is the version 3,"), "{line}");
 }
 
+/// A new board is one file: it is tested by being there.
 #[test]
-fn every_board_has_a_test() {
-    let tests = include_str!("boards.rs");
+fn every_board_that_qemu_has_serves() {
     for entry in std::fs::read_dir(root().join("boards")).expect("there are boards").flatten() {
-        let name = entry.path().file_stem().expect("a board has a name").to_string_lossy().into_owned();
-        // The others of these tests run on `virt`.
-        assert!(name == "virt" || tests.contains(&format!("\"{name}\"")), "{name}");
+        let board = std::fs::read_to_string(entry.path()).expect("a board is text");
+        if board.lines().any(|line| line.trim() == "[qemu]") {
+            let name = entry.path().file_stem().expect("a board has a name").to_string_lossy().into_owned();
+            eprintln!("on {name}");
+            serves_on(&name, "web");
+        }
     }
 }
