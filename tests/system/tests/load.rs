@@ -251,6 +251,44 @@ fn is_served_beside(machine: &mut Machine, client: &Client, mut flood: Backgroun
     machine.is_unharmed();
 }
 
+/// How the status page shows attempts that are refused: `zero`, `warn` while there are any, `some` after that.
+fn refused(machine: &Machine) -> String {
+    let page = curl(&machine.url("/_status"), &[]).text();
+    let (_, tile) = page.split_once("<h3>Refused</h3><b class=\"").expect("the page tells of attempts");
+    tile.split_once('"').expect("the class ends").0.to_owned()
+}
+
+#[test]
+fn the_status_page_tells_of_an_overload_and_of_its_end() {
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        assert_eq!(refused(machine), "zero");
+        // Many more clients than there are places, and each of their requests on a connection of its own.
+        let url = machine.url("/favicon.svg");
+        let load = ["-t1", "-c4000", "-d300s", "--timeout", "60s", "-H", "Connection: close", &url];
+        let mut load = Background::start("wrk", &load);
+        let mut counts = vec![0];
+        while counts.len() < 4 || refused(machine) != "warn" {
+            assert!(load.is_running(), "the load ended by itself");
+            let now = machine.status().counter("http", "attempts_refused");
+            if Some(&now) > counts.last() {
+                counts.push(now);
+            }
+        }
+        drop(load);
+        // What they had asked still comes to its end.
+        while refused(machine) != "some" {}
+        let before = machine.status();
+        is_served_well(machine, 20);
+        let after = machine.status();
+        let refusals = [&before, &after].map(|status| status.counter("http", "attempts_refused"));
+        assert_eq!(refusals[0], refusals[1], "everybody is let in at once");
+        assert_eq!(after.counter("http", "resets"), 0);
+        machine.is_unharmed();
+    });
+}
+
 #[test]
 fn half_open_connections_do_not_keep_others_out() {
     let _turn = turn();
