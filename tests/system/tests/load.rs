@@ -263,6 +263,7 @@ fn the_status_page_tells_of_an_overload_and_of_its_end() {
     let _turn = turn();
     on_a_wire(Boot::system("web"), |machine| {
         machine.wait_for_web();
+        let client = Client::of(machine);
         assert_eq!(refused(machine), "zero");
         // Many more clients than there are places, and each of their requests on a connection of its own.
         let url = machine.url("/favicon.svg");
@@ -278,9 +279,12 @@ fn the_status_page_tells_of_an_overload_and_of_its_end() {
         }
         drop(load);
         // What they had asked still comes to its end.
-        while refused(machine) != "some" {}
+        let begin = Instant::now();
+        while refused(machine) != "some" {
+            assert!(begin.elapsed() < PATIENCE, "attempts are refused with nobody there");
+        }
         let before = machine.status();
-        is_served_well(machine, 20);
+        client.is_served_well(20);
         let after = machine.status();
         let refusals = [&before, &after].map(|status| status.counter("http", "attempts_refused"));
         assert_eq!(refusals[0], refusals[1], "everybody is let in at once");
