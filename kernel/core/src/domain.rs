@@ -68,9 +68,10 @@ impl State {
     }
 }
 
-/// One protection domain, as its core sees it.
+/// One protection domain, as its core sees it. It takes a power of two of bytes, so that an index becomes an address by a
+/// shift: any other size costs each entry and each switch an instruction more.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(1024))]
 pub struct Domain<'s, C> {
     /// Saved registers.
     pub context: C,

@@ -107,7 +107,10 @@ struct Packer {
 
 impl Packer {
     fn place(&mut self, count: usize, stride: usize) -> TablePlace {
-        let place = TablePlace { offset: self.end.next_multiple_of(64), count: count as u32, stride: stride as u32 };
+        // An element's alignment divides its size; no element is aligned to more than the power of two in that.
+        let alignment = (1_u64 << stride.trailing_zeros()).clamp(64, PAGE_SIZE);
+        let place =
+            TablePlace { offset: self.end.next_multiple_of(alignment), count: count as u32, stride: stride as u32 };
         self.end = place.offset + place.size();
         place
     }
