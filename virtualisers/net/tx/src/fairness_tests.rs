@@ -1,6 +1,6 @@
 //! What one client can cost the others, and this domain's time: by what it sends, and by what it does besides.
 
-use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, mac, segments, send_packet};
+use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, dma, mac, segments, segments_of, send_packet};
 use culm::testing::set_time;
 use culm_net::testing::frame;
 use culm_net::{Descriptor, DmaDescriptor, PacketHeader, header};
@@ -17,6 +17,9 @@ fn divided() -> PacketHeader {
         buffers: 0,
     }
 }
+
+/// Bytes for which a turn brings credit, as the reference of the class says.
+const CREDIT: u64 = 16 * 1024;
 
 /// Has a client send from all of its buffers: large packets from the large ones, of others `length` bytes each.
 fn send_all(world: &mut World, client: usize, large: bool, length: usize) {
@@ -82,6 +85,109 @@ fn large_buffers_of_the_virtualisers_own_are_shared() {
     world.complete(&first);
     world.turn();
     assert!(!world.driver.take().is_empty(), "what came back is used again");
+}
+
+/// Sends `count` frames of `length` bytes each.
+fn send_some(world: &mut World, client: usize, count: usize, length: usize) {
+    let content = vec![0; length - 14];
+    for _ in 0..count {
+        let at = world.free[client].iter().position(|buffer| buffer.offset < world.buffers * SIZE);
+        let buffer = world.free[client].swap_remove(at.expect("a small buffer"));
+        send_packet(world, client, buffer, &frame(SOMEBODY, mac(client), &content), PacketHeader::default());
+    }
+}
+
+#[test]
+fn turns_alternate_by_bytes() {
+    // The frames of the two, all of which the driver may have at once: so nothing but their turns orders them.
+    for (first, second) in [((30, 1500), (30, 1500)), ((60, 700), (30, 1500)), ((1, 60_014), (30, 1500))] {
+        let mut world = World::with_buffers(2, false, 1, 400);
+        for (client, (count, length)) in [first, second].into_iter().enumerate() {
+            if length > usize::from(u16::MAX / 2) {
+                send_all(&mut world, client, true, 0);
+            } else {
+                send_some(&mut world, client, count, length);
+            }
+        }
+        world.turn();
+        let entries = world.driver.take();
+        assert_eq!(entries.len(), first.0 + second.0, "all of them are sent");
+        let whose = |entry: &DmaDescriptor| usize::from(entry.address >= dma(1));
+        let mut left = [first.0, second.0];
+        let mut sent = [0_u64; 2];
+        let longest = first.1.max(second.1) as u64 + 12;
+        for entry in &entries {
+            sent[whose(entry)] += u64::from(entry.length);
+            left[whose(entry)] -= 1;
+            if left.contains(&0) {
+                break;
+            }
+            let ahead = sent[0].abs_diff(sent[1]);
+            assert!(ahead <= CREDIT + longest, "{first:?} and {second:?}: one is {ahead} bytes ahead, {sent:?}");
+        }
+        // Who has few packets, long ones, does not get them all before the other has sent anything.
+        let begun = entries.iter().take_while(|entry| whose(entry) == whose(&entries[0]));
+        let begun: u64 = begun.map(|entry| u64::from(entry.length)).sum();
+        assert!(
+            begun <= 4 * CREDIT && usize::from(entries[0].length) <= 2000,
+            "{begun} bytes before the other's first"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_sends_without_end_delays_others_little() {
+    let (length, buffers) = (1500, 400);
+    let mut world = World::with_buffers(2, false, 0, buffers);
+    // The driver may have as many times 512 bytes as frames, of which an eighth is nobody's. Half of the others are guaranteed,
+    // to two alike, and one may have all of the rest; with its last frame it may pass that.
+    let shared = 512 * u64::from(culm_net::lendable(512)) * 7 / 8;
+    let most = shared / 4 + shared / 2 + length as u64;
+    let mut with_driver: Vec<DmaDescriptor> = Vec::new();
+    let mut delayed = 0;
+    for round in 0..200 {
+        send_all(&mut world, 0, false, length);
+        world.turn();
+        with_driver.extend(world.driver.take());
+        if round % 10 == 0 {
+            assert!(world.send(1, mac(1)).is_some());
+            world.turn();
+            with_driver.extend(world.driver.take());
+            let place = with_driver.iter().rposition(|entry| entry.address >= dma(1));
+            let place = place.expect("the other's frame is among those sent");
+            let ahead: u64 = with_driver[..place].iter().map(|entry| u64::from(entry.length)).sum();
+            assert!(ahead <= most, "{ahead} bytes before it");
+            delayed = delayed.max(ahead);
+        }
+        let count = with_driver.len().min(20);
+        let done: Vec<_> = with_driver.drain(..count).collect();
+        world.complete(&done);
+    }
+    assert!(delayed > most / 2, "{delayed} bytes: the first has sent as much as it may");
+}
+
+#[test]
+fn large_copies_are_shared_where_nothing_else_runs_short() {
+    // Packets that need a large buffer each, and are so short that the driver may have all of them.
+    let send = |world: &mut World, client: usize| {
+        let large: Vec<_> = world.free[client].extract_if(.., |buffer| buffer.offset >= world.buffers * SIZE).collect();
+        for buffer in large {
+            send_packet(world, client, buffer, &segments_of(mac(client), 4000), divided());
+        }
+        world.turn();
+        world.collect();
+        world.driver.take()
+    };
+    let mut world = World::with_buffers(2, true, 8, 400);
+    // Of eight one is nobody's, and one the other's whatever this one does.
+    let first = send(&mut world, 0);
+    assert_eq!(first.len(), 6, "what one client may have");
+    assert_eq!(send(&mut world, 1).len(), 1, "what is guaranteed to the other");
+    // What came back of the one is there for both.
+    world.complete(&first);
+    assert_eq!(world.driver.take().len(), 6, "again");
+    let mut world = World::with_buffers(1, true, 8, 400);
+    assert_eq!(send(&mut world, 0).len(), 8, "who is alone may have all");
 }
 
 #[test]
