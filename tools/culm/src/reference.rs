@@ -8,6 +8,7 @@ use crate::class::{self, interface::Class};
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
 use crate::expand::facts;
 use crate::plan::{FaultAction, LogLevel};
+use culm_abi::system::MIN_PERIOD;
 use culm_manifest::MemoryKind;
 use culm_manifest::units::{format_duration, format_size};
 use std::fmt::Write as _;
@@ -212,7 +213,12 @@ pub fn page() -> String {
         }
     }
     let rules: String = class::all().flat_map(Class::rules).map(|rule| format!("- {rule}\n")).collect();
-    out.push_str(&RULES.replace("{log}", &log_device()).replace("{class rules}", &rules));
+    out.push_str(
+        &RULES
+            .replace("{shortest period}", &format_duration(MIN_PERIOD))
+            .replace("{log}", &log_device())
+            .replace("{class rules}", &rules),
+    );
     out
 }
 
@@ -222,7 +228,7 @@ fn log_device() -> String {
     class.map_or_else(|| "nobody".to_string(), |class| format!("the first {} device in use", class.name()))
 }
 
-/// What no single key says; `{log}` and `{class rules}` are filled in.
+/// What no single key says; what stands in braces is filled in.
 const RULES: &str = "
 ## What is added
 
@@ -241,7 +247,7 @@ Each rule has an example in `tests/bad/`, with the message.
 - A device or an interrupt has one owner, and devices with different drivers do not share a page of registers.
 - A call goes to a higher priority on the same core; calls make no cycle.
 - A passive domain is called by somebody, notified by nobody, and has no budget.
-- A budget is 1us at least and no longer than its period, which is a day at most; a core exists on the board; a priority is 0 to 255.
+- A budget is 1us at least and no longer than its period, which is {shortest period} at least and a day at most; a core exists on the board; a priority is 0 to 255.
 - A queue's capacity is a power of two, and seven eighths of it hold all buffers that travel in it.
 {class rules}- A stack and a heap are no less than the component's manifest says that it needs.
 - A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.
