@@ -6,7 +6,7 @@
 
 use crate::region::shared_address;
 use crate::start;
-use culm_abi::accounting::{CoreAccount, DomainAccount};
+pub use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
 use culm_abi::connection::Counters;
 use culm_abi::start::Memory;
 

@@ -5,6 +5,10 @@
 
 use crate::arch::syscall;
 use crate::channel::Channel;
+/// Where things lie in an address space, by which a supervisor knows what a fault touched.
+pub use culm_abi::memory as address_space;
+/// The numbers of the system calls, by which a supervisor names a bad one.
+pub use culm_abi::syscall as system_calls;
 pub use culm_abi::syscall::{BadCall, FaultKind, FaultReport};
 
 /// Reads why the domain behind `child` stands still.

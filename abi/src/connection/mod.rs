@@ -7,7 +7,7 @@
 
 mod basic;
 mod form;
-mod net;
+pub mod net;
 mod observation;
 mod serial;
 mod supervision;

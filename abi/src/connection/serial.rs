@@ -1,6 +1,7 @@
 //! The serial class. Entries of its rings are bytes.
 
 use super::{Form, Start};
+use crate::system::end_rights::NOTIFY;
 use culm_abi_derive::Structure;
 use zerocopy::{FromBytes, Immutable};
 
@@ -47,6 +48,13 @@ pub struct SerialVirtualiserClient<F: Form = Start> {
     pub rights: F::Rights,
     /// The client's name.
     pub name: F::Text,
+}
+
+impl SerialVirtualiserClient {
+    /// Whether the virtualiser may notify the client.
+    pub const fn may_notify(&self) -> bool {
+        self.rights & NOTIFY != 0
+    }
 }
 
 /// Serial class, client. Every domain has one for its log, unless it says `log = "off"`.

@@ -1,6 +1,11 @@
 //! Queue entries: plain values that are copied out once and checked by whoever reads them.
 
+use culm_abi::connection::net::{DMA_ENTRY_SIZE, ENTRY_SIZE};
 use culm_queue::Entry;
+
+// The build tool lays the queues out by these.
+const _: () = assert!(size_of::<Descriptor>() == ENTRY_SIZE as usize);
+const _: () = assert!(size_of::<DmaDescriptor>() == DMA_ENTRY_SIZE as usize);
 
 /// A packet or an empty buffer, between virtualisers, copiers and clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

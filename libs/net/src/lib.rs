@@ -64,6 +64,8 @@ pub mod testing;
 pub use allowance::Allowance;
 pub use client::Client;
 pub use culm::link::put_off;
+pub use culm_abi::connection::net::{BUFFER_SIZE, LARGE_BUFFER, PIECE_SIZE};
+pub use culm_queue::{capacity_for, lendable};
 pub use descriptor::{Descriptor, DmaDescriptor};
 pub use header::PacketHeader;
 pub use mac::Mac;
@@ -79,28 +81,6 @@ pub const ETHERNET_HEADER: usize = 14;
 
 /// The shortest packet that is passed on: packet header and Ethernet header.
 pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;
-
-/// Bytes of one buffer, unless the description says otherwise.
-pub const BUFFER_SIZE: u32 = 2048;
-
-/// Bytes of a device's receive buffer where a frame may lie in several: fewer pieces of those that do are worth the memory.
-pub const PIECE_SIZE: u32 = 4096;
-
-/// Bytes of one large buffer. (A packet in it is shorter by one at least: [`slots::LARGEST_PACKET`].)
-pub const LARGE_BUFFER: u32 = 65536;
-
-/// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a buffer that
-/// comes back, although the other side puts off releasing what it has read ([`put_off`]).
-#[inline(always)]
-pub const fn lendable(capacity: u32) -> u32 {
-    capacity - capacity / 8
-}
-
-/// The least capacity of a pair of queues over which so many buffers can be lent: a power of two.
-pub const fn capacity_for(buffers: u32) -> u32 {
-    let capacity = buffers.next_power_of_two();
-    if lendable(capacity) < buffers { capacity * 2 } else { capacity }
-}
 
 /// The largest IP packet on the link.
 pub const MTU: usize = 1500;

@@ -90,6 +90,19 @@ pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
     Some(HEADER_SIZE + capacity as usize * entry_size)
 }
 
+/// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a
+/// buffer that comes back, although the other side may put off releasing what it has read.
+#[inline(always)]
+pub const fn lendable(capacity: u32) -> u32 {
+    capacity - capacity / 8
+}
+
+/// The least capacity of a pair of queues over which so many buffers can be lent: a power of two.
+pub const fn capacity_for(buffers: u32) -> u32 {
+    let capacity = buffers.next_power_of_two();
+    if lendable(capacity) < buffers { capacity * 2 } else { capacity }
+}
+
 /// The next store is seen by the other side and by this side's next life: for tests that end a life just there.
 #[inline(always)]
 fn step() {

@@ -1,7 +1,7 @@
 //! The renderings of a snapshot, and how one is taken.
 
-use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
-use culm_abi::connection::Counters;
+use culm::connection::Counters;
+use culm::observe::{CoreAccount, DomainAccount, DomainState};
 use culm_queue::{Producer, Storage};
 use http::status::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};

@@ -8,7 +8,7 @@ use core::fmt;
 use core::ops::Range;
 use culm::Region;
 use culm::supervision::FaultReport;
-use culm_abi::memory::{PROGRAM_BASE, STACK_BASE};
+use culm::supervision::address_space::{PROGRAM_BASE, STACK_BASE};
 
 /// Calls that are shown.
 pub const DEPTH: usize = 16;

@@ -5,9 +5,8 @@
 
 use core::fmt;
 use core::ops::Range;
-use culm::supervision::{BadCall, FaultKind, FaultReport};
-use culm_abi::memory::ADDRESS_BITS;
-use culm_abi::syscall;
+use culm::supervision::address_space::ADDRESS_BITS;
+use culm::supervision::{BadCall, FaultKind, FaultReport, system_calls};
 
 /// Addresses below this are what a null pointer with an offset gives; nothing is mapped there.
 const NULL_AREA: u64 = 0x1_0000;
@@ -16,16 +15,16 @@ const NULL_AREA: u64 = 0x1_0000;
 const OVERFLOW_AREA: u64 = 0x1_0000;
 
 /// Names of the system calls.
-const CALLS: [(u16, &str); syscall::COUNT as usize] = [
-    (syscall::WAIT, "wait"),
-    (syscall::REPLY_WAIT, "reply_wait"),
-    (syscall::SIGNAL, "signal"),
-    (syscall::CALL, "call"),
-    (syscall::FAULT, "fault"),
-    (syscall::RESUME, "resume"),
-    (syscall::RESTART, "restart"),
-    (syscall::STOP, "stop"),
-    (syscall::HALT, "halt"),
+const CALLS: [(u16, &str); system_calls::COUNT as usize] = [
+    (system_calls::WAIT, "wait"),
+    (system_calls::REPLY_WAIT, "reply_wait"),
+    (system_calls::SIGNAL, "signal"),
+    (system_calls::CALL, "call"),
+    (system_calls::FAULT, "fault"),
+    (system_calls::RESUME, "resume"),
+    (system_calls::RESTART, "restart"),
+    (system_calls::STOP, "stop"),
+    (system_calls::HALT, "halt"),
 ];
 
 /// Says why a domain stands still.

@@ -1,7 +1,8 @@
 //! What holds for every plan, whatever the description: ends point at each other, queues lie in regions that their two
 //! sides map, nobody notifies a passive domain. And no text, however broken, makes the tool panic.
 
-use culm_net::{LARGE_BUFFER, lendable};
+use culm_abi::connection::net::LARGE_BUFFER;
+use culm_queue::lendable;
 use culm_tool::description::catalogue::Catalogue;
 use culm_tool::plan::{ConnectionData, End, Memory, Plan, Purpose};
 use culm_tool::{expand, graph, show};

@@ -1,7 +1,7 @@
 //! A system that is made up: accounts that move as those of a web server under some load do.
 
-use culm_abi::accounting::{CoreAccount, DomainAccount};
-use culm_abi::connection::Counters;
+use culm::connection::Counters;
+use culm::observe::{CoreAccount, DomainAccount};
 use culm_queue::{Producer, Storage};
 use http::status::Status;
 use http::status::snapshot::{Component, Queue, Tally};

@@ -10,7 +10,7 @@ use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
 use alloc::vec::Vec;
 use core::fmt::Display;
-use culm_abi::accounting::DomainState;
+use culm::observe::DomainState;
 
 /// The page without its figures.
 const FRAME: &str = include_str!("page/page.html");

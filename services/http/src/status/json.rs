@@ -5,7 +5,7 @@ use super::snapshot::{Component, Core, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, PerSecond, Quoted, Ratio, Seconds, Text, put};
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
-use culm_abi::accounting::DomainState;
+use culm::observe::DomainState;
 
 /// Appends the snapshot, as one object.
 pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {

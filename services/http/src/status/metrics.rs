@@ -5,7 +5,7 @@ use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
 use super::{http, json};
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
-use culm_abi::accounting::DomainState;
+use culm::observe::DomainState;
 
 /// A metric of each element of a list: name, unit, type, help, and the sample's value.
 struct Metric<T> {

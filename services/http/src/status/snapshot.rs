@@ -1,7 +1,7 @@
 //! The system's state at one moment, as plain data.
 
 use alloc::vec::Vec;
-use culm_abi::accounting::DomainState;
+use culm::observe::DomainState;
 
 /// A span of time, in ticks of the system counter and with their frequency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Tick
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
-use culm_abi::connection::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
-use culm_queue::Shared;
+use culm::connection::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
+use culm::observe::{CoreAccount, DomainAccount, DomainState};
+use culm::queue::Shared;
 
 /// A protection domain and where its counters are.
 pub struct Described {

@@ -17,7 +17,6 @@ mod tests;
 
 use culm::connection::SerialVirtualiserClient;
 use culm::{Channel, Channels, Component, queue, start, time};
-use culm_abi::system::end_rights::NOTIFY;
 use mux::{Client, Mux};
 
 culm::component!(SerialVirtualiser);
@@ -35,8 +34,7 @@ impl Component for SerialVirtualiser {
         let clients = start::list::<SerialVirtualiserClient>(serial.clients).iter().map(|client| {
             let rx = (client.rx.capacity > 0).then(|| queue::producer(client.rx));
             let name = start::text(client.name).as_bytes();
-            let may_notify = client.rights & NOTIFY != 0;
-            Client::new(name, Channel::new(client.channel), may_notify, queue::consumer(client.tx), rx)
+            Client::new(name, Channel::new(client.channel), client.may_notify(), queue::consumer(client.tx), rx)
         });
         let driver = Channel::new(serial.driver_channel);
         let mux =

@@ -4,10 +4,11 @@ use super::before::BeforeClient;
 use crate::class::interface::NewClient;
 use crate::description::system::{read_buffers, read_flag, read_queue};
 use crate::expand::draft::{Client, Device, Draft, DraftDevice, DraftDomain, OfClass};
+use culm_abi::connection::net::{LARGE_BUFFER, PIECE_SIZE};
 use culm_manifest::Located;
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
-use culm_net::{LARGE_BUFFER, PIECE_SIZE, capacity_for, lendable};
+use culm_queue::{capacity_for, lendable};
 use std::ops::Range;
 
 /// The class's name.

@@ -4,16 +4,11 @@ use super::options::{ClientOptions, DeviceOptions};
 use crate::expand::draft::Client;
 use crate::expand::wiring::{DeviceClients, RingSpec, Wiring};
 use crate::plan::{DomainId, EndNumber, Memory, Part, Planned, Purpose, RegionKind, RingId};
+use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, ENTRY_SIZE, LARGE_BUFFER, PIECE_SIZE};
 use culm_abi::connection::{
     NetClient, NetCopier, NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser,
 };
-use culm_net::{BUFFER_SIZE, Descriptor, DmaDescriptor, LARGE_BUFFER, PIECE_SIZE, lendable};
-
-/// Bytes of an entry between driver and virtualisers.
-const DMA_DESCRIPTOR: u32 = size_of::<DmaDescriptor>() as u32;
-
-/// Bytes of an entry elsewhere.
-const DESCRIPTOR: u32 = size_of::<Descriptor>() as u32;
+use culm_queue::lendable;
 
 /// Bytes of so many small and so many large buffers.
 fn bytes_of(small: u32, large: u32) -> u64 {
@@ -109,7 +104,7 @@ fn driver_side(
     let spec = |what: &str, forward| RingSpec {
         name: format!("{name} {what}"),
         capacity,
-        entry_size: DMA_DESCRIPTOR,
+        entry_size: DMA_ENTRY_SIZE,
         forward,
     };
     let region = format!("{} queues", wiring.name(virtualiser));
@@ -169,7 +164,7 @@ fn wire_client(
     let spec = |what: &str, forward| RingSpec {
         name: format!("{label} {what}"),
         capacity: wired.queue,
-        entry_size: DESCRIPTOR,
+        entry_size: ENTRY_SIZE,
         forward,
     };
     let specs = [spec("tx_filled", true), spec("tx_free", false)];
@@ -272,6 +267,6 @@ fn wire_stage(
 /// `filled` and `free` between a giver of received frames and their reader.
 fn receive_rings(wiring: &mut Wiring, label: &str, pair: (DomainId, DomainId), capacity: u32) -> Vec<RingId> {
     let spec =
-        |what: &str, forward| RingSpec { name: format!("{label} {what}"), capacity, entry_size: DESCRIPTOR, forward };
+        |what: &str, forward| RingSpec { name: format!("{label} {what}"), capacity, entry_size: ENTRY_SIZE, forward };
     wiring.rings(format!("{label} rx queues"), pair, &[spec("rx_filled", true), spec("rx_free", false)], true)
 }
