@@ -108,8 +108,9 @@ impl<O: Entry, I: Entry> Link<O, I> {
     }
 
     /// The first half of [`Self::begin`], for who must finish something before the pair starts over: looks what the peer has
-    /// published. False: the link is not live, and [`Self::settle`] is to be called, after which nothing is left of
-    /// the life that was. Until then the peer's last entries of that life can be read, and it can be resumed.
+    /// published. False: the link is not live, and [`Self::settle`] is to be called, in this round or a later one, after
+    /// which nothing is left of the life that was. Until then the peer's last entries of that life can be read, no more than
+    /// the ring holds, and it can be resumed; what is pushed is for nobody.
     #[inline]
     pub fn look(&mut self) -> bool {
         self.input.refresh();
@@ -181,9 +182,10 @@ impl<O: Entry, I: Entry> Link<O, I> {
         !self.has_news()
     }
 
-    /// Whether [`Self::settle`] would find something.
+    /// Whether [`Self::settle`] would find something. What [`Self::look`] found does not pass, whatever the peer shows since.
     fn has_news(&self) -> bool {
-        self.peer_generation() != self.generations.peer
+        self.input.is_stale() | self.output.is_stale()
+            || self.peer_generation() != self.generations.peer
             || self.generations.peer != 0 && generation(self.peer_start()) == self.generations.own
     }
 

@@ -232,6 +232,30 @@ fn one_life_can_go_on_with_another() {
     settle(&mut owner, &mut borrower);
 }
 
+#[test]
+fn what_a_previous_life_published_can_be_read_before_the_pair_starts_over() {
+    let mut ground = Ground::new();
+    let (mut owner, mut borrower) = (ground.owner(), ground.borrower());
+    settle(&mut owner, &mut borrower);
+    borrower.link.output.push(7).expect("space");
+    borrower.link.output.push(8).expect("space");
+    let _ = borrower.link.output.publish();
+    let mut borrower = ground.borrower();
+    assert!(!owner.link.look());
+    assert_eq!(owner.link.input.pop(), Some(7));
+    assert!(!owner.link.sleep() && !owner.link.look());
+    // The peer, hostile now, shows its previous generation again.
+    let word = &ground.back.header().producer.word;
+    let shown = word.swap(u64::from(owner.link.generations().peer) << 32, Ordering::Relaxed);
+    assert!(!owner.link.sleep(), "what was found does not pass");
+    word.store(shown, Ordering::Relaxed);
+    // Whatever is pushed in between is for nobody.
+    let _ = owner.link.output.push(9);
+    let _ = owner.link.output.publish();
+    assert_eq!((owner.link.input.pop(), owner.link.input.pop()), (Some(8), None));
+    settle(&mut owner, &mut borrower);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

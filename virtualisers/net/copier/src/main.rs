@@ -8,6 +8,8 @@
 
 mod copier;
 #[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
 mod tests;
 
 use copier::Copier;

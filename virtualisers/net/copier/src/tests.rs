@@ -8,21 +8,22 @@ use culm_net::testing::{Peer, frame, memory, read_frame, ring, write_packet};
 use culm_net::{Descriptor, LARGE_BUFFER, Mac};
 use proptest::prelude::*;
 
-const BUFFERS: u32 = 8;
-const SIZE: u32 = 2048;
+pub(crate) const BUFFERS: u32 = 8;
+pub(crate) const SIZE: u32 = 2048;
 const ANYBODY: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
 
-struct World {
-    connection: NetCopier,
-    copier: Copier,
-    virtualiser: Peer<Descriptor>,
+/// A copier between a virtualiser and a client.
+pub(crate) struct World {
+    pub(crate) connection: NetCopier,
+    pub(crate) copier: Copier,
+    pub(crate) virtualiser: Peer<Descriptor>,
     client: Peer<Descriptor>,
     device_data: Region,
     client_data: Region,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_large(0)
     }
 
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         self.copier.note(culm::testing::channels(&[0, 1]));
         for _ in 0..4 {
             if self.copier.round() {
@@ -71,7 +72,7 @@ impl World {
     }
 
     /// The virtualiser passes a frame in buffer `number`.
-    fn pass(&mut self, number: u32, content: &[u8]) {
+    pub(crate) fn pass(&mut self, number: u32, content: &[u8]) {
         let offset = number * SIZE;
         let length = write_packet(&self.device_data, offset, &frame(ANYBODY, ANYBODY, content));
         self.virtualiser.send(&[Descriptor { offset, length, flags: 1 }]);
