@@ -40,14 +40,19 @@ pub struct DeviceOptions {
     pub buffers: u32,
     /// The device's hardware address.
     pub mac: [u8; 6],
+    /// Where the system file gives it.
+    mac_at: Option<Range<usize>>,
     /// Where the system file gives the count of buffers, or else the entries.
     counted_at: Option<Range<usize>>,
 }
 
 /// What a client is told, and who stands before it.
 pub struct ClientOptions {
-    /// Its hardware address.
+    /// Its hardware address, and where the system file gives it, to the client or to the device whose
+    /// it is; if nowhere, where it connects the client.
     pub mac: Located<[u8; 6]>,
+    /// Where the system file connects it.
+    pub connected_at: Range<usize>,
     /// It cannot send frames from another address.
     pub anti_spoof: bool,
     /// The domain that copies for it.
@@ -178,8 +183,11 @@ pub fn read_device(
     let counted_at = buffers.as_ref().or(queue.as_ref()).map(|count| count.span.clone());
     let given_queue = queue.as_ref().map(|queue| queue.value);
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), 0);
-    let mac = mac.map_or(default_mac(index, 0), |mac| mac.value);
-    DeviceOptions { queue, given_queue, buffers, mac, counted_at }
+    if let Some(mac) = &mac {
+        check_mac(draft, mac);
+    }
+    let (mac, mac_at) = mac.map_or((default_mac(index, 0), None), |mac| (mac.value, Some(mac.span)));
+    DeviceOptions { queue, given_queue, buffers, mac, mac_at, counted_at }
 }
 
 /// Reads the options of a client; adds its copier, and what else stands before it.
@@ -211,13 +219,17 @@ pub fn read_client<'a>(
         draft.error(diagnostic);
     }
     let device = device?;
+    if let Some(mac) = &mac {
+        check_mac(draft, mac);
+    }
     let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
-    check_mac(draft, &mac);
+    check_only_use(draft, &mac);
     check_privacy(draft, device, copier, entry);
     let before = BeforeClient { table, domain, device, entry };
     let copier = if copier { Some(before.add_copier(draft, copier_priority)?) } else { None };
     let through = before.add_through(draft, copier, through.unwrap_or_default())?;
-    Some(OfClass::new(ClientOptions { mac, anti_spoof, copier, through, queue, buffers, large }))
+    let connected_at = entry.span();
+    Some(OfClass::new(ClientOptions { mac, connected_at, anti_spoof, copier, through, queue, buffers, large }))
 }
 
 /// Count of large buffers: they travel in the same queues as the others, most of whose places are
@@ -239,15 +251,18 @@ fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, room: Optio
 /// The device's own address for its first client, one derived from it for each further one.
 fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Located<[u8; 6]> {
     let taken = draft.clients_of(device).count();
-    let mac = if taken == 0 { DeviceOptions::of(&draft.devices[device]).mac } else { default_mac(device, taken) };
-    Located::new(mac, entry.span())
+    if taken > 0 {
+        return Located::new(default_mac(device, taken), entry.span());
+    }
+    let options = DeviceOptions::of(&draft.devices[device]);
+    Located::new(options.mac, options.mac_at.clone().unwrap_or_else(|| entry.span()))
 }
 
 /// Who has no copier reads all that the device receives, so it must be the device's only client.
 fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry: &Entry<'_>) {
     let others = draft.clients_of(device).map(ClientOptions::of);
     let others: Vec<_> = others.filter(|other| !copier || other.copier.is_none()).collect();
-    let other = others.first().map(|other| other.mac.span.clone());
+    let other = others.first().map(|other| other.connected_at.clone());
     if let Some(other) = other {
         let name = &draft.devices[device].table.name.value;
         let diagnostic = draft
@@ -258,6 +273,7 @@ fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry
     }
 }
 
+/// Refuses an address that the system file gives and that cannot be one interface's.
 fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
     if mac.value[0] & 1 != 0 || mac.value == [0; 6] {
         let diagnostic = draft
@@ -265,13 +281,17 @@ fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
             .help("its first byte must be even (odd ones are for groups), and not all may be zero");
         draft.error(diagnostic);
     }
+}
+
+/// Refuses an address that another client has already.
+fn check_only_use(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
     let others = draft.clients_of_class(NAME).map(ClientOptions::of);
     let others: Vec<_> = others.filter(|other| other.mac.value == mac.value).collect();
     let other = others.first().map(|other| other.mac.span.clone());
     if let Some(other) = other {
         let diagnostic = draft
             .at(&mac.span, format!("the hardware address {} is used twice", format_mac(mac.value)))
-            .related(draft.source, other, "the other client of this address")
+            .related(draft.source, other, "the other use of this address")
             .help("give each client its own, or leave `mac` out");
         draft.error(diagnostic);
     }

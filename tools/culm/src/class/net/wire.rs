@@ -50,7 +50,8 @@ pub fn wire(wiring: &mut Wiring, device: &DeviceClients<'_, '_>) {
     wiring.connect(driver, &name, connection);
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
-        let ClientOptions { mac, anti_spoof, copier, through, queue, buffers, large } = ClientOptions::of(client);
+        let options = ClientOptions::of(client);
+        let ClientOptions { mac, connected_at: _, anti_spoof, copier, through, queue, buffers, large } = options;
         let copier = copier.map(|copier| wiring.id(copier));
         let through = through.iter().map(|domain| wiring.id(*domain)).collect();
         let (queue, buffers, large) = (*queue, *buffers, *large);
