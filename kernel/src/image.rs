@@ -6,7 +6,7 @@ use culm_abi::system::{KernelLayout, MAGIC, SystemHeader, Table};
 use culm_kernel_core::timer::Slot;
 use culm_kernel_core::{Domain, System};
 
-/// What the build tool reads to lay out the kernel's own state.
+/// The sizes that the build tool reads to lay out the kernel's own state.
 #[used]
 #[unsafe(link_section = ".culm.layout")]
 static LAYOUT: KernelLayout = KernelLayout {
@@ -25,7 +25,7 @@ fn check<T>(name: &str, table: &Table) {
     assert!(sound, "table `{name}` of the image is not what this kernel expects: rebuild the image");
 }
 
-/// A table that nobody writes but through atomics.
+/// Returns a table that is written only through atomics.
 ///
 /// # Safety
 /// The table's memory must be valid for `T` and never change but through atomics.
@@ -38,7 +38,7 @@ unsafe fn shared<T>(name: &str, table: &Table) -> &'static [T] {
     unsafe { core::slice::from_raw_parts(table.address as *const T, table.count as usize) }
 }
 
-/// Elements `first..first + count` of a table that one core alone uses.
+/// Returns elements `first..first + count` of a table, which one core alone uses.
 ///
 /// # Safety
 /// The memory must be valid for `T`, and this part of it be given out only once.
@@ -61,7 +61,7 @@ pub fn check_header(header: &SystemHeader) {
     );
 }
 
-/// The tables that all cores share.
+/// Returns the tables that all cores share.
 pub fn system(header: &SystemHeader) -> System<'static> {
     // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words, mailboxes, shared state and
     // accounts are zeroed memory, mapped for the kernel, made of atomics only, for which zero is a value.
@@ -80,7 +80,7 @@ pub fn system(header: &SystemHeader) -> System<'static> {
     }
 }
 
-/// What one core alone has.
+/// Tables that one core alone uses.
 pub struct Own {
     /// State of its domains.
     pub domains: &'static mut [Domain<'static, Registers>],
@@ -88,7 +88,7 @@ pub struct Own {
     pub slots: &'static mut [Slot],
 }
 
-/// Takes what core `index` alone has.
+/// Takes the tables that core `index` alone uses.
 ///
 /// # Safety
 /// To be called once for each core.

@@ -1,4 +1,4 @@
-//! The kernel's binary: what the logic in `kernel/core` needs of a machine, and no more.
+//! The kernel's binary: supplies the machine that the logic in `kernel/core` needs, and no more.
 //!
 //! `arch/` enters and leaves the kernel; [`image`] turns the image's tables into slices; [`processor`] joins both with
 //! [`culm_kernel_core::Core`].

@@ -1,23 +1,24 @@
-//! Waiting for a device that need not answer: a console, which its driver may have left in any
-//! state, or an interrupt controller that is not what the board's file says.
+//! Bounded waiting for a device that may never answer: a console, which its driver may have left in
+//! any state, or an interrupt controller that is not the one of the board's file.
 
-/// How often a device is asked: for about a second on a slow bus. A line of the console has it for
-/// all its bytes, which is three times what they take at 115,200 bits per second where asking takes
-/// 100 ns.
+/// Number of times that a device is asked: about a second on a slow bus. A line of the console has
+/// it for all its bytes; if asking takes 100 ns, that is three times what they take at 115,200 bits
+/// per second.
 const TRIES: u32 = 1 << 20;
 
-/// The patience for one line, or for one answer.
+/// The tries that are left for one line, or for one answer.
 pub struct Patience {
     left: u32,
 }
 
 impl Patience {
-    /// All of it.
+    /// Starts with all tries.
     pub const fn new() -> Self {
         Self { left: TRIES }
     }
 
-    /// Asks until the device is not busy any more, or for too long in all. True: it is not.
+    /// Asks until the device is no longer busy or the tries are used up. Returns whether the device
+    /// is ready.
     pub fn wait(&mut self, mut is_busy: impl FnMut() -> bool) -> bool {
         while self.left > 0 {
             if !is_busy() {
@@ -55,7 +56,7 @@ mod tests {
             }));
         }
         let mut bytes = 0;
-        // Slow enough to go on for ever, were each byte to have a patience of its own.
+        // A device so slow that it would go on for ever if each byte had tries of its own.
         while patience.wait({
             let mut times = 0;
             move || {

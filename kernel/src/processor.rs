@@ -1,4 +1,5 @@
-//! One processor core from its first Rust instruction on: joins machine and logic, and is what every entry works on.
+//! One processor core from its first Rust instruction on: joins machine and logic, and holds the
+//! state that every kernel entry works on.
 
 use crate::arch::console::println;
 use crate::arch::{Machine, Registers, Source, resume, wait_for_interrupt};
@@ -17,14 +18,15 @@ const DATA_ABORT_WITHIN: u64 = 0x25;
 /// A core's state. It stands at the top of the core's kernel stack; the entry code finds it by the stack pointer.
 #[repr(C, align(64))]
 pub struct Processor {
-    /// The registers of the domain that runs: for the entry code, which alone uses and sets it.
+    /// The registers of the domain that runs. Only the entry code uses and sets it.
     current: *mut Registers,
     /// The message of a call or a reply; of a `signal` its two arguments.
     message: [u64; MESSAGE_WORDS],
     core: Core<'static, Registers, Machine>,
 }
 
-/// What a straight path answers, in two registers: those of the domain that has the core now, and its result.
+/// The result of a straight path, in two registers: the address of the saved registers of the
+/// domain that has the core now, and its result.
 #[repr(C)]
 pub struct Straight {
     registers: *mut Registers,
@@ -39,12 +41,12 @@ impl From<Passed<'_, 'static, Registers>> for Straight {
 }
 
 impl Processor {
-    /// Where the entry code finds what it needs.
+    /// Offset of `current`, for the entry code.
     pub const CURRENT: usize = offset_of!(Self, current);
-    /// See [`Self::CURRENT`].
+    /// Offset of `message`, for the entry code.
     pub const MESSAGE: usize = offset_of!(Self, message);
 
-    /// Leaves the kernel for what is to run next; sleeps while there is nothing.
+    /// Leaves the kernel for the domain that runs next; sleeps while there is none.
     #[inline(always)]
     fn resume(&'static mut self, next: Next) -> ! {
         let local = next.unwrap_or_else(|| self.idle());
@@ -64,9 +66,11 @@ impl Processor {
     }
 }
 
-/// Called by the boot code on each core's own stack, with the place above it for the core's state, and the exception
-/// level at which the image was entered. `boots` is 1 on the core that boots and starts the others. Where no core of the
-/// image has the affinity of that one, `index` is their count, and the stack is the first core's.
+/// Starts a core in Rust. The boot code calls it on the core's own stack; `place`, above that
+/// stack, receives the core's state. `entry_level` is the exception level at which the image was
+/// entered. `boots` is 1 on the core that boots and starts the others. If the image names no core
+/// with that core's affinity, `index` is the number of cores and the stack is the first core's:
+/// [`check`] then panics.
 #[unsafe(no_mangle)]
 extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, entry_level: u64, boots: u64) -> ! {
     let header = crate::arch::system_header();
@@ -87,7 +91,7 @@ extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, 
     processor.resume(next)
 }
 
-/// Checks once what the image and the machine say of each other.
+/// Checks once, on the core that boots, that image and machine fit each other.
 #[inline(never)]
 fn check(header: &SystemHeader, index: u32) {
     image::check_header(header);
@@ -136,8 +140,9 @@ unsafe fn make(
 
 // ---- what the entry code calls ----------------------------------------------------------------------------------
 //
-// The straight paths return to it. They call nothing that returns here, so they need no stack; what is left is another
-// function's, which leaves the kernel by itself.
+// The straight paths return to the entry code and contain no call that returns, so the compiler
+// makes no stack frame for them. Everything else is in separate functions, never inlined, which
+// leave the kernel by [`Processor::resume`].
 
 #[unsafe(no_mangle)]
 extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> Straight {
@@ -186,8 +191,8 @@ extern "C" fn call(processor: &'static mut Processor, channel: u64) -> ! {
     processor.resume(next)
 }
 
-/// What [`culm_signal`] answers where all is left to do. Where nothing is, it answers 0; where a domain is to be woken, one
-/// more than its index.
+/// Result of [`culm_signal`] if nothing was done yet. The result is 0 if nothing remains, and a
+/// domain's index plus one if that domain must be woken.
 const ALL_LEFT: u64 = u64::MAX;
 
 #[unsafe(no_mangle)]
@@ -235,7 +240,7 @@ extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, addre
     processor.resume(next)
 }
 
-/// Called on a stack of its own.
+/// Reports an exception inside the kernel. The entry code calls it on a stack of its own.
 #[unsafe(no_mangle)]
 extern "C" fn culm_kernel_fault(syndrome: u64, pc: u64, address: u64) -> ! {
     if syndrome >> 26 & 0x3f == DATA_ABORT_WITHIN
@@ -246,8 +251,8 @@ extern "C" fn culm_kernel_fault(syndrome: u64, pc: u64, address: u64) -> ! {
     panic!("exception in the kernel at {pc:#x}: syndrome {syndrome:#x}, address {address:#x}");
 }
 
-/// A defect of the kernel, or a machine or image that does not fit: the other cores are stopped, it is said, and the machine is
-/// switched off.
+/// Handles a defect of the kernel, or a machine or image that does not fit: stops the other cores,
+/// prints the message, and powers the machine off.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     crate::arch::stop_others();

@@ -1,7 +1,8 @@
-//! Which of a GICv3's redistributors is a core's (Arm IHI 0069, 12.11).
+//! The search for a core's redistributor in a GICv3 (Arm IHI 0069, 12.11).
 //!
-//! They lie in one range of memory or in several, one behind the other; the last of a range says so. Each tells the affinity
-//! of its core and what it has, from which follows how long it is.
+//! Redistributors lie one behind the other, in one range of memory or in several; the last of a
+//! range is marked. Each states the affinity of its core and its features, from which its length
+//! follows.
 
 /// `GICR_TYPER`: virtual LPIs, thus four frames instead of two; the last of its range; the affinity's place.
 const VIRTUAL: u64 = 1 << 1;
@@ -11,8 +12,8 @@ const AFFINITY_SHIFT: u32 = 32;
 /// Bytes of a frame.
 const FRAME: usize = 0x1_0000;
 
-/// The address of the redistributor of the core with the affinity `mpidr`. `ranges` are addresses and sizes; `kind` reads the
-/// `GICR_TYPER` of the redistributor at an address.
+/// Returns the address of the redistributor of the core with the affinity `mpidr`. `ranges` are
+/// addresses and sizes; `kind` reads the `GICR_TYPER` of the redistributor at an address.
 pub fn find(
     mpidr: u64,
     ranges: impl IntoIterator<Item = (usize, usize)>,

@@ -1,22 +1,24 @@
-//! Components' seeds: made of all that the machine's source of randomness has given so far, so that
-//! nobody can guess them when it runs dry either.
+//! Components' seeds, made of everything that the machine's source of randomness has given so far:
+//! they cannot be guessed even if the source runs dry.
 
 use culm_random::{Generator, Seed};
 
-/// What one core makes seeds of.
+/// The state from which one core makes seeds.
 #[derive(Debug)]
 pub struct Seeds {
     generator: Option<Generator>,
 }
 
 impl Seeds {
-    /// `first` is a seed that nobody else has; there is none where the source has never given anything.
+    /// Starts with `first`, a seed that nobody else has; `None` if the source has never given
+    /// anything.
     pub fn new(first: Option<Seed>) -> Self {
         Self { generator: first.map(Generator::new) }
     }
 
-    /// A seed for the domain that starts now. `fresh` is what the source gives at this moment, if
-    /// it gives anything. There is no seed before it has given something for the first time.
+    /// Returns a seed for the domain that starts now. `fresh` is what the source gives at this
+    /// moment, if it gives anything. Returns `None` until the source has given something for the
+    /// first time.
     pub fn next(&mut self, fresh: Option<Seed>) -> Option<Seed> {
         match (&mut self.generator, fresh) {
             (Some(generator), Some(fresh)) => generator.add(fresh),

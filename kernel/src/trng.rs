@@ -12,18 +12,18 @@ const TRNG_RND64: u64 = 0xc400_0053;
 
 /// Status of a call that found too little entropy: it may succeed when tried again.
 const NO_ENTROPY: i32 = -3;
-/// How often a call is tried before the source counts as dry.
+/// Number of tries of a call before the source counts as dry.
 const TRIES: usize = 100;
-/// Words that one call gives here; it could give three.
+/// Words that are asked of one call; it could give three.
 const WORDS: usize = 2;
 
-/// A call of the firmware: function and arguments, then what `x0` to `x3` hold.
+/// A call of the firmware: takes function and arguments, returns what `x0` to `x3` hold afterwards.
 pub trait Firmware: FnMut(u64, [u64; 3]) -> [u64; 4] {}
 impl<F: FnMut(u64, [u64; 3]) -> [u64; 4]> Firmware for F {}
 
-/// Whether the firmware has a source. Firmware older than the calling convention's version 1.1 may do anything when it
-/// is asked for a function that it does not know, so the version comes first, and before it the question whether
-/// the version can be asked for (DEN0028, appendix B).
+/// Returns whether the firmware has a source. Firmware older than the calling convention's version
+/// 1.1 may do anything if it is asked for a function that it does not know. So the version is asked
+/// for first, and before it whether the version can be asked for (DEN0028, appendix B).
 pub fn is_present(mut call: impl Firmware) -> bool {
     let mut ask = |function: u64, argument: u64| call(function, [argument, 0, 0])[0] as i32;
     ask(PSCI_VERSION, 0) >= 0x1_0000
@@ -33,7 +33,7 @@ pub fn is_present(mut call: impl Firmware) -> bool {
         && ask(TRNG_FEATURES, TRNG_RND64) >= 0
 }
 
-/// Random words from a source that is present, or `None` where it runs dry.
+/// Returns random words from a source that is present, or `None` if it is dry.
 pub fn seed(mut call: impl Firmware) -> Option<[u64; SEED_WORDS]> {
     let mut seed = [0; SEED_WORDS];
     for words in seed.chunks_exact_mut(WORDS) {

@@ -23,7 +23,7 @@ pub struct File<'a> {
     pub path: &'a str,
     /// Content.
     pub content: &'a [u8],
-    /// The content as gzip (RFC 1952), where the component's manifest asks for it and it is smaller.
+    /// The content as gzip (RFC 1952), if the component's manifest asks for it and it is smaller.
     pub gzip: Option<&'a [u8]>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Archive<'a> {
     /// An archive without files.
     pub const EMPTY: Self = Self { bytes: &[0; 4], count: 0 };
 
-    /// Checks `bytes` once; afterwards nothing can fail.
+    /// Checks `bytes` once; afterwards no access can fail.
     pub fn new(bytes: &'a [u8]) -> Result<Self, InvalidArchive> {
         let count = word(bytes, 0).ok_or(InvalidArchive)? as usize;
         let archive = Self { bytes, count };
@@ -58,29 +58,29 @@ impl<'a> Archive<'a> {
         Ok(archive)
     }
 
-    /// Count of files.
+    /// Returns the count of files.
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is no file.
+    /// Returns whether there is no file.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// File `index` in the order of paths.
+    /// Returns file `index` in the order of paths.
     pub fn file(&self, index: usize) -> Option<File<'a>> {
         if index < self.count { self.read(index) } else { None }
     }
 
-    /// All files, sorted by path.
+    /// Returns all files, sorted by path.
     pub fn files(&self) -> impl ExactSizeIterator<Item = File<'a>> + Clone + use<'a> {
         let archive = *self;
         // `new` has read every record, so the default is never used.
         (0..self.count).map(move |index| archive.read(index).unwrap_or(File { path: "", content: &[], gzip: None }))
     }
 
-    /// The position of the file at `path`, for [`Archive::file`]; found by binary search.
+    /// Returns the position of the file at `path`, for [`Archive::file`]. It is a binary search.
     pub fn find(&self, path: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -94,7 +94,7 @@ impl<'a> Archive<'a> {
         None
     }
 
-    /// The content of the file at `path`.
+    /// Returns the content of the file at `path`.
     pub fn get(&self, path: impl AsRef<[u8]>) -> Option<&'a [u8]> {
         Some(self.read(self.find(path.as_ref())?)?.content)
     }

@@ -13,13 +13,14 @@ use culm_abi::syscall::GROUP;
 pub struct Channel(u32);
 
 impl Channel {
-    /// The end with this number. Using a number that was not given is a fault of this component, nobody else's harm.
+    /// Returns the end with this number. The use of a number that was not given is a fault of this
+    /// component and harms no other.
     #[inline(always)]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The end's number.
+    /// Returns the end's number.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
@@ -45,7 +46,7 @@ impl Channel {
         syscall::call(self.0, &message.into())
     }
 
-    /// Group and bit of this channel in notification words.
+    /// Returns group and bit of this channel in notification words.
     #[inline(always)]
     pub(crate) const fn position(self) -> (u32, u32) {
         if self.0 < GROUP { (0, self.0) } else { (self.0 / GROUP, self.0 % GROUP) }
@@ -65,19 +66,19 @@ impl Channels {
     /// No channel: a deadline passed.
     pub const NONE: Self = Self { group: 0, bits: 0 };
 
-    /// The channels of `group` whose bits are set.
+    /// Returns the channels of `group` whose bits are set.
     #[inline(always)]
     pub(crate) const fn new(group: u32, bits: u64) -> Self {
         Self { group, bits }
     }
 
-    /// Whether no channel was notified, which means that the deadline passed.
+    /// Returns whether no channel was notified, which means that the deadline passed.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.bits == 0
     }
 
-    /// Whether `channel` was notified.
+    /// Returns whether `channel` was notified.
     #[inline(always)]
     pub const fn contains(self, channel: Channel) -> bool {
         let (group, bit) = channel.position();
@@ -122,13 +123,13 @@ impl ExactSizeIterator for Channels {}
 pub struct Interrupt(Channel);
 
 impl Interrupt {
-    /// The interrupt delivered over `channel`.
+    /// Returns the interrupt that is delivered over `channel`.
     #[inline(always)]
     pub const fn new(channel: Channel) -> Self {
         Self(channel)
     }
 
-    /// The channel whose notification means that the interrupt happened.
+    /// Returns the channel whose notification means that the interrupt happened.
     #[inline(always)]
     pub const fn channel(self) -> Channel {
         self.0

@@ -1,4 +1,4 @@
-//! Named counters of a component, which observers (the status page for one) read without its help.
+//! Named counters of a component, which observers, such as the status page, read without its help.
 //!
 //! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a page that only
 //! this component writes; a restart does not reset them.
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culm_abi::connection::Counters;
 
 own! {
-    /// The page; none before start and where nobody observes.
+    /// The page; `None` before start, and if no component observes.
     PAGE: Cell<Option<&'static Counters>> = Cell::new(None);
 }
 
@@ -23,15 +23,15 @@ pub(crate) fn set_page(page: Option<&'static Counters>) {
 pub struct Counter(usize);
 
 impl Counter {
-    /// The counter at this position of the manifest's list.
+    /// Returns the counter at this position of the manifest's list.
     pub const fn new(index: usize) -> Self {
         Self(index)
     }
 
-    /// Adds to the counter. Where it happens for every packet, add once per batch.
+    /// Adds to the counter. For events that happen for every packet, add once per batch.
     #[inline(always)]
     pub fn add(self, amount: u64) {
-        // One writer: load and store need not be one operation.
+        // There is one writer, so load and store need not be one atomic operation.
         self.with(|value| value.store(value.load(Relaxed).wrapping_add(amount), Relaxed));
     }
 
@@ -41,7 +41,7 @@ impl Counter {
         self.with(|word| word.store(value, Relaxed));
     }
 
-    /// The counter's value; 0 where there is no page.
+    /// Returns the counter's value; 0 if there is no page.
     pub fn get(self) -> u64 {
         let mut value = 0;
         self.with(|word| value = word.load(Relaxed));

@@ -4,7 +4,7 @@ use crate::channel::{Channel, Interrupt};
 use crate::region::Region;
 use culm_abi::start::Memory;
 
-/// What a driver was given of its device.
+/// A device, as its driver was given it.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     registers: Memory,
@@ -19,23 +19,23 @@ impl Device {
         Self { registers, interrupts, dma }
     }
 
-    /// Where the registers are mapped; `culm-mmio` gives access.
+    /// Returns where the registers are mapped; `culm-mmio` gives access.
     pub const fn registers(&self) -> Memory {
         self.registers
     }
 
-    /// Interrupt `index` in the board's order.
+    /// Returns interrupt `index` in the board's order.
     pub fn interrupt(&self, index: usize) -> Option<Interrupt> {
         self.interrupts.get(index).map(|channel| Interrupt::new(Channel::new(*channel)))
     }
 
-    /// All interrupts, in the board's order.
+    /// Returns all interrupts, in the board's order.
     pub fn interrupts(&self) -> impl ExactSizeIterator<Item = Interrupt> + use<> {
         self.interrupts.iter().map(|channel| Interrupt::new(Channel::new(*channel)))
     }
 
-    /// Memory for the device's own structures (descriptor rings), with the address at which the device sees it. Empty
-    /// where the board declares none.
+    /// Returns memory for the device's own structures (descriptor rings), with the address at which
+    /// the device sees it. Empty if the board declares none.
     pub const fn dma(&self) -> Region {
         self.dma
     }

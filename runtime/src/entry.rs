@@ -22,7 +22,7 @@ own! {
     RESTARTS: Cell<u64> = Cell::new(0);
 }
 
-/// How often this component was restarted since the system started.
+/// Returns how often this component was restarted since the system started.
 pub fn restarts() -> u64 {
     RESTARTS.with(Cell::get)
 }

@@ -1,4 +1,5 @@
-//! What a panic for want of memory has to say: the compiler's message names neither the component nor what to change.
+//! The advice after a panic for lack of memory: the compiler's message names neither the component
+//! nor the setting to change.
 //!
 //! It is apart from the heap so that a component which never allocates links no allocator for it.
 
@@ -12,15 +13,17 @@ own! {
     REFUSED: Cell<usize> = Cell::new(0);
 }
 
-/// The heap refused an allocation of this size. Whoever asked may be able to do without it.
+/// Records that the heap refused an allocation of this size, which the caller may be able to do
+/// without.
 pub(crate) fn refused(size: usize) {
     REFUSED.with(|cell| cell.set(size));
 }
 
-/// What to say after the panic at this place in a file, if it is that of an allocation that could not be done without.
+/// Returns the advice after a panic in `file`, if it is the panic of an allocation that the program
+/// could not do without.
 pub(crate) fn advice(file: &str) -> Option<impl fmt::Display> {
     let size = REFUSED.with(Cell::get);
-    // Where the standard library gives up: `handle_alloc_error`.
+    // The standard library's `handle_alloc_error` panics there.
     let is_its = file.ends_with("alloc/src/alloc.rs");
     (size > 0 && is_its).then(|| Advice { size, heap: start::current().header().heap.size })
 }

@@ -1,4 +1,4 @@
-//! What every component links: entry, turns, channels, log, configuration.
+//! The library that every component links: entry, turns, channels, log, configuration.
 //!
 //! A component is a type that implements [`Component`] in a crate whose `component.toml` says what it needs:
 //!
@@ -23,10 +23,11 @@
 //! }
 //! ```
 //!
-//! [`component!`] reads the manifest and makes `Config` (the configuration as typed fields), `Connections` (what the
-//! component is connected to), `counters` and the entry point. Everything else happens in turns: the component is
-//! given the channels that were notified, or a call; what it says meanwhile ([`Channel::notify`],
-//! [`Interrupt::enable`], [`wake_at`], the reply) is collected and leaves by one system call when it returns.
+//! [`component!`] reads the manifest and makes `Config` (the configuration as typed fields),
+//! `Connections` (the component's peers, devices and files), `counters` and the entry point.
+//! Everything else happens in turns: the component gets the channels that were notified, or a call;
+//! its notifications and requests of a turn ([`Channel::notify`], [`Interrupt::enable`],
+//! [`wake_at`], the reply) are collected and leave by one system call when it returns.
 //!
 //! On the host the same crate compiles for tests, with [`testing`] in the kernel's place.
 //!
@@ -41,10 +42,10 @@
 //!
 //! # Unsafe code
 //!
-//! It is in the modules `arch`, `region`, `queue`, `start` and `observe`, and nowhere else; components
-//! forbid it. The argument in short: what the start block describes as shared
-//! lies above everything that the compiler knows of, so no access to it can break what Rust assumes; and it is only
-//! accessed through atomics or copied by assembly.
+//! Unsafe code is in the modules `arch`, `region`, `queue`, `start` and `observe`, and nowhere
+//! else; components forbid it. The argument in short: memory that the start block describes as
+//! shared lies above everything that the compiler knows of, so no access to it can break an
+//! assumption of Rust's; and it is only accessed through atomics or copied by assembly.
 
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -82,14 +83,14 @@ pub use region::{Exclusive, Region};
 pub use start::observation;
 pub use turn::wake_at;
 
-/// What a component is given of each kind of connection, by the name of the kind's structure: that structure, or where
-/// this crate makes something of it, its type.
+/// The types of connections, by the names of their kinds' structures: the structure itself or, if
+/// this crate wraps it, the type that does.
 pub mod connection {
     pub use crate::{Channel, Device, Region};
     pub use culm_abi::connection::*;
 }
 
-/// A component: what one writes.
+/// A component. This is the trait to implement.
 ///
 /// One value of the type lives in each protection domain that the system description makes of the component.
 pub trait Component: Sized {
@@ -98,18 +99,20 @@ pub trait Component: Sized {
     /// Its connections; `culm::component!` makes the type `Connections`.
     type Connections: start::FromStart;
 
-    /// Makes the component, at the system's start and after each restart. Peers may have been at work already, and
-    /// after a restart notifications may have been lost with the previous life: look into each queue once before
-    /// returning, or ask for a turn at once by `wake_at(Instant::default())`. A passive protection domain is made when it
-    /// is first called, and must not ask.
+    /// Creates the component, at the system's start and after each restart. Hazard: peers may have
+    /// been at work already, and after a restart notifications may have been lost with the previous
+    /// life. So look into each queue once before returning, or ask for a turn at once by
+    /// `wake_at(Instant::default())`. A passive protection domain is made when it is first called,
+    /// and must not ask.
     fn init(config: Self::Config, connections: Self::Connections) -> Self;
 
-    /// A turn: these channels were notified; none means that the deadline given to [`wake_at`] passed. (A deadline
-    /// may also pass just before a notification comes: look at the time, not only at the set.)
+    /// Takes a turn: these channels were notified; none means that the deadline given to
+    /// [`wake_at`] passed. (A deadline may also pass just before a notification comes: look at the
+    /// time, not only at the set.)
     fn notified(&mut self, channels: Channels);
 
-    /// A turn: the peer of `channel` calls and waits for the reply. Only channels that the description lets be called
-    /// come here. The default replies without a word.
+    /// Takes a turn: the peer of `channel` calls and waits for the reply. Only channels that the
+    /// description lets be called come here. The default replies with an empty message.
     fn called(&mut self, channel: Channel, message: Message) -> Message {
         let _ = (channel, message);
         Message::EMPTY

@@ -18,13 +18,14 @@ own! {
     BEGUN: Cell<u64> = Cell::new(0);
 }
 
-/// For how many entries showing or releasing them may be put off in a ring of this capacity: it costs as much for one as for many.
+/// Returns the number of entries for which publication or release may be put off in a ring of this
+/// capacity: once for many entries costs the same as for one.
 #[inline(always)]
 pub const fn put_off(capacity: u32) -> u32 {
     capacity / 16
 }
 
-/// One end of a pair of queues, with the channel to whoever has the other.
+/// One end of a pair of queues, with the channel to the peer that has the other.
 #[derive(Debug)]
 pub struct Link<O: Entry, I: Entry = O> {
     ends: culm_queue::Link<O, I>,
@@ -36,7 +37,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
     ///
     /// # Panics
     ///
-    /// Where the rings cannot be ones, which no start block contains.
+    /// If the memory cannot be a ring's, which no start block contains.
     pub fn new(output: Ring, input: Ring, channel: u32) -> Self {
         let ends = culm_queue::Link::attach(queue::shared(output), queue::shared(input), generation());
         Self { ends, channel: Channel::new(channel) }
@@ -58,14 +59,16 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.channel
     }
 
-    /// Shows what was pushed, then gives back the space of what was popped once that is worth it, and notifies the peer where it
-    /// waits for either. In this order: what is popped again after a restart in between has not been answered.
+    /// Publishes pushed entries, then releases popped ones once they are worth it, and notifies the
+    /// peer if it waits for either. Publish before release: a restart in between reads the popped
+    /// entries again; the other order loses them.
     #[inline(always)]
     pub fn publish(&mut self) {
         self.publish_many(1);
     }
 
-    /// As [`Self::publish`], but what was pushed too is put off until there are `count` entries.
+    /// Does what [`Self::publish`] does, but puts publication off too, until there are `count`
+    /// entries.
     #[inline(always)]
     pub fn publish_many(&mut self, count: u32) {
         let given = self.ends.output.publish_many(count);
@@ -75,7 +78,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         }
     }
 
-    /// Shows what was pushed, and nothing else.
+    /// Publishes pushed entries, and releases none.
     #[inline(always)]
     pub fn publish_output(&mut self) {
         if self.ends.output.publish() {
@@ -83,7 +86,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         }
     }
 
-    /// Gives back the space of what was popped once it is that of `count` entries, and nothing else.
+    /// Releases popped entries once there are `count` of them, and publishes none.
     #[inline(always)]
     pub fn release_input(&mut self, count: u32) {
         if self.ends.input.release_many(count) {
@@ -108,8 +111,9 @@ impl<O: Entry, I: Entry> DerefMut for Link<O, I> {
     }
 }
 
-/// The generation of a new life: what a previous one that was taken over by somebody hostile cannot guess, as far as the machine has
-/// randomness; else the time, of which it can guess no more than when it is restarted.
+/// Returns the generation of a new life. A previous life that an attacker had taken over must not
+/// guess it: it is random if the machine has randomness; otherwise it is made of the time, and can
+/// be guessed as well as the moment of the restart.
 fn generation() -> u32 {
     let begun = BEGUN.with(|begun| begun.replace(begun.get().wrapping_add(1)));
     let random = random::words().map_or(0, |[word]| word);

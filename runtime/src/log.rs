@@ -19,17 +19,17 @@ use culm_abi::connection::SerialClient;
 /// Longest line in bytes, its end included.
 const LINE: usize = 240;
 
-/// How much a line matters.
+/// The importance of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Level {
     /// Something is broken.
     Error = 1,
-    /// Something is odd, and dealt with.
+    /// Something is odd, and handled.
     Warn = 2,
-    /// What happens, a few lines a minute.
+    /// Ordinary events, a few lines a minute.
     Info = 3,
-    /// For whoever debugs this component.
+    /// Details, for the debugging of this component.
     Debug = 4,
     /// Everything.
     Trace = 5,
@@ -47,13 +47,13 @@ impl Level {
     }
 }
 
-/// Where lines go.
+/// The destination of lines.
 struct Sink {
     /// The name of this instance.
     name: &'static str,
-    /// To the virtualiser; none where the system description says `log = "off"`.
+    /// The queue to the virtualiser; `None` if the system description says `log = "off"`.
     queue: Option<(Producer<u8>, Channel)>,
-    /// Lines dropped since the last one that was not.
+    /// Lines dropped since the last one that was queued.
     dropped: u32,
 }
 
@@ -73,17 +73,18 @@ pub(crate) fn open(level: u32, name: &'static str, client: Option<SerialClient>)
     });
 }
 
-/// Whether lines of `level` are logged: for work that is only done for the log.
+/// Returns whether lines of `level` are logged. Ask before work that is only done for the log.
 #[inline(always)]
 pub fn enabled(level: Level) -> bool {
     level as u32 <= LEVEL.with(Cell::get)
 }
 
-/// Logs a line, whatever the level. The macros ([`info!`](crate::info) and its like) call this where the level is
-/// enabled.
+/// Logs a line, whatever the level. The macros ([`info!`](crate::info) and its like) call this if
+/// the level is enabled.
 #[cold]
 pub fn write(level: Level, arguments: fmt::Arguments<'_>) {
-    // A second borrow could only come out of a `Display` that logs; its line is lost rather than the component.
+    // A second borrow can only come from a `Display` that logs. Its line is dropped; a panic would
+    // end the component.
     SINK.with(|sink| {
         if let Ok(mut sink) = sink.try_borrow_mut() {
             sink.write(level, arguments);
@@ -91,8 +92,8 @@ pub fn write(level: Level, arguments: fmt::Arguments<'_>) {
     });
 }
 
-/// Notifies the virtualiser at once of what was logged in this turn, instead of at its end: for a component that is not
-/// sure to reach the end.
+/// Notifies the virtualiser of this turn's lines at once, not at the end of the turn, which a
+/// component that panics does not reach.
 pub fn flush() {
     SINK.with(|sink| {
         if let Ok(sink) = sink.try_borrow()
@@ -119,7 +120,7 @@ impl Sink {
         }
     }
 
-    /// Queues a whole line, or nothing.
+    /// Queues a whole line, or nothing. Returns whether it did.
     fn push(&mut self, line: &[u8]) -> bool {
         arch::log_line(line);
         let Some((producer, channel)) = &mut self.queue else { return true };
@@ -143,7 +144,7 @@ struct Line {
 impl Line {
     fn new(name: &str, level: Level, arguments: fmt::Arguments<'_>) -> Self {
         let mut line = Self { bytes: [0; LINE], length: 0 };
-        // Formatting into a line cannot fail; what a `Display` of the component's own reports is not the log's concern.
+        // Formatting into a line cannot fail; an error of the component's own `Display` is ignored.
         let _ = write!(line, "[{}] {} {name}: {arguments}", time::now(), level.name());
         line.bytes[line.length] = b'\n';
         line.length += 1;
@@ -168,12 +169,12 @@ impl Write for Line {
     }
 }
 
-/// The name of this instance, for code that logs on others' behalf.
+/// Returns the name of this instance, for code that logs on others' behalf.
 pub fn name() -> &'static str {
     start::name()
 }
 
-/// Logs where `level` is enabled. Arguments are those of `format!`.
+/// Logs if `level` is enabled. Arguments are those of `format!`.
 #[macro_export]
 macro_rules! log {
     ($level:expr, $($arguments:tt)*) => {
@@ -189,19 +190,19 @@ macro_rules! error {
     ($($arguments:tt)*) => { $crate::log!($crate::log::Level::Error, $($arguments)*) };
 }
 
-/// Logs that something is odd, and dealt with. Arguments are those of `format!`.
+/// Logs that something is odd, and handled. Arguments are those of `format!`.
 #[macro_export]
 macro_rules! warn {
     ($($arguments:tt)*) => { $crate::log!($crate::log::Level::Warn, $($arguments)*) };
 }
 
-/// Logs what happens. Arguments are those of `format!`.
+/// Logs an ordinary event. Arguments are those of `format!`.
 #[macro_export]
 macro_rules! info {
     ($($arguments:tt)*) => { $crate::log!($crate::log::Level::Info, $($arguments)*) };
 }
 
-/// Logs for whoever debugs this component. Arguments are those of `format!`.
+/// Logs a detail, for debugging. Arguments are those of `format!`.
 #[macro_export]
 macro_rules! debug {
     ($($arguments:tt)*) => { $crate::log!($crate::log::Level::Debug, $($arguments)*) };

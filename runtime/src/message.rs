@@ -5,15 +5,15 @@ use culm_abi::syscall::MESSAGE_WORDS;
 
 /// Eight words, the content of a call or of a reply.
 ///
-/// Words that nobody gave are zero, and travel so: a message never carries what a register happened to hold.
+/// Words that the sender does not give are zero: a message never carries a register's old content.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Message([u64; MESSAGE_WORDS]);
 
 impl Message {
-    /// The message that says nothing: all zero.
+    /// The empty message: all zero.
     pub const EMPTY: Self = Self([0; MESSAGE_WORDS]);
 
-    /// A message that begins with these words, at most eight; more do not compile.
+    /// Creates a message that begins with these words, at most eight; more do not compile.
     #[inline(always)]
     pub const fn new<const N: usize>(words: [u64; N]) -> Self {
         const { assert!(N <= MESSAGE_WORDS, "a message has at most eight words") };
@@ -26,13 +26,13 @@ impl Message {
         message
     }
 
-    /// The words, as the registers hold them.
+    /// Returns the words, as the registers hold them.
     #[inline(always)]
     pub const fn words(&self) -> &[u64; MESSAGE_WORDS] {
         &self.0
     }
 
-    /// Word `index`, or 0 where there is none.
+    /// Returns word `index`, or 0 if there is none.
     #[inline(always)]
     pub fn word(&self, index: usize) -> u64 {
         self.0.get(index).copied().unwrap_or(0)

@@ -1,5 +1,5 @@
-//! What a component with `observe = true` may see of the others, from the addresses in its
-//! [`Observation`](culm_abi::connection::Observation).
+//! Observation: the accounts and counters of others that a component with `observe = true` may
+//! read, from the addresses in its [`Observation`](culm_abi::connection::Observation).
 //!
 //! Everything here is mapped read-only, and written by the kernel or by another component at any time: hence atomics,
 //! and no copies that could be half old.
@@ -10,7 +10,8 @@ pub use culm_abi::accounting::{CoreAccount, DomainAccount, DomainState};
 use culm_abi::connection::Counters;
 use culm_abi::start::Memory;
 
-/// The accounts of the cores ([`Observation::core_accounts`](culm_abi::connection::Observation::core_accounts)).
+/// Returns the accounts of the cores
+/// ([`Observation::core_accounts`](culm_abi::connection::Observation::core_accounts)).
 pub fn core_accounts(memory: Memory) -> &'static [CoreAccount] {
     let count = count::<CoreAccount>(memory);
     // SAFETY: the tool maps this memory, page aligned, for as long as the program runs; it consists of atomics, and of
@@ -18,21 +19,21 @@ pub fn core_accounts(memory: Memory) -> &'static [CoreAccount] {
     unsafe { core::slice::from_raw_parts(address(memory, count), count) }
 }
 
-/// The accounts of the protection domains, in image order.
+/// Returns the accounts of the protection domains, in image order.
 pub fn domain_accounts(memory: Memory) -> &'static [DomainAccount] {
     let count = count::<DomainAccount>(memory);
     // SAFETY: as in `core_accounts`.
     unsafe { core::slice::from_raw_parts(address(memory, count), count) }
 }
 
-/// The counters of one protection domain; none where it has none.
+/// Returns the counters of one protection domain; `None` if it has none.
 pub fn counters(memory: Memory) -> Option<&'static Counters> {
     let count = count::<Counters>(memory);
     // SAFETY: as in `core_accounts`; there is one page of counters, or none.
     (count > 0).then(|| unsafe { &*address::<Counters>(memory, count) })
 }
 
-/// The system's picture, an SVG file; empty where this component does not observe.
+/// Returns the system's picture, an SVG file; empty if this component does not observe.
 pub fn picture() -> &'static [u8] {
     start::observation().map_or(&[], |observation| start::content(observation.picture))
 }
@@ -41,7 +42,8 @@ fn count<T>(memory: Memory) -> usize {
     if memory.address == 0 { 0 } else { memory.size as usize / size_of::<T>() }
 }
 
-/// Where the elements are: in shared memory, so that no reference to them can break what the compiler knows.
+/// Returns the address of the elements, after a check that it is in shared memory, so that no
+/// reference to them can break an assumption of the compiler's.
 fn address<T>(memory: Memory, count: usize) -> *const T {
     if count == 0 {
         return core::ptr::NonNull::dangling().as_ptr();

@@ -6,16 +6,16 @@ use culm_abi::connection::Ring;
 use culm_abi::start::Memory;
 pub use culm_queue::{Consumer, Entry, Producer, Shared};
 
-/// Takes the producer's place in `ring`.
+/// Attaches as the producer of `ring`.
 ///
 /// # Panics
 ///
-/// Where `ring` cannot be one, which no start block contains.
+/// If the memory of `ring` cannot be a ring's, which no start block contains.
 pub fn producer<T: Entry>(ring: Ring) -> Producer<T> {
     Producer::attach(shared(ring))
 }
 
-/// Takes the consumer's place in `ring`.
+/// Attaches as the consumer of `ring`.
 ///
 /// # Panics
 ///
@@ -24,7 +24,7 @@ pub fn consumer<T: Entry>(ring: Ring) -> Consumer<T> {
     Consumer::attach(shared(ring))
 }
 
-/// The ring itself, for observers that only look how full it is.
+/// Returns the ring itself, for observers that only look how full it is.
 ///
 /// # Panics
 ///

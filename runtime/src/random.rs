@@ -1,11 +1,11 @@
-//! Random numbers that nobody else can guess, where the machine has a source of them.
+//! Random numbers that nobody else can guess, if the machine has a source of them.
 //!
 //! The kernel gives each component a seed of its own at each start, made of what the processor's
 //! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this module
 //! makes as many numbers as are asked for ([`culm_random`]).
 //!
-//! A machine without a source says so when it boots, and [`words`] answers `None`: whoever asks must then do with what
-//! an attacker could guess, such as the time, or without.
+//! A machine without a source says so when it boots, and [`words`] returns `None`. The caller must
+//! then use something that an attacker could guess, such as the time, or do without.
 
 use crate::arch::own;
 use core::cell::RefCell;
@@ -13,16 +13,17 @@ use culm_abi::start::SEED_WORDS;
 use culm_random::Generator;
 
 own! {
-    /// What makes the numbers; nothing where the machine has no source.
+    /// The generator; `None` if the machine has no source.
     GENERATOR: RefCell<Option<Generator>> = RefCell::new(None);
 }
 
-/// Takes the seed of this start. One that is all zero says that there is no source.
+/// Takes the seed of this start. A seed of zeros means that there is no source.
 pub(crate) fn seed(seed: [u64; SEED_WORDS]) {
     GENERATOR.with(|generator| generator.replace((seed != [0; SEED_WORDS]).then(|| Generator::new(seed))));
 }
 
-/// `N` random numbers; `None` where the machine has no source of them. A restart begins with a fresh seed.
+/// Returns `N` random numbers; `None` if the machine has no source of them. A restart begins with a
+/// fresh seed.
 ///
 /// ```
 /// culm::testing::set_seed([1, 2, 3, 4]);

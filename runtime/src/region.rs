@@ -1,10 +1,11 @@
 //! Shared memory of known bounds, which a peer may read and write at any time.
 //!
-//! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. What was copied out
-//! once cannot change between a check and its use. Where a peer's offset is wrong, the access does not happen and the
-//! caller learns of it.
+//! No reference to such memory is ever made: bytes are copied in and out, or accessed as atomics. A
+//! copy cannot change between its check and its use. If a peer's offset is wrong, the access does
+//! not happen and the caller gets an error.
 //!
-//! The one exception is [`Exclusive`]: memory that nobody else may write, and that of this component only one owner has.
+//! The one exception is [`Exclusive`]: memory that no peer may write, and that has one owner in
+//! this component.
 
 use crate::arch::{HAS_ADDRESS_SPACE, copy, own};
 use core::cell::Cell;
@@ -41,14 +42,14 @@ impl Region {
     /// A region without bytes.
     pub const EMPTY: Self = Self { address: NonNull::dangling(), size: 0, dma: 0, writable: false };
 
-    /// The memory that a start block describes, for reading and writing.
+    /// Returns the memory that a start block describes, for reading and writing.
     ///
     /// Memory that is not mapped into this component (address 0) is empty, but keeps its DMA address.
     ///
     /// # Panics
     ///
-    /// Where the address is none of shared memory, which no start block contains; and where it is memory for
-    /// [`Exclusive::take`], to which nobody may have a second way.
+    /// If the address is not in shared memory, which no start block contains; and if it is memory
+    /// for [`Exclusive::take`], to which there must be no second way.
     pub fn new(memory: Memory) -> Self {
         assert!(!exclusive().any(|other| overlap(other, memory)), "{:#x} is for one owner", memory.address);
         Self::of(memory)
@@ -62,7 +63,7 @@ impl Region {
         }
     }
 
-    /// The memory that a start block describes, for reading.
+    /// Returns the memory that a start block describes, for reading.
     ///
     /// # Panics
     ///
@@ -71,42 +72,43 @@ impl Region {
         Self { writable: false, ..Self::new(memory) }
     }
 
-    /// Memory of this program, for host tests and fakes.
+    /// Returns memory of this program, for host tests and fakes.
     pub fn from_words(words: &'static [AtomicU64]) -> Self {
         Self { address: NonNull::from(words).cast(), size: size_of_val(words), dma: 0, writable: true }
     }
 
-    /// Bytes.
+    /// Returns the count of bytes.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.size
     }
 
-    /// Whether there is no byte.
+    /// Returns whether there is no byte.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// Address at which devices see the first byte; 0 where this component has no need of it.
+    /// Returns the address at which devices see the first byte; 0 if this component does not need
+    /// it.
     #[inline(always)]
     pub const fn dma(&self) -> u64 {
         self.dma
     }
 
-    /// Address of the first byte. It says where, it gives no access.
+    /// Returns the address of the first byte, which gives no access.
     #[inline(always)]
     pub fn address(&self) -> NonNull<u8> {
         self.address
     }
 
-    /// Whether `length` bytes at `offset` lie inside.
+    /// Returns whether `length` bytes at `offset` lie inside.
     #[inline(always)]
     pub const fn contains(&self, offset: usize, length: usize) -> bool {
         length <= self.size && offset <= self.size - length
     }
 
-    /// The part of `length` bytes at `offset`.
+    /// Returns the part of `length` bytes at `offset`.
     #[inline(always)]
     pub fn part(&self, offset: usize, length: usize) -> Result<Self, OutOfBounds> {
         let address = self.at(offset, length)?;
@@ -164,29 +166,29 @@ impl Region {
         Ok(())
     }
 
-    /// The word at `offset`, a multiple of 4.
+    /// Returns the word at `offset`, a multiple of 4.
     #[inline(always)]
     pub fn atomic_u32(&self, offset: usize) -> Result<&'static AtomicU32, OutOfBounds> {
         self.atomic(offset)
     }
 
-    /// The double word at `offset`, a multiple of 8.
+    /// Returns the double word at `offset`, a multiple of 8.
     #[inline(always)]
     pub fn atomic_u64(&self, offset: usize) -> Result<&'static AtomicU64, OutOfBounds> {
         self.atomic(offset)
     }
 
-    /// `count` half words from `offset` on, a multiple of 2.
+    /// Returns `count` half words from `offset` on, a multiple of 2.
     pub fn atomics_u16(&self, offset: usize, count: usize) -> Result<&'static [AtomicU16], OutOfBounds> {
         self.atomics(offset, count)
     }
 
-    /// `count` double words from `offset` on, a multiple of 8.
+    /// Returns `count` double words from `offset` on, a multiple of 8.
     pub fn atomics_u64(&self, offset: usize, count: usize) -> Result<&'static [AtomicU64], OutOfBounds> {
         self.atomics(offset, count)
     }
 
-    /// The bytes as an ordinary slice.
+    /// Returns the bytes as an ordinary slice.
     ///
     /// # Safety
     ///
@@ -244,7 +246,7 @@ impl fmt::Debug for Region {
     }
 }
 
-/// Memory that its owner sees as ordinary bytes: peers may read it, nobody else writes it.
+/// Memory that its owner sees as ordinary bytes: peers may read it, but only the owner writes it.
 ///
 /// The start block says which memory that is (the transmit buffers of a network's client). It is taken once in a life of the
 /// component, and no [`Region`] shows it: so safe code cannot come by a second way to bytes that are borrowed.
@@ -263,8 +265,8 @@ impl Exclusive {
     ///
     /// # Panics
     ///
-    /// Where the start block has no such memory, or it was taken before. (In a host test memory that no start block
-    /// names can be taken, which the test then leaves alone while it is borrowed.)
+    /// If the start block has no such memory, or it was taken before. (In a host test memory that
+    /// no start block names can be taken, which the test then leaves alone while it is borrowed.)
     pub fn take(memory: Memory) -> Self {
         let index = exclusive().position(|other| other == memory);
         assert!(index.is_some() || !HAS_ADDRESS_SPACE, "{:#x} is not for one owner", memory.address);
@@ -277,7 +279,7 @@ impl Exclusive {
         Self { region: Region::of(memory) }
     }
 
-    /// The bytes, to be read and changed.
+    /// Returns the bytes, to be read and changed.
     #[inline(always)]
     pub fn slice_mut(&mut self, offset: usize, length: usize) -> Result<&mut [u8], OutOfBounds> {
         let address = self.region.at_writable(offset, length)?;
@@ -288,23 +290,23 @@ impl Exclusive {
     }
 }
 
-/// The memory that the start block gives to one owner each.
+/// Returns the memory that the start block gives to one owner each.
 fn exclusive() -> impl Iterator<Item = Memory> {
     crate::start::current().exclusive()
 }
 
-/// Whether two pieces of memory have a byte in common.
+/// Returns whether two pieces of memory have a byte in common.
 fn overlap(a: Memory, b: Memory) -> bool {
     a.address < b.address.saturating_add(b.size) && b.address < a.address.saturating_add(a.size)
 }
 
-/// The address of memory that a start block describes as shared.
+/// Returns the address of memory that a start block describes as shared.
 ///
 /// # Panics
 ///
-/// Where it is none. What makes [`Region::new`] and the rings safe: from [`REGION_BASE`] upwards there is nothing
-/// that the compiler knows of (program, stack, heap and start block lie below), so volatile or atomic accesses to it
-/// touch shared memory, or fault.
+/// If it is not shared memory. This makes [`Region::new`] and the rings safe: from [`REGION_BASE`]
+/// upwards there is nothing that the compiler knows of (program, stack, heap and start block lie
+/// below), so a volatile or atomic access there touches shared memory, or faults.
 #[inline]
 pub(crate) fn shared_address(memory: Memory) -> usize {
     let end = memory.address.checked_add(memory.size);

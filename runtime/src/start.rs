@@ -25,7 +25,8 @@ impl StartBlock {
     ///
     /// # Panics
     ///
-    /// Where `bytes` are no start block of this version: the image was not built by the tool of this component.
+    /// If `bytes` are no start block of this version: the image was not built by the tool of this
+    /// component's version.
     pub(crate) fn new(bytes: &'static [u8]) -> Self {
         let (header, _) = StartHeader::ref_from_prefix(bytes).expect("no start block: rebuild the image");
         assert!(header.magic == MAGIC, "no start block: rebuild the image");
@@ -34,12 +35,12 @@ impl StartBlock {
         Self { bytes: &bytes[..header.size as usize], header }
     }
 
-    /// The head.
+    /// Returns the head.
     pub(crate) fn header(&self) -> &'static StartHeader {
         self.header
     }
 
-    /// Elements of the block.
+    /// Returns elements of the block.
     ///
     /// # Panics
     ///
@@ -49,7 +50,7 @@ impl StartBlock {
         <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).expect("a span of the start block").0
     }
 
-    /// A text of the block.
+    /// Returns a text of the block.
     ///
     /// # Panics
     ///
@@ -58,23 +59,24 @@ impl StartBlock {
         core::str::from_utf8(self.list(span)).expect("the build tool writes UTF-8")
     }
 
-    /// The one structure at `span`.
+    /// Returns the one structure at `span`.
     fn structure<T: FromBytes + Immutable + Copy + 'static>(&self, span: Span) -> T {
         // Spans of structures count bytes or one element; the type says how long it is.
         self.list::<T>(Span { offset: span.offset, count: 1 })[0]
     }
 
-    /// Field `index` of the configuration, in the manifest's order.
+    /// Returns field `index` of the configuration, in the manifest's order.
     ///
     /// # Panics
     ///
-    /// Where the block is not that of this component.
+    /// If the block is not that of this component.
     pub fn config<T: ConfigValue>(&self, index: usize) -> T {
         let value = self.list::<Value>(self.header.config)[index];
         T::read(RawValue { block: *self, value })
     }
 
-    /// The connections in slot `slot` of the manifest: none or one, or several where it may repeat.
+    /// Returns the connections in slot `slot` of the manifest: none or one, or several if it may
+    /// repeat.
     pub fn connections<T: ConnectionValue>(&self, slot: usize) -> impl Iterator<Item = T> + Clone + use<T> {
         let block = *self;
         self.list::<abi::Connection>(self.header.connections)
@@ -83,16 +85,17 @@ impl StartBlock {
             .map(move |connection| T::read(RawConnection { block, connection }))
     }
 
-    /// The connection in slot `slot` of the manifest.
+    /// Returns the connection in slot `slot` of the manifest.
     ///
     /// # Panics
     ///
-    /// Where there is none, although the manifest demands it.
+    /// If there is none, although the manifest demands it.
     pub fn connection<T: ConnectionValue>(&self, slot: usize) -> T {
         self.connections(slot).next().expect("a connection that the manifest demands: rebuild the image")
     }
 
-    /// The memory that is one owner's each ([`crate::region::Exclusive`]), as the structures of connections declare it.
+    /// Returns the memory that has one owner each ([`crate::region::Exclusive`]), as the structures
+    /// of connections declare it.
     pub(crate) fn exclusive(self) -> impl Iterator<Item = Memory> {
         self.list::<abi::Connection>(self.header.connections).iter().flat_map(move |connection| {
             let of_kind = EXCLUSIVE.iter().filter(|(kind, _)| *kind == connection.kind);
@@ -103,7 +106,7 @@ impl StartBlock {
         })
     }
 
-    /// The first connection of `kind` that no manifest names.
+    /// Returns the first connection of the kind of `T` that no manifest names.
     fn unnamed<T: ConnectionValue>(&self) -> Option<T> {
         self.list::<abi::Connection>(self.header.connections)
             .iter()
@@ -111,7 +114,7 @@ impl StartBlock {
             .map(|connection| T::read(RawConnection { block: *self, connection }))
     }
 
-    /// The serial client of the domain's log.
+    /// Returns the serial client of the domain's log.
     pub(crate) fn log(&self) -> Option<connection::SerialClient> {
         self.unnamed()
     }
@@ -119,28 +122,29 @@ impl StartBlock {
 
 pub use crate::arch::start_block as current;
 
-/// Elements of a list in a connection, for example the clients of a virtualiser.
+/// Returns the elements of a list in a connection, for example the clients of a virtualiser.
 pub fn list<T: FromBytes + Immutable>(span: Span) -> &'static [T] {
     current().list(span)
 }
 
-/// A text in a connection, for example a client's name.
+/// Returns a text in a connection, for example a client's name.
 pub fn text(span: Span) -> &'static str {
     current().text(span)
 }
 
-/// This instance's name in the system description.
+/// Returns this instance's name in the system description.
 pub fn name() -> &'static str {
     let block = current();
     block.text(block.header.name)
 }
 
-/// What `observe = true` in the system description lets this component see, or `None`.
+/// Returns the observer's connection, which the system description gives by `observe = true`, or
+/// `None`.
 pub fn observation() -> Option<connection::Observation> {
     current().unnamed()
 }
 
-/// Content that the build tool mapped read-only into this component.
+/// Returns content that the build tool mapped read-only into this component.
 pub(crate) fn content(memory: Memory) -> &'static [u8] {
     if memory.size == 0 {
         return &[];
@@ -149,7 +153,7 @@ pub(crate) fn content(memory: Memory) -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(memory.address as *const u8, memory.size as usize) }
 }
 
-/// The page of named counters.
+/// Returns the page of named counters.
 pub(crate) fn counters(block: &StartBlock) -> Option<&'static connection::Counters> {
     let memory = block.header.counters;
     if memory.size < size_of::<connection::Counters>() as u64 {
@@ -159,7 +163,8 @@ pub(crate) fn counters(block: &StartBlock) -> Option<&'static connection::Counte
     unsafe { (memory.address as *const connection::Counters).as_ref() }
 }
 
-/// What is read from a start block as a whole: the types that `culm::component!` makes of a manifest.
+/// A type that is read from a start block as a whole: `culm::component!` makes such types of a
+/// manifest.
 pub trait FromStart: Sized {
     /// Reads it.
     fn read(block: &StartBlock) -> Self;
@@ -170,8 +175,8 @@ impl FromStart for () {
     fn read(_: &StartBlock) -> Self {}
 }
 
-/// A value of the configuration together with the block that it points into. Only this crate makes one, so that content
-/// is only ever taken from where the build tool put it.
+/// A value of the configuration together with the block that it points into. Only this crate makes
+/// one, so that content is taken only from memory where the build tool put it.
 #[derive(Clone, Copy)]
 pub struct RawValue {
     pub(crate) block: StartBlock,
@@ -192,8 +197,8 @@ impl RawConnection {
     }
 }
 
-/// A type that a connection comes as: the structure itself as `culm-abi` declares it, of which the classes' crates make
-/// something, or a type of this crate in its place ([`crate::connection`]).
+/// A type as which a component gets a connection: the structure that `culm-abi` declares, which the
+/// classes' crates wrap, or a type of this crate in its place ([`crate::connection`]).
 pub trait ConnectionValue: Sized {
     /// The number of its kind.
     const KIND: u32;

@@ -1,7 +1,7 @@
-//! Supervision: what a component may do with the protection domains that it supervises.
+//! Supervision: a component's commands to the protection domains that it supervises.
 //!
-//! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is notified when that
-//! one faults.
+//! A supervisor has a channel per supervised domain ([`culm_abi::connection::Child`]), which is
+//! notified when that domain faults.
 
 use crate::arch::syscall;
 use crate::channel::Channel;
@@ -11,7 +11,7 @@ pub use culm_abi::memory as address_space;
 pub use culm_abi::syscall as system_calls;
 pub use culm_abi::syscall::{BadCall, FaultKind, FaultReport};
 
-/// Reads why the domain behind `child` stands still.
+/// Reads the report of the fault at which the domain behind `child` stands.
 pub fn fault(child: Channel) -> FaultReport {
     syscall::fault(child.number())
 }
@@ -21,7 +21,7 @@ pub fn resume(child: Channel) {
     syscall::resume(child.number());
 }
 
-/// Puts a domain back to its entry point, from where it starts with pristine memory. Shared regions outlive it.
+/// Restarts a domain at its entry point, with pristine memory. Shared regions keep their content.
 pub fn restart(child: Channel) {
     syscall::restart(child.number());
 }
@@ -31,7 +31,8 @@ pub fn stop(child: Channel) {
     syscall::stop(child.number());
 }
 
-/// Ends the system and powers the machine off, with an exit status for whoever started it. Needs `may_halt`.
+/// Ends the system and powers the machine off, with an exit status for the program that started it.
+/// Needs `may_halt`.
 pub fn halt(status: u32) -> ! {
     syscall::halt(status)
 }

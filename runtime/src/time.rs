@@ -17,19 +17,19 @@ impl Instant {
     /// A moment that never comes.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment at `ticks` of the system counter.
+    /// Returns the moment at `ticks` of the system counter.
     #[inline(always)]
     pub const fn from_ticks(ticks: u64) -> Self {
         Self(ticks)
     }
 
-    /// Ticks of the system counter.
+    /// Returns the ticks of the system counter.
     #[inline(always)]
     pub const fn ticks(self) -> u64 {
         self.0
     }
 
-    /// Time from `earlier` to here, zero where `earlier` is later.
+    /// Returns the time from `earlier` to this moment, zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         duration(self.0.saturating_sub(earlier.0))
     }
@@ -73,19 +73,19 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Now. Reading it costs one instruction.
+/// Returns the present moment. It costs one instruction.
 #[inline(always)]
 pub fn now() -> Instant {
     Instant(counter::now())
 }
 
-/// Ticks per second.
+/// Returns the ticks per second.
 #[inline(always)]
 pub fn frequency() -> u64 {
     counter::frequency()
 }
 
-/// How many ticks `duration` lasts. Divides: where it matters, convert once and keep the ticks.
+/// Returns the ticks of `duration`. It divides: in frequent work, convert once and keep the ticks.
 pub fn ticks(duration: Duration) -> u64 {
     let frequency = frequency();
     duration
@@ -94,13 +94,13 @@ pub fn ticks(duration: Duration) -> u64 {
         .saturating_add(u64::from(duration.subsec_nanos()) * frequency / NANOSECONDS)
 }
 
-/// How long `ticks` last.
+/// Returns the duration of `ticks`.
 pub fn duration(ticks: u64) -> Duration {
     let frequency = frequency();
     Duration::new(ticks / frequency, scale(ticks % frequency, frequency, NANOSECONDS) as u32)
 }
 
-/// `ticks` in units of which there are `per_second`.
+/// Converts `ticks` to units of which there are `per_second`.
 fn scale(ticks: u64, frequency: u64, per_second: u64) -> u64 {
     ticks / frequency * per_second + ticks % frequency * per_second / frequency
 }

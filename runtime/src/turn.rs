@@ -1,4 +1,5 @@
-//! A component's turns: what one has to say is collected, and leaves by the one system call that ends it.
+//! A component's turns: notifications and requests of a turn are collected, and leave by the one
+//! system call that ends it.
 //!
 //! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and replies to a fourth
 //! costs one system call.
@@ -11,7 +12,7 @@ use crate::time::Instant;
 use core::cell::Cell;
 use culm_abi::syscall::{Event, NEVER};
 
-/// What the current turn has collected so far.
+/// The notifications and requests that the current turn has collected so far.
 pub(crate) struct Turn {
     /// Signals of group 0, where the first 63 channels are.
     signals: Cell<u64>,
@@ -38,8 +39,8 @@ impl Turn {
         }
     }
 
-    /// Components with more than 63 channels are rare (a supervisor of many), so one other group is collected and a
-    /// change of group sends it.
+    /// Adds a signal of a group other than 0. Components with more than 63 channels are rare (a
+    /// supervisor of many), so only one such group is collected; a change of group sends it.
     #[cold]
     fn signal_far(&self, group: u32, bit: u32) {
         let mut signals = self.far_signals.get();
@@ -58,7 +59,8 @@ impl Turn {
         }
     }
 
-    /// Everything collected, as the waiting call takes it; the next turn starts with nothing.
+    /// Returns everything collected, as the waiting call takes it; the next turn starts with
+    /// nothing.
     #[inline(always)]
     fn take(&self) -> Leave {
         if self.far_signals.get() != 0 {
@@ -77,7 +79,7 @@ impl Turn {
     }
 }
 
-/// What the call that ends a turn carries besides a reply. Signals are those of group 0.
+/// Arguments, besides a reply, of the system call that ends a turn. Signals are those of group 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leave {
     pub(crate) signals: u64,
@@ -94,10 +96,11 @@ pub(crate) fn signal(channel: Channel) {
     TURN.with(|turn| turn.signal(channel));
 }
 
-/// Asks for a turn at `deadline`, should nothing else happen before: [`Component::notified`] then finds no channel in
-/// its set. The earliest deadline of a turn counts; it is forgotten when the next turn begins, so a component says at
-/// the end of each turn when it wants to be woken. A deadline in the past gives the component its next turn as soon as those
-/// of its own priority that are ready had theirs. A passive protection domain, which has no time of its own, must not ask.
+/// Asks for a turn at `deadline` if nothing else happens before: [`Component::notified`] then gets
+/// an empty set. The earliest deadline of a turn counts; it is forgotten when the next turn begins,
+/// so a component says at the end of each turn when it wants to be woken. A deadline in the past
+/// gives the component its next turn as soon as those of its own priority that are ready had
+/// theirs. A passive protection domain, which has no time of its own, must not ask.
 #[inline(always)]
 pub fn wake_at(deadline: Instant) {
     TURN.with(|turn| turn.wake_at(deadline.ticks()));

@@ -22,7 +22,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         account.asleep.store(1, Ordering::Relaxed);
     }
 
-    /// Notes that the core sleeps no longer.
+    /// Records that the core sleeps no longer.
     pub fn note_awake(&self) {
         self.system.core_accounts[self.index as usize].asleep.store(0, Ordering::Relaxed);
     }

@@ -1,13 +1,16 @@
 //! Budgets: a sporadic server per domain that has one.
 //!
-//! A domain may use `budget` ticks in every window of `period` ticks, whenever it likes. What it uses comes back one
-//! period after the moment from which it was used, piece by piece (Sprunt, Sha, Lehoczky: *Aperiodic Task Scheduling
-//! for Hard-Real-Time Systems*, 1989; with the correction of Stanovic and others, RTAS 2010: a piece that comes back
-//! is never counted from before it was there). The pieces wait in a list of fixed length; when it is full, two
-//! neighbours become one at the later time, which can only delay the domain, never give it more than its budget. So a
-//! domain whose time is cut into more pieces than that within a period may be held back before it has used its budget.
+//! A domain may use `budget` ticks in every window of `period` ticks, whenever it likes. Used time
+//! is replenished one period after the moment from which it was used, piece by piece (Sprunt, Sha,
+//! Lehoczky: *Aperiodic Task Scheduling for Hard-Real-Time Systems*, 1989; with the correction of
+//! Stanovic and others, RTAS 2010: a piece that comes back is never counted from before it was
+//! there). The pieces wait in a list of fixed length; when it is full, two neighbours become one at
+//! the later time, which can only delay the domain, never give it more than its budget. So a domain
+//! whose time is cut into more pieces than the list holds, within one period, may be held back
+//! before it has used its budget.
 
-/// Pieces that a budget can be in: as many turns in a period as a domain can count on its whole budget with.
+/// Pieces of a budget at most. A domain with at most so many turns in a period gets its whole
+/// budget.
 const PIECES: usize = 16;
 
 /// A part of the budget and the time from which it may be used.
@@ -17,7 +20,7 @@ struct Piece {
     amount: u64,
 }
 
-/// What a domain may still use.
+/// The time that a domain may still use, and from when.
 #[derive(Clone, Debug)]
 pub struct Budget {
     budget: u64,
@@ -28,19 +31,20 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full budget, in ticks, usable at once.
+    /// Creates a full budget, in ticks, usable at once.
     pub fn new(budget: u64, period: u64) -> Self {
         let mut pieces = [Piece::default(); PIECES];
         pieces[0] = Piece { from: 0, amount: budget };
         Self { budget, period, pieces, count: 1 }
     }
 
-    /// The earliest time at which there is something to use: not after `now` where there is something already.
+    /// Returns the earliest time at which there is something to use. If that is not after the
+    /// present time, there is something already.
     pub fn available_from(&self) -> u64 {
         self.pieces[0].from
     }
 
-    /// Ticks that may be used from `now` on without a break.
+    /// Returns the ticks that may be used from `now` on without a break.
     pub fn remaining(&self, now: u64) -> u64 {
         let mut amount = 0;
         for piece in &self.pieces[..self.count as usize] {
@@ -52,7 +56,7 @@ impl Budget {
         amount
     }
 
-    /// The domain starts to run at `now`: what was usable before counts from now.
+    /// Starts the use of the budget at `now`: pieces that were usable before count from now.
     pub fn begin(&mut self, now: u64) {
         if self.pieces[0].from >= now {
             return;
@@ -64,9 +68,9 @@ impl Budget {
         }
     }
 
-    /// The domain ran for `used` ticks since [`Self::begin`] or the last call of this. More than was there (interrupts
-    /// are late) is taken from pieces that are still to come back, up to another budget: if the machine stood still for longer,
-    /// that is not the domain's debt.
+    /// Charges `used` ticks, which passed since [`Self::begin`] or the last call of this. An
+    /// overrun (a late timer) is taken from future replenishments, but never more than one further
+    /// budget: a stall of the machine must not become the domain's debt.
     pub fn consume(&mut self, used: u64) {
         let mut left = used.min(self.budget.saturating_mul(2));
         while left > 0 {
@@ -93,7 +97,7 @@ impl Budget {
         self.count -= 1;
     }
 
-    /// Adds a piece behind the others. Adjacent pieces are one.
+    /// Adds a piece behind the others, or joins it to the last if they are adjacent.
     fn give_back(&mut self, piece: Piece) {
         if let Some(last) = self.pieces[..self.count as usize].last_mut()
             && last.from.saturating_add(last.amount) >= piece.from
@@ -108,8 +112,8 @@ impl Budget {
         self.count += 1;
     }
 
-    /// Makes one piece of the two that are nearest in time, but for the first, which may be in use: the earlier one comes
-    /// back as late as the later.
+    /// Joins the two pieces that are nearest in time into one, at the later time. The first is left
+    /// out, as it may be in use.
     fn make_room(&mut self) {
         let gap = |at: &usize| self.pieces[at + 1].from.saturating_sub(self.pieces[*at].from);
         let Some(nearest) = (1..PIECES - 1).min_by_key(gap) else { return };

@@ -1,8 +1,10 @@
-//! The check of an image's tables, once, before anything runs: afterwards the kernel indexes with what it finds there.
+//! The check of an image's tables, once, before anything runs. Afterwards the kernel uses the
+//! indices in them.
 //!
-//! Not only is every index within the table that it points into. What the tables say twice, so that the kernel need not
-//! work it out, agrees: both ends of a channel, an interrupt's owner and its route, a supervisor and its child. And what
-//! bounds the kernel's work holds: calls lead upwards on one core, and nobody signals a domain that has no time.
+//! It checks more than that every index is within its table. Facts that the tables state twice, so
+//! that the kernel need not derive them, must agree: both ends of a channel, an interrupt's owner
+//! and its route, a supervisor and its child. And the rules that bound the kernel's work must hold:
+//! calls lead upwards on one core, and no domain signals a passive one.
 
 use crate::system::System;
 use culm_abi::syscall::{Event, GROUP};
@@ -11,7 +13,7 @@ use culm_abi::system::{
     end_rights,
 };
 
-/// What is wrong with an image's tables ([`System::check`]): the table and the index in it.
+/// A defect of an image's tables ([`System::check`]): the table and the index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadTable(pub &'static str, pub usize);
 
@@ -19,7 +21,7 @@ impl System<'_> {
     /// Checks that the tables are sound.
     ///
     /// # Errors
-    /// The first table and element that is wrong.
+    /// Returns the first table and element that is wrong.
     pub fn check(&self) -> Result<(), BadTable> {
         self.check_cores()?;
         self.check_ranges()?;
@@ -37,7 +39,7 @@ impl System<'_> {
         self.check_routes()
     }
 
-    /// Each core has a range of domains and a range of mailbox words of its own.
+    /// Checks that each core has a range of domains and a range of mailbox words of its own.
     fn check_cores(&self) -> Result<(), BadTable> {
         let (mut domains, mut mailboxes) = (0, 0);
         for (index, core) in self.cores.iter().enumerate() {
@@ -55,7 +57,8 @@ impl System<'_> {
         if sound { Ok(()) } else { Err(BadTable("domains", self.domains.len())) }
     }
 
-    /// Each domain is on the core that holds it, and has ends and notification words of its own.
+    /// Checks that each domain is on the core that holds it, and has ends and notification words of
+    /// its own.
     fn check_ranges(&self) -> Result<(), BadTable> {
         let (mut ends, mut words) = (0, 0);
         for (index, domain) in self.domains.iter().enumerate() {
@@ -75,7 +78,7 @@ impl System<'_> {
         Ok(())
     }
 
-    /// A fault of a domain is signalled where its supervisor has an end for it.
+    /// Returns whether a fault of a domain is signalled where its supervisor has an end for it.
     fn is_supervised_as_it_says(&self, index: u32, domain: &DomainDescription) -> bool {
         if domain.supervisor == NONE {
             return true;
@@ -92,7 +95,7 @@ impl System<'_> {
                 child.is_some_and(|child| child.supervisor == owner) && leads_to_no_peer(end) && self.has_time(owner)
             }
             end_kind::INTERRUPT => {
-                // The word's place is the owner's: `check_routes` finds this end there.
+                // An interrupt's word is its owner's: `check_routes` finds this end there.
                 (FIRST_INTERRUPT..END_INTERRUPT).contains(&end.target)
                     && self.routes.get((end.target - FIRST_INTERRUPT) as usize).is_some_and(|route| {
                         let lands = self.end_at(owner, route.word, route.bit);
@@ -105,7 +108,8 @@ impl System<'_> {
         }
     }
 
-    /// The peer's end of the channel leads back to this one, and a signal and a call over this one come out there.
+    /// Returns whether the peer's end of the channel leads back to this one, and a signal and a
+    /// call over this one arrive there.
     fn is_peer_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {
         let Some((there, back)) = self.end_at(end.target, end.word, end.bit) else { return false };
         let returns = back.kind == end_kind::PEER
@@ -125,7 +129,7 @@ impl System<'_> {
         returns && known && notifies && calls
     }
 
-    /// An interrupt that goes anywhere goes where an end for it is.
+    /// Checks that each interrupt that has a route has an end where the route leads.
     fn check_routes(&self) -> Result<(), BadTable> {
         if self.routes.len() != (END_INTERRUPT - FIRST_INTERRUPT) as usize {
             return Err(BadTable("interrupts", self.routes.len()));
@@ -140,22 +144,22 @@ impl System<'_> {
         Ok(())
     }
 
-    /// Whether a domain has time to act on a signal.
+    /// Returns whether a domain has time of its own, in which it can act on a signal.
     fn has_time(&self, domain: u32) -> bool {
         !is_passive(&self.domains[domain as usize])
     }
 
-    /// The end of `domain` whose signals land in `bit` of `word`, and its number.
+    /// Returns the end of `domain` whose signals land in `bit` of `word`, and its number.
     fn end_at(&self, domain: u32, word: u32, bit: u32) -> Option<(u32, &EndDescription)> {
         let domain = self.domains.get(domain as usize)?;
         let group = word.checked_sub(domain.first_word).filter(|group| *group < domain.groups && bit < GROUP)?;
-        // Cannot overflow: there are no more groups than ends need.
+        // This cannot overflow: there are no more groups than ends need.
         let number = group * GROUP + bit;
         (number < domain.end_count).then(|| (number, &self.ends[(domain.first_end + number) as usize]))
     }
 }
 
-/// Whether `count` elements from `first` follow those before, within a table of `length`.
+/// Returns whether `count` elements from `first` follow those before, within a table of `length`.
 fn follows(next: &mut u32, first: u32, count: u32, length: usize) -> bool {
     let end = first.checked_add(count).filter(|end| first == *next && *end as usize <= length);
     *next = end.unwrap_or(*next);

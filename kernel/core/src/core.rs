@@ -1,8 +1,8 @@
-//! One processor core: what runs, and what every kernel entry does to that.
+//! One processor core: which domain runs, and how each kernel entry changes that.
 //!
-//! Each entry point takes what the entry brought and ends by saying what runs next. Between entries exactly one
-//! domain is `Running`, or none. The order of a turn is always the same: signals go out, a reply goes out, then the
-//! domain waits; notifications come before calls.
+//! Each entry point takes the arguments of a kernel entry and returns which domain runs next.
+//! Between entries at most one domain is `Running`. The order of a turn is always the same: signals
+//! go out, a reply goes out, then the domain waits; notifications come before calls.
 
 use crate::account::add;
 use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
@@ -15,7 +15,7 @@ use culm_abi::accounting::DomainState;
 use culm_abi::syscall::{BadCall, CallStatus, Event, FaultKind, FaultReport, GROUP, MESSAGE_WORDS, NEVER, TurnOptions};
 use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 
-/// Index of the domain that runs next, counted on this core; none where the core has nothing to do.
+/// Index, on this core, of the domain that runs next; `None` if the core has nothing to do.
 pub type Next = Option<u32>;
 
 /// The state of one core.
@@ -29,14 +29,14 @@ pub struct Core<'s, C: Context, H: Hardware> {
     /// This core's index and the index of its first domain.
     pub(crate) index: u32,
     pub(crate) first: u32,
-    /// Who has the core, and at whose expense.
+    /// The meter: which domain has the core, and whose budget pays.
     pub(crate) meter: Meter<'s>,
     /// Whether any domain of this core has a budget.
     pub(crate) budgets: bool,
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
-    /// A core with its domains ready to start, none running.
+    /// Creates a core with its domains ready to start, none running.
     ///
     /// `domains` are all of core `index`, fresh; the timer's table has a slot for each; `system` was checked.
     pub fn new(
@@ -58,8 +58,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         core
     }
 
-    /// The domain's first instruction is what it will do next: at once, or at the expense of its first caller where it
-    /// is passive.
+    /// Sends the domain to its first instruction. A passive domain starts when its first caller
+    /// pays for it.
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
         let seed = self.hardware.seed();
@@ -87,7 +87,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.domains[local as usize].account.state.store(state as u32, Ordering::Relaxed);
     }
 
-    /// The state of a domain of this core.
+    /// Returns the state of a domain of this core.
     pub fn domain(&mut self, local: u32) -> &mut Domain<'s, C> {
         &mut self.domains[local as usize]
     }
@@ -97,12 +97,12 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         &mut self.hardware
     }
 
-    /// Whose budget pays for what runs, where it has one: a domain of this core.
+    /// Returns the domain of this core whose budget pays for what runs, if a budget does.
     pub fn paid_by(&self) -> Option<u32> {
         Some(self.meter.payer()).filter(|payer| *payer != NO_DOMAIN)
     }
 
-    /// What runs next, when nothing happened since that was last decided.
+    /// Returns what runs next if nothing has happened since that was last decided.
     pub fn what_next(&mut self) -> Next {
         let current = self.meter.current();
         if current == NO_DOMAIN { self.pick() } else { Some(current) }
@@ -110,9 +110,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- system calls ------------------------------------------------------------------------------------------
     //
-    // Inlined where the architecture calls them: what follows there does not return, so nothing needs to be kept for it.
+    // The system calls are inlined into the architecture's entry functions, which do not return, so
+    // no register need be preserved.
 
-    /// `signal`, whatever it names.
+    /// Does a `signal` of any set of channels.
     #[inline(always)]
     pub fn signal(&mut self, signals: u64, options: u64) -> Next {
         self.count_system_call();
@@ -123,7 +124,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.go_on()
     }
 
-    /// The end of a `signal` that found domain `target` (of all) asleep.
+    /// Ends a `signal` that found the domain with the global index `target` asleep: wakes it.
     #[inline(always)]
     pub fn signal_wake(&mut self, target: u32) -> Next {
         self.wake_any(target);
@@ -131,13 +132,13 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.go_on()
     }
 
-    /// `wait`.
+    /// Does a `wait`.
     #[inline(always)]
     pub fn wait(&mut self, signals: u64, deadline: u64, options: u64) -> Next {
         let domain = &self.domains[self.meter.current() as usize];
         add(&domain.account.other_calls, 1);
         let call = u64::from(culm_abi::syscall::WAIT);
-        // Its next call would make it forget this client, who would then wait for good.
+        // The next call would overwrite `client`; this caller would wait for ever.
         if domain.client != NO_DOMAIN {
             return self.refuse(BadCall::Owed, call);
         }
@@ -152,7 +153,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if self.receive(deadline) { self.next_turn() } else { self.pick() }
     }
 
-    /// `reply_wait`.
+    /// Does a `reply_wait`.
     #[inline(always)]
     pub fn reply_wait(&mut self, message: &[u64; MESSAGE_WORDS], signals: u64, deadline: u64, options: u64) -> Next {
         let call = u64::from(culm_abi::syscall::REPLY_WAIT);
@@ -180,7 +181,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             self.make_ready(client);
             return self.next_turn();
         }
-        // The usual case: the callee sleeps again and its caller goes on, without passing through the queue.
+        // The usual case: the callee sleeps again and its caller continues at once, without
+        // entering the ready queue.
         if i32::from(self.domains[client as usize].priority) >= self.ready.highest() {
             return self.run(client);
         }
@@ -188,7 +190,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.pick()
     }
 
-    /// `call`.
+    /// Does a `call`.
     #[inline(always)]
     pub fn call(&mut self, message: &[u64; MESSAGE_WORDS], channel: u64) -> Next {
         self.count_system_call();
@@ -230,7 +232,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    /// `halt`.
+    /// Does a `halt`.
     pub fn halt(&mut self, status: u64) -> Next {
         if self.description(self.meter.current()).flags & domain_flags::MAY_HALT == 0 {
             return self.refuse(BadCall::Right, u64::from(culm_abi::syscall::HALT));
@@ -238,11 +240,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.hardware.halt(status)
     }
 
-    /// A system call that breaks a rule is a fault of its caller.
+    /// Turns a system call that breaks a rule into a fault of its caller.
     #[cold]
     #[inline(never)]
     pub fn refuse(&mut self, reason: BadCall, number: u64) -> Next {
-        // Should the supervisor let it go on, it does so as if the call had done nothing.
+        // If the supervisor resumes the domain, it continues as if the call had done nothing.
         self.domains[self.meter.current() as usize].context.done();
         self.fault(FaultReport {
             kind: FaultKind::SystemCall as u64,
@@ -275,14 +277,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Ok(())
     }
 
-    /// Wakes a domain of any core, which its signaller found asleep.
+    /// Wakes a domain of any core that its signaller found asleep.
     #[inline(always)]
     pub(crate) fn wake_any(&mut self, target: u32) {
         let local = target.wrapping_sub(self.first);
         if (local as usize) < self.domains.len() { self.wake(local) } else { self.post(target) }
     }
 
-    /// Has another core look after one of its domains.
+    /// Posts one of another core's domains to that core's mailbox: to be woken, or to obey a
+    /// command.
     #[cold]
     #[inline(never)]
     pub(crate) fn post(&mut self, target: u32) {
@@ -308,7 +311,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- waiting -----------------------------------------------------------------------------------------------
 
-    /// The running domain wants an event. True: its wait is over, and [`Self::next_turn`] follows. False: it sleeps.
+    /// Takes an event for the running domain. Returns true if there is one, and so its wait is
+    /// over: [`Self::next_turn`] must follow. Returns false if the domain sleeps.
     #[inline(always)]
     fn receive(&mut self, deadline: u64) -> bool {
         let local = self.meter.current();
@@ -336,7 +340,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         false
     }
 
-    /// Ends a wait with a deadline before it begins (true), or sets the timer.
+    /// Returns true if the deadline of a wait has passed already, which ends the wait; else sets
+    /// the timer and returns false.
     fn pause(&mut self, deadline: u64) -> bool {
         let local = self.meter.current();
         let past = deadline <= self.meter.time(&self.hardware);
@@ -351,8 +356,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         past
     }
 
-    /// The running domain's wait was over at once. Equals that are ready go first: nobody can keep the core from them
-    /// who ends each turn.
+    /// Continues a domain whose wait ended at once. Ready domains of the same priority run first;
+    /// otherwise a domain that never sleeps would starve them although it ends its turns.
     #[inline(always)]
     fn next_turn(&mut self) -> Next {
         let current = self.meter.current();
@@ -361,7 +366,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             self.make_ready(current);
             return self.pick();
         }
-        // Another may have to pay for it from now on, whose call this is.
+        // If the wait of a passive domain ended with a call, the caller's budget pays from now on:
+        // find the payer again.
         if self.budgets {
             return self.run(current);
         }
@@ -374,7 +380,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- calls -------------------------------------------------------------------------------------------------
 
-    /// The callee's wait ends with this caller's call.
+    /// Ends the callee's wait with this caller's call.
     #[inline(always)]
     fn accept(&mut self, callee: u32, caller: u32, event: Event, message: &[u64; MESSAGE_WORDS]) {
         let payer = self.domains[caller as usize].payer;
@@ -406,7 +412,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.callers_changed(callee);
     }
 
-    /// Decides anew whether the straight paths may end a turn of this domain.
+    /// Decides again whether the straight paths may end a turn of this domain. Call it after every
+    /// change of its queue of callers.
     pub(crate) fn callers_changed(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let free = !self.budgets && domain.callers.0 == NO_DOMAIN;
@@ -415,24 +422,26 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- schedule ----------------------------------------------------------------------------------------------
 
-    /// Puts a domain that could run behind its equals in the ready queue. Whether anybody pays for it is asked when
-    /// its turn comes ([`Self::run`]).
+    /// Puts a domain that could run at the end of the ready queue of its priority. Its payer is
+    /// looked for when its turn comes ([`Self::pick`]).
     #[inline(always)]
     pub(crate) fn make_ready(&mut self, local: u32) {
         self.domains[local as usize].state = State::Ready;
         self.ready.push_back(self.domains, local);
     }
 
-    /// Whether the running domain still is, and none of a higher priority is ready.
+    /// Returns whether the domain that has the core is still `Running` and no domain of a higher
+    /// priority is ready.
     #[inline(always)]
     fn may_keep_core(&self) -> bool {
         self.domains.get(self.meter.current() as usize).is_some_and(|domain| {
-            // Not so after a supervisor on another core has stopped or restarted it.
+            // A supervisor on another core may have stopped or restarted the domain during this
+            // entry.
             domain.state == State::Running && self.ready.highest() <= i32::from(domain.priority)
         })
     }
 
-    /// The running domain may go on, unless one of a higher priority has become ready.
+    /// Continues the running domain, unless one of a higher priority has become ready.
     #[inline(always)]
     pub(crate) fn go_on(&mut self) -> Next {
         if !self.may_keep_core() {
@@ -442,12 +451,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Some(self.meter.current())
     }
 
-    /// [`Self::go_on`] after more has changed than who is ready: who pays, or the timer.
+    /// Does what [`Self::go_on`] does after an entry that may also have changed who pays, or the
+    /// timer.
     pub(crate) fn choose(&mut self) -> Next {
         if self.may_keep_core() { self.run(self.meter.current()) } else { self.preempt() }
     }
 
-    /// Something else runs than what ran.
+    /// Preempts the running domain, if there still is one: puts it at the front of its priority and
+    /// picks the next.
     #[inline(never)]
     fn preempt(&mut self) -> Next {
         let current = self.meter.current();
@@ -462,7 +473,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         next
     }
 
-    /// The running domain does not go on: takes the next from the queue that somebody pays for.
+    /// Takes the first domain from the ready queue for which a budget pays; the running domain does
+    /// not continue.
     #[inline(always)]
     pub(crate) fn pick(&mut self) -> Next {
         while let Some(next) = self.ready.pop(self.domains) {
@@ -479,7 +491,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         None
     }
 
-    /// A domain that is in no queue has the core, if somebody pays for it.
+    /// Switches to `next`, which is in no queue, if a budget pays for it; else picks another
+    /// domain.
     #[inline(always)]
     fn run(&mut self, next: u32) -> Next {
         match self.payer(next) {
@@ -506,13 +519,14 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 }
 
-/// The number of a channel, if signals can name it.
+/// Returns the number of the channel that `bit` of a set of signals of `group` names, if it names
+/// one.
 #[inline(always)]
 fn channel_number(group: u32, bit: u32) -> Option<usize> {
     if bit < GROUP { usize::try_from(u64::from(group) * u64::from(GROUP) + u64::from(bit)).ok() } else { None }
 }
 
-/// Ends a domain's wait with what is pending, one group of it.
+/// Ends a domain's wait with the pending notifications of one group.
 #[inline(always)]
 fn collect<C: Context>(domain: &mut Domain<'_, C>) {
     domain.woken = false;
@@ -524,7 +538,7 @@ fn collect<C: Context>(domain: &mut Domain<'_, C>) {
     }
 }
 
-/// [`collect`] for a domain with several groups: they take turns.
+/// Does what [`collect`] does for a domain with several groups: they take turns.
 #[inline(never)]
 fn collect_group<C: Context>(domain: &mut Domain<'_, C>) {
     let groups = domain.words.len() as u32;

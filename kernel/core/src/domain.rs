@@ -11,12 +11,14 @@ use culm_abi::system::{EndDescription, domain_flags};
 /// Index of no domain.
 pub const NO_DOMAIN: u32 = u32::MAX;
 
-/// The caller of the call that is being served has gone: the reply goes nowhere.
+/// In place of a client: the caller whose call is being served has gone, and the reply goes
+/// nowhere.
 pub const GONE: u32 = u32::MAX - 1;
 
 /// The saved registers of a domain, as the architecture keeps them.
 pub trait Context {
-    /// No registers yet. `table` is the address space, as the architecture wants it: loaded with the registers.
+    /// Creates a context without registers. `table` is the address space in the architecture's
+    /// form; it is loaded with the registers.
     fn new(table: u64) -> Self;
     /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a seed.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
@@ -28,9 +30,9 @@ pub trait Context {
     fn replied(&mut self, status: CallStatus, words: &[u64; MESSAGE_WORDS]);
     /// Keeps the message of a call that the callee cannot take yet.
     fn keep(&mut self, words: &[u64; MESSAGE_WORDS]);
-    /// The message of [`Self::keep`].
+    /// Returns the message of [`Self::keep`].
     fn kept(&self) -> [u64; MESSAGE_WORDS];
-    /// Program counter, stack pointer, frame pointer and link register, for a report.
+    /// Returns program counter, stack pointer, frame pointer and link register, for a report.
     fn place(&self) -> [u64; 4];
     /// Sets the result of reading a fault.
     fn fault(&mut self, report: &FaultReport);
@@ -48,11 +50,12 @@ pub enum State {
     Dormant,
     /// On the core.
     Running,
-    /// In the ready queue, or held back until somebody pays for it.
+    /// In the ready queue, or held back until a budget pays for it.
     Ready,
     /// In a wait.
     Waiting,
-    /// In a wait without a deadline, on a core without budgets: a call to it can go straight.
+    /// In a wait without a deadline, on a core without budgets: a call to it can take the fast
+    /// path.
     Open,
     /// In a call, queued at the callee or being served by it.
     Calling,
@@ -61,7 +64,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether it is in a wait.
+    /// Returns whether it is in a wait.
     #[inline(always)]
     pub fn waits(self) -> bool {
         matches!(self, Self::Waiting | Self::Open)
@@ -77,42 +80,44 @@ pub struct Domain<'s, C> {
     pub context: C,
     /// Its channel ends.
     pub(crate) ends: &'s [EndDescription],
-    /// Those of group 0: no more than a set of signals can name.
+    /// Its channel ends of group 0: no more than a set of signals can name.
     pub(crate) near_ends: &'s [EndDescription],
     /// Its notification words, one per group of channels.
     pub(crate) words: &'s [Word],
-    /// Its notification word, where it has one only, no budget is on its core and nobody is queued to call it: what the
-    /// straight paths ask for.
+    /// Its notification word, if the straight paths may end its turns: it has exactly one word, its
+    /// core has no budgets, and no caller is queued.
     pub(crate) straight: Option<&'s Word>,
-    /// What it has used.
+    /// Its account: time, switches and calls.
     pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
     pub next: u32,
-    /// Whose budget is to pay: an index of this core.
+    /// The domain whose budget is to pay, by its index on this core.
     pub(crate) payer: u32,
     /// Priority, higher first.
     pub priority: u8,
-    /// It was woken from a wait, and its result is still to be collected.
+    /// True if it was woken from a wait whose result is still to be collected.
     pub(crate) woken: bool,
-    /// It has no time of its own: it runs only while somebody calls it.
+    /// True if it has no time of its own: it runs only while a caller waits for it.
     pub(crate) passive: bool,
-    /// It could run but nobody pays for it. It is not in the ready queue: its deadline says when it may go on.
+    /// True if it could run but no budget pays for it. It is not in the ready queue then: its
+    /// deadline says when it may go on.
     pub(crate) held_back: bool,
-    /// The caller that it serves, [`NO_DOMAIN`] or [`GONE`].
+    /// The caller that it serves; [`NO_DOMAIN`] or [`GONE`] if there is none.
     pub(crate) client: u32,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
     /// While calling: the callee.
     pub(crate) callee: u32,
-    /// When its wait ends by itself, or its budget returns; `u64::MAX` for never.
+    /// The time at which its wait ends by itself, or a budget that can pay for it returns;
+    /// `u64::MAX` for never.
     pub(crate) deadline: u64,
-    /// While queued at a callee: what the call is to that one.
+    /// While queued at a callee: the event that the callee receives with the call.
     pub(crate) call: Event,
     /// Link of the callee's queue of callers.
     pub(crate) next_caller: u32,
     /// Callers that wait for it, first and last.
     pub(crate) callers: (u32, u32),
-    /// Group that was served last, where there are several.
+    /// Group that was served last, if it has several.
     pub(crate) last_group: u32,
     /// Restarts so far.
     pub(crate) restarts: u32,
@@ -121,7 +126,8 @@ pub struct Domain<'s, C> {
 }
 
 impl<'s, C: Context> Domain<'s, C> {
-    /// Domain `index` of all, stopped. `frequency` is the system counter's, in ticks per second.
+    /// Creates the domain with the global index `index`, stopped. `frequency` is the system
+    /// counter's, in ticks per second.
     pub fn new(system: &System<'s>, index: u32, frequency: u64) -> Self {
         let description = &system.domains[index as usize];
         let range = |first: u32, count: u32| first as usize..(first + count) as usize;
@@ -156,12 +162,12 @@ impl<'s, C: Context> Domain<'s, C> {
                 .then(|| Budget::new(ticks(description.budget), ticks(description.period))),
         }
     }
-    /// Whether a signal is pending.
+    /// Returns whether a signal is pending.
     pub(crate) fn is_notified(&self) -> bool {
         self.words.iter().any(Word::is_pending)
     }
 
-    /// Where it could run but nobody pays for it: when it is to be looked at again.
+    /// Returns when to look at the domain again, if it could run but no budget pays for it.
     pub fn held_back_until(&self) -> Option<u64> {
         self.held_back.then_some(self.deadline)
     }

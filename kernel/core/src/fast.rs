@@ -1,13 +1,16 @@
-//! The commonest entries, straight through: a signal of one channel, a turn that ends by waking one domain that
-//! runs next, a call to a domain that waits for it, its reply.
+//! Fast paths of the commonest entries: a signal of one channel, a turn that ends by waking the one
+//! domain that runs next, a call to a domain that waits for one, and its reply.
 //!
-//! Each function does what the general path in [`crate::core`] would do, for the case where nothing else is to be
-//! considered, or leaves everything as it was and answers `None`; then the general path is taken. They exist because
-//! these entries are nearly all that a busy system makes. Tests run random systems with and without them and compare.
-//! (One thing is sooner here: [`Core::fast_wait`] takes a signal from another core whose mail is still under way.)
+//! Each function either does what the general path in [`crate::core`] would do, or changes nothing
+//! and returns `None` because its preconditions do not hold; the caller then takes the general
+//! path. Nearly all entries of a busy system are of these kinds. Tests run random systems with and
+//! without them and compare. (There is one difference: [`Core::fast_wait`] also takes a signal from
+//! another core whose interrupt has not arrived yet.)
 //!
-//! No budget is on the core, each domain has one notification word and no queue of callers ([`Domain::straight`]), and no
-//! deadline is set: then neither timer nor ready queue change. A message is not looked at: the entry code passes it on as it came.
+//! The preconditions: no budget is on the core, each domain has exactly one notification word and
+//! no queue of callers ([`Domain::straight`]), and no deadline is set. So neither the timer nor the
+//! ready queue changes. The entry code passes a message on in the registers in which it came; these
+//! functions do not see it.
 
 use crate::account::add;
 use crate::core::Core;
@@ -16,21 +19,21 @@ use crate::system::Hardware;
 use culm_abi::syscall::{CallStatus, NEVER};
 use culm_abi::system::{EndDescription, end_rights};
 
-/// What remains of a `signal` after [`Core::fast_signal`].
+/// Work that remains of a `signal` after [`Core::fast_signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalLeft {
-    /// The caller goes on at once, its result registers zero.
+    /// Nothing: the caller continues at once, its result registers zero.
     Nothing,
-    /// The receiver sleeps: [`Core::signal_wake`] it.
+    /// The receiver sleeps: wake it with [`Core::signal_wake`].
     Wake(u32),
-    /// Nothing was done: [`Core::signal`] does it.
+    /// All of it: nothing was done, call [`Core::signal`].
     All,
 }
 
 /// The domain that has the core now, and its result.
 #[derive(Debug)]
 pub struct Passed<'c, 's, C> {
-    /// Whose registers are to be loaded.
+    /// The domain whose registers are to be loaded.
     pub domain: &'c mut Domain<'s, C>,
     /// [`Core::fast_wait`]: the set of notifications, of group 0. [`Core::fast_call`] and [`Core::fast_reply`]: the event or
     /// the status; the message is the sender's registers.
@@ -38,7 +41,7 @@ pub struct Passed<'c, 's, C> {
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
-    /// `signal` of one channel. Answers what is left to do.
+    /// Does a `signal` of one channel. Returns the work that remains.
     #[inline(always)]
     pub fn fast_signal(&self, signals: u64, options: u64) -> SignalLeft {
         let Some(domain) = self.domains.get(self.meter.current() as usize) else { return SignalLeft::All };
@@ -48,7 +51,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if word.signal(end.bit) { SignalLeft::Wake(end.target) } else { SignalLeft::Nothing }
     }
 
-    /// `wait` with one signal, to a waiting domain of this core that is next to run.
+    /// Does a `wait` with one signal, to a waiting domain of this core that runs next.
     #[inline(always)]
     pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
@@ -60,7 +63,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let to = domains.get(next as usize)?;
         let word = to.straight?;
         if !to.state.waits()
-            // Equals that are ready go first.
+            // Ready domains of the same priority run first.
             || i32::from(to.priority) <= highest
             || from.client != NO_DOMAIN
             || deadline != NEVER
@@ -76,7 +79,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Some(Passed { domain, result: word.take_with(end.bit) })
     }
 
-    /// `call` of a domain that waits for nothing else.
+    /// Does a `call` of a domain that is in a wait without a deadline, on a core without budgets.
     #[inline(always)]
     pub fn fast_call(&mut self, channel: u64) -> Option<Passed<'_, 's, C>> {
         let current = self.meter.current();
@@ -96,7 +99,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Some(Passed { domain, result: end.event })
     }
 
-    /// `reply_wait` without signals, to a caller that is next to run.
+    /// Does a `reply_wait` without signals, to a caller that runs next.
     #[inline(always)]
     pub fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
@@ -117,7 +120,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 }
 
-/// The end that `signals` names, where it is one peer of group 0 that may be notified.
+/// Returns the channel end that `signals` names, if it names exactly one, of group 0, whose peer
+/// may be notified.
 #[inline(always)]
 fn single_peer<'s, C>(domain: &Domain<'s, C>, signals: u64, options: u64) -> Option<&'s EndDescription> {
     let end = domain.near_ends.get(signals.trailing_zeros() as usize)?;

@@ -1,6 +1,7 @@
-//! Interrupts: what a device, the timer or another core brings, at whose expense, and how often.
+//! Interrupts of devices, of the timer and of other cores: how they are delivered, who pays for
+//! them, and what bounds their number.
 //!
-//! Nobody is interrupted without an end, because each interrupt is the answer to something that a
+//! No domain can be interrupted without bound, because each interrupt answers something that a
 //! domain did before, and that domain pays:
 //!
 //! - A device's line is masked from its delivery until its owner signals that it is ready for the
@@ -23,7 +24,7 @@ use crate::system::{Hardware, Interrupt};
 use culm_abi::syscall::NEVER;
 use culm_abi::system::{FIRST_INTERRUPT, NONE};
 
-/// Most interrupts that one entry takes. Those that are left are pending still and enter again.
+/// Most interrupts that one entry takes. The others stay pending, so they enter the kernel again.
 const AT_ONCE: u32 = 16;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
@@ -31,7 +32,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     pub fn take_interrupts(&mut self) -> Next {
         self.meter.enter(&self.hardware);
         for _ in 0..AT_ONCE {
-            // Each decides what runs next; only the last word counts.
+            // Each interrupt decides what runs next; only the last decision counts.
             _ = match self.hardware.take_interrupt() {
                 Some(Interrupt::Timer) => self.timer(),
                 Some(Interrupt::Mail) => self.mail(),
@@ -47,7 +48,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         Some(current)
     }
 
-    /// A device's interrupt: it stays masked until its owner signals the channel end that stands for it.
+    /// Delivers a device's interrupt. It stays masked until its owner signals the channel end that
+    /// stands for it.
     pub fn interrupt(&mut self, number: u32) -> Next {
         self.count_interrupt();
         let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize);
@@ -60,7 +62,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.go_on()
     }
 
-    /// The timer: deadlines pass, budgets run out.
+    /// Handles the timer's interrupt: deadlines pass, budgets run out.
     pub fn timer(&mut self) -> Next {
         add(&self.system.core_accounts[self.index as usize].timer, 1);
         self.meter.rang(&mut self.hardware);
@@ -80,7 +82,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.choose()
     }
 
-    /// Another core left something in the mailbox.
+    /// Handles another core's interrupt: takes the domains that it left in the mailbox.
     pub fn mail(&mut self) -> Next {
         self.count_interrupt();
         let core = &self.system.cores[self.index as usize];
@@ -95,8 +97,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 if let Some(command) = self.system.shared[(self.first + local) as usize].take_command() {
                     self.obey(local, command);
                 }
-                // Its signal may have been taken meanwhile, by a wait that ended with another; then a later wait, which
-                // finds nothing, goes on.
+                // Wake only if a signal is still pending. If an earlier wait took it, a wake-up now
+                // would end a later wait with nothing.
                 if self.domains[local as usize].is_notified() {
                     self.wake(local);
                 }

@@ -1,7 +1,8 @@
 //! The logic of the kernel: schedule, channels, budgets, deadlines, faults and restarts.
 //!
-//! Nothing here knows a processor. What it needs of one are the traits [`Context`] (saved registers) and
-//! [`Hardware`] (clock, timer, interrupt controller); the binary in `kernel/` supplies both, host tests supply fakes.
+//! Nothing here depends on a processor. What the logic needs of one is behind the traits
+//! [`Context`] (saved registers) and [`Hardware`] (clock, timer, interrupt controller); the binary
+//! in `kernel/` supplies both, host tests supply fakes.
 //!
 //! There is one [`Core`] per processor core. It alone owns the state of its protection domains; other cores reach
 //! them only by the atomics in [`word`] and [`mailbox`], so nothing is locked. Nothing is allocated either: every

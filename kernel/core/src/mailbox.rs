@@ -1,7 +1,8 @@
-//! Mailboxes: how a core is told which of its domains another core wants woken or has a command for.
+//! Mailboxes: they tell a core which of its domains another core wants to wake or has a command
+//! for.
 //!
-//! A mailbox is a set of domains of one core, one bit each. The sender who finds a mailbox word empty interrupts
-//! the core; senders who find something there know that an interrupt is under way.
+//! A mailbox is a set of domains of one core, one bit each. A sender that finds a mailbox word
+//! empty interrupts the core; a sender that finds it occupied knows that an interrupt is under way.
 
 use crate::atomic::{AtomicU64, Ordering};
 
@@ -17,12 +18,12 @@ impl Default for Mailbox {
 }
 
 impl Mailbox {
-    /// An empty mailbox.
+    /// Creates an empty mailbox.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds a domain (`bit`, 0 to 63). True: the caller must interrupt the core.
+    /// Adds a domain (`bit`, 0 to 63). Returns true if the caller must interrupt the core.
     #[must_use]
     pub fn post(&self, bit: u32) -> bool {
         self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == 0

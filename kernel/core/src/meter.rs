@@ -1,9 +1,11 @@
-//! The meter of one core: who has it, at whose expense, since when, and when the timer is to look again.
+//! The meter of one core: which domain has it, whose budget pays, since when, and when the timer
+//! fires next.
 //!
-//! These belong together. They move in [`Meter::pass`] alone, all at one time, so that no tick is booked twice, to
-//! nobody, or to the wrong budget, and so that no budget runs without a timer that ends it. An entry takes the time
-//! once, when it first asks for it: two decisions of one entry can never disagree about what time it is. The time
-//! never goes back either, should the machine's counter do so.
+//! [`Meter::pass`] alone changes these, all at one time, so that no tick is booked twice, to no
+//! domain, or to the wrong budget, and no budget runs without a timer that ends it. An entry reads
+//! the clock once, when it first needs the time, so two decisions of one entry agree about the
+//! time. On the general paths the time never goes back, even if the machine's counter does; the
+//! straight paths take the counter as it is ([`Meter::pass_straight`]).
 
 use crate::account::add;
 use crate::domain::{Context, Domain, NO_DOMAIN};
@@ -12,41 +14,41 @@ use ::core::sync::atomic::AtomicU64;
 use culm_abi::accounting::DomainAccount;
 use culm_abi::syscall::NEVER;
 
-/// See the module.
+/// The meter of one core; see the module.
 #[derive(Debug)]
 pub(crate) struct Meter<'s> {
-    /// Whoever has the core, or [`NO_DOMAIN`].
+    /// The domain that has the core, or [`NO_DOMAIN`].
     current: u32,
-    /// Whose budget pays for it: an index of this core, or [`NO_DOMAIN`] where no budget does.
+    /// The domain, by its index on this core, whose budget pays; [`NO_DOMAIN`] if no budget does.
     payer: u32,
-    /// Until when all time is booked.
+    /// The time up to which all time is booked.
     since: u64,
-    /// What the hardware timer is set to.
+    /// The time to which the hardware timer is set.
     alarm: u64,
-    /// The time of this entry, once it was asked for; [`NEVER`] before that.
+    /// The time of this entry, once an operation has asked for it; [`NEVER`] before.
     now: u64,
-    /// Where time is booked in which nobody has the core.
+    /// The counter for time in which no domain has the core.
     idle: &'s AtomicU64,
 }
 
 impl<'s> Meter<'s> {
-    /// Nobody has the core.
+    /// Creates a meter; no domain has the core.
     pub fn new(idle: &'s AtomicU64, hardware: &impl Hardware) -> Self {
         Self { current: NO_DOMAIN, payer: NO_DOMAIN, since: hardware.now(), alarm: NEVER, now: NEVER, idle }
     }
 
-    /// Whoever has the core, or [`NO_DOMAIN`].
+    /// Returns the domain that has the core, or [`NO_DOMAIN`].
     #[inline(always)]
     pub fn current(&self) -> u32 {
         self.current
     }
 
-    /// Whose budget pays, or [`NO_DOMAIN`].
+    /// Returns the domain whose budget pays, or [`NO_DOMAIN`].
     pub fn payer(&self) -> u32 {
         self.payer
     }
 
-    /// The time of this entry.
+    /// Returns the time of this entry; reads the clock the first time.
     #[inline(always)]
     pub fn time(&mut self, hardware: &impl Hardware) -> u64 {
         if self.now == NEVER {
@@ -55,13 +57,13 @@ impl<'s> Meter<'s> {
         self.now
     }
 
-    /// An entry begins now, before it is known what for.
+    /// Reads the clock at the beginning of an entry, before its reason is known.
     #[inline(always)]
     pub fn enter(&mut self, hardware: &impl Hardware) {
         self.now = hardware.now().max(self.since);
     }
 
-    /// Books the time up to now to whoever had the core, and to the budget that pays.
+    /// Books the time up to now to the domain that had the core, and to the budget that pays.
     pub fn book<C: Context>(&mut self, domains: &mut [Domain<'_, C>], hardware: &impl Hardware) {
         let now = self.time(hardware);
         let ticks = now - self.since;
@@ -72,8 +74,9 @@ impl<'s> Meter<'s> {
         }
     }
 
-    /// Ends an entry: `next` has the core from now on, or nobody, at the expense of `payer`, if it has a budget. The
-    /// timer looks at `earliest` or before, and when that budget is used up.
+    /// Ends an entry: `next`, or no domain, has the core from now on, and the budget of `payer`
+    /// pays, if it has one. The timer fires at `earliest` or before, and when that budget is used
+    /// up.
     #[inline(always)]
     pub fn pass<C: Context, H: Hardware>(
         &mut self,
@@ -99,15 +102,16 @@ impl<'s> Meter<'s> {
         } else {
             add(self.idle, ticks);
         }
-        // Never put off: a timer that is early costs one look.
+        // The timer is never moved to a later time: one that fires early costs one look.
         if alarm < self.alarm {
             self.alarm = alarm;
             hardware.set_timer(alarm);
         }
     }
 
-    /// What [`Self::pass`] does besides where a budget has paid or is to pay: answers when that of `payer` is used up,
-    /// or when the one returns that should pay for `next` in its place.
+    /// Does the budget's part of [`Self::pass`]: books the elapsed time, starts `payer`'s budget,
+    /// and returns when the timer must fire: when that budget is used up or, if another pays in
+    /// place of `next`'s own payer, when the own payer's budget returns.
     #[cold]
     #[inline(never)]
     fn bill<C: Context>(
@@ -129,15 +133,16 @@ impl<'s> Meter<'s> {
         other.map_or(end, |other| end.min(other.available_from()))
     }
 
-    /// Ends an entry after which everything is as it was before.
+    /// Ends an entry that changed neither the running domain nor the payer.
     #[inline(always)]
     pub fn leave(&mut self) {
         self.now = NEVER;
     }
 
-    /// A whole entry on a core without budgets that changes nothing but who has the core. It takes the counter as it is,
-    /// which saves two instructions: if the counter steps back, which the architecture rules out (Arm DDI 0487, D12.1.2),
-    /// one domain's account has that much less and the next one's that much more. No budget is on such a core.
+    /// Books a whole entry, on a core without budgets, that changes only which domain has the core.
+    /// It takes the counter as it is, which saves two instructions: if the counter steps back,
+    /// which the architecture rules out (Arm DDI 0487, D12.1.2), one domain's account has that much
+    /// less and the next one's that much more. No budget is on such a core.
     #[inline(always)]
     pub fn pass_straight(&mut self, next: u32, account: &DomainAccount, hardware: &impl Hardware) {
         self.current = next;
@@ -147,7 +152,7 @@ impl<'s> Meter<'s> {
         self.since = now;
     }
 
-    /// The timer went off, and is set no more.
+    /// Marks the timer as fired, and sets it to no time.
     pub fn rang(&mut self, hardware: &mut impl Hardware) {
         self.alarm = NEVER;
         hardware.set_timer(NEVER);

@@ -1,12 +1,13 @@
-//! Who pays: on whose budget a domain may run now, or from when on it may.
+//! Payers: the budget on which a domain may run now, or the time from which on there is one.
 //!
-//! An active domain runs on its own budget. A passive one has no time of its own: it runs on that of the caller that it
-//! serves. Where that one's budget is used up, whoever waits for it too may pay (bandwidth inheritance: Lamastra,
-//! Lipari, Abeni, *A Bandwidth Inheritance Algorithm for Real-Time Task Synchronization in Open Systems*, RTSS 2001);
-//! else all who share a server would wait until the budget returns of the one that it happens to serve. A domain that
-//! nobody pays for is held back, out of the ready queue.
+//! An active domain runs on its own budget. A passive one has no time of its own: it runs on the
+//! budget of the caller that it serves. If that budget is used up, another domain that waits for it
+//! may pay (bandwidth inheritance: Lamastra, Lipari, Abeni, *A Bandwidth Inheritance Algorithm for
+//! Real-Time Task Synchronization in Open Systems*, RTSS 2001); otherwise all clients of a server
+//! would wait until the budget of the one that it serves returns. A domain for which no budget can
+//! pay is held back, outside the ready queue.
 //!
-//! All of this is asked when a domain's turn to run has come, and nowhere before.
+//! The payer is looked for when a domain's turn to run has come, not before.
 
 use crate::account::add;
 use crate::core::Core;
@@ -15,7 +16,9 @@ use crate::system::Hardware;
 use culm_abi::syscall::NEVER;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
-    /// Whoever pays for a domain that is to run, [`NO_DOMAIN`] where this core has no budgets. None: it is held back.
+    /// Returns the domain whose budget pays for `local`; [`NO_DOMAIN`] if this core has no budgets.
+    /// `None`: no budget can pay now, and the domain is held back until one returns or a caller
+    /// with a budget comes ([`Self::relieve`]).
     #[inline(always)]
     pub(crate) fn payer(&mut self, local: u32) -> Option<u32> {
         if self.budgets { self.find_payer(local) } else { Some(NO_DOMAIN) }
@@ -47,18 +50,19 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         None
     }
 
-    /// From when on a domain's own budget has something.
+    /// Returns the time from which on a domain's own budget has something; 0 if it has no budget.
     fn budget_from(&self, local: u32) -> u64 {
         self.domains[local as usize].budget.as_ref().map_or(0, |budget| budget.available_from())
     }
 
-    /// Whether a domain is in a call that cannot end before `server` goes on.
+    /// Returns whether a domain is in a call that cannot end before `server` runs.
     fn waits_for(&self, local: u32, server: u32) -> bool {
         self.end_of_calls(local, server) == server && local != server
     }
 
-    /// Follows a domain's call, its callee's, and so on, up to `until` at most. It ends, since callees have higher
-    /// priorities than their callers ([`crate::System::check`]).
+    /// Follows a domain's call, its callee's, and so on, up to `until` at most; returns where that
+    /// ends. It is bounded, since callees have higher priorities than their callers
+    /// ([`crate::System::check`]).
     fn end_of_calls(&self, local: u32, until: u32) -> u32 {
         let mut at = local;
         while at != until && self.domains[at as usize].state == State::Calling {
@@ -67,7 +71,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         at
     }
 
-    /// A domain that was held back may have somebody who pays.
+    /// Makes a domain that was held back ready: a budget may pay for it now.
     pub(crate) fn release(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         domain.held_back = false;
@@ -75,7 +79,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.make_ready(local);
     }
 
-    /// A caller with a budget has come to wait for `callee`: whichever domain it waits for in the end may go on.
+    /// Releases the domain at the end of `callee`'s chain of calls, if it is held back: a new
+    /// caller's budget may pay for it.
     pub(crate) fn relieve(&mut self, callee: u32) {
         let last = self.end_of_calls(callee, NO_DOMAIN);
         let domain = &self.domains[last as usize];

@@ -29,7 +29,7 @@ impl Default for ReadyQueue {
 }
 
 impl ReadyQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub const fn new() -> Self {
         Self {
             highest: -1,
@@ -38,7 +38,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The highest priority that has a domain, or −1 for none.
+    /// Returns the highest priority that has a domain, or −1 for none.
     #[inline(always)]
     pub fn highest(&self) -> i32 {
         self.highest
@@ -50,7 +50,7 @@ impl ReadyQueue {
         self.highest = self.highest.max(i32::from(priority));
     }
 
-    /// The list of `priority` has become empty.
+    /// Records that the list of `priority` has become empty.
     #[inline(always)]
     fn vacate(&mut self, priority: u8) {
         let word = priority as usize / 64;
@@ -60,7 +60,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The highest occupied priority in `word` and those below it, −1 for none.
+    /// Returns the highest occupied priority in `word` and those below it, −1 for none.
     #[inline(always)]
     fn highest_from(&self, mut word: usize) -> i32 {
         loop {
@@ -91,7 +91,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Adds a domain in front of the others of its priority: it was interrupted, not done.
+    /// Adds a domain in front of the others of its priority, because it was preempted before its
+    /// turn ended.
     #[inline(always)]
     pub fn push_front<C: Context>(&mut self, domains: &mut [Domain<'_, C>], index: u32) {
         let priority = domains[index as usize].priority;

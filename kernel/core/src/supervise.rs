@@ -1,4 +1,4 @@
-//! Faults, and what a supervisor may do about them.
+//! Faults, and the commands by which a supervisor answers them.
 
 use crate::core::{Core, Next};
 use crate::domain::{Context, GONE, NO_DOMAIN, State};
@@ -12,7 +12,7 @@ use culm_abi::system::{NONE, end_kind};
 const STATUS_UNSUPERVISED: u64 = 125;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
-    /// The running domain faulted. It stays as it is until its supervisor decides.
+    /// Handles a fault of the running domain, which keeps its state until its supervisor decides.
     #[cold]
     pub fn fault(&mut self, report: FaultReport) -> Next {
         let current = self.meter.current();
@@ -35,7 +35,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.pick()
     }
 
-    /// `fault`: what a supervised domain's fault was.
+    /// Does `fault`: reads the report of a supervised domain's fault.
     pub fn read_fault(&mut self, channel: u64) -> Next {
         self.count_system_call();
         let Some(child) = self.child(channel) else {
@@ -46,7 +46,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.go_on()
     }
 
-    /// `resume`, `restart`, `stop`. On another core the command takes effect as soon as that core sees it.
+    /// Does `resume`, `restart` and `stop`. On another core the command takes effect as soon as
+    /// that core sees it.
     pub fn supervise(&mut self, channel: u64, command: Command, number: u16) -> Next {
         self.count_system_call();
         let Some(child) = self.child(channel) else {
@@ -63,14 +64,14 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.go_on()
     }
 
-    /// Index of the domain that the running domain supervises by `channel`.
+    /// Returns the index of the domain that the running domain supervises by `channel`.
     fn child(&self, channel: u64) -> Option<u32> {
         let domain = &self.domains[self.meter.current() as usize];
         let end = domain.ends.get(usize::try_from(channel).ok()?)?;
         (end.kind == end_kind::CHILD).then_some(end.target)
     }
 
-    /// Does what a supervisor wants of a domain of this core.
+    /// Carries out a supervisor's command for a domain of this core.
     pub(crate) fn obey(&mut self, local: u32, command: Command) {
         let global = (self.first + local) as usize;
         match command {
@@ -107,8 +108,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         }
     }
 
-    /// Takes a domain out of everything it is in: queue, call, service of a call. It is `Stopped` afterwards, with
-    /// nothing pending. Callers that it has not served yet stay queued.
+    /// Removes a domain from the ready queue and from its call, and ends the call that it serves.
+    /// It is `Stopped` afterwards, with nothing pending. Callers that it has not served yet stay
+    /// queued.
     fn withdraw(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let (state, client, callee) = (domain.state, domain.client, domain.callee);

@@ -1,4 +1,4 @@
-//! What all cores share: the image's tables, and the state that is reached by atomics.
+//! State that all cores share: the image's tables, and memory that is accessed by atomics.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::mailbox::Mailbox;
@@ -8,11 +8,12 @@ use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
 use culm_abi::system::{CoreDescription, DomainDescription, EndDescription, InterruptRoute};
 
-/// What the logic needs of the machine. Numbers of interrupts are INTIDs, times are ticks of the system counter.
+/// The machine, as the logic needs it. Numbers of interrupts are INTIDs, times are ticks of the
+/// system counter.
 pub trait Hardware {
-    /// The time.
+    /// Returns the time.
     fn now(&self) -> u64;
-    /// Asks for a timer interrupt at `time`; replaces what was asked for before.
+    /// Asks for a timer interrupt at `time`, in place of the one asked for before.
     fn set_timer(&mut self, time: u64);
     /// Interrupts another core, so that it looks into its mailbox.
     fn interrupt_core(&mut self, core: u32);
@@ -21,9 +22,10 @@ pub trait Hardware {
     fn take_interrupt(&mut self) -> Option<Interrupt>;
     /// Lets an interrupt that was delivered come again.
     fn enable_interrupt(&mut self, number: u32);
-    /// Random bits that nobody has seen; all zero where no source of the machine has ever given any.
+    /// Returns random bits that were given to nobody else; all zero if no source of the machine has
+    /// ever given any.
     fn seed(&mut self) -> [u64; SEED_WORDS];
-    /// A domain stays stopped after this fault: its supervisor has given it up.
+    /// Reports that a domain stays stopped after this fault: its supervisor has given it up.
     fn given_up(&mut self, domain: u32, fault: &FaultReport);
     /// Ends the system.
     fn halt(&mut self, status: u64) -> !;
@@ -57,9 +59,9 @@ pub struct System<'s> {
     pub mailboxes: &'s [Mailbox],
     /// State of all domains that other cores may touch.
     pub shared: &'s [Shared],
-    /// What each core has done.
+    /// Accounts of all cores.
     pub core_accounts: &'s [CoreAccount],
-    /// What each domain has used.
+    /// Accounts of all domains.
     pub domain_accounts: &'s [DomainAccount],
 }
 
@@ -67,14 +69,14 @@ pub struct System<'s> {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Shared {
-    /// What its supervisor wants; see [`Command`].
+    /// The supervisor's command that waits to be taken, 0 for none; see [`Command`].
     command: AtomicU32,
     /// Odd while the domain is faulted; guards `fault`, which is written while this is even.
     faulted: AtomicU32,
     fault: [AtomicU64; 8],
 }
 
-/// What a supervisor wants of a domain.
+/// A supervisor's command for a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Command {
@@ -109,7 +111,8 @@ impl Shared {
     pub fn set_fault(&self, report: &FaultReport) {
         let words =
             [report.kind, report.syndrome, report.address, report.pc, report.sp, report.fp, report.lr, report.restarts];
-        // Whoever sees a word of this report sees also that the one before was withdrawn.
+        // Release before the words: a reader that sees one word of this report also sees that the
+        // previous report was withdrawn. Otherwise it could return a mix of two reports.
         fence(Ordering::Release);
         for (to, from) in self.fault.iter().zip(words) {
             to.store(from, Ordering::Relaxed);
@@ -123,8 +126,8 @@ impl Shared {
         self.faulted.store(faulted.wrapping_add(faulted & 1), Ordering::Release);
     }
 
-    /// The fault, or a report of kind "none": also where it is withdrawn at this moment. (Should the domain fault again,
-    /// its supervisor is signalled again.)
+    /// Returns the fault, or a report of kind "none" if there is none or it is withdrawn at this
+    /// moment. (If the domain faults again, its supervisor is signalled again.)
     pub fn fault(&self) -> FaultReport {
         let faulted = self.faulted.load(Ordering::Acquire);
         let words: [u64; 8] = core::array::from_fn(|index| self.fault[index].load(Ordering::Relaxed));

@@ -24,18 +24,18 @@ pub struct TimerQueue<'s> {
 }
 
 impl<'s> TimerQueue<'s> {
-    /// An empty queue over a zeroed table with one slot per domain.
+    /// Creates an empty queue over a zeroed table with one slot per domain.
     pub fn new(slots: &'s mut [Slot]) -> Self {
         Self { earliest: u64::MAX, slots, length: 0 }
     }
 
-    /// The earliest time, or `u64::MAX` for none.
+    /// Returns the earliest time, or `u64::MAX` for none.
     #[inline(always)]
     pub fn earliest(&self) -> u64 {
         self.earliest
     }
 
-    /// Sees to it that `domain` comes up no later than at `time`.
+    /// Makes [`Self::expired`] return `domain` no later than at `time`.
     #[inline(always)]
     pub fn set(&mut self, domain: u32, time: u64) {
         self.earliest = self.earliest.min(time);

@@ -1,9 +1,9 @@
 //! Notification words: how one protection domain's signals reach another, on this core or any other.
 //!
-//! Each domain has one word per 63 channels. Bits 0–62 are pending notifications; bit 63 says that the domain
-//! sleeps. A signal is one atomic OR. Whoever turns a word from "asleep, nothing pending" into "something pending",
-//! and only it, has to wake the domain; so each sleep is ended by exactly one wake-up, and a domain that runs costs
-//! its signallers nothing but the OR.
+//! Each domain has one word per 63 channels. Bits 0–62 are pending notifications; bit 63 says that
+//! the domain sleeps. A signal is one atomic OR. The one signaller that turns a word from "asleep,
+//! nothing pending" into "something pending" must wake the domain. So exactly one wake-up ends each
+//! sleep, and a signal to a domain that runs costs only the OR.
 
 use crate::atomic::{AtomicU64, Ordering};
 
@@ -21,62 +21,67 @@ impl Default for Word {
 }
 
 impl Word {
-    /// A word with nothing pending, its domain awake.
+    /// Creates a word with nothing pending, its domain awake.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Makes `bit` (0 to 62) pending. True: the domain sleeps, and the caller must have it woken.
+    /// Makes `bit` (0 to 62) pending. Returns true if the domain sleeps: then the caller must have
+    /// it woken.
     ///
-    /// Release: what was written before is seen by the domain when it takes the bit.
+    /// Release: a domain that takes the bit sees everything that the signaller wrote before.
     #[inline(always)]
     #[must_use]
     pub fn signal(&self, bit: u32) -> bool {
         self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == ASLEEP
     }
 
-    /// Takes all that is pending, and `bit` as if it had been signalled just before; marks the domain awake.
+    /// Takes all pending notifications, and `bit` as if it had been signalled just before; marks
+    /// the domain awake.
     #[inline(always)]
     pub fn take_with(&self, bit: u32) -> u64 {
         self.take() | 1 << (bit & 63)
     }
 
-    /// Announces that the domain is about to sleep. False: something is pending, and it must not.
+    /// Marks the domain asleep. Returns false if a notification is pending: then it must not sleep.
     #[inline(always)]
     #[must_use]
     pub fn sleep(&self) -> bool {
         self.0.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP == 0
     }
 
-    /// [`Self::sleep`], but false also where the domain is marked asleep already, or by chance; then nothing changed.
+    /// Does what [`Self::sleep`] does, if nothing is pending and the domain is not marked asleep.
+    /// Returns false, having changed nothing, if it is not so, or spuriously.
     #[inline(always)]
     #[must_use]
     pub fn sleep_idle(&self) -> bool {
         self.0.compare_exchange_weak(0, ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the domain is still marked asleep, with nothing pending. A call leaves the mark: signals wake only who
-    /// waits, and the callee finds the mark there when it waits again.
+    /// Returns whether the domain is still marked asleep and nothing is pending. A call does not
+    /// clear the callee's mark, so a callee that replies need not set it again; a wake-up has no
+    /// effect on a domain that does not wait.
     #[inline(always)]
     #[must_use]
     pub fn still_asleep(&self) -> bool {
-        // Whoever signals and is not seen here found the mark, and has the domain woken: when it waits.
+        // Relaxed is enough: a signal that this load misses has found the mark, so its sender posts
+        // a wake-up, which takes effect when the domain waits.
         self.0.load(Ordering::Relaxed) == ASLEEP
     }
 
-    /// Whether anything is pending. Who has it from a mailbox that the domain is to be woken sees at least that signal,
-    /// unless it was taken.
+    /// Returns whether a notification is pending. A core that found the domain in its mailbox sees
+    /// at least the signal that put it there, unless a wait has taken it since.
     pub fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed) & !ASLEEP != 0
     }
 
-    /// Takes all that is pending and marks the domain awake.
+    /// Takes all pending notifications and marks the domain awake.
     #[inline(always)]
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::AcqRel) & !ASLEEP
     }
 
-    /// Marks the domain awake and leaves what is pending.
+    /// Marks the domain awake and leaves its notifications pending.
     pub fn awake(&self) {
         self.0.fetch_and(!ASLEEP, Ordering::AcqRel);
     }

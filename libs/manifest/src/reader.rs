@@ -87,8 +87,9 @@ impl<'a> TableReader<'a> {
         unknown
     }
 
-    /// All entries that were not asked for so far; they count as known from now on. What is likely to be meant for a
-    /// required key that is missing is reported here and left out: nobody who looks at the rest would know of that key.
+    /// Returns all entries not asked for so far and marks them known. An entry that is probably a
+    /// misspelt required key is reported here and left out, because callers of `rest` do not know
+    /// the required keys.
     pub fn rest(&mut self, problems: &mut Problems) -> Vec<Entry<'a>> {
         let mut rest = self.unknown();
         let missing: Vec<&str> = self.missing.iter().map(|(key, _)| *key).collect();

@@ -1,21 +1,24 @@
-//! How much work that brings nothing a peer may cause.
+//! Allowances: bounds on the work without use that a peer may cause.
 //!
-//! Whoever serves several clients at a high priority works on their word: looks at a queue because it was notified, reads entries that
-//! turn out to be nobody's buffers, lends everything anew to one that says that it starts over. Each of these is a few *steps*
-//! of work, and a client that does nothing else could have them without end, at a priority that is not its own. So each client has
-//! an allowance of steps, which comes back with time, and with work that was worth it: one that has used its up is
-//! not looked at until it has some again. It waits, and nobody else does.
+//! A component that serves several clients at a high priority works at their request: it looks at a
+//! queue because it was notified, reads entries that turn out to name no buffer, and lends
+//! everything again to a client that starts over. Each of these is a few *steps* of work, and a
+//! client that does nothing else could cause them without end, at a priority that is not its own.
+//! So each client has an allowance of steps, which comes back with time, and with useful work. A
+//! client that has used it up is not looked at until it has some again: it waits, and no other
+//! client does.
 
 use culm::time::{self, Duration, Instant};
 
 /// The time in which a whole allowance comes back.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Steps that everybody has, whatever there is to be lent.
+/// Steps that every peer has, however few buffers are lent to it.
 const LEAST: u32 = 256;
 
-/// How long to wait before looking after a client again that has used up its allowance: until a part of it is back, so that
-/// even one that uses it up at once is looked at a few times in each [`PERIOD`].
+/// Time after which a client that has used up its allowance is looked at again. A part of the
+/// allowance is back then, so that even a client that uses it up at once is looked at a few times
+/// in each [`PERIOD`].
 pub const PAUSE: Duration = Duration::from_millis(25);
 
 /// The steps that a peer may still cause.
@@ -23,30 +26,31 @@ pub const PAUSE: Duration = Duration::from_millis(25);
 pub struct Allowance {
     left: u32,
     most: u32,
-    /// When some came back by time. Nothing is written down while there are enough.
+    /// The time at which the allowance was found spent; `None` while it is not.
     since: Option<Instant>,
 }
 
 impl Allowance {
-    /// The allowance of a peer to whom `buffers` are lent: it may start over, and soon once more, without waiting.
+    /// Creates the allowance of a peer to which `buffers` are lent: it may start over, and soon
+    /// once more, without waiting.
     pub const fn new(buffers: u32) -> Self {
         let most = LEAST.saturating_add(buffers.saturating_mul(3));
         Self { left: most, most, since: None }
     }
 
-    /// Takes some steps from it, as far as there are so many.
+    /// Takes steps from it, down to 0.
     #[inline]
     pub fn spend(&mut self, steps: u32) {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Whether nothing is left of it.
+    /// Returns whether nothing is left of it.
     #[inline(always)]
     pub const fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Gives steps back: as many as the peer has sent that was worth the work.
+    /// Gives steps back: as many as the peer has sent useful entries.
     #[inline(always)]
     pub fn earn(&mut self, steps: u32) {
         if self.left != self.most {
@@ -59,8 +63,8 @@ impl Allowance {
         self.left = self.left.saturating_add(steps).min(self.most);
     }
 
-    /// Gives back what time brings; false where it is spent still. Call it for one that is, first when that is found and then after
-    /// each [`PAUSE`].
+    /// Gives back the steps that time has earned. Returns false if there are none yet. Call it when
+    /// the allowance is found spent, which starts the clock, then after each [`PAUSE`].
     pub fn wait(&mut self) -> bool {
         let now = time::now();
         let Some(since) = self.since else {

@@ -10,7 +10,7 @@ use crate::ETHERNET_HEADER;
 pub struct Sum(u64);
 
 impl Sum {
-    /// Nothing summed yet.
+    /// The sum of nothing.
     pub const ZERO: Self = Self(0);
 
     /// Adds bytes; an odd number only as the last ones.
@@ -53,7 +53,7 @@ impl Sum {
         self.add_word(u64::from(number.to_be()))
     }
 
-    /// The sum in 16 bits, as it lies in memory.
+    /// Returns the sum in 16 bits, as it lies in memory.
     #[inline(always)]
     pub fn fold(self) -> u16 {
         // A number plus itself with its halves exchanged has in its upper half the sum of both, the carry out of the lower half
@@ -63,14 +63,14 @@ impl Sum {
     }
 }
 
-/// Where the TCP or UDP part of a frame is.
+/// The place of the TCP or UDP part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transport {
     /// Its first byte, from the frame's start.
     pub start: usize,
     /// Its end, from the frame's start.
     pub end: usize,
-    /// Where its checksum lies, from its first byte.
+    /// Offset of its checksum from its first byte.
     pub checksum: usize,
     /// Sum of the pseudo-header (RFC 9293 §3.1, RFC 768).
     pub pseudo: Sum,
@@ -81,7 +81,8 @@ pub struct Transport {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Finds the TCP or UDP part of a frame; `None` where there is none, or only a fragment, or the lengths contradict each other.
+/// Finds the TCP or UDP part of a frame; `None` if there is none, or only a fragment, or the
+/// lengths contradict each other.
 #[inline]
 pub fn transport(frame: &[u8]) -> Option<Transport> {
     match frame.get(12..14)? {
@@ -130,7 +131,8 @@ fn found(addresses: Sum, protocol: u8, start: usize, end: usize, version_4: bool
     Some(Transport { start, end, checksum, pseudo, optional: version_4 && protocol == UDP })
 }
 
-/// Whether the TCP or UDP checksum of a frame is right. Frames without such a part are somebody else's to check.
+/// Returns whether the TCP or UDP checksum of a frame is right; true for frames without such a
+/// part, which are not checked here.
 #[inline(never)]
 pub fn is_right(frame: &[u8]) -> bool {
     let Some(part) = transport(frame) else { return true };

@@ -3,8 +3,8 @@
 //! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the [`Transmitter`], and ends by
 //! [`Client::settle`], which publishes everything at once and announces that the client sleeps.
 //!
-//! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So little is kept about buffers
-//! between turns, and nothing can get lost.
+//! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So
+//! the client keeps little about buffers between turns, and can lose none.
 
 mod receiver;
 mod transmitter;
@@ -26,44 +26,46 @@ pub struct Client {
 }
 
 impl Client {
-    /// The client's side of `connection`.
+    /// Creates the client's side of `connection`.
     ///
     /// # Panics
     ///
-    /// Where `connection` contradicts itself, which those of a start block do not.
+    /// If `connection` contradicts itself, which those of a start block do not.
     pub fn new(connection: NetClient) -> Self {
         let mut client = Self {
             receiver: Receiver::new(&connection),
             transmitter: Transmitter::new(&connection),
             mac: Mac::new(connection.mac),
         };
-        // The peers are told; whatever is there already gets its turn.
+        // Tell the peers of this life; packets that are there already get their turn.
         client.receiver.publish();
         client.transmitter.publish();
         client
     }
 
-    /// The client's address.
+    /// Returns the client's address.
     pub fn mac(&self) -> Mac {
         self.mac
     }
 
-    /// At the beginning of a round: looks what was received, and after peers that were restarted.
+    /// Begins a round: looks at received packets, and whether peers were restarted.
     #[inline]
     pub fn begin(&mut self) {
         self.receiver.begin();
         self.transmitter.begin();
     }
 
-    /// At the end of a round: publishes what was received, returned and sent, and announces that the client sleeps. False: there
-    /// is more to do already, begin another round at once.
+    /// Ends a round: publishes the packets that were sent and the buffers that were returned, and
+    /// announces that the client sleeps. Returns false if there is more to do already: then begin
+    /// another round at once.
     #[inline]
     #[must_use = "there may be more to do"]
     pub fn settle(&mut self) -> bool {
         let _ = self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();
-        // Who waits for a buffer to send leaves what is received where it is.
+        // If a transmit buffer is missing, do not ask to be woken for received packets: they stay
+        // queued until one is free.
         let starved = self.transmitter.is_starved();
         (starved || self.receiver.sleep()) & self.transmitter.sleep()
     }

@@ -1,4 +1,4 @@
-//! Queue entries: plain values that are copied out once and checked by whoever reads them.
+//! Queue entries: plain values that their reader copies out once and checks.
 
 use culm_abi::connection::net::{DMA_ENTRY_SIZE, ENTRY_SIZE};
 use culm_queue::Entry;
@@ -21,33 +21,37 @@ pub struct Descriptor {
 /// A packet or an empty buffer, between driver and virtualisers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DmaDescriptor {
-    /// Where the device finds the buffer. Means nothing on the way back from the driver.
+    /// Address at which the device sees the buffer. It means nothing on the way back from the
+    /// driver.
     pub address: u64,
     /// Bytes in the buffer; of an empty one its size.
     pub length: u16,
     /// [`flags`].
     pub flags: u16,
-    /// What the virtualiser calls the buffer. The driver returns it unchanged.
+    /// The virtualiser's name for the buffer. The driver returns it unchanged.
     pub token: u32,
 }
 
-/// Bits of a descriptor's flags. Those of what the device can do travel with every received packet, so that a client needs
-/// no other way to learn them, and learns anew after the driver was restarted.
+/// Bits of a descriptor's flags. Those of the device's offloads travel with every received packet,
+/// so that a client needs no other way to learn them, and learns of a change after a restart of the
+/// driver.
 pub mod flags {
     /// The device completes a checksum of TCP or UDP for which the packet header asks
     /// ([`NEEDS_CHECKSUM`](crate::header::flags::NEEDS_CHECKSUM)).
     pub const CHECKSUM_OFFLOAD: u16 = 1 << 0;
-    /// The device divides a packet of TCP over IPv4 that is longer than the link takes into segments, where the packet header asks for
-    /// that ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
+    /// The device divides a packet of TCP over IPv4 that is longer than the link takes into
+    /// segments, if the packet header asks for that
+    /// ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
     pub const SEGMENTATION_OFFLOAD: u16 = 1 << 1;
-    /// The packet goes on in the buffer of the next entry. Only between receive virtualiser and copier.
+    /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
+    /// copier.
     pub const CONTINUES: u16 = 1 << 8;
     /// All bits that describe the device.
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
 }
 
 impl Descriptor {
-    /// An empty buffer.
+    /// Creates the entry of an empty buffer.
     #[inline(always)]
     pub const fn empty(offset: u32) -> Self {
         Self { offset, length: 0, flags: 0 }

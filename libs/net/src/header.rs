@@ -1,4 +1,4 @@
-//! The packet header: what is known about a packet besides its bytes.
+//! The packet header: metadata of a packet.
 //!
 //! The class adopts virtio-net's header as it is (VIRTIO 1.2 §5.1.6, little-endian, 12 bytes since `num_buffers` is
 //! always there in a modern device).
@@ -16,7 +16,7 @@ pub mod flags {
 
 /// Values of [`PacketHeader::segmentation`] (VIRTIO 1.2 §5.1.6).
 pub mod segmentation {
-    /// The packet is what it looks like.
+    /// The packet is one segment.
     pub const NONE: u8 = 0;
     /// `VIRTIO_NET_HDR_GSO_TCPV4`: it carries many segments of TCP over IPv4.
     pub const TCP_4: u8 = 1;
@@ -33,17 +33,17 @@ pub struct PacketHeader {
     pub header_length: u16,
     /// Bytes of payload in each segment.
     pub segment_size: u16,
-    /// Where summing begins, counted from the frame's first byte.
+    /// Offset at which summing begins, from the frame's first byte.
     pub checksum_start: u16,
-    /// Where the checksum lies, counted from `checksum_start`.
+    /// Offset of the checksum from `checksum_start`.
     pub checksum_offset: u16,
-    /// Buffers that a received packet takes, as the device wrote it. Only the first one has a header.
-    /// Means nothing once a copier has put them together.
+    /// Buffers that a received packet takes, as the device wrote it. Only the first one has a
+    /// header. It means nothing after a copier has assembled the packet.
     pub buffers: u16,
 }
 
 impl PacketHeader {
-    /// The header in the first bytes of a packet.
+    /// Reads the header in the first bytes of a packet.
     #[inline(always)]
     pub fn read(bytes: &[u8; HEADROOM]) -> Self {
         let word = |index: usize| u16::from_le_bytes([bytes[index], bytes[index + 1]]);

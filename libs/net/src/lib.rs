@@ -1,12 +1,14 @@
-//! The net class: what travels between driver, virtualisers, copiers and clients, and the client's side of it.
+//! The net class: the protocol between driver, virtualisers, copiers and clients, and the client's
+//! side of it.
 //!
 //! # Buffers
 //!
-//! A packet lies in a buffer of fixed size: first the
-//! [`PacketHeader`] ([`HEADROOM`] bytes), then the Ethernet frame. The header is the class's metadata and is laid out
-//! like virtio-net's (VIRTIO 1.2 §5.1.6), so a virtio device reads and writes it by itself and its driver maps no payload; a driver
-//! of another device translates. Most buffers are small: they hold what fits the link. Behind them a client has some large ones,
-//! for packets that carry many TCP segments at once and that the device divides ([`flags::SEGMENTATION_OFFLOAD`]).
+//! A packet lies in a buffer of fixed size: first the [`PacketHeader`] ([`HEADROOM`] bytes), then
+//! the Ethernet frame. The header is the class's metadata and is laid out like virtio-net's (VIRTIO
+//! 1.2 §5.1.6), so a virtio device reads and writes it by itself and its driver maps no payload; a
+//! driver of another device translates. Most buffers are small: they hold packets that fit the
+//! link. Behind them a client has some large ones, for packets that carry many TCP segments at once
+//! and that the device divides ([`flags::SEGMENTATION_OFFLOAD`]).
 //!
 //! [`flags::SEGMENTATION_OFFLOAD`]: descriptor::flags::SEGMENTATION_OFFLOAD
 //!
@@ -20,23 +22,28 @@
 //!          ── tx_free ────►        ─────────────────────── free ────►
 //! ```
 //!
-//! Every queue is one of `culm-queue`. The virtualisers own the truth about buffers: they lend them and know at every moment
-//! who holds which one. A driver or client holds what it was given over a queue and gives it back over the other one
-//! of the pair. (With a copier, the client's receive buffers are its own, and it provides them.) What anybody returns without
-//! holding it is refused and counted.
+//! Every queue is one of `culm-queue`. The virtualisers lend the buffers, and know at every moment
+//! who holds which one. A driver or client holds a buffer that it got over one queue of a pair and
+//! returns it over the other. (With a copier, the client's receive buffers are its own, and it
+//! provides them.) A buffer that is returned by a peer that does not hold it is refused and
+//! counted.
 //!
-//! A pair of queues is a [`culm::Link`], which says how both sides start over when one of them was restarted.
+//! A pair of queues is a [`culm::Link`], by which both sides start over after one of them was
+//! restarted.
 //!
 //! * [`descriptor`]: the entries.
-//! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not asked for yet. [`shares`]: how much of a common stock each client may hold.
-//! * [`allowance`]: how much work that brings nothing a client may cause.
-//! * [`header`], [`mac`], [`checksum`]: what is in a packet. [`outgoing`]: what of it a client may send whose sender is checked.
+//! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not needed yet.
+//!   [`shares`]: how much of a common stock each client may hold.
+//! * [`allowance`]: how much work without use a client may cause.
+//! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
+//!   client with one address may send.
 //! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
 //!
 //! # Notifications
 //!
-//! Filled buffers wake the other side whenever it sleeps. Empty ones do only when somebody runs short of them: each side asks
-//! for such a wake-up while it holds few, and finds what was returned at its next turn otherwise.
+//! Filled buffers wake the other side whenever it sleeps. Empty ones do so only if a side runs
+//! short of them: it asks for such a wake-up while it holds few, and otherwise finds returned
+//! buffers at its next turn.
 
 #![no_std]
 #![deny(unsafe_code)]

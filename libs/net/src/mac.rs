@@ -7,29 +7,30 @@ use core::fmt;
 pub struct Mac(u64);
 
 impl Mac {
-    /// Everybody.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self(0xffff_ffff_ffff);
 
-    /// The address with these bytes.
+    /// Creates the address with these bytes.
     #[inline(always)]
     pub const fn new(bytes: [u8; 6]) -> Self {
         let [a, b, c, d, e, f] = bytes;
         Self(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
     }
 
-    /// The address from the low 48 bits of a little-endian word.
+    /// Creates the address from the low 48 bits of a little-endian word.
     #[inline(always)]
     pub const fn from_word(word: u64) -> Self {
         Self(word & 0xffff_ffff_ffff)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub const fn bytes(self) -> [u8; 6] {
         let [a, b, c, d, e, f, _, _] = self.0.to_le_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// Whether this stands for several stations: multicast and broadcast (IEEE 802.3 §3.2.3, the first bit on the wire).
+    /// Returns whether this stands for several stations: multicast and broadcast (IEEE 802.3
+    /// §3.2.3, the first bit on the wire).
     #[inline(always)]
     pub const fn is_group(self) -> bool {
         self.0 & 1 != 0

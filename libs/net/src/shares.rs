@@ -1,8 +1,8 @@
-//! Dividing a common stock among clients that may hoard.
+//! Division of a common stock among clients that may hoard.
 //!
-//! Each client is guaranteed a number of pieces; beyond that it draws on a common rest, as long as there is some. So one
-//! that gives nothing back can take the rest, but never another's guarantee, and a part of the stock is nobody's: it keeps
-//! the device going.
+//! Each client is guaranteed a number of pieces; beyond that it draws on a common rest, as long as
+//! there is some. So a client that gives nothing back can take the rest, but never another's
+//! guarantee. A part of the stock is given to no client: it keeps the device going.
 
 /// The division of a stock. Each client's count of held pieces lies with the client and changes only here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +10,16 @@ pub struct Shares {
     guarantee: u32,
     rest: u32,
     most: u32,
-    /// What clients have beyond guarantees and rest: see [`Self::take_amount`].
+    /// The amount that clients have beyond guarantees and rest: see [`Self::take_amount`].
     overdrawn: u32,
-    /// Who has more does not get more of the rest: see [`Self::level`].
+    /// A client that has more than this gets no more of the rest: see [`Self::level`].
     level: u32,
 }
 
 impl Shares {
-    /// Divides `stock` among `clients`. A single client may have everything: there is nobody whom it could harm, and its
-    /// hoarding then stops the device, which costs nothing, instead of filling and emptying buffers for frames to be dropped.
+    /// Divides `stock` among `clients`. A single client may have everything, since it can harm no
+    /// other. If it hoards, the device stops, which costs nothing; otherwise buffers would be
+    /// filled and emptied for frames that are dropped.
     pub const fn new(stock: u32, clients: u32) -> Self {
         if clients <= 1 {
             return Self { guarantee: stock, rest: 0, most: stock, overdrawn: 0, level: u32::MAX };
@@ -29,7 +30,8 @@ impl Shares {
         Self { guarantee, rest, most: guarantee + rest, overdrawn: 0, level: u32::MAX }
     }
 
-    /// Lets a client that holds `held` pieces have one more. False: it has its share, and the rest is used up.
+    /// Grants one more piece to a client that holds `held`. Returns false if the client has its
+    /// guarantee and the rest is used up.
     #[inline(always)]
     pub fn take(&mut self, held: &mut u32) -> bool {
         if *held >= self.guarantee {
@@ -42,9 +44,10 @@ impl Shares {
         true
     }
 
-    /// Lets a client that holds `held` have `amount` more of a stock whose pieces are of different size. One that holds less than its
-    /// guarantee may pass it by a piece, even by one that is larger than all that there is: so that everybody gets on. What it
-    /// has beyond its guarantee is missing in the rest until it is back.
+    /// Grants `amount` to a client that holds `held`, of a stock whose pieces are of different
+    /// sizes. A client below its guarantee always gets one piece, even if that exceeds the
+    /// guarantee and the rest together; otherwise a large packet could never be sent. The excess is
+    /// owed to the rest (`overdrawn`) until it is repaid.
     #[inline(always)]
     pub fn take_amount(&mut self, held: &mut u32, amount: u32) -> bool {
         let after = held.saturating_add(amount);
@@ -58,7 +61,8 @@ impl Shares {
         true
     }
 
-    /// Lets [`Self::take_amount`] give none of the rest to those who have more than `level`, until it is called again.
+    /// Makes [`Self::take_amount`] give nothing of the rest to clients that hold more than `level`,
+    /// until the next call of this.
     pub fn level(&mut self, level: u32) {
         self.level = level;
     }
@@ -68,7 +72,7 @@ impl Shares {
         self.rest = self.rest.saturating_sub(amount);
     }
 
-    /// As [`Self::give_back`], for [`Self::take_amount`].
+    /// Takes `amount` back from a client that got it by [`Self::take_amount`].
     #[inline(always)]
     pub fn give_back_amount(&mut self, held: &mut u32, amount: u32) {
         let after = held.saturating_sub(amount);
@@ -93,12 +97,12 @@ impl Shares {
         }
     }
 
-    /// Pieces that a client can have at most.
+    /// Returns the pieces that a client can have at most.
     pub const fn most(&self) -> u32 {
         self.most
     }
 
-    /// Pieces that each client is guaranteed.
+    /// Returns the pieces that each client is guaranteed.
     pub const fn guarantee(&self) -> u32 {
         self.guarantee
     }

@@ -10,7 +10,8 @@ use crate::{LARGE_BUFFER, MIN_PACKET};
 /// The exponent of [`LARGE_BUFFER`].
 const LARGE_SHIFT: u32 = LARGE_BUFFER.trailing_zeros();
 
-/// How a data region is divided into buffers. Small ones have the numbers from 0 on, large ones follow.
+/// The division of a data region into buffers. Small ones have the numbers from 0 on, large ones
+/// follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     small: u32,
@@ -21,21 +22,22 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// As many buffers of `buffer_size` bytes as fit into `bytes`, but not more than `limit` (for example the capacity
-    /// of a queue that must hold them all).
+    /// Divides `bytes` into as many buffers of `buffer_size` bytes as fit, but not more than
+    /// `limit` (for example the capacity of a queue that must hold them all).
     ///
     /// # Panics
     ///
-    /// Where `buffer_size` is no power of two from 2 KiB to 32 KiB: the description is at fault, and the build tool checks that.
+    /// If `buffer_size` is no power of two from 2 KiB to 32 KiB, which the build tool does not let
+    /// happen.
     pub fn new(bytes: u64, buffer_size: u32, limit: u32) -> Self {
         Self::with_large(bytes, buffer_size, 0, limit)
     }
 
-    /// As [`Self::new`]; the last of `bytes` are `large` large buffers.
+    /// Does what [`Self::new`] does, with `large` large buffers at the end of `bytes`.
     ///
     /// # Panics
     ///
-    /// As [`Self::new`], and where there are not so many bytes.
+    /// As [`Self::new`], and if there are not so many bytes.
     pub fn with_large(bytes: u64, buffer_size: u32, large: u32, limit: u32) -> Self {
         let valid = buffer_size.is_power_of_two() && (2048..=32768).contains(&buffer_size);
         assert!(valid, "buffers of {buffer_size} bytes: make it a power of two from 2048 to 32768");
@@ -47,31 +49,32 @@ impl Slots {
         Self { small, shift, base: if large == 0 { u32::MAX } else { base as u32 }, large }
     }
 
-    /// Count of all buffers.
+    /// Returns the count of all buffers.
     #[inline(always)]
     pub const fn count(self) -> u32 {
         self.small + self.large
     }
 
-    /// Count of large ones.
+    /// Returns the count of large ones.
     #[inline(always)]
     pub const fn large(self) -> u32 {
         self.large
     }
 
-    /// Bytes of a small buffer.
+    /// Returns the bytes of a small buffer.
     #[inline(always)]
     pub const fn buffer_size(self) -> usize {
         1 << self.shift
     }
 
-    /// Number of the buffer at `offset`, or `None` where none begins.
+    /// Returns the number of the buffer at `offset`, or `None` if none begins there.
     #[inline(always)]
     pub const fn number(self, offset: u32) -> Option<u32> {
         if offset >= self.base {
             return self.large_number(offset);
         }
-        // Bits below the buffer's size go to the top, so one comparison finds both faults.
+        // The rotation moves bits below the buffer's size to the top, so one comparison finds both
+        // faults.
         let number = offset.rotate_right(self.shift);
         if number < self.small { Some(number) } else { None }
     }
@@ -82,37 +85,39 @@ impl Slots {
         if number < self.large { Some(self.small + number) } else { None }
     }
 
-    /// Offset of buffer `number`.
+    /// Returns the offset of buffer `number`.
     #[inline(always)]
     pub const fn offset(self, number: u32) -> u32 {
         if number < self.small { number << self.shift } else { self.base + ((number - self.small) << LARGE_SHIFT) }
     }
 
-    /// Whether buffer `number` is a large one.
+    /// Returns whether buffer `number` is a large one.
     #[inline(always)]
     pub const fn is_large(self, number: u32) -> bool {
         number >= self.small
     }
 
-    /// Whether the buffer at `offset`, which is one's, is a large one.
+    /// Returns whether the buffer at `offset`, which must be a buffer's, is a large one.
     #[inline(always)]
     pub const fn is_large_at(self, offset: u32) -> bool {
         offset >= self.base
     }
 
-    /// The longest packet, packet header included, that buffer `number` has room for.
+    /// Returns the longest packet, packet header included, for which buffer `number` has room.
     #[inline(always)]
     pub const fn room(self, number: u32) -> usize {
         if self.is_large(number) { LARGEST_PACKET } else { self.buffer_size() }
     }
 
-    /// Whether a packet of `length` bytes, packet header included, can be in a small buffer.
+    /// Returns whether a packet of `length` bytes, packet header included, can be in a small
+    /// buffer.
     #[inline(always)]
     pub const fn small_holds(self, length: u16) -> bool {
         (length as usize).wrapping_sub(MIN_PACKET) <= self.buffer_size() - MIN_PACKET
     }
 
-    /// Whether a packet of `length` bytes, packet header included, can be in buffer `number`.
+    /// Returns whether a packet of `length` bytes, packet header included, can be in buffer
+    /// `number`.
     #[inline(always)]
     pub const fn holds(self, number: u32, length: u16) -> bool {
         let length = length as usize;
@@ -120,7 +125,7 @@ impl Slots {
     }
 }
 
-/// The longest packet that a descriptor can speak of, packet header included.
+/// The longest packet that a descriptor can describe, packet header included.
 pub const LARGEST_PACKET: usize = u16::MAX as usize;
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ pub struct Stack {
     control_at: Instant,
     ports: Ports,
     tcp: Tcp,
-    /// The count of received frames by which all will be looked at that had come at the time beside it.
+    /// `(n, t)`: once `n` frames have been received, every frame that had arrived by `t` has been
+    /// processed.
     horizon: (u64, Instant),
     clock: Clock,
     counts: Counts,
@@ -237,13 +238,15 @@ impl Stack {
         self.tcp.answer(&mut self.client.transmitter, welcomed, now);
     }
 
-    /// Notes until when everything that came is known, after a turn that began at `now` and took all that there was, or not.
+    /// Updates [`Tcp::heard`], the time up to which every arrived frame has been processed.
+    /// `is_all`: this turn, which began at `now`, emptied the queue.
     #[inline(always)]
     fn note_heard(&mut self, is_all: bool, now: Instant) {
         if is_all {
             self.tcp.heard = now;
         } else if self.counts.received >= self.horizon.0 {
-            // Where the queue is never empty: after as many frames as it holds, what was in it then is gone.
+            // If the queue is never empty: after as many frames as it holds, all frames that were
+            // in it then have been processed.
             self.tcp.heard = self.tcp.heard.max(self.horizon.1);
             self.horizon = (self.counts.received + u64::from(self.client.receiver.capacity()), now);
         }

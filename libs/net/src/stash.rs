@@ -1,13 +1,13 @@
-//! Buffers that came over a queue in between, while one of another size was looked for.
+//! Buffers that came over a queue while one of another size was looked for.
 //!
-//! Large and small buffers come back over the same queue, in the order in which they were used. Who needs the one kind keeps
-//! what it finds of the other here. What is kept is bounded by the count of buffers: a peer that sends more than there are
-//! finds them forgotten.
+//! Large and small buffers come back over the same queue, in the order in which they were used. A
+//! side that needs the one kind keeps buffers of the other kind here. The count of buffers bounds
+//! the stash: surplus entries of a peer are dropped.
 
 use crate::Slots;
 use alloc::vec::Vec;
 
-/// Offsets of buffers that nobody uses, by size.
+/// Offsets of unused buffers, by size.
 #[derive(Debug)]
 pub struct Stash {
     small: Vec<u32>,
@@ -15,28 +15,28 @@ pub struct Stash {
 }
 
 impl Stash {
-    /// An empty stash for the buffers of `slots`.
+    /// Creates an empty stash for the buffers of `slots`.
     pub fn new(slots: Slots) -> Self {
         let (all, large) = (slots.count() as usize, slots.large() as usize);
         Self { small: Vec::with_capacity(all - large), large: Vec::with_capacity(large) }
     }
 
-    /// One of that size.
+    /// Takes a buffer of that size, if there is one.
     #[cold]
     pub fn take(&mut self, large: bool) -> Option<u32> {
         if large { self.large.pop() } else { self.small.pop() }
     }
 
-    /// Keeps one.
+    /// Keeps a buffer.
     pub fn keep(&mut self, offset: u32, large: bool) {
         let kept = if large { &mut self.large } else { &mut self.small };
-        // Never grown.
+        // The list never grows beyond its first capacity.
         if kept.len() < kept.capacity() {
             kept.push(offset);
         }
     }
 
-    /// Forgets all: they belong to somebody else again.
+    /// Forgets all buffers: they belong to the peer again.
     pub fn clear(&mut self) {
         self.small.clear();
         self.large.clear();

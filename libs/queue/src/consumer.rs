@@ -9,7 +9,7 @@ pub struct Consumer<T: Entry> {
     shared: Shared<T>,
     /// Index of the next entry to read.
     head: u32,
-    /// Where `head` stood when it was last published.
+    /// The value of `head` that was published last.
     released: u32,
     /// The producer's index, as last seen and accepted.
     tail: u32,
@@ -17,17 +17,18 @@ pub struct Consumer<T: Entry> {
     /// The producer's generation, or [`NOBODY`].
     peer_generation: u64,
     violations: u32,
-    /// The next release asks for a notification whatever the producer announced.
+    /// True if the next release asks for a notification whatever the producer announced.
     fresh: bool,
     restarted: bool,
-    /// This is an end of a [`Link`](crate::Link), which deals with a producer that is new or not credible.
+    /// True if this is an end of a [`Link`](crate::Link), which handles a producer that is new or
+    /// invalid.
     linked: bool,
-    /// Such a word was read, and the link has not dealt with it yet.
+    /// True if a new or invalid producer's word was read and the link has not handled it yet.
     stale: bool,
 }
 
 impl<T: Entry> Consumer<T> {
-    /// Takes the consumer's place in a ring, resuming at the first entry that was not released.
+    /// Attaches as the consumer of a ring, resuming at the first entry that was not released.
     pub fn attach(shared: Shared<T>) -> Self {
         let own = shared.header().consumer.word.load(Ordering::Relaxed);
         let peer = shared.header().producer.word.load(Ordering::Acquire);
@@ -51,7 +52,7 @@ impl<T: Entry> Consumer<T> {
         consumer
     }
 
-    /// As an end of a link that reads nothing yet.
+    /// Attaches as an end of a link that reads nothing yet.
     pub(crate) fn linked(shared: Shared<T>) -> Self {
         Self {
             shared,
@@ -68,7 +69,7 @@ impl<T: Entry> Consumer<T> {
         }
     }
 
-    /// Reads nothing from now on, and tells the producer that it has no news of this side.
+    /// Stops reading, and shows the producer generation 0: its index is no news.
     pub(crate) fn leave(&mut self) {
         let tail = index(self.shared.header().producer.word.load(Ordering::Relaxed));
         (self.head, self.released, self.tail) = (tail, tail, tail);
@@ -77,19 +78,22 @@ impl<T: Entry> Consumer<T> {
         self.store_word();
     }
 
-    /// Reads from `start` on what the producer of generation `peer` publishes, which has got as far as `tail`.
+    /// Starts to read at `start` what the producer of generation `peer` publishes, whose index is
+    /// `tail` now.
     pub(crate) fn enter(&mut self, generation: u32, peer: u32, start: u32, tail: u32) {
         (self.head, self.released, self.tail) = (start, start, tail);
         (self.generation, self.peer_generation) = (generation, peer.into());
         (self.stale, self.fresh) = (false, true);
-        // Nothing is waited for, whatever a previous life announced: an index that is passed already.
+        // Announce an index that is passed already, so that nothing is waited for, whatever a
+        // previous life announced.
         crate::step();
         self.shared.header().consumer.wanted.store(start.wrapping_sub(1), Ordering::Relaxed);
         self.store_word();
     }
 
-    /// As [`Self::enter`], where the previous life of the same generation stopped. False: what stands in its word is not of
-    /// that generation, or `taken` more entries cannot have been read.
+    /// Does what [`Self::enter`] does, at the index at which the previous life of the same
+    /// generation stopped. Returns false if the word in the ring is not of that generation, or that
+    /// life cannot have read `taken` more entries.
     pub(crate) fn resume(&mut self, generation: u32, peer: u32, taken: u32) -> bool {
         let own = self.shared.header().consumer.word.load(Ordering::Relaxed);
         (self.head, self.released, self.tail) = (index(own), index(own), index(own));
@@ -102,35 +106,36 @@ impl<T: Entry> Consumer<T> {
         if !known {
             self.tail = self.head;
         }
-        // Of a producer that was restarted meanwhile nothing need be known: all is void.
+        // If the producer was restarted meanwhile, its index need not be known: all entries are
+        // void.
         known | self.stale
     }
 
-    /// Whether the producer's word was found to be new or not credible.
+    /// Returns whether the producer's word was found to be of a new generation or invalid.
     #[inline(always)]
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// The ring itself.
+    /// Returns the ring itself.
     #[inline(always)]
     pub fn shared(&self) -> Shared<T> {
         self.shared
     }
 
-    /// The count of slots.
+    /// Returns the count of slots.
     #[inline(always)]
     pub fn capacity(&self) -> u32 {
         self.shared.capacity()
     }
 
-    /// Entries to pop, as far as is known without looking at the producer's index.
+    /// Returns the entries that can be popped without looking at the producer's index again.
     #[inline(always)]
     pub fn available(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Index of the next entry to read: how many were ever popped, modulo 2³².
+    /// Returns the index of the next entry to read: how many were ever popped, modulo 2³².
     #[inline(always)]
     pub fn position(&self) -> u32 {
         self.head
@@ -141,7 +146,8 @@ impl<T: Entry> Consumer<T> {
     pub fn refresh(&mut self) -> u32 {
         let peer = self.shared.header().producer.word.load(Ordering::Acquire);
         let gained = index(peer).wrapping_sub(self.tail);
-        // Measured from what was released, not from what was popped: a producer cannot make a loop of pops endless.
+        // Measure from the released index, not from the popped one: so a producer cannot make a
+        // loop of pops endless.
         let space = self.released.wrapping_add(self.shared.capacity()).wrapping_sub(self.tail);
         if peer >> 32 == self.peer_generation && gained <= space {
             self.tail = index(peer);
@@ -151,12 +157,13 @@ impl<T: Entry> Consumer<T> {
         self.available()
     }
 
-    /// Deals with a producer's word that is of a new generation or not credible.
+    /// Handles a producer's word that is of a new generation or invalid.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
         if self.linked {
             if credible && !self.stale && self.peer_generation != NOBODY {
-                // The new life publishes nothing before this side has opened for it: so these are its predecessor's last.
+                // The producer's new life publishes nothing before this side has opened for it, so
+                // these entries are its predecessor's last.
                 self.tail = index(peer);
             }
             self.stale |= self.peer_generation != NOBODY;
@@ -172,7 +179,7 @@ impl<T: Entry> Consumer<T> {
             self.peer_generation = peer >> 32;
             self.fresh = true;
         }
-        // Also where it is credible: its previous life may have overwritten our word.
+        // Do this for a valid word too: the producer's previous life may have overwritten our word.
         self.store_word();
     }
 
@@ -183,7 +190,7 @@ impl<T: Entry> Consumer<T> {
         self.fresh = true;
     }
 
-    /// Copies the next entry out. Its slot is not the producer's again until [`Self::release`].
+    /// Copies the next entry out. The producer does not get its slot back before [`Self::release`].
     #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
         if self.head == self.tail && self.refresh() == 0 {
@@ -192,8 +199,9 @@ impl<T: Entry> Consumer<T> {
         self.pop_known()
     }
 
-    /// Copies the next entry out, of those that [`Self::refresh`] has seen: for rounds that look once at the beginning and whose
-    /// [`Self::sleep`] finds what came meanwhile.
+    /// Copies the next entry out, of those that [`Self::refresh`] has seen. It is for rounds that
+    /// look at the producer's index once, at the beginning: [`Self::sleep`] finds the entries that
+    /// came meanwhile.
     #[inline(always)]
     pub fn pop_known(&mut self) -> Option<T> {
         if self.head == self.tail {
@@ -204,8 +212,8 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
-    /// Leaves the entry that was popped last queued after all, where it was not released yet. When it is popped again the producer may
-    /// have changed it.
+    /// Puts the entry that was popped last back, if it was not released yet. Hazard: the producer
+    /// may have changed it when it is popped again.
     pub fn put_back(&mut self) {
         if self.head != self.released {
             self.head = self.head.wrapping_sub(1);
@@ -224,8 +232,9 @@ impl<T: Entry> Consumer<T> {
         count
     }
 
-    /// Pops up to `count` entries: the fastest way to read many. Looks at the producer's index only where less than
-    /// `count` entries are known. Entries that are not taken from the iterator stay queued.
+    /// Pops up to `count` entries: the fastest way to read many. Looks at the producer's index only
+    /// if less than `count` entries are known. Entries that are not taken from the iterator stay
+    /// queued.
     #[inline]
     pub fn drain(&mut self, count: u32) -> Drain<'_, T> {
         let mut available = self.available();
@@ -236,7 +245,8 @@ impl<T: Entry> Consumer<T> {
         Drain { shared, head, end: head.wrapping_add(available.min(count)), consumer: self }
     }
 
-    /// Gives the slots of all popped entries back to the producer. True: notify it, it waits for space.
+    /// Gives the slots of all popped entries back to the producer. Returns true if the producer
+    /// waits for space: then notify it.
     #[inline]
     #[must_use = "a producer that waits for space waits for a notification"]
     pub fn release(&mut self) -> bool {
@@ -246,22 +256,24 @@ impl<T: Entry> Consumer<T> {
         }
         self.released = self.head;
         self.store_word();
-        // Between our word and its announcement: either we see that it waits, or it sees what we released.
+        // The fence is between our word and its announcement: either we see that it waits, or it
+        // sees what we released.
         fence(Ordering::SeqCst);
         let wanted = self.shared.header().producer.wanted.load(Ordering::Relaxed);
         core::mem::take(&mut self.fresh) | passed(wanted, old, self.head)
     }
 
-    /// As [`Self::release`], but puts it off until there are `count` slots to give back at once. For queues whose producer has
-    /// fewer entries to push than there are slots, by `count` at least; it never waits for those.
+    /// Releases only if at least `count` slots can be given back together, or a notification is due
+    /// after an attachment. Hazard: a producer that waits for the last `count` slots would wait for
+    /// ever. Use it only if the producer never has more than `capacity − count` entries to push.
     #[inline(always)]
     #[must_use = "a producer that waits for space waits for a notification"]
     pub fn release_many(&mut self, count: u32) -> bool {
         (self.head.wrapping_sub(self.released) >= count || self.fresh) && self.release()
     }
 
-    /// Announces that this side wants a notification as soon as there is an entry to pop. False: there is one
-    /// already, do not sleep.
+    /// Announces that this side wants a notification as soon as there is an entry to pop. Returns
+    /// false if there is one already: then do not sleep.
     #[inline(always)]
     #[must_use = "there may be entries already"]
     pub fn sleep(&mut self) -> bool {
@@ -271,9 +283,9 @@ impl<T: Entry> Consumer<T> {
         (peer == self.peer_generation << 32 | u64::from(self.tail) && self.head == self.tail) || self.sleep_until(1)
     }
 
-    /// Announces that this side wants a notification as soon as there are `count` entries to pop (at least 1, at
-    /// most the capacity). False: there are already, do not sleep. Release first: the producer cannot fill slots
-    /// that it was not given back.
+    /// Announces that this side wants a notification as soon as there are `count` entries to pop
+    /// (at least 1, at most the capacity). Returns false if there are already: then do not sleep.
+    /// Release first: the producer cannot fill slots that it was not given back.
     #[inline]
     #[must_use = "there may be entries already"]
     pub fn sleep_until(&mut self, count: u32) -> bool {
@@ -281,8 +293,9 @@ impl<T: Entry> Consumer<T> {
         let head = self.head;
         self.announce(count);
         if self.refresh() < count && self.head != head {
-            // The producer's index was not credible, we follow it: what we announced is out of date. Not more than
-            // once, though: a producer that goes on like this is not worth waiting for.
+            // The producer's index was invalid and this side jumped to it, so the announced index
+            // is stale: announce again. Only once: a hostile producer could repeat this without
+            // end.
             self.announce(count);
             self.refresh();
         }
@@ -292,20 +305,20 @@ impl<T: Entry> Consumer<T> {
     /// Tells the producer to wake us when there are `count` entries, before a look at its index.
     #[inline(always)]
     fn announce(&self, count: u32) {
-        // The producer must get as far as `head + count`, that is, pass the index before it.
+        // The producer must reach `head + count`, that is, pass the index before it.
         let wanted = self.head.wrapping_add(count).wrapping_sub(1);
         crate::step();
         self.shared.header().consumer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the producer was restarted since this was last asked.
+    /// Returns whether the producer was restarted since the last call of this.
     #[inline]
     pub fn restarted(&mut self) -> bool {
         core::mem::take(&mut self.restarted)
     }
 
-    /// How often the producer's index was not credible.
+    /// Returns how often the producer's index was invalid.
     pub fn violations(&self) -> u32 {
         self.violations
     }
@@ -317,7 +330,7 @@ impl<T: Entry> Consumer<T> {
     }
 }
 
-/// Entries being popped. What was taken counts when this is dropped.
+/// Entries being popped. Those taken from it are popped when this is dropped.
 #[derive(Debug)]
 pub struct Drain<'a, T: Entry> {
     consumer: &'a mut Consumer<T>,

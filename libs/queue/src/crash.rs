@@ -1,8 +1,8 @@
 //! Sudden death at any step, for tests of what a restart finds (feature `crash`).
 //!
-//! Whatever a component does to memory that outlives it, it does store by store, and a fault can end its life between any two.
-//! Each such store announces itself by [`step`]; a test that set [`die_after`] has the program panic there, catches
-//! that, and starts the component again over the same memory.
+//! A component writes to memory that outlives it store by store, and a fault can end its life
+//! between any two. Each such store calls [`step`] first; after [`die_after`] the program panics
+//! there, and the test catches that and starts the component again over the same memory.
 
 use core::cell::Cell;
 
@@ -10,12 +10,12 @@ std::thread_local! {
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Has this thread panic before the step that comes after `steps` more. It happens once.
+/// Makes this thread panic, once, before the step that comes after `steps` more.
 pub fn die_after(steps: u32) {
     LEFT.set(Some(steps));
 }
 
-/// Nobody is to die any more. Returns how many steps were left, or `None` where there is nothing left to come.
+/// Cancels [`die_after`]. Returns how many steps were left, or `None` if no panic was due any more.
 pub fn disarm() -> Option<u32> {
     LEFT.take()
 }
@@ -24,7 +24,7 @@ pub fn disarm() -> Option<u32> {
 ///
 /// # Panics
 ///
-/// Where [`die_after`] said so.
+/// If [`die_after`] asked for it here.
 pub fn step() {
     match LEFT.get() {
         None => {}

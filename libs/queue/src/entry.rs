@@ -1,7 +1,7 @@
-//! What travels in a ring: plain data that is copied in and out through atomics.
+//! Entries of a ring: plain data that is copied in and out through atomics.
 //!
-//! The other side may write a slot while it is read. Through atomics that is a race without undefined behaviour;
-//! the price is none, since a relaxed atomic access is an ordinary load or store.
+//! The other side may write a slot while it is read. Through atomics that race is no undefined
+//! behaviour, and it costs nothing: a relaxed atomic access is an ordinary load or store.
 
 use crate::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -9,13 +9,13 @@ use crate::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 ///
 /// Any bit pattern may come out of a ring, so every word must convert back: check the value after reading it.
 pub trait Entry: Copy + 'static {
-    /// The integers that the entry lies in shared memory as.
+    /// The integers as which the entry lies in shared memory.
     type Word: Word;
 
-    /// This entry as integers.
+    /// Returns this entry as integers.
     fn into_word(self) -> Self::Word;
 
-    /// The entry that integers stand for.
+    /// Returns the entry that the integers stand for.
     fn from_word(word: Self::Word) -> Self;
 }
 
@@ -23,12 +23,12 @@ pub trait Entry: Copy + 'static {
 pub trait Word: Copy + sealed::Slot + 'static {}
 
 pub(crate) mod sealed {
-    /// How a word lies in shared memory.
+    /// The form of a word in shared memory.
     pub trait Slot {
         /// The atomics; of the same size as the word.
         type Cell;
 
-        /// A cell of zeros.
+        /// Returns a cell of zeros.
         fn zero() -> Self::Cell;
 
         /// Copies the word out.

@@ -15,8 +15,9 @@
 //!
 //! # Batches
 //!
-//! [`Producer::push`] many, [`Producer::publish`] once; [`Consumer::drain`] (or [`Consumer::pop`]) many,
-//! [`Consumer::release`] once. A side looks at the other's index only when what it knew is used up.
+//! [`Producer::push`] many, [`Producer::publish`] once; [`Consumer::drain`] (or [`Consumer::pop`])
+//! many, [`Consumer::release`] once. A side looks at the other's index only if the entries or the
+//! space that it knew of are used up.
 //!
 //! # Sleep
 //!
@@ -27,30 +28,35 @@
 //!
 //! # Restart
 //!
-//! Either side may be restarted at any time. [`Producer::attach`] and [`Consumer::attach`] resume where the side's
-//! published index stands, so what was published stays queued, what was pushed but not published is forgotten,
-//! and what was popped but not released is popped again. Each attachment is a new generation; the other side
-//! learns of it by [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
-//! behaves as if it had just been notified on all of them: it looks into each, publishes and releases, also where
-//! there is nothing to. The first publish and release after an attachment always ask for a notification, since the
-//! previous life may have ended between a publication and its notification.
+//! Either side may be restarted at any time. [`Producer::attach`] and [`Consumer::attach`] resume
+//! where the side's published index stands, so published entries stay queued, entries that were
+//! pushed but not published are forgotten, and entries that were popped but not released are popped
+//! again. Each attachment is a new generation; the other side learns of it by
+//! [`Producer::restarted`] and [`Consumer::restarted`]. A component whose queues were attached
+//! behaves as if it had just been notified on all of them: it looks into each, publishes and
+//! releases, even if there is nothing to publish or release. The first publish and release after an
+//! attachment always ask for a notification, since the previous life may have ended between a
+//! publication and its notification.
 //!
-//! That is for rings that are used alone, whose entries mean the same to every life. Where two rings lead to and from the
-//! same peer, and entries lend something to the peer's present life, the two are a [`Link`]: see [`link`].
+//! That is for rings that are used alone, whose entries mean the same to every life. If two rings
+//! lead to and from the same peer, and entries lend something to the peer's present life, the two
+//! are a [`Link`]: see [`link`].
 //!
 //! # A hostile peer
 //!
-//! Both sides can write the whole ring. Each keeps its own index privately and never reads it back, except once, at
-//! attachment, where it is checked like the peer's. The peer's word is read once per batch and checked: an
-//! index that goes backwards, or further ahead than the capacity allows, is not credible. It is counted
-//! ([`Producer::violations`], [`Consumer::violations`]) and the ring taken as empty: a consumer goes on at the
-//! producer's index, a producer takes all that it published as consumed. So a hostile peer loses entries of its own
-//! queue, and an honest one that was restarted after a hostile life finds a ring that works. All access is by
-//! atomics and every slot number is masked: whatever the peer writes, at any time, nothing crashes, hangs or reads
-//! elsewhere. Popping without releasing, and pushing without publishing, end after `capacity` entries at the latest,
-//! but a peer can fill a ring as fast as it is emptied: who serves several peers limits what it takes from each in
-//! one turn. What entries *say* is the reader's to check: an entry is copied out once, so what was checked is what is
-//! used.
+//! Both sides can write the whole ring. Each keeps its own index privately and never reads it back,
+//! except once, at attachment, where it is checked like the peer's. The peer's word is read once
+//! per batch and checked: an index that goes backwards, or further ahead than the capacity allows,
+//! is invalid. It is counted ([`Producer::violations`], [`Consumer::violations`]) and the ring
+//! taken as empty: a consumer goes on at the producer's index, a producer takes all that it
+//! published as consumed. So a hostile peer loses entries of its own queue, and an honest one that
+//! was restarted after a hostile life finds a ring that works. All access is by atomics and every
+//! slot number is masked: whatever the peer writes, at any time, nothing crashes, hangs or reads
+//! elsewhere. Popping without releasing, and pushing without publishing, end after `capacity`
+//! entries at the latest, but a peer can fill a ring as fast as it is emptied: a component that
+//! serves several peers must limit what it takes from each in one turn. The reader must check the
+//! *contents* of entries. An entry is copied out once, so the value that was checked is the value
+//! that is used.
 
 #![no_std]
 
@@ -81,8 +87,8 @@ pub const ALIGNMENT: usize = 64;
 /// The most entries that a ring can have: a distance between indices must fit twice into 32 bits.
 pub const MAX_CAPACITY: u32 = 1 << 30;
 
-/// Bytes of a ring of `capacity` entries of `entry_size` bytes, or `None` where `capacity` is not a power of two
-/// of at most [`MAX_CAPACITY`], or `entry_size` is not that of a [`Word`].
+/// Returns the bytes of a ring of `capacity` entries of `entry_size` bytes, or `None` if `capacity`
+/// is not a power of two of at most [`MAX_CAPACITY`], or `entry_size` is not that of a [`Word`].
 pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
     if !capacity.is_power_of_two() || capacity > MAX_CAPACITY || !matches!(entry_size, 1 | 2 | 4 | 8 | 16) {
         return None;
@@ -90,20 +96,23 @@ pub const fn layout(capacity: u32, entry_size: usize) -> Option<usize> {
     Some(HEADER_SIZE + capacity as usize * entry_size)
 }
 
-/// How many buffers may be lent over a pair of queues of this capacity: all but an eighth. So there is always space for a
-/// buffer that comes back, although the other side may put off releasing what it has read.
+/// Returns how many buffers may be lent over a pair of queues of this capacity: all but an eighth.
+/// So there is always space for a buffer that comes back, although the other side may put off the
+/// release of entries that it has read.
 #[inline(always)]
 pub const fn lendable(capacity: u32) -> u32 {
     capacity - capacity / 8
 }
 
-/// The least capacity of a pair of queues over which so many buffers can be lent: a power of two.
+/// Returns the least capacity, a power of two, of a pair of queues over which so many buffers can
+/// be lent.
 pub const fn capacity_for(buffers: u32) -> u32 {
     let capacity = buffers.next_power_of_two();
     if lendable(capacity) < buffers { capacity * 2 } else { capacity }
 }
 
-/// The next store is seen by the other side and by this side's next life: for tests that end a life just there.
+/// Marks that the next store is seen by the other side and by this side's next life: tests end a
+/// life just there.
 #[inline(always)]
 fn step() {
     #[cfg(any(all(test, not(loom)), feature = "crash"))]
@@ -115,17 +124,18 @@ const fn word(generation: u32, index: u32) -> u64 {
     (generation as u64) << 32 | index as u64
 }
 
-/// The generation in a published word.
+/// Returns the generation in a published word.
 const fn generation(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The index in a published word.
+/// Returns the index in a published word.
 const fn index(word: u64) -> u32 {
     word as u32
 }
 
-/// The generation after `generation`. 0 means that a side was never attached.
+/// Returns the generation after `generation`. It is never 0, which means that a side was never
+/// attached.
 const fn next_generation(generation: u32) -> u32 {
     match generation.wrapping_add(1) {
         0 => 1,
@@ -133,11 +143,12 @@ const fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// No generation of a peer's, as [`Producer`] and [`Consumer`] compare it: no word bears it, so that nothing is read or
-/// written until a link is live.
+/// A value that [`Producer`] and [`Consumer`] compare with the peer's generation and that no word
+/// can have, so that nothing is read or written until a link is live.
 const NOBODY: u64 = 1 << 32;
 
-/// Whether an index that went from `old` to `new` passed `wanted`: left it behind, having been at it or before it.
+/// Returns whether an index that went from `old` to `new` passed `wanted`: it was at it or before
+/// it, and is behind it now.
 const fn passed(wanted: u32, old: u32, new: u32) -> bool {
     new.wrapping_sub(wanted).wrapping_sub(1) < new.wrapping_sub(old)
 }

@@ -1,48 +1,51 @@
 //! One end of a pair of rings, one each way, between two sides that each may be restarted at any time.
 //!
-//! What a side knew of the entries that it took and gave ends with its life. So entries are meant for one life of their
-//! reader only, and both sides agree where among them that life begins. Each side has a *generation* for its life. It stands
-//! in the words of this side's producer and consumer, and beside the producer's word stands its *start*: the peer's
-//! generation, and the index from which on entries are meant for that life. All of these are states, which can be looked at
-//! at any time, not messages, which can be missed: whatever a previous life wrote over the words of its rings, each side
-//! writes its own anew when it begins and when it finds that the other has begun, and waits for nothing but what it then
-//! reads.
+//! A side's knowledge of the entries that it took and gave ends with its life. So entries are meant
+//! for one life of their reader only, and both sides agree at which entry that life begins. Each
+//! side has a *generation* for its life. It stands in the words of this side's producer and
+//! consumer, and beside the producer's word stands its *start*: the peer's generation, and the
+//! index from which on entries are meant for that life. All of these are states, which can be read
+//! at any time, not messages, which can be missed. Whatever a previous life wrote over the words of
+//! its rings, each side writes its own words again when it begins and when it finds that the other
+//! has begun, and relies only on what it then reads.
 //!
 //! A side is *live* if its start names the peer's present generation and the peer's start names its own. Until then it
 //! neither reads nor writes entries.
 //!
 //! * *A life begins* ([`Link::attach`], [`Link::start_over`]): the side clears its start, so that the previous life's is not
 //!   taken for its own, then shows its new generation.
-//! * *The peer's life began*, as its producer's word shows: the side writes its own words again, gives up what it pushed
-//!   and did not publish, and opens: its start names the peer's generation. A consumer that is not live shows generation 0,
-//!   which is nobody's: its index is no news to the producer.
+//! * *The peer's life began*, as its producer's word shows: the side writes its own words again,
+//!   gives up what it pushed and did not publish, and opens: its start names the peer's generation.
+//!   A consumer that is not live shows generation 0, which no side has: its index is no news to the
+//!   producer.
 //! * *The peer's start names this life*: the consumer goes on at the index there, and the producer has the whole ring. That is
 //!   reported once, as [`Event::Renewed`]: everything that was lent over the pair is with its owner again.
 //! * *A word of the peer's that cannot be* (a violation), under an unchanged generation: the side begins a new life by itself, so
 //!   that an honest peer starts over too and nothing stays lost between the two.
 //!
-//! Each of these asks for a notification at the next publication, whatever the peer announced. So who waits to become live
-//! needs no announcement.
+//! Each of these asks for a notification at the next publication, whatever the peer announced. So a
+//! side that waits to become live needs no announcement.
 //!
-//! A life changes only in [`Link::begin`]. What is read and written meanwhile belongs to the life that was then; should the peer
-//! have begun another, it passes over it.
+//! A life changes only in [`Link::begin`]. Entries read and written between two calls belong to the
+//! life of that time; if the peer has begun another since, it skips them.
 
 use crate::atomic::Ordering;
 use crate::{Consumer, Entry, Producer, Shared, generation, index, next_generation};
 
-/// What the beginning of a round found.
+/// The result of the beginning of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a renewed link means that everything lent is back"]
 pub enum Event {
     /// Nothing changes.
     None,
-    /// The peer is new, or what it wrote could not be: the pair starts over, and is not live yet.
+    /// The peer is new, or what it wrote is invalid: the pair starts over, and is not live yet.
     Changed,
     /// The pair starts over, and is live: everything lent is with its owner again, all that was sent so far is void.
     Renewed,
 }
 
-/// The generations of both sides of a live link: what a life needs to know to go on with that of its predecessor.
+/// The generations of both sides of a live link, with which the next life can go on with this one
+/// ([`Link::resume`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generations {
     /// This side's.
@@ -54,10 +57,10 @@ pub struct Generations {
 /// One end of a pair of rings.
 #[derive(Debug)]
 pub struct Link<O: Entry, I: Entry = O> {
-    /// What this side sends. It has no space unless the link is live, but for the time between [`Self::look`], where that finds
-    /// that the pair starts over, and [`Self::settle`].
+    /// Entries that this side sends. It has no space unless the link is live, with one exception:
+    /// after a [`Self::look`] that finds that the pair starts over, until [`Self::settle`].
     pub output: Producer<O>,
-    /// What this side reads. It is empty unless the link is live, but for the same time.
+    /// Entries that this side reads. It is empty unless the link is live, with the same exception.
     pub input: Consumer<I>,
     live: bool,
     /// The peer's is 0 until this side has opened for it.
@@ -76,8 +79,8 @@ impl<O: Entry, I: Entry> Link<O, I> {
         link
     }
 
-    /// Goes on with a life that ended while the link was live, and had these generations. Of its input it had taken `taken`
-    /// entries that it did not release. `None`, and nothing is written: it cannot be gone on with.
+    /// Goes on with a life that ended while the link was live, had these generations, and had taken
+    /// `taken` entries of its input that it did not release. Returns `None` if that is impossible.
     pub fn resume(output: Shared<O>, input: Shared<I>, generations: Generations, taken: u32) -> Option<Self> {
         let (mut output, mut input) = (Producer::linked(output), Consumer::linked(input));
         let Generations { own, peer } = generations;
@@ -85,18 +88,18 @@ impl<O: Entry, I: Entry> Link<O, I> {
         known.then_some(Self { output, input, live: true, generations, violations: 0 })
     }
 
-    /// What [`Self::resume`] takes.
+    /// Returns the generations, for [`Self::resume`].
     pub fn generations(&self) -> Generations {
         self.generations
     }
 
-    /// Whether entries can be read and written.
+    /// Returns whether entries can be read and written.
     #[inline(always)]
     pub fn is_live(&self) -> bool {
         self.live
     }
 
-    /// How often what the peer wrote could not be.
+    /// Returns how often the peer's words were invalid.
     pub fn violations(&self) -> u32 {
         self.violations
     }
@@ -117,7 +120,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.check()
     }
 
-    /// Whether the link is live still, by what was read of the peer's words so far.
+    /// Returns whether the link is still live, by the peer's words that were read so far.
     #[inline(always)]
     fn check(&mut self) -> bool {
         if self.input.is_stale() | self.output.is_stale() {
@@ -126,7 +129,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.live
     }
 
-    /// The second half of [`Self::begin`]: does what can be done for the link to be live.
+    /// Does the second half of [`Self::begin`]: takes the next steps towards a live link.
     #[cold]
     pub fn settle(&mut self) -> Event {
         let stale = self.input.is_stale() | self.output.is_stale();
@@ -144,35 +147,39 @@ impl<O: Entry, I: Entry> Link<O, I> {
         }
     }
 
-    /// Starts over by itself: the peer takes all that passed over the pair for void, as if this side had been restarted.
+    /// Begins a new life of this side, as if it had been restarted: the peer takes everything that
+    /// passed over the pair as void.
     #[cold]
     pub fn start_over(&mut self) {
         self.enter(next_generation(self.generations.own));
     }
 
-    /// At the end of a round: announces that this side wants a notification for the next entry. False: there is one already, or
-    /// the link is to be looked at; begin another round.
+    /// Ends a round: announces that this side wants a notification for the next entry. Returns
+    /// false if there is one already, or the state of the link has changed: then begin another
+    /// round.
     #[inline(always)]
     #[must_use = "there may be more to do"]
     pub fn sleep(&mut self) -> bool {
         if self.live && self.input.sleep() { true } else { self.sleep_apart() }
     }
 
-    /// As [`Self::sleep`], for `count` entries at once.
+    /// Does what [`Self::sleep`] does, for `count` entries at once.
     #[inline]
     #[must_use = "there may be more to do"]
     pub fn sleep_until(&mut self, count: u32) -> bool {
         if self.live && self.input.sleep_until(count) { true } else { self.sleep_apart() }
     }
 
-    /// As [`Self::sleep`], for space for `count` entries. It is there also where the link is not live.
+    /// Does what [`Self::sleep`] does, for space for `count` entries. It works too if the link is
+    /// not live.
     #[inline]
     #[must_use = "there may be space already"]
     pub fn sleep_for_space(&mut self, count: u32) -> bool {
         if self.live && self.output.sleep_until(count) { true } else { self.sleep_apart() }
     }
 
-    /// Asleep, if not live and nothing has changed: the peer notifies whenever it changes what this side waits for.
+    /// Returns true, to sleep, if the link is not live and nothing has changed: the peer notifies
+    /// whenever it changes what this side waits for.
     #[cold]
     fn sleep_apart(&mut self) -> bool {
         if self.live {
@@ -182,7 +189,8 @@ impl<O: Entry, I: Entry> Link<O, I> {
         !self.has_news()
     }
 
-    /// Whether [`Self::settle`] would find something. What [`Self::look`] found does not pass, whatever the peer shows since.
+    /// Returns whether [`Self::settle`] would find a change. What [`Self::look`] found does not
+    /// pass, whatever the peer shows since.
     fn has_news(&self) -> bool {
         self.input.is_stale() | self.output.is_stale()
             || self.peer_generation() != self.generations.peer
@@ -193,17 +201,19 @@ impl<O: Entry, I: Entry> Link<O, I> {
     fn enter(&mut self, wish: u32) {
         self.live = false;
         self.generations = Generations { own: self.unused(wish), peer: 0 };
-        // Before the new generation shows: else the start of the previous life would be taken for one of this life.
+        // Close before the new generation shows. Otherwise the peer would take the start of the
+        // previous life for one of this life.
         self.output.close();
-        // Nor may this life believe what the previous one may have written there. The peer writes its start again when
-        // it has seen the new generation, and not before.
+        // Clear the peer's start, which the previous life may have overwritten. The peer writes it
+        // again when it has seen the new generation, not before.
         crate::step();
         self.input.shared().header().producer.start.store(0, Ordering::Relaxed);
         self.input.leave();
         self.output.leave(self.generations.own);
     }
 
-    /// A generation that neither side can take for one that was: `wish`, or one of the next.
+    /// Returns a generation that neither side can take for an earlier one: `wish`, or one of the
+    /// next.
     fn unused(&self, wish: u32) -> u32 {
         let (output, input) = (self.output.shared(), self.input.shared());
         let producer = output.header().producer.word.load(Ordering::Relaxed);
@@ -212,8 +222,8 @@ impl<O: Entry, I: Entry> Link<O, I> {
         (0..=known.len() as u32).map(|ahead| wish.wrapping_add(ahead)).find(|own| !known.contains(own)).unwrap_or(wish)
     }
 
-    /// Gives up what was under way, and opens for the generation that the peer shows. Its previous life may have written over the
-    /// words of this side, so that these are written again.
+    /// Gives up unpublished entries, and opens for the generation that the peer shows. Writes this
+    /// side's words again, since the peer's previous life may have overwritten them.
     fn open(&mut self, peer: u32) {
         self.live = false;
         self.generations.peer = peer;
@@ -229,10 +239,10 @@ impl<O: Entry, I: Entry> Link<O, I> {
         if peer == 0 || generation(start) != own {
             return Event::None;
         }
-        // After the start: it is never ahead of this word.
+        // Read the word after the start: the start is never ahead of it.
         let word = self.peer_word();
         if generation(word) != peer {
-            // It begins anew just now, and will notify.
+            // The peer begins another life just now, and will notify.
             return Event::None;
         }
         if index(word).wrapping_sub(index(start)) > self.input.capacity() {

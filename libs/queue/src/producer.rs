@@ -22,7 +22,7 @@ pub struct Producer<T: Entry> {
     shared: Shared<T>,
     /// Index of the next entry to write.
     tail: u32,
-    /// Where `tail` stood when it was last published.
+    /// The value of `tail` that was published last.
     published: u32,
     /// The index that `tail` cannot pass: the consumer's index, as last seen and accepted, plus the capacity.
     limit: u32,
@@ -30,17 +30,17 @@ pub struct Producer<T: Entry> {
     /// The consumer's generation, or [`NOBODY`].
     peer_generation: u64,
     violations: u32,
-    /// The next publication asks for a notification whatever the consumer announced.
+    /// True if the next publication asks for a notification whatever the consumer announced.
     fresh: bool,
     restarted: bool,
-    /// This is an end of a [`Link`](crate::Link), which deals with a consumer that is not credible.
+    /// True if this is an end of a [`Link`](crate::Link), which handles a consumer that is invalid.
     linked: bool,
-    /// Such an index was read, and the link has not dealt with it yet.
+    /// True if an invalid index was read and the link has not handled it yet.
     stale: bool,
 }
 
 impl<T: Entry> Producer<T> {
-    /// Takes the producer's place in a ring, resuming after what was published last.
+    /// Attaches as the producer of a ring, resuming after the entry that was published last.
     pub fn attach(shared: Shared<T>) -> Self {
         let own = shared.header().producer.word.load(Ordering::Relaxed);
         let peer = shared.header().consumer.word.load(Ordering::Acquire);
@@ -65,7 +65,8 @@ impl<T: Entry> Producer<T> {
         producer
     }
 
-    /// As an end of a link that has no space yet, behind what was published last.
+    /// Attaches as an end of a link that has no space yet, behind the entry that was published
+    /// last.
     pub(crate) fn linked(shared: Shared<T>) -> Self {
         let tail = index(shared.header().producer.word.load(Ordering::Relaxed));
         Self {
@@ -83,7 +84,8 @@ impl<T: Entry> Producer<T> {
         }
     }
 
-    /// Has no space from now on, and forgets what was pushed and not published. The consumer sees this generation.
+    /// Gives up all space, and forgets entries that were pushed and not published. The consumer
+    /// sees `generation`.
     pub(crate) fn leave(&mut self, generation: u32) {
         (self.tail, self.limit) = (self.published, self.published);
         (self.generation, self.peer_generation) = (generation, NOBODY);
@@ -91,66 +93,70 @@ impl<T: Entry> Producer<T> {
         self.store_word();
     }
 
-    /// What is published from here on is meant for the consumer of this generation, all before is void.
+    /// Opens for the consumer of generation `peer`: entries published from here on are meant for
+    /// it, all before are void.
     pub(crate) fn open(&mut self, peer: u32) {
         crate::step();
         self.shared.header().producer.start.store(word(peer, self.published), Ordering::Release);
         self.fresh = true;
     }
 
-    /// What is published next is for nobody, until [`Self::open`] says for whom.
+    /// Closes the ring: entries published next are meant for no consumer, until [`Self::open`]
+    /// names one.
     pub(crate) fn close(&mut self) {
         crate::step();
         self.shared.header().producer.start.store(0, Ordering::Relaxed);
     }
 
-    /// Has all space for the consumer of generation `peer`. Nothing was pushed since [`Self::open`].
+    /// Takes the whole ring as space, for the consumer of generation `peer`. Nothing was pushed
+    /// since [`Self::open`].
     pub(crate) fn enter(&mut self, peer: u32) {
         self.limit = self.published.wrapping_add(self.capacity());
         self.peer_generation = peer.into();
         (self.stale, self.fresh) = (false, true);
-        // Nothing is waited for, whatever a previous life announced: an index that is passed already.
+        // Announce an index that is passed already, so that nothing is waited for, whatever a
+        // previous life announced.
         crate::step();
         let passed = self.published.wrapping_sub(self.capacity()).wrapping_sub(1);
         self.shared.header().producer.wanted.store(passed, Ordering::Relaxed);
     }
 
-    /// As [`Self::enter`], where the previous life of the same generation stopped. False: what stands in its word is not of
-    /// that generation.
+    /// Does what [`Self::enter`] does, at the index at which the previous life of the same
+    /// generation stopped. Returns false if the word in the ring is not of that generation.
     pub(crate) fn resume(&mut self, generation: u32, peer: u32) -> bool {
         let own = self.shared.header().producer.word.load(Ordering::Relaxed);
         (self.generation, self.peer_generation) = (generation, peer.into());
-        // No space is known: it takes a word of this consumer's to say that there is some.
+        // No space is known yet: only a word of this consumer's shows that there is some.
         self.refresh();
         crate::generation(own) == generation
     }
 
-    /// Whether the consumer's index was found not to be credible.
+    /// Returns whether the consumer's index was found to be invalid.
     #[inline(always)]
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// The ring itself.
+    /// Returns the ring itself.
     #[inline(always)]
     pub fn shared(&self) -> Shared<T> {
         self.shared
     }
 
-    /// The count of slots.
+    /// Returns the count of slots.
     #[inline(always)]
     pub fn capacity(&self) -> u32 {
         self.shared.capacity()
     }
 
-    /// Free slots, as far as is known without looking at the consumer's index.
+    /// Returns the slots that are known to be free without looking at the consumer's index again.
     #[inline(always)]
     pub fn free(&self) -> u32 {
         self.limit.wrapping_sub(self.tail)
     }
 
-    /// Index of the next entry to write: how many were ever pushed, modulo 2³². After an attachment it is how many were ever
-    /// published.
+    /// Returns the index of the next entry to write: how many were ever pushed, modulo 2³². After
+    /// an attachment it is how many were ever published.
     #[inline(always)]
     pub fn position(&self) -> u32 {
         self.tail
@@ -171,11 +177,12 @@ impl<T: Entry> Producer<T> {
         self.free()
     }
 
-    /// Deals with a consumer's word that is of a new generation or not credible.
+    /// Handles a consumer's word that is of a new generation or invalid.
     #[cold]
     fn examine(&mut self, peer: u64, credible: bool) {
         if self.linked {
-            // A consumer of another generation has not begun to read, or is new: so there is no news, or its own ring says.
+            // A consumer of another generation has not begun to read, so there is no news, or is
+            // new: then the ring that it produces shows it.
             self.stale |= peer >> 32 == self.peer_generation;
             return;
         }
@@ -187,13 +194,14 @@ impl<T: Entry> Producer<T> {
         if peer >> 32 != self.peer_generation {
             self.restarted |= self.peer_generation != 0;
             self.peer_generation = peer >> 32;
-            // Its previous life may have overwritten our word.
+            // The consumer's previous life may have overwritten our word.
             self.store_word();
             self.fresh = true;
         }
     }
 
-    /// Counts a violation, and everything that was published as taken: an honest consumer will go on behind it.
+    /// Counts a violation, and takes everything that was published as consumed: an honest consumer
+    /// goes on behind it.
     fn disown(&mut self) {
         self.violations = self.violations.saturating_add(1);
         self.limit = self.published.wrapping_add(self.shared.capacity());
@@ -204,7 +212,7 @@ impl<T: Entry> Producer<T> {
     ///
     /// # Errors
     ///
-    /// [`Full`] where there is no space.
+    /// [`Full`] if there is no space.
     #[inline(always)]
     pub fn push(&mut self, entry: T) -> Result<(), Full> {
         if self.tail == self.limit && self.refresh() == 0 {
@@ -227,8 +235,8 @@ impl<T: Entry> Producer<T> {
         entries.len()
     }
 
-    /// Space for up to `count` entries: the fastest way to write many. Looks at the consumer's index only where
-    /// less than `count` is known to be free.
+    /// Returns space for up to `count` entries: the fastest way to write many. Looks at the
+    /// consumer's index only if less than `count` is known to be free.
     #[inline]
     pub fn reserve(&mut self, count: u32) -> Reservation<'_, T> {
         let mut free = self.free();
@@ -239,7 +247,8 @@ impl<T: Entry> Producer<T> {
         Reservation { shared, tail, limit: tail.wrapping_add(free.min(count)), producer: self }
     }
 
-    /// Makes all pushed entries visible to the consumer. True: notify it, it sleeps.
+    /// Makes all pushed entries visible to the consumer. Returns true if the consumer sleeps: then
+    /// notify it.
     #[inline]
     #[must_use = "a consumer that sleeps waits for a notification"]
     pub fn publish(&mut self) -> bool {
@@ -249,45 +258,47 @@ impl<T: Entry> Producer<T> {
         }
         self.published = self.tail;
         self.store_word();
-        // Between our word and its announcement: either we see that it sleeps, or it sees what we published.
+        // The fence is between our word and its announcement: either we see that it sleeps, or it
+        // sees what we published.
         fence(Ordering::SeqCst);
         let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
         core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail)
     }
 
-    /// As [`Self::publish`], but puts it off until there are `count` entries to show at once. For entries that nobody waits for: a
-    /// consumer that does must be able to do without the last `count` of them.
+    /// Publishes only if at least `count` entries can be shown together, or a notification is due
+    /// after an attachment. Hazard: the last entries may stay unseen. Use it only if the consumer
+    /// can do without the last `count` of them.
     #[inline(always)]
     #[must_use = "a consumer that sleeps waits for a notification"]
     pub fn publish_many(&mut self, count: u32) -> bool {
         (self.tail.wrapping_sub(self.published) >= count || self.fresh) && self.publish()
     }
 
-    /// Whether the consumer sleeps until it gets one of the next `count` entries: for a producer that can put off
-    /// making them. An announcement that the consumer made before an entry which it published to this side's knowledge, over
-    /// another ring for one, is seen.
+    /// Returns whether the consumer sleeps until one of the next `count` entries arrives; if not, a
+    /// producer can delay making them. If the consumer announced its sleep before it published an
+    /// entry on another ring, and this side has read that entry, this side sees the announcement.
     #[inline]
     pub fn awaited(&self, count: u32) -> bool {
         let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
         passed(wanted, self.published, self.published.wrapping_add(count))
     }
 
-    /// Announces that this side wants a notification as soon as there is space for one entry. False: there is
-    /// some already, do not sleep.
+    /// Announces that this side wants a notification as soon as there is space for one entry.
+    /// Returns false if there is some already: then do not sleep.
     #[inline]
     #[must_use = "there may be space already"]
     pub fn sleep(&mut self) -> bool {
         self.sleep_until(1)
     }
 
-    /// Announces that this side wants a notification as soon as there is space for `count` entries (at least 1, at
-    /// most the capacity). False: there is already, do not sleep. Publish first: the consumer cannot make space of
-    /// entries that it does not see.
+    /// Announces that this side wants a notification as soon as there is space for `count` entries
+    /// (at least 1, at most the capacity). Returns false if there is already: then do not sleep.
+    /// Publish first: the consumer cannot release entries that it does not see.
     #[inline]
     #[must_use = "there may be space already"]
     pub fn sleep_until(&mut self, count: u32) -> bool {
         let count = count.clamp(1, self.capacity());
-        // The consumer must get as far as `tail + count - capacity`, that is, pass the index before it.
+        // The consumer must reach `tail + count - capacity`, that is, pass the index before it.
         let wanted = self.tail.wrapping_add(count).wrapping_sub(self.capacity()).wrapping_sub(1);
         crate::step();
         self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
@@ -295,13 +306,13 @@ impl<T: Entry> Producer<T> {
         self.refresh() < count && !self.stale
     }
 
-    /// Whether the consumer was restarted since this was last asked.
+    /// Returns whether the consumer was restarted since the last call of this.
     #[inline]
     pub fn restarted(&mut self) -> bool {
         core::mem::take(&mut self.restarted)
     }
 
-    /// How often the consumer's index was not credible.
+    /// Returns how often the consumer's index was invalid.
     pub fn violations(&self) -> u32 {
         self.violations
     }
@@ -313,7 +324,7 @@ impl<T: Entry> Producer<T> {
     }
 }
 
-/// Space in a ring, being filled. What was pushed counts when this is dropped.
+/// Space in a ring, being filled. Entries written to it are pushed when this is dropped.
 #[derive(Debug)]
 pub struct Reservation<'a, T: Entry> {
     producer: &'a mut Producer<T>,
@@ -323,7 +334,7 @@ pub struct Reservation<'a, T: Entry> {
 }
 
 impl<T: Entry> Reservation<'_, T> {
-    /// Slots left in this reservation.
+    /// Returns the slots left in this reservation.
     #[inline(always)]
     pub fn left(&self) -> u32 {
         self.limit.wrapping_sub(self.tail)
@@ -333,7 +344,7 @@ impl<T: Entry> Reservation<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Full`] where the reservation is used up.
+    /// [`Full`] if the reservation is used up.
     #[inline(always)]
     pub fn push(&mut self, entry: T) -> Result<(), Full> {
         if self.tail == self.limit {

@@ -11,15 +11,16 @@ use core::ptr::NonNull;
 /// The atomics of one slot of a ring of `T`.
 type Cell<T> = <<T as Entry>::Word as Slot>::Cell;
 
-/// What one side publishes, on a cache line of its own.
+/// The words that one side publishes, on a cache line of its own.
 #[repr(C, align(64))]
 pub(crate) struct Side {
     /// `generation << 32 | index`.
     pub(crate) word: AtomicU64,
     /// The other side's index which, when it is passed, is to wake this side.
     pub(crate) wanted: AtomicU32,
-    /// Of a producer that is an end of a [`Link`](crate::Link): `generation of the consumer << 32 | index`. What it
-    /// publishes from this index on is meant for the consumer's life of this generation; all before is void.
+    /// For a producer that is an end of a [`Link`](crate::Link):
+    /// `generation of the consumer << 32 | index`. Entries from this index on are meant for the
+    /// consumer's life of this generation; all before are void.
     pub(crate) start: AtomicU64,
 }
 
@@ -42,7 +43,7 @@ pub struct Shared<T: Entry> {
     mask: u32,
 }
 
-/// Why memory cannot be a ring.
+/// The reason why memory cannot be a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// The capacity is not a power of two of at most [`MAX_CAPACITY`].
@@ -76,11 +77,11 @@ pub struct Depth {
 }
 
 impl<T: Entry> Shared<T> {
-    /// The ring of `capacity` entries at `address`.
+    /// Returns the ring of `capacity` entries at `address`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] where the capacity or the address cannot be a ring's.
+    /// [`Invalid`] if the capacity or the address cannot be a ring's.
     ///
     /// # Safety
     ///
@@ -103,11 +104,11 @@ impl<T: Entry> Shared<T> {
     /// The count of slots.
     #[inline(always)]
     pub fn capacity(&self) -> u32 {
-        // Not more than `MAX_CAPACITY`, so this does not overflow.
+        // The capacity is at most `MAX_CAPACITY`, so this does not overflow.
         self.mask.wrapping_add(1)
     }
 
-    /// How full the ring is, without taking part in it: for observers, who may map it read-only.
+    /// Returns how full the ring is, without taking part in it: observers may map it read-only.
     pub fn depth(&self) -> Depth {
         let consumer = index(self.header().consumer.word.load(Ordering::Relaxed));
         let total = index(self.header().producer.word.load(Ordering::Relaxed));
@@ -187,7 +188,7 @@ impl<T: Entry, const CAPACITY: usize> Storage<T, CAPACITY> {
         }
     }
 
-    /// The ring in this memory. A test gets the needed lifetime by `Box::leak`.
+    /// Returns the ring in this memory. A test gets the needed lifetime by `Box::leak`.
     pub fn shared(&'static self) -> Shared<T> {
         Shared {
             header: NonNull::from(&self.header),

@@ -1,8 +1,9 @@
-//! The calls that led to a fault, from the chain of frames on a domain's stack.
+//! Backtraces: the calls that led to a fault, from the chain of frames on a domain's stack.
 //!
-//! Every function of a component keeps a frame record (AAPCS64, 6.4.6): its frame pointer points to the caller's
-//! frame pointer, the return address follows. The stack is the domain's own to write, and a domain that faulted may have written
-//! anything: each link is checked to lie on the stack and to lead upwards, so the walk ends, and reads nowhere else.
+//! Every function of a component keeps a frame record (AAPCS64, 6.4.6): its frame pointer points to
+//! the caller's frame pointer, the return address follows. The stack is the domain's own to write,
+//! and a domain that faulted may have written anything: each link is checked to lie on the stack
+//! and to lead upwards, so the walk ends, and reads nothing but the stack.
 
 use core::fmt;
 use core::ops::Range;
@@ -10,13 +11,14 @@ use culm::Region;
 use culm::supervision::FaultReport;
 use culm::supervision::address_space::{PROGRAM_BASE, STACK_BASE};
 
-/// Calls that are shown.
+/// Calls of a backtrace at most.
 pub const DEPTH: usize = 16;
 
-/// A link register that is no further from the program counter than this is taken to be of the same function.
+/// Distance from the program counter below which the link register is taken to point into the same
+/// function.
 const NEAR: u64 = 0x200;
 
-/// Where code can be: between where programs are linked and where stacks begin.
+/// Addresses of code: from the base of programs up to the base of stacks.
 const CODE: Range<u64> = PROGRAM_BASE..STACK_BASE;
 
 /// Addresses of code, the innermost first.
@@ -27,13 +29,16 @@ pub struct Backtrace {
 }
 
 impl Backtrace {
-    /// Follows the frames of a domain whose stack, from `base` in its own address space on, is seen here as `stack`.
+    /// Follows the frames of a domain. `stack` is its stack, which begins at `base` in the domain's
+    /// address space.
     pub fn new(report: &FaultReport, stack: &Region, base: u64) -> Self {
         let mut backtrace = Self { addresses: [0; DEPTH], count: 0 };
         backtrace.add(report.pc);
         let first = record(stack, base, report.fp);
-        // A function that has not made its record yet, or never does, and a jump into nothing: the caller is in the link
-        // register. Elsewhere that holds what the chain has too, or where an earlier call came back to: close by.
+        // Before a function has stored its frame record (or if it never does), and after a jump to
+        // an invalid address, only the link register names the caller. Otherwise the register
+        // repeats the chain, or holds an address near the program counter from a call that has
+        // returned: skip it then.
         let is_old = report.lr.abs_diff(report.pc) < NEAR;
         if !is_old && first.is_none_or(|(_, caller)| caller != report.lr) {
             backtrace.add(report.lr);
@@ -49,12 +54,12 @@ impl Backtrace {
         backtrace
     }
 
-    /// The addresses.
+    /// Returns the addresses.
     pub fn addresses(&self) -> &[u64] {
         &self.addresses[..self.count]
     }
 
-    /// Adds an address where code can be. False: it was none, or there is no space.
+    /// Adds an address of code. Returns false if it is none, or there is no space.
     fn add(&mut self, address: u64) -> bool {
         match self.addresses.get_mut(self.count) {
             Some(slot) if CODE.contains(&address) => {
@@ -67,7 +72,8 @@ impl Backtrace {
     }
 }
 
-/// The frame record at `frame` in the domain's address space: the caller's frame and the return address.
+/// Reads the frame record at `frame` in the domain's address space: the caller's frame and the
+/// return address.
 fn record(stack: &Region, base: u64, frame: u64) -> Option<(u64, u64)> {
     let offset = usize::try_from(frame.checked_sub(base)?).ok()?;
     if !frame.is_multiple_of(8) {

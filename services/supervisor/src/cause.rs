@@ -1,4 +1,4 @@
-//! Why a protection domain stands still, in words.
+//! The cause of a fault, in words.
 //!
 //! Syndromes are those of `ESR_ELx` (Arm ARM DDI 0487, D24.2.40): exception class in bits 26–31, its specifics in
 //! bits 0–24.
@@ -8,10 +8,10 @@ use core::ops::Range;
 use culm::supervision::address_space::ADDRESS_BITS;
 use culm::supervision::{BadCall, FaultKind, FaultReport, system_calls};
 
-/// Addresses below this are what a null pointer with an offset gives; nothing is mapped there.
+/// Addresses below this come from a null pointer with an offset; nothing is mapped there.
 const NULL_AREA: u64 = 0x1_0000;
 
-/// Addresses below the stack whose touch is taken for a stack that grew too large.
+/// Bytes below the stack in which an access is taken for a stack overflow.
 const OVERFLOW_AREA: u64 = 0x1_0000;
 
 /// Names of the system calls.
@@ -27,7 +27,7 @@ const CALLS: [(u16, &str); system_calls::COUNT as usize] = [
     (system_calls::HALT, "halt"),
 ];
 
-/// Says why a domain stands still.
+/// The cause of a domain's fault, to be displayed.
 #[derive(Clone, Debug)]
 pub struct Cause<'a> {
     report: &'a FaultReport,
@@ -36,12 +36,12 @@ pub struct Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// The cause of a fault in a domain whose stack has these addresses.
+    /// Creates the cause of a fault in a domain whose stack has these addresses.
     pub fn new(report: &'a FaultReport, stack: Range<u64>) -> Self {
         Self { report, stack }
     }
 
-    /// An access to memory.
+    /// Writes the cause of a data abort.
     fn data_abort(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let specifics = self.report.syndrome & 0x1ff_ffff;
         // WnR, but not for cache maintenance (CM), which always says "write".
@@ -66,7 +66,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// The attempt to run what is in memory.
+    /// Writes the cause of an instruction abort.
     fn instruction_abort(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let specifics = self.report.syndrome & 0x1ff_ffff;
         formatter.write_str("jump")?;
@@ -83,7 +83,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// The address, where the processor knows it (FnV clear).
+    /// Writes the address, if the processor knows it (FnV clear).
     fn at_address(&self, formatter: &mut fmt::Formatter<'_>, specifics: u64) -> fmt::Result {
         if specifics >> 10 & 1 == 0 {
             write!(formatter, " at {:#x}", self.report.address)
@@ -92,7 +92,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// What an unmapped address points to.
+    /// Writes what an unmapped address points to.
     fn unmapped(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.report.address;
         formatter.write_str(", where nothing is mapped")?;
@@ -167,8 +167,8 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
-/// Whether an address is in the kernel's half. There EL0 meets a permission fault or, where the processor has
-/// FEAT_E0PD, a translation fault (Arm ARM, `TCR_EL1.E0PD1`).
+/// Returns whether an address is in the kernel's half. There EL0 meets a permission fault or, where
+/// the processor has FEAT_E0PD, a translation fault (Arm ARM, `TCR_EL1.E0PD1`).
 fn is_kernels(address: u64) -> bool {
     address >> ADDRESS_BITS == u64::MAX >> ADDRESS_BITS
 }

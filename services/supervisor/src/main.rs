@@ -1,10 +1,11 @@
-//! Watches over the other protection domains.
+//! The supervisor of the other protection domains.
 //!
-//! The kernel notifies it when a domain faults. It says which, why and where ([`cause`], [`backtrace`]), then does what the
-//! system description wants ([`policy`]): restart the domain, leave it stopped, or halt the system.
+//! The kernel notifies it when a domain faults. The supervisor logs which domain, why and where
+//! ([`cause`], [`backtrace`]), then acts by the system description's policy ([`policy`]): it
+//! restarts the domain, leaves it stopped, or halts the system.
 //!
-//! What it says goes through its log like any component's. Where the fault is one of the serial path itself, the lines wait
-//! in the queues, which outlive a restart.
+//! It logs like any component. If the fault is in the serial path itself, the lines wait in the
+//! queues, which outlive a restart.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -26,7 +27,7 @@ use policy::{Decision, History, Policy};
 
 culm::component!(Supervisor);
 
-/// How long the system goes on before it is halted: for the last lines to reach the port.
+/// Time between the decision to halt the system and the halt, for the last lines to reach the port.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Exit status of a system that was halted because of a fault.
@@ -40,7 +41,7 @@ struct Charge {
     stack_base: u64,
     limit: u32,
     history: History,
-    /// When it is restarted.
+    /// The time at which it is to be restarted.
     restart_at: Option<Instant>,
 }
 
@@ -91,7 +92,7 @@ impl Charge {
         }
     }
 
-    /// Says what happened.
+    /// Logs a fault.
     fn report(&self, report: &FaultReport) {
         let stack = self.stack_base..self.stack_base.saturating_add(self.stack.len() as u64);
         let cause = Cause::new(report, stack);
@@ -102,7 +103,7 @@ impl Charge {
 }
 
 impl Supervisor {
-    /// A domain faulted, or so its channel says.
+    /// Handles a notification that a domain has faulted, if it has.
     fn fault(&mut self, index: usize, now: Instant) {
         let charge = &mut self.charges[index];
         let report = supervision::fault(charge.channel);
@@ -137,7 +138,8 @@ impl Supervisor {
         counters::STOPPED.add(1);
     }
 
-    /// Does what is due, and asks to be woken for what is not yet.
+    /// Halts the system or restarts the domains that are due, and asks to be woken for what is not
+    /// due yet.
     fn act(&mut self, now: Instant) {
         if self.halt_at.is_some_and(|time| time <= now) {
             supervision::halt(HALTED);

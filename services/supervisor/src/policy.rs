@@ -1,25 +1,26 @@
-//! What to do about a fault: pure logic, without a clock.
+//! The decision after a fault: pure logic, without a clock.
 //!
-//! Each restart leaves a debt, and the time for which the domain then serves pays it off: `window / limit` for one. So a domain that
-//! serves well between its faults is restarted however often it has faulted; one that faults faster than it pays waits
-//! twice as long each time; and one that owes for `limit` restarts is stopped for good. (A leaky bucket of `limit`, which leaks
-//! only while the domain runs.)
+//! Each restart leaves a debt, which the domain pays off by the time for which it then serves:
+//! `window / limit` per restart. So a domain that serves long enough between its faults is
+//! restarted however often it has faulted; one that faults faster than it pays waits twice as long
+//! each time; and one that owes for `limit` restarts is stopped for good. (A leaky bucket of
+//! `limit`, which leaks only while the domain runs.)
 
 use culm::time::{Duration, Instant};
 
 /// The longest that a restart waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// What the system description says about a domain's faults.
+/// The system description's policy for a domain's faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Restart it.
     Restart {
         /// Restarts that it may owe for.
         limit: u32,
-        /// Time of service that pays for all of them.
+        /// Time of service that pays for `limit` restarts.
         window: Duration,
-        /// How long a restart waits where nothing is owed; twice as long for each that is.
+        /// Wait before a restart if nothing is owed; doubled for each restart that is.
         backoff: Duration,
     },
     /// Leave it stopped.
@@ -28,19 +29,19 @@ pub enum Policy {
     Halt,
 }
 
-/// What to do now.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Restart it at `at`; it then owes for `count` restarts.
     Restart {
-        /// When.
+        /// The time of the restart.
         at: Instant,
-        /// How many restarts are not paid for, this one included.
+        /// Restarts that are not paid for, this one included.
         count: u32,
     },
     /// Leave it stopped, as the description says.
     Stop,
-    /// Leave it stopped, since it had its restarts.
+    /// Leave it stopped, since it has used up its restarts.
     GiveUp,
     /// Halt the system.
     Halt,
@@ -52,22 +53,22 @@ pub struct History {
     policy: Policy,
     /// Time of service that is owed.
     debt: Duration,
-    /// Since when it serves.
+    /// The time since which it serves.
     started: Instant,
 }
 
 impl History {
-    /// A domain that has not faulted yet.
+    /// Creates the history of a domain that has not faulted yet.
     pub fn new(policy: Policy) -> Self {
         Self { policy, debt: Duration::ZERO, started: Instant::from_ticks(0) }
     }
 
-    /// The domain was restarted, and serves from now on.
+    /// Records that the domain was restarted, and serves from now on.
     pub fn restarted(&mut self, now: Instant) {
         self.started = now;
     }
 
-    /// The domain faulted.
+    /// Records a fault of the domain, and decides.
     pub fn fault(&mut self, now: Instant) -> Decision {
         match self.policy {
             Policy::Stop => Decision::Stop,
@@ -77,7 +78,7 @@ impl History {
     }
 
     fn restart(&mut self, now: Instant, limit: u32, window: Duration, backoff: Duration) -> Decision {
-        // At least a nanosecond: a window of nothing forgives everything.
+        // The price is at least a nanosecond. With a window of 0 every debt is paid at once.
         let price = (window / limit.max(1)).max(Duration::from_nanos(1));
         let paid = now.since(self.started);
         self.debt = self.debt.saturating_sub(paid);
@@ -88,7 +89,7 @@ impl History {
         let doubled = 1u32.checked_shl(owed).unwrap_or(u32::MAX);
         let wait = backoff.saturating_mul(doubled).min(LONGEST_WAIT.max(backoff));
         self.debt = self.debt.saturating_add(price);
-        // Until it is restarted nothing is paid.
+        // The domain pays nothing until it is restarted.
         self.started = now + wait;
         Decision::Restart { at: now + wait, count: owed + 1 }
     }

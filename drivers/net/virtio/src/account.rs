@@ -1,21 +1,26 @@
-//! The account of the driver's life that its next life goes on from.
+//! The account that one life of the driver leaves, so that its next life can go on from there.
 //!
-//! The device's memory outlives the driver, and the device works in it meanwhile. So a restarted driver does not reset the device: it finds
-//! its place again in the two virtqueues and in the queues to and from the virtualisers, and goes on as if nothing had
-//! been. For that, each step of a buffer's way is *committed* by one store:
+//! The device's memory outlives the driver, and the device works in it meanwhile. So a restarted
+//! driver does not reset the device: it finds its place again in the two virtqueues and in the
+//! queues to and from the virtualisers, and goes on as if it had not been restarted. For that, each
+//! step of a buffer's way is *committed* by one store:
 //!
-//! * An entry of the virtualiser's queue is taken in the moment in which the virtqueue's available index passes it: that is
-//!   the store by which the device has it. What was popped but not made available is popped again.
-//! * A used entry is passed on in the moment in which the index of the queue to the virtualiser passes it: the store by
-//!   which the virtualiser has it. What was taken but not published is taken again.
+//! * An entry of the virtualiser's queue is taken at the moment at which the virtqueue's available
+//!   index passes it: that store gives it to the device. An entry that was popped but not made
+//!   available is popped again.
+//! * A used entry is passed on at the moment at which the index of the queue to the virtualiser
+//!   passes it: that store gives it to the virtualiser. An entry that was taken but not published
+//!   is taken again.
 //!
-//! Between the two indices of such a couple there is a constant distance, as long as the link to the virtualiser lives. It
-//! is what this account holds, with the generations of that link and the features that were settled with the device. It changes when the
-//! link starts over, which is when there is a new one to hold, and none in between ([`Account::forget`]).
+//! As long as the link to the virtualiser lives, the distance between a queue's index and its
+//! virtqueue's index is constant. The account stores both directions' distances, with the
+//! generations of their links and the features that were negotiated with the device. A link that
+//! starts over changes its distance: the old one is invalidated before ([`Account::forget`]), and
+//! the new one is written after ([`Account::keep`]).
 //!
-//! What stands here is checked before it is believed. Where it cannot be, where a link was not live, or where the device is not at
-//! work, the device is reset: those buffers of which there is an account are given to it again, the others are
-//! void, and their virtualiser learns of it by a new generation.
+//! An account is checked before it is used. If it is invalid, a link was not live, or the device is
+//! not at work, the device is reset. It gets those buffers again of which there is an account; the
+//! others are void, and their virtualiser learns of it by a new generation.
 
 use crate::step;
 use core::sync::atomic::AtomicU64;
@@ -26,18 +31,18 @@ use culm::link::Generations;
 /// Bytes that an account takes.
 pub const SIZE: usize = 64;
 
-/// What stands in the first word's upper half where there is an account, of this layout.
+/// Upper half of the first word of an account of this layout.
 const SIGNATURE: u64 = 0x7669_7232 << 32;
 
-/// Bit of a direction's word: there is an account of it.
+/// Bit of a direction's word: the direction has an account.
 const KNOWN: u64 = 1 << 32;
 
-/// Where a life of the driver was with the device.
+/// The state in which a life of the driver left the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is no account.
     Unknown,
-    /// The device is set up, and what the account says of indices holds.
+    /// The device is set up, and the account's distances hold.
     AtWork,
     /// The device is being reset: everything that was given or taken is committed, indices mean nothing, and the device is to get every
     /// buffer whose slot is busy.
@@ -47,11 +52,13 @@ pub enum State {
 /// The account of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// Those of the link.
+    /// The generations of the link.
     pub generations: Generations,
-    /// From the virtqueue's available index to that of the next entry to take of the virtualiser's queue, modulo 2¹⁶.
+    /// Distance from the virtqueue's available index to the index of the next entry to take of the
+    /// virtualiser's queue, modulo 2¹⁶.
     pub input: u16,
-    /// From the index of the queue to the virtualiser to that of the next used entry to take, modulo 2¹⁶.
+    /// Distance from the index of the queue to the virtualiser to the index of the next used entry
+    /// to take, modulo 2¹⁶.
     pub output: u16,
 }
 
@@ -61,12 +68,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// The account at the beginning of `memory`; `None` where that is too small.
+    /// Returns the account at the beginning of `memory`; `None` if that is too small.
     pub fn new(memory: &Region) -> Option<Self> {
         Some(Self { words: memory.atomics_u64(0, SIZE / 8).ok()? })
     }
 
-    /// Where the previous life was.
+    /// Returns the state in which the previous life left the device.
     pub fn state(&self) -> State {
         match self.load(0) {
             word if word == SIGNATURE | 1 => State::AtWork,
@@ -75,7 +82,7 @@ impl Account {
         }
     }
 
-    /// Says where this life is.
+    /// Records the state of this life.
     pub fn set_state(&self, state: State) {
         let word = match state {
             State::Unknown => 0,
@@ -85,17 +92,17 @@ impl Account {
         self.store(0, word);
     }
 
-    /// The features that were settled.
+    /// Returns the features that were negotiated.
     pub fn features(&self) -> u64 {
         self.load(1)
     }
 
-    /// Keeps the features that were settled.
+    /// Records the features that were negotiated.
     pub fn set_features(&self, features: u64) {
         self.store(1, features);
     }
 
-    /// What is known of the direction of virtqueue `queue`.
+    /// Returns the account of the direction of virtqueue `queue`, if there is one.
     pub fn direction(&self, queue: u32) -> Option<Direction> {
         let word = self.load(Self::place(queue));
         let both = self.load(Self::place(queue) + 1);
@@ -104,14 +111,15 @@ impl Account {
         (word & KNOWN != 0).then_some(known)
     }
 
-    /// Keeps the account of a direction. Everything that was pushed and added there is published.
+    /// Records the account of a direction. Everything that was pushed and added there must be
+    /// published.
     pub fn keep(&self, queue: u32, direction: Direction) {
         let Direction { generations: Generations { own, peer }, input, output } = direction;
         self.store(Self::place(queue) + 1, u64::from(own) | u64::from(peer) << 32);
         self.store(Self::place(queue), u64::from(input) | u64::from(output) << 16 | KNOWN);
     }
 
-    /// There is no account of this direction until the next is kept.
+    /// Removes the account of a direction.
     pub fn forget(&self, queue: u32) {
         self.store(Self::place(queue), 0);
     }
@@ -129,7 +137,7 @@ impl Account {
         if let Some(word) = self.words.get(word) {
             word.store(value, Release);
         }
-        // What comes after is not to be seen before.
+        // Later stores must not be seen before this one.
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     }
 }

@@ -13,7 +13,7 @@ pub const QUEUE_LIMIT: u32 = 512;
 /// Reads of the status register that a reset may take.
 const RESET_LIMIT: u32 = 100_000;
 
-/// What the driver uses of what a device may have.
+/// Features that the driver uses if the device has them.
 const WANTED: u64 = FEATURE_CHECKSUM
     | FEATURE_GUEST_CHECKSUM
     | FEATURE_SEGMENTS_4
@@ -24,32 +24,32 @@ const WANTED: u64 = FEATURE_CHECKSUM
     | FEATURE_ACCESS_PLATFORM
     | FEATURE_ORDER_PLATFORM;
 
-/// What is used besides where all clients take packets in several buffers.
+/// Features that are used too if all clients take packets in several buffers.
 const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
 
-/// What [`STATUS`] says of a device that works.
+/// [`STATUS`] of a device that works.
 const AT_WORK: u32 = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
 
 /// A device.
 pub struct Device<R> {
     registers: R,
-    /// What it may be asked for.
+    /// Features that may be asked for.
     wanted: u64,
     features: u64,
 }
 
-/// Why a device cannot be used.
+/// The reason why a device cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     /// There is none at this address.
     Absent,
-    /// It has the interface that came before VIRTIO 1.0.
+    /// It has the legacy interface, from before VIRTIO 1.0.
     Legacy,
     /// It is of another kind.
     Kind(u32),
     /// It does not reset.
     Stuck,
-    /// It insists on what the driver does not know.
+    /// It does not accept the driver's features.
     Features,
     /// It lacks a queue, or its DMA memory is too small.
     Queue,
@@ -76,8 +76,8 @@ pub struct Rings {
 }
 
 impl<R: Registers> Device<R> {
-    /// The device behind `registers`, and its queues in `memory` from `start` on, as the previous life left them. `large`: received packets may
-    /// lie in several buffers.
+    /// Finds the device behind `registers`, and its queues in `memory` from `start` on, as the
+    /// previous life left them. With `large`, received packets may lie in several buffers.
     pub fn find(registers: R, memory: &Region, start: usize, large: bool) -> Result<(Self, Rings), Unusable> {
         match (registers.read(MAGIC), registers.read(VERSION), registers.read(DEVICE_ID)) {
             (MAGIC_VALUE, VERSION_MODERN, DEVICE_NET) => {}
@@ -100,7 +100,7 @@ impl<R: Registers> Device<R> {
         Ring::new(memory, Layout::new(size, start), flags).ok_or(Unusable::Queue)
     }
 
-    /// Whether the device is at work with these features, as far as can be seen.
+    /// Returns whether the device is at work with these features, as far as its registers show.
     pub fn goes_on(&mut self, features: u64) -> bool {
         self.features = features;
         let is_ready = |queue| {
@@ -111,15 +111,15 @@ impl<R: Registers> Device<R> {
         credible && self.registers.read(STATUS) == AT_WORK && is_ready(QUEUE_RECEIVE) && is_ready(QUEUE_TRANSMIT)
     }
 
-    /// Whether the device says that it cannot go on without a reset (§2.1.1).
+    /// Returns whether the device says that it cannot go on without a reset (§2.1.1).
     pub fn needs_reset(&self) -> bool {
         self.registers.read(STATUS) & STATUS_NEEDS_RESET != 0
     }
 
-    /// Resets the device and settles its features. It touches no memory from here on.
+    /// Resets the device and negotiates its features. The device touches no memory from here on.
     pub fn reset(&mut self) -> Result<(), Unusable> {
         self.registers.write(STATUS, 0);
-        // It is done when it reads as 0 (§2.4.2).
+        // The reset is done when the register reads as 0 (§2.4.2).
         if !(0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == 0) {
             return Err(Unusable::Stuck);
         }
@@ -154,11 +154,11 @@ impl<R: Registers> Device<R> {
             offered |= u64::from(self.registers.read(DEVICE_FEATURES)) << (32 * half);
         }
         self.features = offered & self.wanted;
-        // The one requires the other (§5.1.3.1); a device that offers it alone is not believed.
+        // Segmentation requires checksums (§5.1.3.1): do not use it if a device offers it alone.
         if !self.has(FEATURE_CHECKSUM) {
             self.features &= !FEATURE_SEGMENTS_4;
         }
-        // Without several buffers for a packet, each would have to hold the largest.
+        // Without packets in several buffers, each buffer would have to hold the largest packet.
         if !self.has(FEATURE_GUEST_CHECKSUM) || !self.has(FEATURE_MERGE) {
             self.features &= !WANTED_FOR_LARGE;
         }
@@ -183,45 +183,45 @@ impl<R: Registers> Device<R> {
         self.features & feature != 0
     }
 
-    /// The device's own address, where it has one.
+    /// Returns the device's own address, if it has one.
     pub fn mac(&self) -> Option<Mac> {
         self.has(FEATURE_MAC).then(|| Mac::new(CONFIG_MAC.map(|register| self.registers.read(register))))
     }
 
-    /// Whether its link is up; a device that cannot say is taken to have none that could be down.
+    /// Returns whether its link is up; true if the device cannot tell.
     pub fn has_link(&self) -> bool {
         !self.has(FEATURE_STATUS) || self.registers.read(CONFIG_STATUS) & LINK_UP != 0
     }
 
-    /// What it does for clients, in the class's terms.
+    /// Returns its offloads for clients, as flags of the class.
     pub fn flags(&self) -> u16 {
         let flag = |feature, flag| if self.has(feature) { flag } else { 0 };
         flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD) | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
     }
 
-    /// The features that were settled.
+    /// Returns the features that were negotiated.
     pub fn features(&self) -> u64 {
         self.features
     }
 
-    /// Whether interrupts and doorbells are asked for by index.
+    /// Returns whether interrupts and doorbells are asked for by index.
     pub fn has_event_index(&self) -> bool {
         self.has(FEATURE_EVENT_INDEX)
     }
 
-    /// Acknowledges that buffers were used. Whether that is what it has interrupted for is not read
-    /// first: if its configuration changed, its line stays high until [`Self::has_changed`], and a
-    /// board that says `trigger = "level"`, as it must, has it interrupt again.
+    /// Acknowledges that buffers were used. The cause of the interrupt is not read first: if the
+    /// configuration changed, its line stays high until [`Self::has_changed`], and a board that
+    /// says `trigger = "level"`, as it must, has it interrupt again.
     #[inline(always)]
     pub fn acknowledge(&self) {
         self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_USED);
     }
 
-    /// Whether its configuration changed, or it met an error, since this was last asked.
+    /// Returns whether its configuration changed, or it met an error, since the last call of this.
     pub fn has_changed(&self) -> bool {
         let changed = self.registers.read(INTERRUPT_STATUS) & INTERRUPT_CHANGE != 0;
         if changed {
-            // Before the configuration is read: what changes after that interrupts again.
+            // Acknowledge before the configuration is read: a later change interrupts again.
             self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_CHANGE);
         }
         changed

@@ -1,4 +1,4 @@
-//! The driver's turns: what a notification has it do.
+//! The driver's turns.
 
 use crate::net::Net;
 use crate::registers;
@@ -20,7 +20,7 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// Where the device cannot be used.
+    /// If the device cannot be used.
     pub fn new(device: &Device, net: &NetDriver) -> Self {
         let interrupt = device.interrupt(0).expect("the board's file gives the device its interrupt");
         let registers = Mapped::new(device.registers());
@@ -30,7 +30,7 @@ impl Driver {
         };
         let mut driver = Self { net, interrupt };
         driver.take_turn();
-        // A previous life may have left it masked.
+        // A previous life may have left the interrupt masked.
         driver.interrupt.enable();
         driver
     }

@@ -1,8 +1,9 @@
 //! Driver for virtio network devices on MMIO, modern interface (VIRTIO 1.2).
 //!
-//! It moves descriptors between the device's queues and those of the two virtualisers and maps no payload. [`registers`] says
-//! where things are, [`device`] sets a device up, [`ring`] is the virtqueue, [`net`] moves packets between it and a [`pair`] of
-//! queues, [`account`] says how a restarted driver goes on, [`reset`] what happens where it cannot.
+//! It moves descriptors between the device's queues and those of the two virtualisers and maps no
+//! payload. [`registers`] has the register map, [`device`] sets a device up, [`ring`] is the
+//! virtqueue, [`net`] moves packets between it and a [`pair`] of queues, [`account`] lets a
+//! restarted driver go on, and [`reset`] resets the device if that is impossible.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

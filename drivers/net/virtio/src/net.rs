@@ -1,9 +1,11 @@
 //! Moving packets between the device's queues and the virtualisers'.
 //!
-//! A round does everything there is to do in the directions that are due, then publishes each queue once and rings each doorbell at most once. The device's
-//! interrupt is asked for at the next received packet. For sent ones it is not asked for: their buffers are taken back when
-//! there are a number of them, or as soon as the transmit virtualiser says that it waits; only then, or when there is more to
-//! send than the queue holds, does the device interrupt for them.
+//! A round does everything there is to do in the directions that are due, then publishes each queue
+//! once and rings each doorbell at most once. The device's interrupt is asked for at the next
+//! received packet. The device is not asked to interrupt for sent ones: their buffers are taken
+//! back when there are a number of them, or as soon as the transmit virtualiser announces that it
+//! waits. Only then, or if there is more to send than the queue holds, does the device interrupt
+//! for them.
 
 use crate::account::{self, Account, State};
 use crate::counters;
@@ -17,10 +19,10 @@ use culm::{Channels, Region, time};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
 
-/// Sent buffers that are worth taking back although nobody waits for them.
+/// Number of sent buffers that are taken back although nobody waits for them.
 const RECLAIM: u16 = 64;
 
-/// Received buffers that are worth replacing.
+/// Number of received buffers after which the device gets new ones.
 const REFILL: u64 = 32;
 
 /// The driver's state.
@@ -31,24 +33,26 @@ pub struct Net<R> {
     pub(crate) rings: Rings,
     pub(crate) receive: Pair,
     pub(crate) transmit: Pair,
-    /// What the device does for clients.
+    /// Flags of the device's offloads for clients.
     pub(crate) flags: u16,
     pub(crate) link: bool,
-    /// Packets received since the virtualiser's buffers were last looked at; at [`REFILL`] they are.
+    /// Packets received since the virtualiser's buffers were last looked at, which happens at
+    /// [`REFILL`].
     missing: u64,
-    /// The device has interrupted since the last round.
+    /// True if the device has interrupted since the last round.
     interrupted: bool,
-    /// An interrupt was asked for when buffers are sent.
+    /// True if the device was asked to interrupt for sent buffers.
     waits_for_sent: bool,
-    /// The device has said that it needs a reset, or could not be set up.
+    /// True if the device needs a reset, or could not be set up.
     pub(crate) failed: bool,
-    /// It waits for its reset.
+    /// True if the device waits for its reset.
     pub(crate) out_of_service: bool,
     pub(crate) patience: Patience,
 }
 
 impl<R: Registers> Net<R> {
-    /// Goes on with the device that the previous life left at work; where there is none, sets it up.
+    /// Goes on with the device that the previous life left at work; if none is at work, sets the
+    /// device up.
     pub fn new(registers: R, memory: Region, connection: &NetDriver) -> Result<Self, Unusable> {
         let account = Account::new(&memory).ok_or(Unusable::Queue)?;
         let large = connection.large_receive != 0;
@@ -98,7 +102,8 @@ impl<R: Registers> Net<R> {
         Ok(net)
     }
 
-    /// The device has interrupted: for the received packet that was asked for, or for sent ones if those were.
+    /// Handles the device's interrupt: for the received packet that was asked for, or for sent ones
+    /// if those were.
     #[inline(always)]
     pub fn interrupted(&mut self) {
         self.device.acknowledge();
@@ -108,21 +113,22 @@ impl<R: Registers> Net<R> {
         self.interrupted = true;
     }
 
-    /// These channels were notified; none: a deadline passed.
+    /// Marks the peers that notified. An empty set means that a deadline passed.
     #[inline(always)]
     pub fn note(&mut self, channels: Channels) {
         if channels.is_empty() {
             (self.receive.due, self.transmit.due) = (true, true);
         }
         if channels.contains(self.receive.link.channel()) {
-            // There are new buffers, or the virtualiser has started over: look now, not only when many are missing.
+            // There are new buffers, or the virtualiser has started over: look in this round, not
+            // only when many buffers are missing.
             self.missing = REFILL;
             self.receive.due = true;
         }
         self.transmit.due |= channels.contains(self.transmit.link.channel());
     }
 
-    /// The device may have interrupted for something else than packets.
+    /// Checks the device after an interrupt that may be about something other than packets.
     #[cold]
     pub(crate) fn check_device(&mut self) {
         if !self.device.has_changed() {
@@ -140,8 +146,8 @@ impl<R: Registers> Net<R> {
         }
     }
 
-    /// Moves everything that is there to be moved in the directions that are due, publishes it and announces sleep. False: there
-    /// is more already.
+    /// Moves packets and buffers in the directions that are due, publishes them and announces
+    /// sleep. Returns false if there is more already.
     #[inline]
     pub fn round(&mut self) -> bool {
         if self.out_of_service {
@@ -170,7 +176,7 @@ impl<R: Registers> Net<R> {
         let ring = &mut rings.receive;
         let received = take_received(ring, pair, *flags);
         pair.pass_on();
-        // By the number, while the device has plenty of others.
+        // Refill in batches while the device has plenty of other buffers.
         self.missing += received;
         if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 {
             self.missing = 0;
@@ -191,18 +197,19 @@ impl<R: Registers> Net<R> {
         }
         count_errors(ring);
 
-        // While the device has plenty, what comes back is found at the next packet.
+        // While the device has plenty, returned buffers are found at the next packet.
         let mut asleep = ring.in_flight() >= ring.size() / 4 || pair.link.sleep();
         asleep &= if pair.link.output.free() > 0 { ring.wait_for(1) } else { pair.link.sleep_for_space(1) };
         pair.due = !asleep;
         received
     }
 
-    /// The receive virtualiser is not there, or has started over. What the device has is of its previous life then, and a reset
-    /// takes it back: see [`Self::round`].
+    /// Handles a receive virtualiser that is not there, or has started over. The device's buffers
+    /// are then of the virtualiser's previous life, and a reset takes them back: see
+    /// [`Self::round`].
     #[cold]
     fn wait_for_receiver(&mut self) {
-        // It is looked for in each round.
+        // Look for the virtualiser in each round.
         self.missing = REFILL;
         let pair = &mut self.receive;
         // It may have to be told of this life.
@@ -210,7 +217,8 @@ impl<R: Registers> Net<R> {
         pair.due = !pair.stale && !pair.link.sleep();
     }
 
-    /// Gives the device packets to send, returns sent ones where somebody waits for them.
+    /// Gives the device packets to send, and returns sent buffers if the virtualiser waits for
+    /// them.
     #[inline]
     fn serve_transmit(&mut self) {
         let Self { device, rings, transmit: pair, account, .. } = self;
@@ -247,14 +255,15 @@ impl<R: Registers> Net<R> {
         }
         self.waits_for_sent = full || (in_flight > 0 && pair.link.output.awaited(in_flight.into()));
         if self.waits_for_sent {
-            // Most of them, so that one interrupt is enough for many.
+            // Wait for most of them, so that one interrupt serves many.
             let most = in_flight - in_flight / 4;
             asleep &= if pair.link.output.free() > 0 { ring.wait_for(most) } else { pair.link.sleep_for_space(1) };
         }
         pair.due = !asleep;
     }
 
-    /// The transmit virtualiser was restarted: it finds the driver when the device has sent what it had of its previous life.
+    /// Handles a transmit virtualiser that was restarted: its link becomes live when the device has
+    /// sent the packets of its previous life.
     #[cold]
     fn wait_for_the_last(&mut self) {
         let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
@@ -329,7 +338,7 @@ pub(crate) fn take_sent(ring: &mut Ring, pair: &mut Pair) {
     ring.suppress();
 }
 
-/// Counts what the device wrote that makes no sense.
+/// Counts invalid values that the device wrote.
 #[inline(always)]
 fn count_errors(ring: &mut Ring) {
     let errors = ring.errors();

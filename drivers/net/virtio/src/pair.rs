@@ -1,4 +1,4 @@
-//! The queues to and from one virtualiser, and the account of what went over them.
+//! The queues to and from one virtualiser, and the account of the entries that passed over them.
 
 use crate::account::{Account, Direction, State};
 use crate::ring::Ring;
@@ -7,14 +7,14 @@ use culm::link::{Event, Generations, Link};
 use culm::time::{self, Duration, Instant};
 use culm_net::{DmaDescriptor, put_off};
 
-/// How long a device may take to send what a previous life of the transmit virtualiser gave it.
+/// Time in which a device must send the packets of the transmit virtualiser's previous life.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
-/// Where the queues to and from a virtualiser are.
+/// The rings to and from a virtualiser.
 pub struct Place {
-    /// What the virtualiser gives.
+    /// The ring from the virtualiser.
     pub input: connection::Ring,
-    /// What goes back to it.
+    /// The ring to the virtualiser.
     pub output: connection::Ring,
     pub channel: u32,
 }
@@ -24,11 +24,12 @@ pub struct Pair {
     /// Number of the virtqueue that they lead to.
     queue: u32,
     pub link: Link<DmaDescriptor>,
-    /// There may be something to move.
+    /// True if there may be something to move.
     pub due: bool,
-    /// The virtualiser has started over, and finds the driver when the device has no buffer of its previous life.
+    /// True if the virtualiser has started over while the device has buffers of its previous life.
+    /// The link becomes live when it has none.
     pub stale: bool,
-    /// When that has taken long enough.
+    /// The time at which the driver stops waiting for that, and resets the device.
     pub patience: Instant,
 }
 
@@ -41,7 +42,8 @@ impl Pair {
         };
         let known = match (account.state(), account.direction(queue)) {
             (State::AtWork, Some(Direction { generations, input, output })) => {
-                // Where the entries to take and to pass on are follows from what the device was given and has used.
+                // The indices of the virtqueue give the positions in both queues: the account's
+                // distances are constant.
                 let link = resume(generations, 0);
                 link.and_then(|link| {
                     let seen = (link.output.position() as u16).wrapping_add(output);
@@ -63,9 +65,10 @@ impl Pair {
         (Self { queue, link, due: true, stale: false, patience: Instant::NEVER }, goes_on)
     }
 
-    /// At the beginning of a round in which everything added to `ring` was published: looks what the virtualiser has given, and
-    /// whether the pair starts over. That waits until the device has no buffer of the life that was, and is to have none, since the
-    /// virtualiser takes all of them for its own then.
+    /// Begins a round: looks at the virtualiser's entries, and whether the pair starts over. It
+    /// starts over only when the device has no buffer of the previous life and no more are queued
+    /// for it, since the virtualiser then takes all buffers for its own. Everything added to `ring`
+    /// must be published.
     #[inline(always)]
     pub fn begin(&mut self, ring: &Ring, account: &Account) {
         if !self.link.look() {
@@ -88,32 +91,34 @@ impl Pair {
         }
     }
 
-    /// Keeps the account. Everything that was pushed and added is published.
+    /// Records the account. Everything that was pushed and added must be published.
     pub fn keep(&self, ring: &Ring, account: &Account) {
         let input = (self.link.input.position() as u16).wrapping_sub(ring.added());
         let output = ring.taken().wrapping_sub(self.link.output.position() as u16);
         account.keep(self.queue, Direction { generations: self.link.generations(), input, output });
     }
 
-    /// Lets the virtualiser see what was pushed: before a descriptor that comes with it is used again.
+    /// Publishes pushed entries to the virtualiser. Call it before a descriptor that one of them
+    /// returns is used again.
     #[inline(always)]
     pub fn pass_on(&mut self) {
         self.link.publish_output();
     }
 
-    /// Ends a round: gives the virtualiser the space of what was taken. Everything was made available.
+    /// Ends a round: releases popped entries, in batches. All of them must have been made available
+    /// to the device.
     #[inline(always)]
     pub fn finish(&mut self) {
         let count = put_off(self.link.input.capacity());
         self.link.release_input(count);
     }
 
-    /// Gives all space of what was taken back, so that what was taken needs no account.
+    /// Releases all popped entries, so that they need no account.
     pub fn release_all(&mut self) {
         self.link.release_input(1);
     }
 
-    /// No account holds any more, and the device is to have no buffer.
+    /// Removes the account, and takes all buffers from `ring`.
     pub fn forget(&mut self, ring: &Ring, account: &Account) {
         account.forget(self.queue);
         ring.clear();

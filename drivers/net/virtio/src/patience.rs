@@ -1,20 +1,21 @@
-//! How often a device that fails is reset.
+//! The back-off between resets of a device that fails.
 //!
-//! At once, as long as that is seldom; each further time within [`CALM`] only after twice the wait, up to [`LONGEST`]. So a device that
-//! fails for ever costs little, and one that comes to its senses is in use a moment later.
+//! A device that seldom fails is reset at once; each further time within [`CALM`] only after twice
+//! the wait, up to [`LONGEST`]. So a device that fails for ever costs little, and one that recovers
+//! is in use a moment later.
 
 use culm::time::{Duration, Instant};
 
-/// What the second reset waits for.
+/// The wait before the second reset.
 const FIRST: Duration = Duration::from_millis(10);
 
-/// What any reset waits for at most.
+/// The longest wait before any reset.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A device that has worked for so long is as good as one that never failed.
 const CALM: Duration = Duration::from_secs(10);
 
-/// When the device may be reset again.
+/// The time from which on the device may be reset again.
 pub struct Patience {
     next: Instant,
     wait: Duration,
@@ -26,7 +27,7 @@ impl Patience {
         Self { next: Instant::from_ticks(0), wait: FIRST, last: None }
     }
 
-    /// Asks for a reset now. `Err`: it is to wait until then.
+    /// Asks for a reset now. Returns the time to wait for as `Err`, if it is too early.
     pub fn ask(&mut self, now: Instant) -> Result<(), Instant> {
         if now < self.next {
             return Err(self.next);

@@ -1,8 +1,10 @@
-//! Setting the device up: at the first start, where a restart cannot go on, and where the device failed.
+//! Reset and setup of the device: at the first start, if a restarted driver cannot go on, and if
+//! the device failed.
 //!
-//! Buffers of which there is an account stay with the device across its reset: what was to be sent is given to it again, in order, and empty
-//! buffers too. No virtualiser learns of it. What the device had received but not yet said is lost, and what it had sent but
-//! not yet said is sent twice: nobody can know.
+//! Buffers of which there is an account stay with the device across its reset: it gets packets to
+//! send again, in order, and empty buffers too. No virtualiser learns of it. Hazard: a packet that
+//! the device had received but not reported is lost, and one that it had sent but not reported is
+//! sent twice; the driver cannot tell.
 
 use crate::account::State;
 use crate::counters;
@@ -13,7 +15,8 @@ use culm::time;
 use culm_mmio::Registers;
 
 impl<R: Registers> Net<R> {
-    /// Resets a device that cannot go on; one that does so again and again only after a while, and until then it is out of service.
+    /// Resets a device that cannot go on. If it fails repeatedly, the reset waits for the back-off,
+    /// and the device is out of service until then.
     #[cold]
     pub(crate) fn repair(&mut self) {
         let failed = self.failed || self.rings.receive.is_broken() || self.rings.transmit.is_broken();
@@ -27,12 +30,14 @@ impl<R: Registers> Net<R> {
         if let Err(reason) = self.set_up() {
             culm::error!("the device cannot be used: {reason}");
             (self.failed, self.out_of_service) = (true, true);
-            // Asked again at once where patience has been shown none yet: nobody else may come to wake this driver.
+            // Set a deadline for the next try: now if no back-off is running, else at its end.
+            // Nothing else may ever wake this driver.
             culm::wake_at(self.patience.ask(time::now()).err().unwrap_or_else(time::now));
         }
     }
 
-    /// Commits everything that was taken and given, so that only the slots say what the device has.
+    /// Commits all entries that were taken and passed on, so that the slots alone tell which
+    /// buffers the device has.
     pub(crate) fn finish_accounts(&mut self) {
         let (ring, pair) = (&mut self.rings.receive, &mut self.receive);
         if pair.link.is_live() && !ring.is_broken() {
@@ -47,7 +52,8 @@ impl<R: Registers> Net<R> {
             [(&mut self.rings.receive, &mut self.receive), (&mut self.rings.transmit, &mut self.transmit)]
         {
             pair.pass_on();
-            // The device sees them or not: it gets them again.
+            // Whether the device sees these buffers does not matter: it gets them again after the
+            // reset.
             let _ = ring.publish();
             if pair.link.is_live() {
                 pair.release_all();
@@ -85,16 +91,16 @@ impl<R: Registers> Net<R> {
         Ok(())
     }
 
-    /// Goes on with the device that the previous life left at work. What it interrupted for may
-    /// have been told to that life only, and an edge does not come again: so it is acknowledged
-    /// first, then everything is looked at.
+    /// Goes on with the device that the previous life left at work. That life may have got the
+    /// notification of an interrupt, and an edge does not come again: so acknowledge the interrupt
+    /// first, then look at everything.
     pub(crate) fn adopt(&mut self) {
         self.device.acknowledge();
         self.take_over();
         self.check_device();
     }
 
-    /// Tells the device what it may not have been told, and looks at everything.
+    /// Rings the doorbells that the previous life may not have rung, and looks at everything.
     fn take_over(&mut self) {
         self.flags = self.device.flags();
         self.link = self.device.has_link();

@@ -1,11 +1,13 @@
 //! A split virtqueue (VIRTIO 1.2 §2.7), one descriptor per packet.
 //!
-//! Descriptors are slots of their own: none is ever chained, so taking one is popping a number from a stack. What the device is to
-//! write (the used ring) is read once and checked.
+//! Descriptors are slots of their own: none is ever chained, so taking one is popping a number from
+//! a stack. The used ring, which the device writes, is read once and checked.
 //!
-//! What the driver has to remember of a buffer lies beside the queue, in memory that outlives the driver: see [`crate::account`] for what
-//! a next life makes of it. It holds for that: a slot is marked busy after its descriptor stands in the available ring, and a slot that
-//! was freed keeps its token until the descriptor is used again, which must not be before the buffer's return was published.
+//! The driver's record of each buffer lies beside the queue, in memory that outlives the driver;
+//! the next life goes on from it ([`crate::account`]). Two rules let it: (1) a slot is marked busy
+//! only after its descriptor is in the available ring; (2) a freed slot keeps its token until the
+//! descriptor is used again, and the buffer's return is published before that. Hazard: breaking
+//! rule 2 loses a buffer if the driver dies in between.
 //!
 //! The used ring lies at an address that is 4 modulo 8: so its elements, which follow a word of 4 bytes, are aligned to 8 and
 //! read by one access.
@@ -18,25 +20,25 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
 use culm::Region;
 
-/// Where in the device's memory the parts of a queue are.
+/// The offsets of a queue's parts in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Descriptors that it has, a power of two.
     pub size: u16,
     /// Offset of the descriptors, a multiple of 16.
     pub descriptors: usize,
-    /// Offset of what the driver writes.
+    /// Offset of the available ring, which the driver writes.
     pub available: usize,
-    /// Offset of what the device writes.
+    /// Offset of the used ring, which the device writes.
     pub used: usize,
-    /// Offset of what the driver remembers.
+    /// Offset of the slots, in which the driver keeps its record of each buffer.
     pub slots: usize,
     /// Offset of the first byte behind all that.
     pub end: usize,
 }
 
 impl Layout {
-    /// A queue of `size` descriptors from `start` on.
+    /// Lays out a queue of `size` descriptors from `start` on.
     pub fn new(size: u16, start: usize) -> Self {
         let entries = usize::from(size);
         let descriptors = start.next_multiple_of(64);
@@ -48,16 +50,17 @@ impl Layout {
     }
 }
 
-/// What the device has done with a buffer.
+/// A buffer that the device has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// What [`Ring::add`] was told.
+    /// The token that [`Ring::add`] was given.
     pub token: u32,
     /// Bytes that the device says it wrote, at most those that the buffer has.
     pub length: u16,
 }
 
-/// What the driver remembers of a descriptor, in one word: the buffer's token, its length, and whether the device has it.
+/// The driver's record of a descriptor, in one word: the buffer's token, its length, and whether
+/// the device has it.
 #[derive(Clone, Copy)]
 struct Slot(u64);
 
@@ -65,7 +68,7 @@ impl Slot {
     /// The device has it.
     const BUSY: u64 = 1 << 48;
 
-    /// Above this its place in the order of those that a device gets again when it was reset.
+    /// From this bit on: its rank among the buffers that a device gets again after a reset.
     const RANK: u32 = 49;
 
     #[inline(always)]
@@ -112,15 +115,15 @@ pub struct Ring {
     published: u16,
     /// Index of the next used entry to read.
     seen: u16,
-    /// The device's index, as last read and accepted.
+    /// The device's used index, as last read and accepted.
     device: u16,
     errors: u32,
     broken: bool,
 }
 
 impl Ring {
-    /// The queue in `memory` where `layout` says, not yet set up: see [`Self::adopt`] and [`Self::renew`]. `None`: the memory is too
-    /// small.
+    /// Returns the queue in `memory` where `layout` says, not yet set up: see [`Self::adopt`] and
+    /// [`Self::renew`]. Returns `None` if the memory is too small.
     pub fn new(memory: &Region, layout: Layout, flags: u16) -> Option<Self> {
         let entries = usize::from(layout.size);
         let event = layout.used + 4 + 8 * entries;
@@ -145,25 +148,26 @@ impl Ring {
         })
     }
 
-    /// Goes on in the middle of a queue that a device is at work in, where `seen` used entries were passed on. False: what stands there
-    /// cannot be, and the queue is to be cleared.
+    /// Goes on in the middle of a queue in which a device is at work, and of which `seen` used
+    /// entries were passed on. Returns false if its contents are invalid: then clear the queue.
     ///
-    /// Everything is bounded by the queue's size, whatever stands there.
+    /// The work is bounded by the queue's size, whatever its contents.
     pub fn adopt(&mut self, seen: u16, event_index: bool) -> bool {
         let (published, device) = (self.available[1].load(Acquire), self.used_head[1].load(Acquire));
         let in_flight = published.wrapping_sub(seen);
         if in_flight > self.size() || device.wrapping_sub(seen) > in_flight {
             return false;
         }
-        // Taken, but the previous life ended before it passed them on: they are taken again.
+        // These may have been taken by the previous life, which ended before it passed them on:
+        // they are taken again.
         for index in (0..device.wrapping_sub(seen)).map(|ahead| seen.wrapping_add(ahead)) {
             let number = self.used[usize::from(index & self.mask)].load(Relaxed) as u32;
             let Some(slot) = self.slots.get(number as usize) else { return false };
             step();
             slot.store(slot.load(Relaxed) | Slot::BUSY, Relaxed);
         }
-        // Added, but the device never saw them: they are added again. From the last to the first, so that what is left is
-        // still the beginning if this life ends here.
+        // These were added, but the device never saw them: they are added again. Remove them from
+        // the last to the first, so that the rest is still a beginning if this life ends here.
         let Some(unseen) = self.count_busy().checked_sub(in_flight) else { return false };
         for index in (0..unseen).rev().map(|ahead| published.wrapping_add(ahead)) {
             let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
@@ -178,12 +182,14 @@ impl Ring {
         true
     }
 
-    /// Goes on in a queue in which a device is at work but has no buffer. False: it has, or may have.
+    /// Goes on in a queue in which a device is at work but has no buffer. Returns false if it has a
+    /// buffer, or may have one.
     pub fn adopt_empty(&mut self, event_index: bool) -> bool {
         self.count_busy() == 0 && self.adopt(self.used_head[1].load(Acquire), event_index) && self.in_flight() == 0
     }
 
-    /// Writes down in which order the buffers that the device has were added: before [`Self::renew`], which may need several lives.
+    /// Records the order in which the buffers that the device has were added. Call it before
+    /// [`Self::renew`], which may need several lives.
     pub fn rank(&self) {
         for (rank, number) in self.in_order().into_iter().enumerate() {
             let slot = &self.slots[usize::from(number)];
@@ -193,8 +199,8 @@ impl Ring {
         }
     }
 
-    /// Sets up a queue that begins anew, for a device that was reset. The buffers that the device had are given to it again, in
-    /// the order that [`Self::rank`] wrote down.
+    /// Sets the queue up again for a device that was reset, and gives it the buffers that it had,
+    /// in the order that [`Self::rank`] recorded.
     pub fn renew(&mut self, event_index: bool) {
         let mut order: Vec<u16> = (0..self.size()).filter(|number| self.is_busy(*number)).collect();
         order.sort_unstable_by_key(|number| self.slots[usize::from(*number)].load(Relaxed) >> Slot::RANK);
@@ -223,8 +229,8 @@ impl Ring {
         }
     }
 
-    /// Descriptors that are busy, the one first that was added first. Those that stand no more in the available ring came
-    /// before all that do.
+    /// Returns the busy descriptors in the order in which they were added. Those that are no longer
+    /// in the available ring came before all that are.
     fn in_order(&self) -> Vec<u16> {
         let newest = self.available[1].load(Relaxed);
         let mut listed = vec![false; self.slots.len()];
@@ -240,7 +246,8 @@ impl Ring {
         order
     }
 
-    /// Whether the device has the buffer of descriptor `number`, if there is such a one.
+    /// Returns whether the device has the buffer of descriptor `number`, if there is such a
+    /// descriptor.
     fn is_busy(&self, number: u16) -> bool {
         self.slots.get(usize::from(number)).is_some_and(|slot| Slot(slot.load(Relaxed)).is_busy())
     }
@@ -263,40 +270,43 @@ impl Ring {
         }
     }
 
-    /// How many entries were made available ever, modulo 2¹⁶, unpublished ones included.
+    /// Returns how many entries were ever made available, modulo 2¹⁶, unpublished ones included.
     pub fn added(&self) -> u16 {
         self.next
     }
 
-    /// How many used entries were taken ever, modulo 2¹⁶.
+    /// Returns how many used entries were ever taken, modulo 2¹⁶.
     pub fn taken(&self) -> u16 {
         self.seen
     }
 
-    /// How many buffers the device can have seen: those of [`Self::added`] that are published. Also before the queue is adopted.
+    /// Returns how many buffers the device can have seen: those of [`Self::added`] that are
+    /// published. It can be called before the queue is adopted.
     pub fn committed(&self) -> u16 {
         self.available[1].load(Relaxed)
     }
 
-    /// Descriptors that are free.
+    /// Returns the count of free descriptors.
     #[inline(always)]
     pub fn space(&self) -> usize {
         self.idle.len()
     }
 
-    /// Buffers that the device has, or has used without this side having seen it.
+    /// Returns the count of buffers that the device has, or has used without this side having seen
+    /// it.
     #[inline(always)]
     pub fn in_flight(&self) -> u16 {
         self.next.wrapping_sub(self.seen)
     }
 
-    /// Descriptors in all.
+    /// Returns the count of all descriptors.
     #[inline(always)]
     pub fn size(&self) -> u16 {
         self.mask.wrapping_add(1)
     }
 
-    /// Gives the device a buffer; it sees it after [`Self::publish`]. False: there is no space.
+    /// Gives the device a buffer, which it sees after [`Self::publish`]. Returns false if there is
+    /// no space.
     #[inline(always)]
     pub fn add(&mut self, address: u64, length: u16, token: u32) -> bool {
         let Some(number) = self.idle.pop() else { return false };
@@ -312,7 +322,8 @@ impl Ring {
         high.store(u64::from(length) | u64::from(self.flags) << 32, Relaxed);
         step();
         entry.store(number, Relaxed);
-        // A next life, which sees this one's stores in the order in which they were made, takes it for added from here on.
+        // From here on the next life takes the buffer as added; it sees this life's stores in
+        // program order.
         compiler_fence(Release);
         step();
         slot.store(Slot::new(token, length).0, Relaxed);
@@ -320,7 +331,7 @@ impl Ring {
         true
     }
 
-    /// Lets the device see the buffers given. True: ring its doorbell.
+    /// Makes the added buffers visible to the device. Returns true if its doorbell must be rung.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let old = self.published;
@@ -330,7 +341,8 @@ impl Ring {
         self.published = self.next;
         step();
         self.available[1].store(self.next, Release);
-        // Between our index and the device's wish: either it sees the one, or we see the other (§2.7.21).
+        // The fence is between our index and the device's wish: either the device sees the one, or
+        // we see the other (§2.7.21).
         fence(SeqCst);
         if self.event_index {
             passed(self.avail_event.load(Relaxed), old, self.next)
@@ -339,11 +351,11 @@ impl Ring {
         }
     }
 
-    /// Looks what the device has used; returns how many buffers wait to be taken.
+    /// Looks at the device's used index; returns how many buffers wait to be taken.
     #[inline]
     pub fn refresh(&mut self) -> u16 {
         let device = self.used_head[1].load(Acquire);
-        // It cannot have used more than it was given.
+        // The device cannot have used more than it was given.
         if device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen) {
             self.device = device;
         } else {
@@ -358,7 +370,7 @@ impl Ring {
         if self.seen != self.device {
             let element = self.used.get(usize::from(self.seen & self.mask))?.load(Relaxed);
             self.seen = self.seen.wrapping_add(1);
-            // Of the number, 32 bits, as of the length (§2.7.8).
+            // The number and the length have 32 bits each (§2.7.8).
             let (number, length) = (element as u32, (element >> 32) as u32);
             let Some(slot) = self.slots.get(number as usize) else { return self.lose_place() };
             let held = Slot(slot.load(Relaxed));
@@ -373,8 +385,8 @@ impl Ring {
         None
     }
 
-    /// The device returned a descriptor that does not exist or that it does not have; so one that it has may never come back. Nothing
-    /// more is taken from it.
+    /// Marks the queue as broken: the device returned a descriptor that does not exist or that it
+    /// does not have, so one that it has may never come back. Nothing more is taken from it.
     #[cold]
     fn lose_place(&mut self) -> Option<Used> {
         self.errors += 1;
@@ -383,7 +395,7 @@ impl Ring {
         None
     }
 
-    /// A length that a buffer can have; 0 for others.
+    /// Returns `length` if the buffer can have it, else 0.
     #[inline(always)]
     fn credible(&mut self, length: u32, longest: u16) -> u16 {
         if length > longest.into() { self.lie() } else { length as u16 }
@@ -395,8 +407,8 @@ impl Ring {
         0
     }
 
-    /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than were taken. False: it has
-    /// already.
+    /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than
+    /// were taken. Returns false if it has already.
     #[inline]
     pub fn wait_for(&mut self, count: u16) -> bool {
         let count = count.max(1);
@@ -405,7 +417,8 @@ impl Ring {
         } else {
             self.available[0].store(0, Relaxed);
         }
-        // Between our wish and the device's index: either it sees the one, or we see the other (§2.7.7).
+        // The fence is between our wish and the device's index: either the device sees the one, or
+        // we see the other (§2.7.7).
         fence(SeqCst);
         self.refresh() < count
     }
@@ -414,7 +427,7 @@ impl Ring {
     #[inline]
     pub fn suppress(&self) {
         if self.event_index {
-            // As far off as an index can be.
+            // The index that is farthest away.
             self.used_event(self.seen.wrapping_sub(1));
         } else {
             self.available[0].store(AVAILABLE_NO_INTERRUPT, Relaxed);
@@ -428,20 +441,21 @@ impl Ring {
         }
     }
 
-    /// What the device wrote that makes no sense, counted since this was last asked.
+    /// Returns the count of invalid values that the device wrote since the last call of this.
     #[inline(always)]
     pub fn errors(&mut self) -> u32 {
         core::mem::take(&mut self.errors)
     }
 
-    /// Whether the device has lost its place: it must be reset.
+    /// Returns whether the queue is broken: then the device must be reset.
     #[inline(always)]
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 }
 
-/// Whether an index that went from `old` to `new` passed `event` (§2.7.10, `vring_need_event`).
+/// Returns whether an index that went from `old` to `new` passed `event` (§2.7.10,
+/// `vring_need_event`).
 #[inline(always)]
 fn passed(event: u16, old: u16, new: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)

@@ -147,8 +147,9 @@ high:                               // in the kernel's half; the identity map st
     msr     cpacr_el1, xzr          // floating point and vectors trap
     mov     x0, #2                  // EL0VCTEN: EL0 may read the counter
     msr     cntkctl_el1, x0
-    // What else EL0 could reach, and its domains talk by: the debugger's channel, performance and activity counters,
-    // the read-only thread register. Their controls are UNKNOWN after reset (Arm ARM D19.3, D19.5, D19.6).
+    // Close everything else that EL0 could reach, and by which domains could communicate: the
+    // debugger's channel, performance and activity counters, the read-only thread register. Their
+    // controls are UNKNOWN after reset (Arm ARM D19.3, D19.5, D19.6).
     mov     x0, #(1 << 12)          // MDSCR_EL1.TDCC: the debug communications channel traps
     msr     mdscr_el1, x0
     mrs     x0, id_aa64dfr0_el1     // PMUVer
@@ -186,8 +187,9 @@ high:                               // in the kernel's half; the identity map st
     stp     xzr, xzr, [x0], #16
     b       4b
 
-    // The zeros of memory that is used uncached must reach it now: a line that is still dirty would be written back
-    // over what a device or a domain has put there (Arm ARM B2.8, mismatched attributes).
+    // Clean the zeros of memory that is used uncached from the caches now. Otherwise a line that is
+    // still dirty could later be written back over what a device or a domain has put there (Arm ARM
+    // B2.8, mismatched attributes).
 clean:
     ldr     x0, [x21, #{uncached}]
     ldr     w1, [x21, #{uncached_count}]
@@ -206,7 +208,7 @@ clean:
     b       5b
 7:  dsb     sy
 
-    // Which core is it that boots? No rule says that it is the description's first.
+    // Find the index of the core that boots: no rule says that it is the description's first.
     mrs     x0, mpidr_el1
     ldr     x1, ={affinity}
     and     x0, x0, x1
@@ -220,8 +222,9 @@ clean:
     cmp     x20, x2
     b.lo    8b                      // none of them: culm_main says so
 
-    // The identity map has served. No entry of a TLB may outlive it, nor may there be a cached alias of uncached memory:
-    // until this core's first domain runs, the lower half shows nothing (Arm ARM D8.16, TLB maintenance).
+    // The identity map is no longer needed. No TLB entry of it may remain, and no cached alias of
+    // uncached memory may exist: until this core's first domain runs, the lower half maps nothing
+    // (Arm ARM D8.16, TLB maintenance).
 alone:
     ldr     x0, =culm_no_table - {kernel_base}
     ldr     x1, [x21, #{load_address}]
@@ -287,13 +290,13 @@ unsafe extern "C" {
     fn culm_secondary_start();
 }
 
-/// The system header that the build tool put into this image.
+/// Returns the system header that the build tool put into this image.
 pub fn system_header() -> &'static SystemHeader {
     // SAFETY: the symbol names a read-only part of the image of exactly this type, made of integers only.
     unsafe { &*core::hint::black_box(&raw const culm_system_header) }
 }
 
-/// Physical address at which a secondary core starts.
+/// Returns the physical address at which a secondary core starts.
 pub fn secondary_start() -> u64 {
     culm_secondary_start as *const () as u64 - KERNEL_BASE + system_header().load_address
 }

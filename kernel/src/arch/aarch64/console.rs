@@ -11,13 +11,13 @@ const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
 
-/// Where `write!` goes, for one line.
+/// The console, as a target of `write!`, for one line.
 pub struct Console {
     patience: Patience,
 }
 
 impl Console {
-    /// For one line.
+    /// Creates the console for one line.
     pub const fn new() -> Self {
         Self { patience: Patience::new() }
     }
@@ -46,7 +46,7 @@ impl fmt::Write for Console {
 macro_rules! println {
     ($($argument:tt)*) => {{
         use core::fmt::Write;
-        // Where the console does not listen, there is nobody to report it to.
+        // If the console does not take the line, there is nobody to report that to.
         let _ = core::write!($crate::arch::console::Console::new(), "{}\r\n", core::format_args!($($argument)*));
     }};
 }

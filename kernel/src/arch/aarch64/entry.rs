@@ -1,28 +1,31 @@
 //! Entering and leaving the kernel.
 //!
-//! While a domain runs, `SP_EL1` points at the core's [`Processor`], below which its kernel stack grows: empty between
-//! entries, since the kernel never sleeps inside. The processor's first word points at the [`Registers`] of the domain that
-//! runs, the next eight take the message of a call or a reply. `TPIDR_EL1` points at
-//! the processor too, for those who no longer know where the stack ends.
+//! While a domain runs, `SP_EL1` points at the core's [`Processor`], below which its kernel stack
+//! grows: empty between entries, since the kernel never sleeps inside. The processor's first word
+//! points at the [`Registers`] of the domain that runs, the next eight take the message of a call
+//! or a reply. `TPIDR_EL1` points at the processor too, for code that no longer knows where the
+//! stack ends.
 //!
-//! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything else clobbered. One
-//! that goes straight to another domain ([`culm_kernel_core::Passed`]) leaves by `passed_message` or `passed_set`, its result
-//! in registers. All others leave by `culm_resume`, their result in the domain's saved registers. A `signal` that switches
-//! nothing saves nothing. An interrupt or fault saves all. On the way back every register that carries no result is
-//! cleared. So is `TPIDR_EL0`: a domain can write it without the kernel's help (Arm ARM D19.2.147), and would leave a
-//! message there for the next.
+//! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything
+//! else clobbered. One that switches straight to another domain ([`culm_kernel_core::Passed`])
+//! leaves by `passed_message` or `passed_set`, its result in registers. All others leave by
+//! `culm_resume`, their result in the domain's saved registers. A `signal` that switches to no
+//! other domain saves nothing. An interrupt or fault saves all registers. On the way back every
+//! register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it without the
+//! kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
 
 use super::registers::{Registers, resume};
 use crate::processor::Processor;
 use core::mem::offset_of;
 use culm_abi::syscall;
 
-/// Bytes of the stack on which a defect of the kernel is said. Saying it takes a third of that without optimisation.
+/// Bytes of the stack on which a defect of the kernel is reported. The report takes a third of that
+/// in a build without optimisation.
 const FAULT_STACK: usize = 12 * 1024 - 16;
 
 core::arch::global_asm!(
     r#"
-    // What a system call keeps goes to the registers at x17; clobbers x16 and x18.
+    // Saves what a system call keeps to the registers at x17; clobbers x16 and x18.
     .macro save_kept
     mrs     x16, sp_el0
     mrs     x18, elr_el1
@@ -42,7 +45,7 @@ core::arch::global_asm!(
     stp     x6, x7, [sp, #{message} + 48]
     .endm
 
-    // All registers of an interrupted domain; x16 and x17 are below the stack.
+    // Saves all registers of an interrupted domain; its x16 and x17 are below the stack.
     .macro save_all
     ldr     x16, [sp, #{current}]
     stp     x0, x1, [x16, #0]
@@ -71,7 +74,8 @@ core::arch::global_asm!(
     mov     x0, sp
     .endm
 
-    // What a system call keeps, the address space and the processor state come from the registers at x0; clobbers x10-x12.
+    // Loads what a system call keeps, the address space and the processor state from the registers
+    // at x0; clobbers x10-x12.
     .macro load_kept
     ldp     x29, x10, [x0, #232]
     ldp     x11, x12, [x0, #{pc}]
@@ -258,9 +262,10 @@ culm_resume:
     ldp     x0, x1, [x0, #0]
     eret
 
-    // A defect of the kernel. Its stack may be what is wrong, and before the core's state is made there is nothing by which
-    // another would be found: so whoever comes first of all cores says it on the one stack that is kept for that. The
-    // machine is switched off then, so that nobody else's fault matters; that of who speaks ends the machine without a word.
+    // Reports a defect of the kernel. The core's own stack may be broken, and its state may not
+    // exist yet, so all cores share one static stack: the first core to fault claims it, reports,
+    // and powers the machine off. Another core that faults sleeps. If the reporting core faults
+    // again, it powers off at once.
 kernel_fault:
     adrp    x3, fault_owner
     add     x3, x3, :lo12:fault_owner

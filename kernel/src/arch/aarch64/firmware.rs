@@ -1,20 +1,23 @@
-//! Calls of whoever is below the kernel, by the SMC Calling Convention (Arm DEN0028).
+//! Calls of the firmware or hypervisor below the kernel, by the SMC Calling Convention (Arm
+//! DEN0028).
 //!
-//! By which instruction depends on the exception level at which the image was *entered*, not on the one at which the kernel
-//! runs: entered at EL2, firmware at EL3 is below and is reached by SMC, also from EL1, to where the kernel goes without
-//! VHE (an HVC would end at EL2, where nobody is). Entered at EL1, a hypervisor is below and is reached by HVC.
+//! The instruction depends on the exception level at which the image was *entered*, not on the one
+//! at which the kernel runs. If the image was entered at EL2, firmware at EL3 is below and is
+//! reached by SMC, also from EL1, to which the kernel goes without VHE (an HVC would end at EL2,
+//! where no code handles it). If it was entered at EL1, a hypervisor is below and is reached by
+//! HVC.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the image was entered at EL2.
 static ENTERED_AT_EL2: AtomicBool = AtomicBool::new(false);
 
-/// Says at which exception level the image was entered: once, before any call.
+/// Sets the exception level at which the image was entered: once, before any call.
 pub fn set_entry_level(level: u64) {
     ENTERED_AT_EL2.store(level == 2, Ordering::Relaxed);
 }
 
-/// Calls `function`; answers what `x0` to `x3` hold afterwards.
+/// Calls `function`; returns what `x0` to `x3` hold afterwards.
 pub fn call(function: u64, arguments: [u64; 3]) -> [u64; 4] {
     let [mut b, mut c, mut d] = arguments;
     let mut a = function;

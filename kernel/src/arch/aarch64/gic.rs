@@ -1,8 +1,9 @@
 //! The interrupt controller: GICv3 (Arm IHI 0069) by system registers, or GICv2 (Arm IHI 0048) by memory.
 //!
-//! Completing an interrupt is split in two (`EOImode` 1): at delivery the kernel only drops the running priority, so
-//! the interrupt stays *active* and cannot come again; when its owner signals that it is ready for the next, the
-//! kernel deactivates it. So masking and unmasking cost one register write each, and on GICv3 no device access.
+//! Completion of an interrupt has two steps (`EOImode` 1). At delivery the kernel only drops the
+//! running priority, so the interrupt stays *active* and cannot come again. When its owner signals
+//! that it is ready for the next, the kernel deactivates it. So masking and unmasking cost one
+//! register write each, and on GICv3 no device access.
 
 use super::system_register::{read_register, write_register};
 use crate::patience::Patience;
@@ -13,13 +14,13 @@ use culm_abi::system::{
 };
 use culm_kernel_core::System;
 
-/// The software-generated interrupt by which cores call each other: the one that says that there is mail.
+/// The software-generated interrupt by which one core tells another to look into its mailbox.
 pub const CALL_INTERRUPT: u32 = 0;
-/// The one that stops a core for good.
+/// The software-generated interrupt that stops a core for good.
 pub const STOP_INTERRUPT: u32 = 1;
 /// The first interrupt that is no software-generated one.
 pub const FIRST_PRIVATE: u32 = 16;
-/// What acknowledging answers when there is nothing, and above (special INTIDs).
+/// The first of the special INTIDs, which an acknowledgement returns if no interrupt is pending.
 pub const FIRST_SPECIAL: u32 = 1020;
 
 /// Distributor registers.
@@ -57,7 +58,7 @@ mod redistribution {
     pub const PRIVATE: usize = 0x1_0000;
 }
 
-/// `GICD_CTLR.RWP` and `GICR_CTLR.RWP` (IHI 0069, 12.9.4 and 12.11.2): what was written to disable
+/// `GICD_CTLR.RWP` and `GICR_CTLR.RWP` (IHI 0069, 12.9.4 and 12.11.2): a write that disables
 /// interrupts, or to the distributor's control register, has not taken effect everywhere yet.
 const DISTRIBUTOR_BUSY: u32 = 1 << 31;
 const REDISTRIBUTOR_BUSY: u32 = 1 << 3;
@@ -71,11 +72,12 @@ const PRIORITY: u32 = 0xa0a0_a0a0;
 const TO_OTHERS: u32 = 0b01 << 24;
 const TO_SELF: u32 = 0b10 << 24;
 
-/// By core: its bit in a GICv2's lists of targets, 0 until the core is ready to be interrupted. No register tells which bit
-/// another core has, and it need not be that of its affinity (IHI 0048, 4.3.12).
+/// Each core's bit in a GICv2's lists of targets, 0 until the core is ready to be interrupted. No
+/// register tells which bit another core has, and it need not be that of its affinity (IHI 0048,
+/// 4.3.12).
 static TARGETS: [AtomicU8; GICV2_CORES] = [const { AtomicU8::new(0) }; GICV2_CORES];
 
-/// The bit of core `index`; none on a machine with one core, which has no lists.
+/// Returns the bit of core `index`; none on a machine with one core, which has no lists.
 fn target(index: u32) -> u8 {
     TARGETS.get(index as usize).map_or(0, |target| target.load(Ordering::Relaxed))
 }
@@ -86,7 +88,7 @@ pub struct Gic {
     version: u32,
     distributor: usize,
     interface: usize,
-    /// Delivered and not yet deactivated: deactivating anything else is not allowed.
+    /// Interrupts delivered and not yet deactivated. To deactivate any other is not allowed.
     active: [u64; 16],
 }
 
@@ -100,7 +102,7 @@ fn write(address: usize, value: u32) {
     unsafe { (address as *mut u32).write_volatile(value) }
 }
 
-/// Writes one of four in a register that can be accessed by bytes (IHI 0048, 4.1.4).
+/// Writes one byte of a register that can be accessed by bytes (IHI 0048, 4.1.4).
 fn write_byte(address: usize, value: u8) {
     // SAFETY: as for `read`.
     unsafe { (address as *mut u8).write_volatile(value) }
@@ -109,8 +111,8 @@ fn write_byte(address: usize, value: u8) {
 /// Waits until `bit` of the register at `address` is 0.
 ///
 /// # Panics
-/// If it stays 1: then the board's file is wrong about the controller. To go on would be to lose
-/// interrupts, or to get some that were disabled.
+/// If it stays 1: then the board's file is wrong about the controller, and the kernel would lose
+/// interrupts, or get some that were disabled.
 fn wait_for_zero(address: usize, bit: u32, name: &str) {
     let answers = Patience::new().wait(|| read(address) & bit != 0);
     assert!(
@@ -119,16 +121,18 @@ fn wait_for_zero(address: usize, bit: u32, name: &str) {
     );
 }
 
-/// Whether this core has the system registers of a GICv3 or later (`ID_AA64PFR0_EL1.GIC`, Arm ARM D24.2.68).
+/// Returns whether this core has the system registers of a GICv3 or later (`ID_AA64PFR0_EL1.GIC`,
+/// Arm ARM D24.2.68).
 fn has_system_registers() -> bool {
     read_register!("id_aa64pfr0_el1") >> 24 & 0xf != 0
 }
 
-/// Checks that the controller is of the version that the board's file says. A wrong one would not fail, but interrupt
-/// nobody: registers that a controller does not have are read as zero, and what is written to them is lost.
+/// Checks that the controller is of the version in the board's file. With a wrong one the kernel
+/// would run without an error and without interrupts: registers that a controller does not have
+/// read as zero and ignore writes.
 ///
 /// # Panics
-/// If it is not.
+/// If it is of another version.
 fn check_version(description: &GicDescription) {
     let wanted = description.version;
     assert!(
@@ -170,7 +174,7 @@ impl Gic {
             }
         }
         settle();
-        // ARE_NS and group 1 on GICv3; on GICv2 the group that is ours.
+        // Enable ARE_NS and group 1 on GICv3; on GICv2 the kernel's own group.
         write(base + distributor::CTLR, if v3 { 1 << 4 | 1 << 1 } else { 1 });
         settle();
         for (number, route) in routes(system) {
@@ -214,7 +218,8 @@ impl Gic {
         gic
     }
 
-    /// Lets this core of a GICv2 be interrupted by others. Its bit is what the targets of its private interrupts are.
+    /// Lets other cores interrupt this core of a GICv2. Its bit is read from the targets of its
+    /// private interrupts.
     fn announce(&self, index: u32) {
         let fold = |targets: u32, word: usize| targets | read(self.distributor + distributor::ITARGETSR + word * 4);
         let targets = (0..8).fold(0, fold);
@@ -222,13 +227,13 @@ impl Gic {
         if let Some(place) = TARGETS.get(index as usize) {
             place.store(bit, Ordering::Relaxed);
         }
-        // Who left mail before this could not interrupt: the core looks once by itself.
+        // A core that left mail before this could not interrupt: look once without an interrupt.
         super::machine::barrier();
         write(self.distributor + distributor::SGIR, TO_SELF | CALL_INTERRUPT);
     }
 
-    /// Lets the interrupts of this core's devices come: their domains are there now. What is written is this core's alone,
-    /// since others do the same at the same time.
+    /// Enables the interrupts of this core's devices, whose domains exist now. It writes registers
+    /// of this core's interrupts only, since other cores do the same at the same time.
     pub fn enable_devices(&self, system: &System, index: u32) {
         let core = &system.cores[index as usize];
         for (number, route) in routes(system) {
@@ -246,22 +251,24 @@ impl Gic {
         }
     }
 
-    /// Takes the most urgent pending interrupt; numbers from [`FIRST_SPECIAL`] mean that there is none. It is active
-    /// afterwards.
+    /// Takes the most urgent pending interrupt, which is active afterwards. Numbers from
+    /// [`FIRST_SPECIAL`] on mean that there is none.
     pub fn acknowledge(&mut self) -> u32 {
         let number = if self.version == 3 {
             read_register!("S3_0_C12_C12_0") as u32 & 0xff_ffff // ICC_IAR1_EL1
         } else {
             let answer = read(self.interface + interface::IAR);
             if answer & 0x3ff < FIRST_PRIVATE {
-                // The sender's number must be given back with a software-generated interrupt: complete it here.
+                // A software-generated interrupt must be completed with its sender's number, which
+                // only this value has: complete it here.
                 write(self.interface + interface::EOIR, answer & 0x1fff);
                 write(self.interface + interface::DIR, answer & 0x1fff);
             }
             answer & 0x3ff
         };
         if number < FIRST_PRIVATE {
-            // Complete at once: what it asks for cannot come again before it is done.
+            // Complete it at once: it cannot come again before it is handled, since interrupts are
+            // masked in the kernel.
             if self.version == 3 {
                 write_register!("S3_0_C12_C12_1", u64::from(number)); // ICC_EOIR1_EL1
                 write_register!("S3_0_C12_C11_1", u64::from(number)); // ICC_DIR_EL1
@@ -277,7 +284,7 @@ impl Gic {
         number
     }
 
-    /// Deactivates an interrupt, so that it can come again. Nothing happens where it is not active.
+    /// Deactivates an interrupt, so that it can come again. Does nothing if it is not active.
     pub fn deactivate(&mut self, number: u32) {
         let bit = 1 << (number % 64);
         let word = &mut self.active[(number as usize / 64) & 15];
@@ -295,7 +302,7 @@ impl Gic {
     /// Sends [`CALL_INTERRUPT`] to core `index`.
     pub fn call_core(&self, index: u32, core: &CoreDescription) {
         let affinity = |level: u64| (core.mpidr >> (8 * level)) & 0xff;
-        // What the other core is to see must be there before the interrupt.
+        // Make the mail visible to the other core before the interrupt arrives.
         super::machine::barrier();
         if self.version == 3 {
             let value = ((core.mpidr >> 32) & 0xff) << 48
@@ -312,7 +319,7 @@ impl Gic {
     }
 }
 
-/// Stops all other cores, whatever state this one is in: for the end of the system.
+/// Stops all other cores, at the end of the system. It works in any state of this core.
 pub fn stop_others(description: &GicDescription) {
     if description.version == 2 {
         write(description.distributor as usize + distributor::SGIR, TO_OTHERS | STOP_INTERRUPT);
@@ -323,13 +330,14 @@ pub fn stop_others(description: &GicDescription) {
     }
 }
 
-/// The interrupts that go anywhere: number and route.
+/// Returns the interrupts that have a route: number and route.
 fn routes<'a>(system: &'a System) -> impl Iterator<Item = (usize, &'a InterruptRoute)> {
     let all = system.routes.iter().enumerate().map(|(index, route)| (FIRST_INTERRUPT as usize + index, route));
     all.filter(|(_, route)| route.domain != NONE)
 }
 
-/// Wakes the redistributor of a core of a GICv3 and turns to system registers; answers where it is.
+/// Wakes the redistributor of a core of a GICv3 and enables the system registers; returns its
+/// address.
 fn wake_redistributor(description: &GicDescription, core: &CoreDescription) -> usize {
     write_register!("S3_0_C12_C12_5", read_register!("S3_0_C12_C12_5") | 1); // ICC_SRE_EL1: system registers
     super::machine::synchronise();

@@ -26,7 +26,7 @@ pub fn synchronise() {
     unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) }
 }
 
-/// Makes what was written visible to other cores before anything that follows.
+/// Makes earlier writes visible to other cores before anything that follows.
 pub fn barrier() {
     // SAFETY: DSB has no effect on memory or registers.
     unsafe { core::arch::asm!("dsb ishst", options(nostack, preserves_flags)) }
@@ -42,7 +42,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Sets up this core's interrupts and timer; the core that boots also what all share.
+    /// Sets up this core's interrupts and timer. The core that boots also sets up the parts that
+    /// all cores share.
     pub fn new(index: u32, system: &System<'static>, boots: bool) -> Self {
         let description = &boot::system_header().gic;
         if boots {
@@ -55,7 +56,7 @@ impl Machine {
         Self { gic, timer, cores: system.cores, seeds: Seeds::new(random::take_first(index)) }
     }
 
-    /// Lets the interrupts of this core's devices come, once its domains are there.
+    /// Enables the interrupts of this core's devices. Call it when its domains exist.
     pub fn enable_devices(&self, system: &System, index: u32) {
         self.gic.enable_devices(system, index);
     }
@@ -130,7 +131,7 @@ impl Hardware for Machine {
     }
 }
 
-/// Ticks of the system counter per second.
+/// Returns the ticks of the system counter per second.
 pub fn counter_frequency() -> u64 {
     read_register!("cntfrq_el0")
 }
@@ -147,7 +148,7 @@ pub fn stop_others() {
     gic::stop_others(&boot::system_header().gic);
 }
 
-/// Checks that the processor takes every domain's address-space identifier for what it is: one with 8 bits
+/// Checks that the processor can tell all domains' address-space identifiers apart: one with 8 bits
 /// (`ID_AA64MMFR0_EL1.ASIDBits`) would take two domains for one.
 pub fn check_address_spaces(system: &System) {
     let bits = if read_register!("id_aa64mmfr0_el1") >> 4 & 0xf == 2 { 16 } else { 8 };
@@ -162,7 +163,7 @@ pub fn check_address_spaces(system: &System) {
     }
 }
 
-/// The affinity of this core.
+/// Returns the affinity of this core.
 pub fn affinity() -> u64 {
     read_register!("mpidr_el1") & AFFINITY
 }

@@ -8,7 +8,7 @@ const SYSTEM_OFF: u64 = 0x8400_0008;
 /// Starts the core with the affinity `mpidr` at physical address `entry`, `context` in its `x0`.
 ///
 /// # Errors
-/// The interface's error code, for example −2 where there is no such core.
+/// Returns the interface's error code, for example −2 if there is no such core.
 pub fn start_core(mpidr: u64, entry: u64, context: u64) -> Result<(), i32> {
     match call(CPU_ON, [mpidr, entry, context])[0] as i32 {
         0 => Ok(()),

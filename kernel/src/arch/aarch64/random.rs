@@ -1,5 +1,5 @@
 //! Sources of randomness: the processor's `RNDRRS` instruction (Arm ARM K12.1, FEAT_RNG), or else
-//! the firmware. What becomes of what they give is in [`crate::seeds`].
+//! the firmware. [`crate::seeds`] makes seeds of their output.
 
 use super::firmware;
 use super::system_register::read_register;
@@ -9,20 +9,20 @@ use culm_abi::start::SEED_WORDS;
 use culm_abi::system::MAX_CORES;
 use culm_random::Seed;
 
-/// How often the instruction is tried for one word before it counts as failed.
+/// Number of tries of the instruction for one word before it counts as failed.
 const TRIES: usize = 100;
 
-/// How often a source is asked at boot, each time with all its tries, before it counts as dry: for a
-/// fraction of a second.
+/// Number of times that a source is asked at boot, each time with all its tries, before it counts
+/// as dry: a fraction of a second.
 const TRIES_AT_BOOT: usize = 1000;
 
 /// Whether the firmware has a source.
 static FIRMWARE: AtomicBool = AtomicBool::new(false);
 
-/// By core: the seed with which it begins. All zero is none; a core that takes its seed leaves zeros.
+/// Each core's first seed. All zero is none; a core that takes its seed leaves zeros.
 static FIRST: [[AtomicU64; SEED_WORDS]; MAX_CORES] = [const { [const { AtomicU64::new(0) }; SEED_WORDS] }; MAX_CORES];
 
-/// What the machine has to make randomness of.
+/// The machine's source of randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Nothing.
@@ -49,27 +49,27 @@ pub fn find_source(index: u32) -> Source {
     }
 }
 
-/// Leaves core `index` the seed with which it is to begin: before it is started.
+/// Leaves core `index` its first seed. Call it before the core is started.
 pub fn hand_over(index: u32, seed: Seed) {
     if let Some(first) = FIRST.get(index as usize) {
         first.iter().zip(seed).for_each(|(to, word)| to.store(word, Ordering::Release));
     }
 }
 
-/// Takes what was left for this core.
+/// Takes the first seed that was left for this core.
 pub fn take_first(index: u32) -> Option<Seed> {
     let first = FIRST.get(index as usize)?;
     let seed = core::array::from_fn(|word| first[word].swap(0, Ordering::Acquire));
     (seed != [0; SEED_WORDS]).then_some(seed)
 }
 
-/// Fresh random bits, where a source has some to give.
+/// Returns fresh random bits, if a source gives some.
 pub fn fresh() -> Option<Seed> {
     let seed = if has_instruction() { by_instruction() } else { None };
     seed.or_else(|| FIRMWARE.load(Ordering::Relaxed).then(|| trng::seed(firmware::call)).flatten())
 }
 
-/// `ID_AA64ISAR0_EL1.RNDR`, bits 60-63, of the core that asks.
+/// Returns whether this core has the instruction (`ID_AA64ISAR0_EL1.RNDR`, bits 60-63).
 fn has_instruction() -> bool {
     read_register!("id_aa64isar0_el1") >> 60 != 0
 }

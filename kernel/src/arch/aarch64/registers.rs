@@ -4,7 +4,8 @@ use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_kernel_core::Context;
 
-/// How a domain left the core, and so how it must be put back. The entry code knows these numbers.
+/// How a domain left the core, which decides how its registers are loaded. The entry code uses
+/// these numbers.
 pub mod resume {
     /// After a system call: only `x8` and `x9` carry a result.
     pub const EVENT: u64 = 0;
@@ -14,8 +15,8 @@ pub mod resume {
     pub const ALL: u64 = 2;
 }
 
-/// General registers, and what an exception level needs to go back. In the order in which the entry code stores and
-/// loads them by pairs: what a system call keeps is `x19` to `pc`.
+/// General registers, and the state for the exception return, in the order in which the entry code
+/// stores and loads them by pairs. A system call keeps `x19` to `pc`.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Registers {
@@ -23,7 +24,7 @@ pub struct Registers {
     pub x: [u64; 30],
     /// `SP_EL0`.
     pub sp: u64,
-    /// Where to go on.
+    /// The program counter.
     pub pc: u64,
     /// `TTBR0`: the address space.
     pub table: u64,

@@ -17,15 +17,15 @@ use culm::{Link, Region};
 /// The receiving half of a client.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Filled buffers come, free ones go.
+    /// The link: filled buffers come, free ones go.
     link: Link<Descriptor>,
     data: Region,
     slots: Slots,
-    /// The buffers are this client's own: it provides them.
+    /// True if the buffers are this client's own: then it provides them.
     owner: bool,
-    /// What the device can do, as the last packet said.
+    /// Flags of the device's offloads, from the last packet.
     device: u16,
-    /// A large buffer was read since buffers were last returned.
+    /// True if a large buffer was read since buffers were last returned.
     read_large: bool,
 }
 
@@ -39,13 +39,13 @@ pub struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// The Ethernet frame.
+    /// Returns the Ethernet frame.
     #[inline(always)]
     pub fn frame(&self) -> &[u8] {
         &self.bytes[HEADROOM..]
     }
 
-    /// What the device says about it.
+    /// Returns the packet header.
     #[inline(always)]
     pub fn header(&self) -> PacketHeader {
         match self.bytes.first_chunk() {
@@ -54,14 +54,16 @@ impl Packet<'_> {
         }
     }
 
-    /// What the device can do ([`flags`](crate::descriptor::flags)), which each packet says anew.
+    /// Returns the flags of the device's offloads ([`flags`](crate::descriptor::flags)), which each
+    /// packet carries.
     #[inline(always)]
     pub fn device(&self) -> u16 {
         self.device
     }
 
-    /// Whether its TCP or UDP checksum is right: by the device's word where it gives that, else by computing it. (A packet
-    /// whose checksum the sender left out was never on a wire.) True for other packets.
+    /// Returns whether its TCP or UDP checksum is right: as the device says, if it does, else by
+    /// computing it. (A packet whose checksum the sender left out was never on a wire.) True for
+    /// other packets.
     #[inline(always)]
     pub fn is_intact(&self) -> bool {
         self.bytes[0] & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0 || checksum::is_right(self.frame())
@@ -71,7 +73,7 @@ impl Packet<'_> {
 impl Drop for Packet<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // There is space: the queue has room for all buffers that are lent.
+        // This push does not fail: the queue has space for all buffers that are lent.
         let _ = self.free.push(Descriptor::empty(self.offset));
     }
 }
@@ -90,13 +92,13 @@ impl Receiver {
         }
     }
 
-    /// What the device can do, as far as it is known.
+    /// Returns the flags of the device's offloads, as far as they are known.
     #[inline(always)]
     pub(super) fn device(&self) -> u16 {
         self.device
     }
 
-    /// Packets that can wait to be received.
+    /// Returns how many packets can wait to be received.
     #[cfg(feature = "stack")]
     pub(crate) fn capacity(&self) -> u32 {
         self.link.input.capacity()
@@ -118,7 +120,7 @@ impl Receiver {
         }
     }
 
-    /// The next packet of those that were there at the beginning of the round.
+    /// Returns the next packet of those that were there at the beginning of the round.
     #[inline]
     pub fn receive(&mut self) -> Option<Packet<'_>> {
         loop {
@@ -146,7 +148,7 @@ impl Receiver {
         }
     }
 
-    /// Deals with an entry that is no packet. One of a length that cannot be gives its buffer back.
+    /// Handles an entry that is no packet. If only its length is invalid, its buffer is returned.
     #[cold]
     fn refuse(&mut self, descriptor: Descriptor) {
         if self.slots.number(descriptor.offset).is_some() {
@@ -154,19 +156,21 @@ impl Receiver {
         }
     }
 
-    /// Provides all buffers, where they are this client's: the pair of queues starts over, and is empty.
+    /// Provides all buffers, if they are this client's: the pair of queues starts over, and is
+    /// empty.
     #[cold]
     fn provide(&mut self) {
         let count = if self.owner { self.slots.count() } else { 0 };
         for number in 0..count {
-            // There is space for as many as may be lent.
+            // This push does not fail: the queue has space for as many buffers as may be lent.
             let _ = self.link.output.push(Descriptor::empty(self.slots.offset(number)));
         }
     }
 
     #[inline]
     pub(super) fn publish(&mut self) {
-        // A copier has enough other small buffers; of a device's, all clients together must not keep too many.
+        // Return the client's own small buffers in batches: the copier has others. Return large
+        // ones, and buffers of the device, at once: few exist, or all clients share them.
         let patience = if self.owner & !self.read_large { put_off(self.slots.count()) } else { 1 };
         self.read_large = false;
         self.link.publish_many(patience);

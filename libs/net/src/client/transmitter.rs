@@ -12,19 +12,20 @@ use culm::{Exclusive, Link};
 /// The transmitting half of a client.
 #[derive(Debug)]
 pub struct Transmitter {
-    /// Filled buffers go, free ones come.
+    /// The link: filled buffers go, free ones come.
     link: Link<Descriptor>,
     data: Exclusive,
     slots: Slots,
-    /// What the device can do.
+    /// Flags of the device's offloads.
     device: u16,
     /// A buffer that was taken from the queue and not used yet.
     spare: Option<u32>,
-    /// As `spare`, a large one.
+    /// The same for a large buffer.
     spare_large: Option<u32>,
-    /// Buffers that came while one of the other size was looked for.
+    /// Buffers that came while a buffer of the other size was looked for.
     stash: Stash,
-    /// Something could not be sent for want of a small buffer.
+    /// True if something could not be sent in this round because no small buffer or no queue space
+    /// was free.
     starved: bool,
 }
 
@@ -43,12 +44,12 @@ impl Transmitter {
         }
     }
 
-    /// The longest frame that can be sent as it is.
+    /// Returns the length of the longest frame that can be sent as it is.
     pub fn longest_frame(&self) -> usize {
         self.slots.buffer_size() - HEADROOM
     }
 
-    /// Whether a frame can be sent now. If not, the client gets a turn when one can.
+    /// Returns whether a frame can be sent now. If not, the client gets a turn when one can.
     #[inline]
     pub fn is_ready(&mut self) -> bool {
         if self.spare.is_none() {
@@ -57,7 +58,8 @@ impl Transmitter {
         self.spare.is_some()
     }
 
-    /// Whether a frame that carries many segments can be sent now. If not, nothing is lost: what is too large can be sent in parts.
+    /// Returns whether a frame that carries many segments can be sent now. If not, its parts can be
+    /// sent one by one.
     #[inline]
     pub fn has_large(&mut self) -> bool {
         if self.spare_large.is_none() && self.offloads_segmentation() {
@@ -66,9 +68,9 @@ impl Transmitter {
         self.spare_large.is_some() && self.offloads_segmentation()
     }
 
-    /// Sends the frame of `length` bytes that `write` makes, with its own checksums complete or to be completed as the header
-    /// which it returns says. The bytes that `write` is given are those of some older frame. `None`: no buffer is free, or none
-    /// holds `length`.
+    /// Sends the frame of `length` bytes that `write` makes, with its own checksums complete or to
+    /// be completed as the header which it returns says. The bytes that `write` is given are those
+    /// of some older frame. Returns `None` if no buffer is free, or none holds `length`.
     #[inline(always)]
     pub fn send<R>(&mut self, length: usize, write: impl FnOnce(&mut [u8]) -> (PacketHeader, R)) -> Option<R> {
         if length > self.longest_frame() {
@@ -91,12 +93,13 @@ impl Transmitter {
         let (header, frame) = bytes.split_first_chunk_mut::<HEADROOM>()?;
         let (metadata, result) = write(frame);
         metadata.write(header);
-        // There is space: `take` has looked.
+        // This push does not fail: `take` has seen that there is space.
         let _ = self.link.output.push(Descriptor { offset, length: total as u16, flags: 0 });
         Some(result)
     }
 
-    /// As [`Self::send`], for frames whose TCP or UDP checksum is still to be made: by the device where it does that.
+    /// Does what [`Self::send`] does, for frames whose TCP or UDP checksum is still to be made: by
+    /// the device if it can, else here.
     #[inline]
     pub fn send_with_checksum<R>(&mut self, length: usize, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let offload = self.offloads_checksum();
@@ -106,8 +109,9 @@ impl Transmitter {
         })
     }
 
-    /// Sends a frame of TCP over IPv4 that the device is to divide into segments of `payload` bytes each, headers not counted.
-    /// `None`: no large buffer is free, none holds `length`, the device does not do that, or the frame is of another kind.
+    /// Sends a frame of TCP over IPv4 that the device is to divide into segments of `payload` bytes
+    /// each, headers not counted. Returns `None` if no large buffer is free, none holds `length`,
+    /// the device cannot do that, or the frame is of another kind.
     #[inline]
     pub fn send_segments<R>(&mut self, length: usize, payload: u16, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         if !self.offloads_segmentation() || length > LARGEST_PACKET - HEADROOM {
@@ -120,26 +124,28 @@ impl Transmitter {
         })
     }
 
-    /// Whether the device divides packets of TCP over IPv4, and there are buffers for them.
+    /// Returns whether the device divides packets of TCP over IPv4, and there are buffers for them.
     #[inline(always)]
     pub fn offloads_segmentation(&self) -> bool {
         const BOTH: u16 = SEGMENTATION_OFFLOAD | CHECKSUM_OFFLOAD;
         self.device & BOTH == BOTH && self.slots.large() > 0
     }
 
-    /// Whether something could not be sent in this round for want of a buffer.
+    /// Returns whether something could not be sent in this round because no buffer or no queue
+    /// space was free.
     #[inline(always)]
     pub(super) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// Whether the device completes checksums.
+    /// Returns whether the device completes checksums.
     #[inline(always)]
     pub fn offloads_checksum(&self) -> bool {
         self.device & CHECKSUM_OFFLOAD != 0
     }
 
-    /// An empty buffer's offset, with space in the queue to send it and another one.
+    /// Takes an empty small buffer, if the queue has space for it and another one; returns its
+    /// offset.
     #[inline(always)]
     fn take(&mut self) -> Option<u32> {
         if !self.has_space() {
@@ -148,7 +154,7 @@ impl Transmitter {
         self.look_for(false)
     }
 
-    /// As [`Self::take`], a large one.
+    /// Does what [`Self::take`] does, for a large buffer.
     fn take_large(&mut self) -> Option<u32> {
         if !self.has_space() {
             return None;
@@ -156,7 +162,7 @@ impl Transmitter {
         self.look_for(true)
     }
 
-    /// Whether there is space in the queue for both spare buffers.
+    /// Returns whether the queue has space for both spare buffers.
     #[inline(always)]
     fn has_space(&mut self) -> bool {
         let enough = self.link.output.free() > 1 || self.link.output.refresh() > 1;
@@ -164,13 +170,14 @@ impl Transmitter {
         enough
     }
 
-    /// The next buffer of that size from the queue, or one that came while the other size was looked for.
+    /// Returns the next buffer of that size from the queue, or one that came while the other size
+    /// was looked for.
     #[inline(always)]
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
             let Some(descriptor) = self.link.input.pop() else {
                 let kept = self.stash.take(large);
-                // Nobody waits for a large buffer: see `has_large`.
+                // The client never waits for a large buffer: see `has_large`.
                 self.starved |= kept.is_none() && !large;
                 return kept;
             };
@@ -197,7 +204,7 @@ impl Transmitter {
         self.stash.clear();
     }
 
-    /// Takes note of what the device can do. True: whether it divides packets has changed.
+    /// Records the device's offloads. Returns true if it has begun or ceased to divide packets.
     #[inline(always)]
     pub(crate) fn learn(&mut self, device: u16) -> bool {
         device != self.device && self.relearn(device)
@@ -223,7 +230,8 @@ impl Transmitter {
         if !core::mem::take(&mut self.starved) {
             return true;
         }
-        // Buffers, or space in the queue for those that there are: whichever was missing is the later to come.
+        // Wait for what is missing: a free buffer if there is none, else queue space for the two
+        // spare buffers.
         if self.link.input.refresh() == 0 { self.link.sleep() } else { self.link.sleep_for_space(2) }
     }
 }

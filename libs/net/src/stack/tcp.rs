@@ -228,7 +228,8 @@ impl Tcp {
             if let Some(offer) = self.cookies.check(&segment.key, theirs, ours, times.now) {
                 return self.complete(found, &knock, offer, paths, port, times);
             }
-            // The one that would begin the connection may have been lost, or dropped for want of a place.
+            // The segment that completes the handshake may have been lost, or dropped because no
+            // slot was free. Stay silent: a reset would end the peer's attempt.
             if found.is_none() && self.door.knows(self.table.hash(&segment.key), times.now) {
                 return;
             }

@@ -1,11 +1,13 @@
 //! Copying frames from the device's buffers to a client's.
 //!
-//! Of frames nothing is kept between turns. One is taken from its queue only together with a buffer of the client's to put it
-//! into; while the client provides none, frames stay in their queue and count against the client's share at the virtualiser, and what
-//! comes beyond that is dropped there or by the device. So a client that falls behind costs nothing here.
+//! The copier keeps no frame between turns. It takes a frame from its queue only together with a
+//! buffer of the client's for it. While the client provides none, frames stay in their queue and
+//! count against the client's share at the virtualiser; frames beyond that share are dropped there
+//! or by the device. So a client that falls behind costs nothing here.
 //!
-//! A frame that lies in several of the device's buffers ([`CONTINUES`]), or in one that is larger than the client's, is put together in one of the client's large ones. The
-//! virtualiser gives such a frame as a whole; where the end is missing nevertheless, what there is of it is dropped.
+//! A frame that lies in several of the device's buffers ([`CONTINUES`]), or in one that is larger
+//! than the client's, is assembled in one of the client's large ones. The virtualiser gives such a
+//! frame as a whole; if the end is missing nevertheless, the frame is dropped.
 
 use crate::counters;
 use culm::connection::NetCopier as Connection;
@@ -15,7 +17,7 @@ use culm_net::descriptor::flags::CONTINUES;
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots, Stash};
 
-/// One side of the copier: where packets or buffers come from and where they go.
+/// The client's side of the copier: its queues, its buffers, and their memory.
 struct Side {
     link: Link<Descriptor>,
     data: Region,
@@ -26,9 +28,9 @@ struct Side {
 pub(crate) struct Copier {
     device: Side,
     client: Side,
-    /// Buffers of the client's that came while one of the other size was looked for.
+    /// Buffers of the client's that came while a buffer of the other size was looked for.
     stash: Stash,
-    /// The client has notified since it was last looked at.
+    /// True if the client has notified since it was last looked at.
     client_notified: bool,
     tally: Tally,
 }
@@ -61,19 +63,20 @@ impl Copier {
         Self { device, client, stash, client_notified: true, tally: Tally::default() }
     }
 
-    /// Takes note of who notified.
+    /// Marks the client if it notified.
     #[inline(always)]
     pub(crate) fn note(&mut self, channels: Channels) {
         self.client_notified |= channels.contains(self.client.link.channel());
     }
 
-    /// Copies what there is to be copied, publishes it and announces sleep. False: there is more already.
+    /// Copies frames, publishes them and announces sleep. Returns false if there is more already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         if self.client_notified | !self.client.link.is_live() {
             self.look_at_client();
         }
-        // Nothing is kept of the device's buffers, which are the virtualiser's again where that starts over.
+        // Every event is ignored: the copier keeps none of the device's buffers, which belong to
+        // the virtualiser again if that starts over.
         let (Event::None | Event::Changed | Event::Renewed) = self.device.link.begin();
         let starved = self.copy();
         self.client.link.publish();
@@ -88,7 +91,8 @@ impl Copier {
         self.sleep(starved)
     }
 
-    /// Copies frames as long as there are both frames and buffers. True: there are frames, but no buffer.
+    /// Copies frames as long as there are both frames and buffers. Returns true if there are
+    /// frames, but no buffer.
     #[inline]
     fn copy(&mut self) -> bool {
         if !self.client.link.is_live() {
@@ -110,7 +114,8 @@ impl Copier {
         }
     }
 
-    /// The next buffer of that size that the client provides, or one that came while the other size was looked for.
+    /// Returns the next buffer of that size that the client provides, or one that came while the
+    /// other size was looked for.
     #[inline(always)]
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
@@ -125,7 +130,8 @@ impl Copier {
         }
     }
 
-    /// Puts the next frame, which lies in several buffers, together in the client's large one at `offset`. Without one it is dropped.
+    /// Assembles the next frame, which lies in several buffers, in the client's large buffer at
+    /// `offset`. Drops it if there is none.
     #[inline(never)]
     fn gather(&mut self, offset: Option<u32>) {
         let mut length = 0;
@@ -136,7 +142,8 @@ impl Copier {
             if self.device.slots.number(piece.offset).is_none() {
                 break;
             }
-            // As for whole frames, the virtualiser's queue has space for all buffers that it lends.
+            // The virtualiser's queue has space for all buffers that it lends, so this push does
+            // not fail.
             let _ = self.device.link.output.push(Descriptor::empty(piece.offset));
             let sane = bytes >= least && bytes <= self.device.slots.buffer_size() && length + bytes <= LARGEST_PACKET;
             let copied = sane
@@ -163,7 +170,8 @@ impl Copier {
         }
     }
 
-    /// Copies the next frame into the client's small buffer at `offset`. False: it takes a large one, or cannot be one.
+    /// Copies the next frame into the client's small buffer at `offset`. Returns false if the frame
+    /// needs a large buffer.
     #[inline(always)]
     fn fill(&mut self, offset: u32) -> bool {
         let Some(frame) = self.device.link.input.pop_known() else { return true };
@@ -176,19 +184,22 @@ impl Copier {
         let (from, to) = (&self.device.data, &self.client.data);
         let copied = from.copy(frame.offset as usize, to, offset as usize, length).is_ok();
         let passed = copied && self.client.link.output.push(Descriptor { offset, ..frame }).is_ok();
-        // The virtualiser's queue has space for all buffers that it lends.
+        // The virtualiser's queue has space for all buffers that it lends, so this push does not
+        // fail.
         let _ = self.device.link.output.push(Descriptor::empty(frame.offset));
         if passed {
             self.tally.packets += 1;
             self.tally.bytes += (length - HEADROOM) as u64;
         } else {
-            // The client's queue is full, which one that provides only its own buffers never sees.
+            // The client's queue is full. That does not happen to a client that provides only its
+            // own buffers.
             self.tally.invalid += 1;
         }
         true
     }
 
-    /// Passes over an entry that names no buffer; the client's is unused. True.
+    /// Skips an entry that names no buffer, and keeps the client's buffer at `offset`. Returns
+    /// true.
     #[cold]
     fn refuse(&mut self, offset: u32) -> bool {
         self.tally.refused += 1;
@@ -196,14 +207,15 @@ impl Copier {
         true
     }
 
-    /// Leaves the frame that was read last queued. False.
+    /// Puts the frame that was read last back into its queue. Returns false.
     #[cold]
     fn put_back(&mut self) -> bool {
         self.device.link.input.put_back();
         false
     }
 
-    /// The client has notified: it provides buffers that were waited for, or it was restarted. Then those from before are void.
+    /// Looks at a client that has notified: it provides buffers, or it was restarted. If it was,
+    /// its earlier buffers are void.
     #[cold]
     fn look_at_client(&mut self) {
         self.client_notified = false;
@@ -214,7 +226,7 @@ impl Copier {
 
     #[inline]
     fn sleep(&mut self, starved: bool) -> bool {
-        // Who has not found the other waits for that.
+        // A side whose link is not live waits for its peer.
         let mut asleep = if starved | !self.client.link.is_live() { self.client.link.sleep() } else { true };
         if !starved | !self.device.link.is_live() {
             asleep &= self.device.link.sleep();

@@ -6,17 +6,17 @@ use culm_net::{Allowance, Descriptor, Mac};
 
 /// A client: a copier, or one that reads the device's buffers itself.
 pub(crate) struct Client {
-    /// Frames go to it, and the buffers that it returns come back.
+    /// The link: frames go to the client, and the buffers that it returns come back.
     pub(crate) link: Link<Descriptor>,
     pub(crate) mac: Mac,
     /// Buffers that it holds.
     pub(crate) held: u32,
-    /// What it may still cost that brings nothing.
+    /// Work without use that it may still cause.
     pub(crate) allowance: Allowance,
 }
 
 impl Client {
-    /// A client to whom some of `buffers` are lent.
+    /// Creates a client to which some of `buffers` are lent.
     pub(crate) fn new(connection: &NetRxClient, buffers: u32) -> Self {
         Self {
             link: Link::new(connection.filled, connection.free, connection.channel),

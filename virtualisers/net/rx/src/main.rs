@@ -1,8 +1,9 @@
 //! Receive virtualiser of the net class.
 //!
-//! It gives each received frame to the clients whom it is for, in the buffer that the device wrote: nothing is copied, and only the
-//! first bytes are read. It keeps for every buffer who holds it, so nobody can return what it does not hold, and for every
-//! client how many it holds, so nobody can starve the others. See [`receive`].
+//! It gives each received frame to its destination clients, in the buffer that the device wrote:
+//! nothing is copied, and only the first bytes are read. It records the holders of every buffer, so
+//! no client can return a buffer that it does not hold, and the count that every client holds, so
+//! no client can starve the others. See [`receive`].
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -1,22 +1,28 @@
-//! Who gets a frame, and who holds a buffer.
+//! The distribution of received frames, and the record of each buffer's holders.
 //!
-//! For each buffer there is a word with a bit for the driver and one for each client that holds it. A frame for one client
-//! sets one bit; a broadcast sets those of all clients who have room for it, and the buffer is free when the last
-//! one has returned it. A return counts only where the client's bit is set. So a client can neither return a buffer that it
-//! does not hold, nor the same one twice, nor free one that others still read; and what it keeps to itself counts
-//! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
+//! For each buffer there is a word with a bit for the driver and one for each client that holds it.
+//! A frame for one client sets one bit; a broadcast sets those of all clients who have room for it,
+//! and the buffer is free when the last one has returned it. A return counts only if the client's
+//! bit is set. So a client can neither return a buffer that it does not hold, nor the same one
+//! twice, nor free one that others still read; and the buffers that it keeps count against its own
+//! share ([`Shares`]), a broadcast as much as a frame of its own.
 //!
-//! A frame that one buffer does not hold lies in several; they are lent together: see [`pieces`].
+//! A frame that is too long for one buffer lies in several, which are lent together: see
+//! [`pieces`].
 //!
-//! Where a client has its share, or its queue is full, frames for it are dropped here, before anything is spent on them. A
-//! single client's share is everything: then nothing is dropped here but by the device, which costs nothing.
+//! If a client has used up its share, or its queue is full, frames for it are dropped here, before
+//! any work is spent on them. A single client's share is all buffers: then only the device drops
+//! frames, which costs nothing.
 //!
-//! Returned buffers are looked at when the client holds a number of them and is given another one, and when the driver runs low; only
-//! then do clients have to notify for a return. They are given to the driver by the number too. The driver's stock shrinks
-//! only by frames that pass here, so it cannot run low unnoticed.
+//! Returned buffers are taken back in batches: when the client holds a number of buffers and is
+//! given another one, and when the driver runs low. Only then must clients notify for a return. The
+//! driver gets them in batches too. Its stock shrinks only by frames that pass here, so this side
+//! sees when it runs low.
 //!
-//! A client can have the virtualiser work by notifying it, by entries that are no buffers of its, and by starting over. Each has an
-//! allowance of that ([`Allowance`](culm_net::Allowance)); the queues of one that has used its up are not looked at for a while.
+//! A client can cause the virtualiser work without use by notifications, by entries that are no
+//! buffers that it holds, and by starting over. Each has an allowance for that
+//! ([`Allowance`](culm_net::Allowance)); the queues of a client that has used it up are not looked
+//! at for a while.
 
 // By its path, so that a fuzz target which takes this file in finds it too.
 #[path = "receive/pieces.rs"]
@@ -42,25 +48,25 @@ const DRIVER: u64 = 1 << 63;
 /// Clients that a buffer's word has bits for.
 const MAX_CLIENTS: usize = 63;
 
-/// Steps of its allowance that it costs a client to be another than it was.
+/// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
 
 /// The buffers.
 struct Stock {
     data: Region,
     slots: Slots,
-    /// Who holds each buffer.
+    /// Each buffer's holders.
     holders: Box<[u64]>,
     /// Buffers that nobody holds.
     idle: Vec<u32>,
     shares: Shares,
     /// Buffers lent to clients, a broadcast counted for each.
     lent: u32,
-    /// How many are taken back, or given to the driver, at a time.
+    /// Buffers that are taken back, or given to the driver, at a time.
     batch: u32,
 }
 
-/// What happened in a round, for the counters.
+/// Events of a round, for the counters.
 #[derive(Default)]
 struct Tally {
     packets: u64,
@@ -72,7 +78,7 @@ struct Tally {
     refused: u64,
 }
 
-/// How many buffers every queue has space for.
+/// Returns the number of buffers for which every queue has space.
 fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
     let rings = [connection.driver_free, connection.driver_filled];
     let of_clients = clients.iter().flat_map(|client| [client.filled, client.free]);
@@ -81,7 +87,7 @@ fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
 
 /// The virtualiser's state.
 pub(crate) struct Receive {
-    /// Empty buffers go to the driver, filled ones come.
+    /// The link: empty buffers go to the driver, filled ones come.
     driver: Link<DmaDescriptor>,
     stock: Stock,
     clients: Box<[Client]>,
@@ -122,7 +128,7 @@ impl Receive {
         Self { driver, stock, clients, noted: all, active: 0, apart: all, paused: 0, last: 0, frame, tally }
     }
 
-    /// Takes note of who notified.
+    /// Marks the peers that notified.
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
@@ -137,7 +143,8 @@ impl Receive {
         }
     }
 
-    /// Moves everything that is there to be moved, publishes it and announces sleep. False: there is more already.
+    /// Moves frames and buffers, publishes them and announces sleep. Returns false if there is more
+    /// already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         self.noted |= self.apart;
@@ -162,7 +169,8 @@ impl Receive {
         self.sleep()
     }
 
-    /// Leaves out of this round whose allowance is not back yet, and asks to be woken for those.
+    /// Leaves clients whose allowance is not back yet out of this round, and asks to be woken for
+    /// them.
     #[cold]
     fn look_at_paused(&mut self) {
         let mut paused = self.paused;
@@ -190,18 +198,18 @@ impl Receive {
         }
     }
 
-    /// A bit for each client.
+    /// Returns a bit for each client.
     fn all(&self) -> u64 {
         (1 << self.clients.len()) - 1
     }
 
-    /// Whether the driver has few buffers left: then every return counts.
+    /// Returns whether the driver has few buffers left: then every return counts.
     #[inline(always)]
     fn runs_low(&self) -> bool {
         self.stock.slots.count() - self.stock.lent.min(self.stock.slots.count()) < self.stock.slots.count() / 4
     }
 
-    /// Gives every received frame to whom it is for.
+    /// Gives every received frame to its destination.
     #[inline]
     fn distribute(&mut self) {
         while let Some(entry) = self.driver.input.pop_known() {
@@ -242,21 +250,23 @@ impl Receive {
         }
     }
 
-    /// Whom a frame is for and in how many buffers it lies, or `None` where it cannot be one.
+    /// Returns the destination of a frame and the number of its buffers, or `None` if it is no
+    /// valid frame.
     #[inline(always)]
     fn destination(&self, offset: u32, length: u16) -> Option<(Mac, u16)> {
         if !self.stock.slots.small_holds(length) {
             return None;
         }
         const { assert!(HEADROOM == 12 && MIN_PACKET >= HEADROOM + 8) };
-        // The header's last four bytes (`checksum_offset`, `buffers`) and the address's first four; its last two and what follows.
+        // First the header's last four bytes (`checksum_offset`, `buffers`) and the address's first
+        // four; then the address's last two and the bytes behind it.
         let at = offset as usize + 8;
         let low = self.stock.data.atomic_u64(at).ok()?.load(Relaxed);
         let high = self.stock.data.atomic_u32(at + 8).ok()?.load(Relaxed);
         Some((Mac::from_word(low >> 32 | u64::from(high) << 32), (low >> 16) as u16))
     }
 
-    /// The client with this address.
+    /// Returns the client with this address.
     #[inline(always)]
     fn find(&mut self, mac: Mac) -> Option<usize> {
         if self.clients.get(self.last).is_some_and(|client| client.mac == mac) {
@@ -272,7 +282,7 @@ impl Receive {
         }
     }
 
-    /// Gives a frame to a client, if it has room for it.
+    /// Gives a frame to a client, if it has room for the frame.
     #[inline(always)]
     fn deliver(&mut self, index: usize, number: usize, frame: Descriptor) {
         let Some(client) = self.clients.get_mut(index) else { return };
@@ -301,15 +311,16 @@ impl Receive {
         self.stock.holders[number] |= bit;
     }
 
-    /// As [`Shares::take`], for a client that may have returned something since it was last looked at.
+    /// Does what [`Shares::take`] does, for a client that may have returned buffers since it was
+    /// last looked at.
     #[cold]
     fn take_after_returns(&mut self, index: usize) -> bool {
         self.take_returned(index);
         self.clients.get_mut(index).is_some_and(|client| self.stock.shares.take(&mut client.held))
     }
 
-    /// Takes back what a client returned, which is worth more than the notification that said so; where the pair starts over, all
-    /// that it held.
+    /// Takes back the buffers that a client returned; if the pair starts over, all that it held. A
+    /// returned buffer pays for the notification of it.
     #[inline]
     fn take_returned(&mut self, index: usize) {
         if self.paused & 1 << index != 0 {
@@ -351,7 +362,7 @@ impl Receive {
         }
     }
 
-    /// Takes back all that a client held.
+    /// Takes back all buffers that a client held.
     #[cold]
     fn take_all_back(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
@@ -371,7 +382,8 @@ impl Receive {
         }
     }
 
-    /// Takes back all that the driver held: it was restarted and could not go on, or the pair starts over for the first time.
+    /// Takes back all buffers that the driver held: it was restarted and could not go on, or the
+    /// pair starts over for the first time.
     #[cold]
     fn take_back_from_driver(&mut self) {
         for (number, holders) in self.stock.holders.iter_mut().enumerate() {
@@ -398,7 +410,7 @@ impl Receive {
             stock.holders[number as usize] = DRIVER;
             let address = stock.data.dma() + u64::from(stock.slots.offset(number));
             let length = stock.slots.buffer_size() as u16;
-            // There is space, as just asked.
+            // The reservation has space, as its loop has just seen.
             let _ = space.push(DmaDescriptor { address, length, flags: 0, token: number });
         }
     }
@@ -428,7 +440,8 @@ impl Receive {
     fn sleep(&mut self) -> bool {
         let mut asleep = self.driver.sleep();
         if self.driver.is_live() && self.driver.output.free() == 0 {
-            // Full of entries that the driver has not read.
+            // The queue to the driver is full of entries that it has not read: ask to be woken when
+            // there is space.
             asleep &= self.driver.sleep_for_space(1);
         }
         if self.apart != 0 || self.runs_low() {
@@ -437,13 +450,13 @@ impl Receive {
         asleep & (self.noted == 0)
     }
 
-    /// Asks clients to notify for what they return.
+    /// Asks clients to notify for the buffers that they return.
     #[cold]
     fn wait_for_clients(&mut self) -> bool {
         let low = self.runs_low();
         let mut asleep = true;
         for (index, client) in self.clients.iter_mut().enumerate() {
-            // Who is paused is looked at when its allowance is back.
+            // A paused client is looked at when its allowance is back.
             let waits = !client.link.is_live() || low && client.held > 0;
             if waits && self.paused & 1 << index == 0 {
                 asleep &= client.link.sleep();
@@ -453,7 +466,7 @@ impl Receive {
     }
 }
 
-/// Counts what should not happen often.
+/// Counts events that should not happen often.
 #[cold]
 fn count(tally: &mut Tally) {
     let tally = core::mem::take(tally);

@@ -1,7 +1,8 @@
 //! Buffers of the virtualiser's own, for frames whose sender is checked.
 //!
-//! A client can write its buffers at any time, also between a check and the moment at which the device reads them. So the frame of
-//! a client that may send from one address only is copied first; what is checked is what is sent.
+//! A client can write its buffers at any time, also between a check and the moment at which the
+//! device reads them. So the frame of a client that may send from one address only is copied first:
+//! the copy is checked, and the copy is sent.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -11,10 +12,10 @@ use culm::connection::NetTxVirtualiser;
 use culm_net::outgoing::{HEAD, may_send};
 use culm_net::{HEADROOM, Mac, PacketHeader, Shares, Slots};
 
-/// No client's frame.
+/// The owner of an empty buffer.
 const NOBODY: Owner = Owner { client: u16::MAX, length: 0 };
 
-/// Whose frame a buffer holds, and how long the packet is.
+/// The client whose frame a buffer holds, and the length of the packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Owner {
     client: u16,
@@ -23,17 +24,17 @@ struct Owner {
 
 /// A frame that the driver has sent from one of these buffers.
 pub(crate) struct Sent {
-    /// Whose it was.
+    /// The client whose frame it was.
     pub(crate) client: u32,
     pub(crate) length: u16,
-    /// The buffer is a large one.
+    /// Whether the buffer is a large one.
     pub(crate) large: bool,
 }
 
-/// Why a packet was not copied.
+/// The reason why a packet was not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The client has its share of the buffers of that size, and there is no other.
+    /// The client has used its share of the buffers of that size, and none is free besides.
     NoBuffer,
     /// The client may not send it.
     NotAllowed,
@@ -45,14 +46,14 @@ pub(crate) struct Bounce {
     slots: Slots,
     /// Numbers of small and of large ones that hold nothing.
     idle: [Vec<u32>; 2],
-    /// How many of the large ones each client may use.
+    /// The clients' shares of the large buffers.
     shares: Shares,
-    /// Whose frame each buffer holds.
+    /// The owner of each buffer's frame.
     owners: Box<[Owner]>,
 }
 
 impl Bounce {
-    /// The stock for so many clients whose frames are copied.
+    /// Creates the stock for so many clients whose frames are copied.
     pub(crate) fn new(connection: &NetTxVirtualiser, clients: u32) -> Self {
         let data = Region::new(connection.bounce);
         let large = connection.bounce_large;
@@ -64,8 +65,8 @@ impl Bounce {
 
     /// Copies the packet of client `index`, which may send from the address `only` and uses `large_copies` of the large buffers.
     ///
-    /// The beginning is copied first, and checked in the copy, which the client cannot change: so what is refused costs no
-    /// more than that beginning, however long it is.
+    /// The beginning is copied first, and checked in the copy, which the client cannot change. So a
+    /// refused packet costs no more than that, however long it is.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Bounce {
         copied
     }
 
-    /// Copies a packet into a buffer. False: it may not be sent.
+    /// Copies a packet into a buffer. Returns false if it may not be sent.
     fn copy_into(&self, packet: &Region, number: u32, only: Mac) -> bool {
         let offset = self.slots.offset(number) as usize;
         let first = packet.len().min(HEADROOM + HEAD);
@@ -108,7 +109,8 @@ impl Bounce {
             && packet.copy(first, &self.data, offset + first, packet.len() - first).is_ok()
     }
 
-    /// Whether the packet of `length` bytes whose beginning was copied to `offset` may be sent.
+    /// Returns whether the packet of `length` bytes whose beginning was copied to `offset` may be
+    /// sent.
     fn is_allowed(&self, offset: usize, length: usize, only: Mac) -> bool {
         let mut beginning = [0; HEADROOM + HEAD];
         let bytes = &mut beginning[..length.min(HEADROOM + HEAD)];
@@ -119,12 +121,12 @@ impl Bounce {
         may_send(PacketHeader::read(header), head, length - HEADROOM, only)
     }
 
-    /// Where the device finds a buffer.
+    /// Returns the address at which the device sees a buffer.
     pub(crate) fn dma(&self, number: u32) -> u64 {
         self.data.dma() + u64::from(self.slots.offset(number))
     }
 
-    /// Takes back a buffer that the driver returns. `None`: it was not being sent.
+    /// Takes back a buffer that the driver returns; `None` if it was not being sent.
     pub(crate) fn sent(&mut self, number: u32) -> Option<Sent> {
         let owner = self.owners.get_mut(number as usize)?;
         let Owner { client, length } = core::mem::replace(owner, NOBODY);
@@ -136,12 +138,12 @@ impl Bounce {
         Some(Sent { client: client.into(), length, large })
     }
 
-    /// A client gives back its part of a large buffer that it used.
+    /// Gives back a client's share of a large buffer that it used.
     pub(crate) fn give_back(&mut self, large_copies: &mut u32) {
         self.shares.give_back(large_copies);
     }
 
-    /// Count of buffers.
+    /// Returns the count of buffers.
     pub(crate) fn count(&self) -> u32 {
         self.slots.count()
     }

@@ -7,24 +7,24 @@ use culm::link::Event;
 use culm::{Link, Region};
 use culm_net::{Allowance, Descriptor, Mac, Slots, lendable};
 
-/// Buffers that a client which starts over is given at a time, between others' turns.
+/// Buffers that are lent at a time to a client that starts over, between others' turns.
 const LENDING: u32 = 64;
 
-/// Steps of its allowance that it costs a client to be another than it was.
+/// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
 
-/// Where a buffer is, in one number: of what is being sent, it is the packet's length, which no packet has below
-/// [`culm_net::MIN_PACKET`].
+/// The place of a buffer, in one number. For a buffer that is being sent, it is the packet's
+/// length, which is at least [`culm_net::MIN_PACKET`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u16);
 
 impl Place {
-    /// Here, to be given to the client.
+    /// At the virtualiser, to be given to the client.
     const HERE: Self = Self(0);
     /// With the client, which may write it.
     const CLIENT: Self = Self(1);
 
-    /// The length of the packet in it that is being sent.
+    /// Returns the length of the packet in it, if that is being sent.
     #[inline(always)]
     const fn being_sent(self) -> Option<u16> {
         if self.0 > Self::CLIENT.0 { Some(self.0) } else { None }
@@ -33,36 +33,36 @@ impl Place {
 
 /// A client.
 pub(crate) struct Client {
-    /// Frames to send come from it, buffers go to it.
+    /// The link: frames to send come from the client, buffers go to it.
     pub(crate) link: Link<Descriptor>,
     data: Region,
     slots: Slots,
     places: Box<[Place]>,
     /// How many buffers are [`Place::HERE`].
     here: u32,
-    /// Where the next of them is looked for.
+    /// The number of the buffer at which the search for the next of them begins.
     next: u32,
-    /// What it may still cost that brings nothing.
+    /// Work without use that it may still cause.
     pub(crate) allowance: Allowance,
     /// Bytes that it may send before others get their turn.
     pub(crate) credit: u32,
-    /// Frames of it that are with the driver, and what they count ([`culm_net::Shares`]).
+    /// Frames of it that are with the driver; `share` is what they count ([`culm_net::Shares`]).
     in_flight: u32,
     pub(crate) share: u32,
-    /// How many frames with the driver are no reason to wait for any.
+    /// Frames with the driver up to which it need not wait for their buffers.
     plenty: u32,
     /// How many of its own large buffers are being sent.
     large_in_flight: u32,
     /// How many large buffers of the virtualiser's hold frames of it.
     pub(crate) large_copies: u32,
-    /// The only address that it may send from.
+    /// The only address from which it may send.
     pub(crate) only: Option<Mac>,
 }
 
-/// What an entry of a client's is that is no frame.
+/// An entry of a client's that is no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A buffer that it holds, with a length that cannot be. It still holds it.
+    /// A buffer that it holds, with an invalid length. It still holds it.
     Invalid(u32),
     /// A buffer that it does not hold, or none at all.
     NotHeld,
@@ -94,7 +94,8 @@ impl Client {
         }
     }
 
-    /// Begins a round with it: looks what it sends, and whether the pair of queues starts over. Then what it had is here again.
+    /// Begins a round with it: looks at what it sends, and whether the pair of queues starts over.
+    /// If so, takes back all buffers that it had.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
         match self.link.begin() {
@@ -104,14 +105,15 @@ impl Client {
         }
     }
 
-    /// The number of the buffer in which `entry` says that a frame is. `None`: see [`Self::examine`].
+    /// Returns the number of the buffer in which the frame of `entry` is; `None` if it is no frame:
+    /// see [`Self::examine`].
     #[inline(always)]
     pub(crate) fn frame(&self, entry: Descriptor) -> Option<u32> {
         let number = self.held(entry)?;
         if self.slots.holds(number, entry.length) { Some(number) } else { None }
     }
 
-    /// The number of the buffer of which `entry` speaks, which the client holds.
+    /// Returns the number of the buffer of `entry`, if the client holds it.
     #[inline(always)]
     fn held(&self, entry: Descriptor) -> Option<u32> {
         let number = self.slots.number(entry.offset)?;
@@ -119,7 +121,7 @@ impl Client {
         if held { Some(number) } else { None }
     }
 
-    /// What an entry is that is no frame.
+    /// Tells what is wrong with an entry that is no frame.
     #[cold]
     pub(crate) fn examine(&self, entry: Descriptor) -> Entry {
         if let Some(number) = self.held(entry) {
@@ -128,7 +130,7 @@ impl Client {
         Entry::NotHeld
     }
 
-    /// A frame of the client's of this length goes to the driver from its buffer `number`.
+    /// Records that a frame of this length goes to the driver from the client's buffer `number`.
     #[inline(always)]
     pub(crate) fn send(&mut self, number: u32, length: u16) {
         if let Some(place) = self.places.get_mut(number as usize) {
@@ -140,18 +142,18 @@ impl Client {
         self.in_flight += 1;
     }
 
-    /// A copy of a frame of the client's goes to the driver.
+    /// Records that a copy of a frame of the client's goes to the driver.
     pub(crate) fn send_copy(&mut self) {
         self.in_flight += 1;
     }
 
-    /// Whether it needs [`Self::settle`].
+    /// Returns whether it needs [`Self::settle`].
     #[inline(always)]
     pub(crate) fn is_unsettled(&self) -> bool {
         (self.here > 0) | !self.link.is_live()
     }
 
-    /// What the client had is here again.
+    /// Takes back all buffers that the client had.
     #[cold]
     fn start_over(&mut self) {
         for place in &mut self.places {
@@ -164,7 +166,8 @@ impl Client {
         self.allowance.spend(CHANGE + self.slots.count() / 8);
     }
 
-    /// Gives the client some of the buffers that are here. True: there are more, and space for them.
+    /// Gives the client some of the buffers that are here. Returns true if there are more, and
+    /// space for them.
     #[cold]
     pub(crate) fn settle(&mut self) -> bool {
         if !self.link.is_live() {
@@ -188,14 +191,14 @@ impl Client {
         self.here > 0
     }
 
-    /// Gives a buffer that is here to the client. False: its queue is full.
+    /// Gives a buffer that is here to the client. Returns false if its queue is full.
     fn give_here(&mut self, number: u32) -> bool {
         self.here -= 1;
         self.give(number)
     }
 
-    /// Gives a buffer to the client, which may write it from now on. False: it is here now, since the client's queue is full or
-    /// it is not there.
+    /// Gives a buffer to the client, which may write it from now on. Returns false if the buffer
+    /// stays here, since the client's queue is full or the link is not live.
     #[inline(always)]
     fn give(&mut self, number: u32) -> bool {
         let given = self.link.output.push(Descriptor::empty(self.slots.offset(number))).is_ok();
@@ -206,7 +209,8 @@ impl Client {
         given
     }
 
-    /// Takes back a buffer that the driver returns; says how long the packet in it was. `None`: it was not being sent.
+    /// Takes back a buffer that the driver returns. Returns the length of the packet in it; `None`
+    /// if it was not being sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, number: u32) -> Option<u16> {
         let length = self.places.get(number as usize)?.being_sent()?;
@@ -218,46 +222,48 @@ impl Client {
         Some(length)
     }
 
-    /// A copy of one of its frames was sent.
+    /// Records that a copy of one of its frames was sent.
     pub(crate) fn sent_copy(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// Gives a buffer back that the client holds, and whose frame is not sent from there: it was refused, or copied.
+    /// Gives a buffer that the client holds back to it: the frame in it was refused, or copied.
     #[inline]
     pub(crate) fn give_back(&mut self, number: u32) {
         self.give(number);
     }
 
-    /// Count of its buffers.
+    /// Returns the count of its buffers.
     pub(crate) fn count(&self) -> u32 {
         self.slots.count()
     }
 
-    /// Where the device finds a buffer.
+    /// Returns the address at which the device sees a buffer.
     #[inline(always)]
     pub(crate) fn dma(&self, number: u32) -> u64 {
         self.data.dma() + u64::from(self.slots.offset(number))
     }
 
-    /// The packet in a buffer. The client may change it at any time.
+    /// Returns the packet in a buffer. Hazard: the client may change it at any time.
     #[inline(always)]
     pub(crate) fn packet(&self, number: u32, length: u16) -> Option<Region> {
         self.data.part(self.slots.offset(number) as usize, length.into()).ok()
     }
 
-    /// Whether so many of its frames are being sent that it may soon wait for them.
+    /// Returns whether so many of its frames are being sent that it may soon wait for them.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
         (self.in_flight > self.plenty) | (self.large_in_flight > self.slots.large() / 2)
     }
 
-    /// Sets how many frames of it may be sent at a time: when half of them are, it is short.
+    /// Sets how many of its frames may be with the driver at a time. It is short of buffers when
+    /// more than half of them are.
     pub(crate) fn limit(&mut self, most: u32) {
         self.plenty = most.min(self.slots.count()) / 2;
     }
 
-    /// Asks to be notified of its next frame, of its return, or of space for what waits for it. False: it is there already.
+    /// Asks to be notified of its next frame, of its new life, or of space for buffers that wait
+    /// for it. Returns false if there is one of these already.
     pub(crate) fn sleep(&mut self) -> bool {
         self.link.sleep() && (!self.link.is_live() || self.here == 0 || self.link.sleep_for_space(1))
     }

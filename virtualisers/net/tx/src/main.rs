@@ -1,8 +1,9 @@
 //! Transmit virtualiser of the net class.
 //!
-//! It takes the clients' frames in turns, checks that each is in a buffer which the client holds, tells the driver where the device
-//! finds it, and gives the buffer back when the device has sent it. Where a client may not send under another's address, its
-//! frame is copied before it is checked. See [`transmit`] and [`bounce`].
+//! It takes the clients' frames in turns, checks that each is in a buffer which the client holds,
+//! tells the driver where the device finds it, and gives the buffer back when the device has sent
+//! it. If a client may send from one address only, its frame is copied before it is checked. See
+//! [`transmit`] and [`bounce`].
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

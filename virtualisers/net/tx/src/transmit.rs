@@ -1,12 +1,15 @@
-//! Where every buffer is, and who is told what: a round, from what the driver returns to what is published.
+//! A round of the transmit virtualiser, from the buffers that the driver returns to the frames and
+//! buffers that are published.
 //!
-//! Whose frame is sent next is in [`turns`]. Nobody waits for sent buffers as long as there are others. So the driver is asked to
-//! return them (which may cost an interrupt) only when a client has most of its buffers there, or cannot send for want of its share. That
-//! is announced before the frames that bring it about are published: so the driver, having seen the frames, has seen the announcement.
+//! [`turns`] decides whose frame is sent next. No client waits for sent buffers as long as it has
+//! others. So the driver is asked to return them (which may cost an interrupt) only if a client has
+//! most of its buffers there, or has used up its share. That is announced before the frames that
+//! cause it are published: a driver that has seen the frames has seen the announcement.
 //!
-//! A client can have the virtualiser work by notifying it, by entries that are no frames, and by starting over. Each has an allowance of
-//! that ([`culm_net::Allowance`]); one that has used its up is not looked at for a while. What is to be lent to a client that
-//! starts over is lent a few buffers at a time, between others' frames.
+//! A client can cause the virtualiser work without use by notifications, by entries that are no
+//! frames, and by starting over. Each has an allowance for that ([`culm_net::Allowance`]); a client
+//! that has used it up is not looked at for a while. A client that starts over is lent its buffers
+//! a few at a time, between others' frames.
 
 // By its path, so that a fuzz target which takes this file in finds it too.
 #[path = "transmit/turns.rs"]
@@ -22,24 +25,26 @@ use culm::{Channels, Link, time};
 use culm_net::allowance::PAUSE;
 use culm_net::{DmaDescriptor, Shares, lendable};
 
-/// Frames for which the driver's queue must have space before it is worth waking up for it.
+/// Frames for which the driver's queue must have space before the virtualiser is woken.
 const BATCH: u32 = 32;
 
 /// Clients that a word has bits for.
 const MAX_CLIENTS: usize = 63;
 
-/// The least that a frame with the driver counts of its client's share, in bytes: so that nobody takes all places in the driver's
-/// queue with small ones. What all share is as many times that as there are places.
+/// The least that a frame with the driver counts of its client's share, in bytes, so that no client
+/// takes all places in the driver's queue with small frames. All clients together share as many
+/// times that as there are places.
 const LEAST_CHARGE: u32 = 512;
 
-/// A token is the number of a buffer and in the upper half that of the client whose it is, or this: it is one of [`Bounce`]'s.
+/// Upper half of the token of a buffer of [`Bounce`]'s. A token has a buffer's number in its lower
+/// half and its client's in the upper half.
 const BOUNCE: u32 = 0xffff;
 
 /// The driver, as the virtualiser sees it.
 struct Driver {
-    /// Frames go to it, sent buffers come back.
+    /// The link: frames go to the driver, sent buffers come back.
     link: Link<DmaDescriptor>,
-    /// Frames that it has, and how many it can have.
+    /// Frames that the driver has; `most` is how many it may have.
     in_flight: u32,
     most: u32,
 }
@@ -60,11 +65,11 @@ pub(crate) struct Transmit {
     short: u64,
     /// A bit for each client that has used up its allowance.
     paused: u64,
-    /// The driver was asked for buffers, and none has come since.
+    /// True if the driver was asked for buffers, and none has come since.
     waits: bool,
-    /// The driver has notified.
+    /// True if the driver has notified.
     woken: bool,
-    /// How many buffers are taken back at a time while nobody waits for them.
+    /// Buffers that are taken back at a time while no client waits for them.
     batch: u32,
     /// The client that has the first turn.
     first: usize,
@@ -79,7 +84,7 @@ impl Transmit {
             in_flight: 0,
             most: lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity)),
         };
-        // A single client has nobody to share with but the places in the queue.
+        // A single client shares with no other: only the places in the queue bound it.
         let stock = if count > 1 { driver.most * LEAST_CHARGE } else { u32::MAX };
         let shares = Shares::new(stock, count as u32);
         let mut clients: Box<[Client]> =
@@ -105,7 +110,8 @@ impl Transmit {
         }
     }
 
-    /// Takes note of who notified. One that could not send all that it had has said nothing new.
+    /// Marks the peers that notified. A client that could not send everything it had is known
+    /// already, so its notification is charged to its allowance.
     #[inline]
     pub(crate) fn note(&mut self, channels: Channels) {
         for channel in channels {
@@ -120,7 +126,7 @@ impl Transmit {
         }
     }
 
-    /// A client has notified although nothing is asked of it.
+    /// Charges a client for a notification that nothing asked for.
     #[cold]
     fn note_again(&mut self, index: usize) {
         if let Some(client) = self.clients.get_mut(index) {
@@ -128,13 +134,15 @@ impl Transmit {
         }
     }
 
-    /// Moves what is there to be moved, publishes it and announces sleep. False: there is more already.
+    /// Moves frames and buffers, publishes them and announces sleep. Returns false if there is more
+    /// already.
     #[inline]
     pub(crate) fn round(&mut self) -> bool {
         if self.paused != 0 && !self.look_at_paused() {
             return true;
         }
-        // Nobody waits for the others; they are found when there are more of them.
+        // Take buffers back only if a client waits for them, the driver notified, or a whole batch
+        // is out. The others stay queued until then.
         if self.driver.in_flight >= self.batch || (self.short | self.limited) != 0 || self.woken {
             self.take_back();
         }
@@ -142,15 +150,17 @@ impl Transmit {
         let driver_full = self.submit();
         self.limited = self.noted;
         let clients_asleep = self.publish_to_clients();
-        // Before the frames become visible; see above.
+        // Announce this before the frames become visible; see the header.
         let none_returned = self.wait_for_buffers();
         self.driver.link.publish();
-        // What is there already is looked for in the next round, also where that has nothing else to do.
+        // Buffers that are there already are taken back in the next round, even if that has nothing
+        // else to do.
         self.woken |= !none_returned;
         self.sleep(driver_full) & clients_asleep & none_returned
     }
 
-    /// Looks again at clients whose allowance is back, and asks to be woken for the others. False: there is nothing to do but for those.
+    /// Marks the clients whose allowance is back, and asks to be woken for the others. Returns
+    /// false if there is nothing to do except for those.
     #[cold]
     fn look_at_paused(&mut self) -> bool {
         let mut paused = self.paused;
@@ -169,7 +179,7 @@ impl Transmit {
         self.woken | (self.noted != 0)
     }
 
-    /// Takes back what the driver returns.
+    /// Takes back the buffers that the driver returns.
     #[inline]
     fn take_back(&mut self) {
         self.woken = false;
@@ -184,7 +194,7 @@ impl Transmit {
         }
     }
 
-    /// Takes back one buffer. False: the driver does not have it.
+    /// Takes back one buffer. Returns false if the driver does not have it.
     #[inline(always)]
     fn sent(&mut self, token: u32) -> bool {
         let (index, number) = (token >> 16, token & 0xffff);
@@ -200,7 +210,7 @@ impl Transmit {
         true
     }
 
-    /// As [`Self::sent`], for one of the virtualiser's own buffers.
+    /// Does what [`Self::sent`] does, for one of the virtualiser's own buffers.
     fn sent_copy(&mut self, number: u32) -> bool {
         let Some(sent) = self.bounce.sent(number) else { return false };
         self.driver.in_flight -= 1;
@@ -215,7 +225,8 @@ impl Transmit {
         true
     }
 
-    /// The pair of queues starts over: what the driver had will not be sent any more, and comes back.
+    /// Takes back all buffers that the driver had, because the pair of queues starts over: they
+    /// will not be sent any more.
     #[cold]
     fn take_all_back(&mut self) {
         for number in 0..self.bounce.count() {
@@ -229,12 +240,13 @@ impl Transmit {
         self.noted = self.all();
     }
 
-    /// A bit for each client.
+    /// Returns a bit for each client.
     fn all(&self) -> u64 {
         (1 << self.clients.len()) - 1
     }
 
-    /// Publishes to the clients of this round, and announces sleep to them. False: there is more already.
+    /// Publishes to the clients of this round, and announces sleep to them. Returns false if there
+    /// is more already.
     #[inline]
     fn publish_to_clients(&mut self) -> bool {
         let mut asleep = true;
@@ -250,7 +262,7 @@ impl Transmit {
             }
             client.link.publish();
             self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
-            // Those who wait for their share, or for the driver, have something to send already.
+            // Clients that wait for their share, or for the driver, have something to send already.
             if (self.noted | self.paused) & bit == 0 && !client.link.sleep() {
                 self.noted |= bit;
                 asleep = false;
@@ -259,7 +271,8 @@ impl Transmit {
         asleep
     }
 
-    /// As [`Self::publish_to_clients`], for one that starts over, or whose queue has no space for what it is owed.
+    /// Does what [`Self::publish_to_clients`] does, for a client that starts over, or whose queue
+    /// has no space for the buffers that are to be given to it.
     #[cold]
     fn publish_to_unsettled(&mut self, index: usize) -> bool {
         let bit = 1 << index;
@@ -286,7 +299,8 @@ impl Transmit {
         }
     }
 
-    /// Where a client waits for buffers, or may soon, asks the driver to return some. False: there are some.
+    /// Asks the driver to return buffers, if a client waits for some or may soon. Returns false if
+    /// there are some already.
     #[inline]
     fn wait_for_buffers(&mut self) -> bool {
         let needed = (self.short | self.limited) != 0 && self.driver.link.is_live();
@@ -294,12 +308,14 @@ impl Transmit {
             return true;
         }
         self.waits = true;
-        // It looks for the announcement when it is given frames. Where there are none to give, it is woken to look.
+        // The driver looks for the announcement when it gets frames. There may be none to give, so
+        // notify it.
         self.driver.link.channel().notify();
         self.driver.link.sleep_until(self.driver.in_flight / 2)
     }
 
-    /// Announces to the driver what is waited for. False: it is there already.
+    /// Announces to the driver that this side waits for space, or for a new life of the link.
+    /// Returns false if it is there already.
     #[inline]
     fn sleep(&mut self, driver_full: bool) -> bool {
         let link = &mut self.driver.link;
@@ -314,7 +330,7 @@ impl Transmit {
     }
 }
 
-/// What a packet of `length` bytes with the driver counts of its client's share.
+/// Returns what a packet of `length` bytes with the driver counts of its client's share.
 #[inline(always)]
 fn charge(length: u16) -> u32 {
     u32::from(length).max(LEAST_CHARGE)

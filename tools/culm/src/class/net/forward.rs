@@ -185,8 +185,9 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
     }
     let mut forwards = Vec::<Forward>::new();
     for (guest, servers) in ports {
-        // Which client has which address shows when it says so. Where one alone has the port, and
-        // there are others without, it is the first to ask in most cases.
+        // Which client gets which address is known only at run time. If exactly one client has this
+        // port, assume the first address: it usually asks first. Hazard: if another client asks
+        // first, the forward leads to the wrong one.
         let addresses = if servers == 1 { 1 } else { clients };
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let mut host = match guest {

@@ -1,8 +1,9 @@
 //! Frames that lie in several buffers (VIRTIO 1.2 §5.1.6.4, mergeable receive buffers).
 //!
-//! The first buffer's header says how many there are; the others hold nothing but bytes of the frame, and follow in order. Here the
-//! buffers are collected, over several rounds if need be, and given to a client all or none: whoever reads
-//! a frame finds it whole. What contradicts itself is dropped whole.
+//! The first buffer's header says how many there are; the others hold nothing but bytes of the
+//! frame, and follow in order. Here the buffers are collected, over several rounds if need be, and
+//! given to a client all or none, so that a reader finds a frame whole. A frame that contradicts
+//! itself is dropped whole.
 
 use super::{DRIVER, Receive};
 use alloc::vec::Vec;
@@ -10,20 +11,20 @@ use culm_net::descriptor::flags::{CONTINUES, DEVICE};
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
-/// Buffers of a frame at most: those that the longest one fills, and as many as small devices' buffers may waste.
+/// Buffers of a frame at most: as many as the longest frame fills, and one more.
 const MOST: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
 
 /// A frame that is being collected.
 #[derive(Default)]
 pub(super) struct Frame {
-    /// Its buffers so far. Nobody else holds them.
+    /// Its buffers so far. Neither the driver nor a client holds them.
     pieces: Vec<Piece>,
-    /// How many are to come.
+    /// Number of buffers that are to come.
     missing: usize,
     destination: Option<Mac>,
     /// Flags of its entries, for the client.
     flags: u16,
-    /// It cannot be a frame.
+    /// True if it is no valid frame.
     broken: bool,
 }
 
@@ -37,7 +38,7 @@ impl Frame {
         Self { pieces: Vec::with_capacity(MOST), ..Self::default() }
     }
 
-    /// Whether the next buffer is one of this frame's.
+    /// Returns whether the next buffer is one of this frame's.
     #[inline(always)]
     pub(super) fn is_partial(&self) -> bool {
         self.missing > 0
@@ -45,11 +46,12 @@ impl Frame {
 }
 
 impl Receive {
-    /// The first of `count` buffers, more than one, that hold a frame.
+    /// Takes the first of `count` buffers, more than one, that hold a frame.
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
         if count > MOST || !self.driver_has(count - 1) {
-            // What follows is not taken for pieces: there may never be so many, and those that came would be kept for ever.
+            // The entries that follow are not taken as pieces: there may never be so many, and
+            // those that came would be kept for ever.
             self.tally.invalid += 1;
             self.stock.idle.push(entry.token);
             return;
@@ -61,13 +63,14 @@ impl Receive {
         self.add_piece(entry);
     }
 
-    /// Whether the driver has so many buffers at least. A device that has announced a frame has filled all of its buffers, and
-    /// those that it did not return yet are still with the driver.
+    /// Returns whether the driver has at least so many buffers. A device that has announced a frame
+    /// has filled all of the frame's buffers, so those that have not come yet are still with the
+    /// driver.
     fn driver_has(&self, count: usize) -> bool {
         self.stock.holders.iter().filter(|holders| **holders == DRIVER).take(count).count() == count
     }
 
-    /// The next buffer of the frame that is being collected.
+    /// Takes the next buffer of the frame that is being collected.
     #[cold]
     pub(super) fn add_piece(&mut self, entry: DmaDescriptor) {
         let frame = &mut self.frame;
@@ -102,7 +105,7 @@ impl Receive {
         self.give_up(pieces);
     }
 
-    /// Puts aside those buffers that nobody was given, and keeps the list for the next frame.
+    /// Makes the buffers that no client got idle, and keeps the list's memory for the next frame.
     fn give_up(&mut self, mut pieces: Vec<Piece>) {
         for piece in pieces.drain(..) {
             if self.stock.holders[piece.number as usize] == 0 {
@@ -112,14 +115,14 @@ impl Receive {
         self.frame.pieces = pieces;
     }
 
-    /// The driver starts over: what is missing of a frame will not come.
+    /// Gives up a partial frame, because the driver starts over: the missing buffers will not come.
     pub(super) fn forget_frame(&mut self) {
         self.frame.missing = 0;
         let pieces = core::mem::take(&mut self.frame.pieces);
         self.give_up(pieces);
     }
 
-    /// Gives a frame to a client, if it has room for all of it.
+    /// Gives a frame to a client, if it has room for all of its buffers.
     fn deliver_pieces(&mut self, index: usize, pieces: &[Piece]) {
         if self.clients.get(index).is_none_or(|client| client.held >= self.stock.batch) {
             self.take_returned(index);
@@ -135,7 +138,7 @@ impl Receive {
             self.tally.share += 1;
             return;
         }
-        // After its shares were taken, which may have found that it starts over.
+        // Look the client up after its shares were taken, which may have found that it starts over.
         let Some(client) = self.clients.get_mut(index) else { return };
         let output = &mut client.link.output;
         if output.free() < count && output.refresh() < count {
@@ -148,7 +151,7 @@ impl Receive {
         for (at, piece) in pieces.iter().enumerate() {
             let more = if at + 1 < pieces.len() { CONTINUES } else { 0 };
             let offset = self.stock.slots.offset(piece.number);
-            // There is space for all, as just asked.
+            // There is space for all pieces, as was just checked.
             let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
             debug_assert!(self.stock.holders[piece.number as usize] & DRIVER == 0);
             self.stock.holders[piece.number as usize] |= 1 << index;
@@ -156,7 +159,7 @@ impl Receive {
         self.stock.lent += count;
     }
 
-    /// Takes `count` pieces of a client's share, or none.
+    /// Takes `count` pieces of a client's share, or none. Returns whether it did.
     fn take_shares(&mut self, index: usize, count: u32) -> bool {
         for attempt in 0..2 {
             let Some(client) = self.clients.get_mut(index) else { return false };

@@ -1,4 +1,4 @@
-//! Whose frame is sent next.
+//! The order of clients' frames: deficit round robin.
 //!
 //! Clients take turns by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each turn brings a client credit for a
 //! number of bytes, it sends as long as that covers its next frame, and what is left it keeps for its next turn, while it has something to
@@ -14,13 +14,15 @@ use crate::client::{Client, Entry};
 use crate::counters;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 
-/// Bytes for which a turn brings credit: eleven frames as long as the link takes them, a quarter of the longest packet.
+/// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
+/// the longest packet.
 const QUANTUM: u32 = 16 * 1024;
 
 /// The most credit that a client can keep, as much as the longest packet takes.
 const MOST_CREDIT: u32 = 4 * QUANTUM;
 
-/// Steps of its [`Allowance`](culm_net::Allowance) that a frame costs which was copied and refused.
+/// Steps of its client's [`Allowance`](culm_net::Allowance) that a frame costs which was copied and
+/// refused.
 const REFUSED_COPY: u32 = 4;
 
 /// How a client's turn ended.
@@ -28,9 +30,9 @@ const REFUSED_COPY: u32 = 4;
 enum Turn {
     /// It has nothing more to send.
     Done,
-    /// It has sent what it may at a time.
+    /// It has sent as much as it may in one turn.
     More,
-    /// It has its share.
+    /// It has used its share.
     Limited,
     /// It has used up its allowance.
     Paused,
@@ -39,7 +41,9 @@ enum Turn {
 }
 
 impl Transmit {
-    /// Lets clients send in turns. True: the driver's queue has no space, although the driver could hold more.
+    /// Lets due clients send in turns. Returns true if the driver's queue is full although the
+    /// driver may hold more frames; if it holds as many as it may, only a returned buffer helps,
+    /// and false is returned.
     #[inline]
     pub(super) fn submit(&mut self) -> bool {
         if !self.driver.link.is_live() {
@@ -48,7 +52,7 @@ impl Transmit {
         let mut pending = core::mem::take(&mut self.noted);
         while pending != 0 {
             let index = next(pending, self.first);
-            // Not more than 63: a client has no bit behind that.
+            // The sum is at most 63: no client has a bit above that.
             self.first = index + 1;
             let bit = 1 << index;
             match self.take_turn(index) {
@@ -71,8 +75,8 @@ impl Transmit {
         false
     }
 
-    /// Who waits for more than its guarantee does not see others take what it waits for, who have more already: since the card
-    /// sends in order, what each has there is its part of what the card sends.
+    /// While a client waits for a share, lets no client that holds more borrow from the rest. The
+    /// card sends in order, so a client's part of the driver's queue is its part of the card.
     #[inline(never)]
     pub(super) fn favour_limited(&mut self) {
         let waits = |index: &usize| self.limited & 1 << index != 0;
@@ -101,7 +105,7 @@ impl Transmit {
         let mut left = room;
         let turn = loop {
             let Some(entry) = client.link.input.pop_known() else {
-                // What came meanwhile is found at the end of the round.
+                // Frames that came meanwhile are found at the end of the round.
                 break Turn::Done;
             };
             let Some(number) = client.frame(entry) else {
@@ -141,11 +145,11 @@ impl Transmit {
             }
             credit_left -= length;
             left -= 1;
-            // There is space, as just asked.
+            // `room` was bounded by the queue's space.
             let _ = driver.link.output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
         };
         let sent = room - left;
-        // It may have used it up by notifying for nothing.
+        // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
@@ -156,7 +160,7 @@ impl Transmit {
     }
 }
 
-/// A client was looked at and has nothing to send.
+/// Charges a client that was looked at and has nothing to send.
 #[inline(never)]
 fn found_nothing(client: &mut Client) -> Turn {
     client.credit = 0;
@@ -164,7 +168,7 @@ fn found_nothing(client: &mut Client) -> Turn {
     if client.allowance.is_spent() { Turn::Paused } else { Turn::Done }
 }
 
-/// Leaves the frame that was read last for another turn.
+/// Puts the frame that was read last back, for another turn.
 #[inline(never)]
 fn put_back(client: &mut Client, turn: Turn) -> Turn {
     client.link.input.put_back();
@@ -192,7 +196,7 @@ fn copy(
     copied
 }
 
-/// Deals with an entry that is no frame. False: with that the client has used up its allowance.
+/// Handles an entry that is no frame. Returns false if the client's allowance is used up with it.
 #[cold]
 fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
     client.allowance.spend(1);
@@ -206,7 +210,7 @@ fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
     !client.allowance.is_spent()
 }
 
-/// The first bit of `bits`, which is not 0, from bit `from` on, going round.
+/// Returns the first set bit of `bits`, which is not 0, from bit `from` on, going round.
 #[inline(always)]
 fn next(bits: u64, from: usize) -> usize {
     let after = bits & (u64::MAX << from);
