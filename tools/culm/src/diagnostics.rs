@@ -1,4 +1,5 @@
-//! What is wrong with a description, shown in it: file, line, the offending text underlined, what would be right.
+//! Mistakes in a description, shown in it: file, line, the offending text underlined, what would be
+//! right.
 //!
 //! Every step that can find a mistake adds to one [`Diagnostics`] and goes on, so that one run shows all of them.
 

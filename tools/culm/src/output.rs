@@ -1,12 +1,13 @@
-//! What happens if nobody reads to the end what a command prints, as in `./culm systems | head -2`.
+//! The end of a command whose output is not read to its end, as in `./culm systems | head -2`.
 
 use std::panic;
 use std::process;
 
-/// How a shell reports a program that wrote where nobody reads: 128 and the number of SIGPIPE.
+/// Exit status by which a shell reports a program that wrote to a closed pipe: 128 and the number
+/// of SIGPIPE.
 const LOST_READER: i32 = 141;
 
-/// From now on, the tool ends quietly if it prints where nobody reads any more.
+/// Makes the tool end quietly if it prints to a closed pipe.
 ///
 /// The macros that print panic then, wherever they are. The signal that ends other programs is not there to do it:
 /// Rust ignores it from the start, since a lost connection to an emulator or to a peer must not end the tool.

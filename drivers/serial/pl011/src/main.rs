@@ -1,7 +1,8 @@
 //! Driver for Arm PL011 serial ports.
 //!
-//! It moves bytes between the port and the serial virtualiser's queues, by interrupt in both directions, and knows nothing
-//! of lines or clients. Registers are in [`registers`], what is done with them in [`port`].
+//! It moves bytes between the port and the serial virtualiser's queues, by interrupt in both
+//! directions, and knows nothing of lines or clients. [`registers`] has the register map, [`port`]
+//! uses it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -41,7 +42,7 @@ impl Component for Pl011 {
             rx: queue::producer(serial.rx),
         };
         driver.serve();
-        // A previous life may have left it masked.
+        // A previous life may have left the interrupt masked.
         driver.interrupt.enable();
         driver
     }
@@ -55,7 +56,7 @@ impl Component for Pl011 {
 }
 
 impl Pl011 {
-    /// Moves what there is to move, both ways.
+    /// Moves bytes in both directions.
     fn serve(&mut self) {
         let received = self.port.receive(&mut self.rx);
         let mut notify = self.rx.publish();
@@ -67,8 +68,9 @@ impl Pl011 {
         if notify {
             self.virtualiser.notify();
         }
-        // Where the FIFO is full its interrupt brings the next turn; else the next bytes do. Bytes that came this very
-        // moment get a turn of their own, so that a virtualiser that never stops cannot keep this one going.
+        // If the FIFO is full, its interrupt brings the next turn; else the next bytes do. Bytes
+        // that came just now get a turn of their own, so that a virtualiser that never stops cannot
+        // make this turn endless.
         if !self.port.waits_to_send() && !self.tx.sleep() {
             culm::wake_at(culm::time::now());
         }

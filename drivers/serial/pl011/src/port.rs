@@ -1,26 +1,26 @@
-//! What the driver does with the port: moves bytes between its FIFOs and the queues.
+//! The port: moves bytes between its FIFOs and the queues.
 
 use crate::registers::*;
 use culm::queue::{Consumer, Producer};
 use culm_mmio::Registers;
 
-/// Bytes that one turn takes from the receive FIFO. The largest FIFO there is holds 32; what a port that never runs
-/// empty brings beyond this waits for the next turn.
+/// Bytes that one turn takes from the receive FIFO. The largest FIFO holds 32; further bytes of a
+/// port that never runs empty wait for the next turn.
 const RECEIVE_LIMIT: u32 = 128;
 
-/// How often to look whether the port has finished sending before it is switched over. It sends 32 bytes at 9600 baud in
-/// 33 ms; a port that never finishes is switched over all the same.
+/// Number of looks whether the port has finished sending before it is switched over. It sends 32
+/// bytes at 9600 baud in 33 ms; a port that never finishes is switched over all the same.
 const BUSY_LIMIT: u32 = 1_000_000;
 
 /// A serial port.
 #[derive(Debug)]
 pub struct Port<R: Registers> {
     registers: R,
-    /// The interrupts that are let through, as last written to the port.
+    /// The interrupts that are enabled, as last written to the port.
     mask: u32,
 }
 
-/// What a call of [`Port::receive`] did.
+/// The result of a call of [`Port::receive`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Bytes handed on.
@@ -50,7 +50,7 @@ impl<R: Registers> Port<R> {
         Self { registers, mask }
     }
 
-    /// Moves what was received into `queue`, which is not published.
+    /// Moves received bytes into `queue`, and does not publish it.
     pub fn receive(&mut self, queue: &mut Producer<u8>) -> Received {
         let mut received = Received::default();
         for _ in 0..RECEIVE_LIMIT {
@@ -67,16 +67,17 @@ impl<R: Registers> Port<R> {
                 received.dropped += 1;
             }
         }
-        // After reading: a byte that came meanwhile keeps its interrupt (it is a level of the FIFO) or times out anew.
+        // Clear the interrupts after reading: a byte that came meanwhile keeps its interrupt (it is
+        // a level of the FIFO) or times out again.
         self.registers.write(INTERRUPT_CLEAR, INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT);
         received
     }
 
-    /// Sends what is in `queue`, as far as the FIFO has space; returns how many bytes. Where more is left the port
-    /// interrupts when it has space again.
+    /// Sends bytes of `queue`, as far as the FIFO has space; returns how many. If more are left,
+    /// the port interrupts when it has space again.
     pub fn send(&mut self, queue: &mut Consumer<u8>) -> u64 {
-        // Before writing: the interrupt means that the FIFO's level fell below the mark (DDI 0183G, 2.8.2), not that it is
-        // below it, so one that comes from here on must be kept.
+        // Clear the interrupt before writing. It means that the FIFO's level fell below the mark
+        // (DDI 0183G, 2.8.2), not that it is below it, so one that comes from here on must be kept.
         self.registers.write(INTERRUPT_CLEAR, INTERRUPT_TRANSMIT);
         let mut sent = 0;
         let full = loop {
@@ -91,7 +92,7 @@ impl<R: Registers> Port<R> {
         sent
     }
 
-    /// Lets an interrupt through, or not.
+    /// Enables or disables an interrupt.
     fn let_through(&mut self, interrupt: u32, on: bool) {
         let mask = if on { self.mask | interrupt } else { self.mask & !interrupt };
         if mask != self.mask {
@@ -100,7 +101,7 @@ impl<R: Registers> Port<R> {
         }
     }
 
-    /// Whether the port will interrupt when it can send more.
+    /// Returns whether the port will interrupt when it can send more.
     pub fn waits_to_send(&self) -> bool {
         self.mask & INTERRUPT_TRANSMIT != 0
     }

@@ -1,4 +1,4 @@
-//! What the layout needs to know of an ELF file, and nothing else.
+//! ELF files, as far as the layout needs to read them.
 
 use crate::failure::Failure;
 use culm_abi::system::KernelLayout;
@@ -15,7 +15,7 @@ pub struct Program {
     pub path: PathBuf,
     /// Virtual address of the entry point.
     pub entry: u64,
-    /// What is loaded, sorted by [`Segment::load_address`].
+    /// Segments to load, sorted by [`Segment::load_address`].
     pub segments: Vec<Segment>,
 }
 

@@ -1,5 +1,4 @@
-//! What the tool asks of a class of devices. Everything that is particular to a class is behind
-//! this trait.
+//! The trait of a class of devices. Everything that is particular to a class is behind it.
 
 use crate::description::system::DomainTable;
 use crate::diagnostics::Diagnostics;
@@ -12,7 +11,7 @@ use culm_manifest::reader::{Entry, Problems, TableReader};
 /// A virtualiser of a class: the suffix of its domain's name, its component, and the connection by
 /// which it does its work.
 pub struct Virtualiser {
-    /// What follows the device's name in the domain's.
+    /// The suffix of the domain's name, behind the device's name.
     pub suffix: &'static str,
     /// Its component.
     pub component: &'static str,
@@ -44,10 +43,10 @@ pub trait Class: Sync {
     /// Keys of `[device.NAME]` that only this class knows, for the reader, the book and the schema.
     fn device_keys(&self) -> Vec<Key>;
 
-    /// What a client can say in a system file, for the book and the schema.
+    /// Returns the keys of a client in a system file, for the book and the schema.
     fn client_keys(&self) -> Table;
 
-    /// What the class refuses, and no single key says, for the book.
+    /// Returns rules of the class that concern no single key, for the book.
     fn rules(&self) -> &'static [&'static str];
 
     /// Reads the class's own keys of the device that is to be number `index`.
@@ -69,7 +68,7 @@ pub trait Class: Sync {
         problems: &mut Problems,
     ) -> Option<OfClass>;
 
-    /// What a domain's log is as a client, where devices of this class take logs.
+    /// Returns a domain's log as a client, if devices of this class take logs.
     fn log(&self) -> Option<OfClass> {
         None
     }

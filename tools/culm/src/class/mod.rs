@@ -45,7 +45,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static dyn Class> + Clone {
     CLASSES.iter().map(|(_, class)| *class)
 }
 
-/// What the tool knows of a class.
+/// Returns the implementation of a class.
 pub(crate) fn of(class: DeviceClass) -> &'static dyn Class {
     let found = CLASSES.iter().find(|(name, _)| *name == class.name());
     found.expect("every class that is declared is in the table").1

@@ -20,7 +20,7 @@ impl Options {
         self.network.check(debugger)
     }
 
-    /// What stands outside of this system; the debugger's port is taken.
+    /// Returns what stands outside of this system. The debugger's port is taken.
     pub fn outside(&self, plan: &Plan, debugger: Option<u16>) -> Outside {
         Outside { network: self.network.network(plan, debugger) }
     }

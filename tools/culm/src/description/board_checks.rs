@@ -1,5 +1,5 @@
-//! What must hold of a board's values for the kernel to boot there, each by itself: a board that breaks one of these
-//! shows a black screen, and nothing else.
+//! Checks of a board's values, without which the kernel does not boot: a board that breaks one of
+//! these shows a black screen, and nothing else.
 
 use crate::plan::{Interrupt, PhysicalRange};
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
@@ -123,7 +123,7 @@ pub fn asid_bits(bits: Located<i128>, problems: &mut Problems) -> Option<u32> {
     Some(bits.value as u32)
 }
 
-/// Where QEMU's `virt` machine has its memory (QEMU, hw/arm/virt.c).
+/// Base of the memory of QEMU's `virt` machine (QEMU, hw/arm/virt.c).
 const VIRT_MEMORY: u64 = 0x4000_0000;
 
 /// The version of the interrupt controller of QEMU's `virt` machine, where `-machine`'s argument decides it.

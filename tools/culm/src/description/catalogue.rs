@@ -1,4 +1,4 @@
-//! What there is to build systems from: components, boards and systems, found by where they lie in the tree.
+//! The catalogue of components, boards and systems, which are found by their place in the tree.
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
 use culm_manifest::reader::{Problems, TableReader, parse_table};
@@ -18,7 +18,7 @@ pub struct CatalogueComponent {
     pub folder: PathBuf,
     /// Its crate's name, as far as that could be read.
     pub crate_name: Option<String>,
-    /// Its manifest, if that could be read; else what is wrong with it.
+    /// Its manifest, if that could be read; else the mistakes in it.
     pub manifest: Result<Manifest, Diagnostics>,
 }
 
@@ -32,7 +32,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Looks through the tree at `root`. What is wrong with a component concerns those who use it, and nobody else.
+    /// Looks through the tree at `root`. A mistake in a component is reported only to systems that
+    /// use it.
     pub fn read(root: &Path) -> Self {
         let mut manifests = Vec::new();
         for (folder, depth) in COMPONENT_FOLDERS {

@@ -1,4 +1,5 @@
-//! What is legal in a system, but odd: most likely not what its author meant. It is shown and stops nothing.
+//! Warnings about a system: things that are legal, but most likely not what its author meant. They
+//! are shown and stop nothing.
 //!
 //! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong here: the systems of
 //! this tree have no warnings.

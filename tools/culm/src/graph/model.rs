@@ -1,4 +1,4 @@
-//! What a picture shows: nodes, and edges between them.
+//! The content of a picture: nodes, and edges between them.
 
 use super::text::{bold_width, width};
 use crate::plan::{ConnectionData, Domain, DomainId, End, Fields, Origin, Plan, Purpose, RegionId};
@@ -94,7 +94,7 @@ pub const NAME_SIZE: f64 = 14.0;
 pub const SMALL_SIZE: f64 = 11.0;
 
 impl Model {
-    /// What there is to see of a plan.
+    /// Makes the picture's content from a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut cores: Vec<u32> = plan.domains.iter().map(|domain| domain.core).collect();
         cores.sort_unstable();

@@ -1,6 +1,6 @@
-//! Where everything goes: columns in the direction of data, order within them so that few edges cross, heights so that
-//! edges run straight. (After Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System
-//! Structures", 1981; heights by isotonic regression.)
+//! The placement of a picture's parts: columns in the direction of data, order within them so that
+//! few edges cross, heights so that edges run straight. (After Sugiyama, Tagawa, Toda: "Methods for
+//! Visual Understanding of Hierarchical System Structures", 1981; heights by isotonic regression.)
 
 use super::model::{Model, SMALL_SIZE};
 use super::text::width;

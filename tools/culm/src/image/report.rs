@@ -1,4 +1,5 @@
-//! What was built, for programs (`report.json` beside the image) and for people (a table of sizes).
+//! The report of a build, for programs (`report.json` beside the image) and for people (a table of
+//! sizes).
 
 use crate::build::elf::Program;
 use crate::layout::{Layout, physical};
@@ -29,7 +30,7 @@ pub struct Report {
     pub regions: Vec<Region>,
     /// Queues.
     pub rings: Vec<Ring>,
-    /// Who takes how many bytes of main memory, the greatest first.
+    /// The bytes of main memory that each part takes, the greatest first.
     pub memory: Vec<(String, u64)>,
 }
 
@@ -141,9 +142,9 @@ pub struct Ring {
     pub capacity: u32,
     /// Bytes of an entry.
     pub entry_size: u32,
-    /// Who puts in.
+    /// The domain that produces entries.
     pub producer: String,
-    /// Who takes out.
+    /// The domain that consumes entries.
     pub consumer: String,
 }
 

@@ -1,4 +1,5 @@
-//! Where everything is in memory: physical places, address spaces, and the tables that make them true.
+//! The layout of memory: physical places, address spaces, and the translation tables that make
+//! them.
 //!
 //! The layout is made in steps: programs in whole pages ([`program`]), all that takes memory ([`objects`]), what each
 //! address space shows ([`space`], [`kernel`]), a physical place for all ([`physical`]), translation tables
@@ -158,7 +159,8 @@ impl Layout {
             .map_err(mistake)
     }
 
-    /// What the tables shall say: the kernel's mappings, those of booting, those of each domain.
+    /// Returns the mappings that the tables must have: the kernel's, those of booting, those of
+    /// each domain.
     pub fn address_spaces(&self) -> Vec<Vec<Mapping>> {
         let mut kernel = self.mappings(&self.kernel.space, Owner::Kernel);
         kernel.extend(self.kernel.devices.iter().map(|&(address, range)| Mapping {

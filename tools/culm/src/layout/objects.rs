@@ -1,4 +1,4 @@
-//! Everything that takes physical memory, each piece once, whoever maps it.
+//! The objects that take physical memory, each once, however many domains map it.
 
 use super::kernel::KernelTables;
 use super::program::{ProgramPages, pages};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Position in [`Objects::list`].
 pub type ObjectId = usize;
 
-/// Where an object's physical memory is.
+/// The place of an object's physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the image file.

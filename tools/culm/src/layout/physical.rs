@@ -126,7 +126,7 @@ pub fn check_fixed(plan: &Plan, objects: &Objects, physical: &Physical) -> Resul
     Ok(())
 }
 
-/// Who takes how much of main memory, the greatest first.
+/// Returns the bytes of main memory that each part takes, the greatest first.
 pub fn takers(objects: &Objects, physical: &Physical) -> Vec<(Taker, u64)> {
     let mut sums: BTreeMap<Taker, u64> = BTreeMap::new();
     for object in objects.list.iter().filter(|object| !matches!(object.place, Place::Fixed(_))) {

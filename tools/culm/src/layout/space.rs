@@ -37,7 +37,7 @@ impl Space {
         Self { views: Vec::new(), next: base }
     }
 
-    /// Where the whole of `object` is shown.
+    /// Returns the address at which the whole of `object` is shown.
     pub fn address(&self, object: ObjectId) -> Option<u64> {
         self.views.iter().find(|view| view.object == object && view.offset == 0).map(|view| view.address)
     }
@@ -126,7 +126,8 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
     Ok(space)
 }
 
-/// What domain `id` may read besides its regions: files of its configuration, what its connections give it.
+/// Returns the objects that domain `id` may read besides its regions: files of its configuration,
+/// and memory of its connections.
 fn read_only(plan: &Plan, objects: &Objects, id: DomainId) -> Vec<ObjectId> {
     let domain = &plan.domains[id];
     let mut shown = Vec::new();
@@ -138,7 +139,7 @@ fn read_only(plan: &Plan, objects: &Objects, id: DomainId) -> Vec<ObjectId> {
     for connection in &domain.connections {
         for memory in Fields::from(&connection.data).memory() {
             shown.extend(match memory {
-                // Who sees a region stands in the region's own list.
+                // A region's own list says which domains see it.
                 Memory::Region(_) => None,
                 Memory::Stack(domain) => Some(objects.domains[domain].stack),
                 Memory::CoreAccounts => Some(objects.core_accounts),

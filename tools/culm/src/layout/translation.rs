@@ -25,7 +25,7 @@ pub mod bits {
     pub const ATTRIBUTE_SHIFT: u32 = 2;
     /// `AP[1]`: EL0 has access.
     pub const USER: u64 = 1 << 6;
-    /// `AP[2]`: nobody may write.
+    /// `AP[2]`: the mapping is read-only.
     pub const READ_ONLY: u64 = 1 << 7;
     /// `SH` = inner shareable.
     pub const INNER_SHAREABLE: u64 = 0b11 << 8;
@@ -62,7 +62,7 @@ impl fmt::Display for Permissions {
     }
 }
 
-/// Who a mapping is for.
+/// The user of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
     /// The kernel: global, no access from EL0.

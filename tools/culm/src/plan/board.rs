@@ -1,4 +1,4 @@
-//! What a board has, as its file says it.
+//! A board, as its file describes it.
 
 use culm_manifest::{DeviceClass, Trigger};
 

@@ -263,9 +263,9 @@ pub struct Region {
     pub kind: RegionKind,
     /// Where it must be, a multiple of a page; `None`: anywhere.
     pub address: Option<u64>,
-    /// Who sees it.
+    /// The domains that see it, and how.
     pub mappings: Vec<Mapping>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// Where the system file gives its address.
     pub place: Option<Place>,

@@ -1,4 +1,5 @@
-//! What the console says that the tool must know: how the run ended, what faulted, what is served.
+//! Reading of the console's output, as far as the tool needs it: how the run ended, what faulted,
+//! what is served.
 
 use std::net::Ipv4Addr;
 

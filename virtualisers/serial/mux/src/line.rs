@@ -23,7 +23,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// An empty line.
+    /// The empty line.
     pub const EMPTY: Self = Self { bytes: [0; LENGTH], length: 0, ended: false };
 
     /// Adds a byte, unless the line is whole.
@@ -36,17 +36,17 @@ impl Line {
         }
     }
 
-    /// Whether the line's end was added.
+    /// Returns whether the line's end was added.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the line has ended, or has become too long.
+    /// Returns whether the line has ended, or has become too long.
     pub fn is_whole(&self) -> bool {
         self.ended || self.length == LENGTH
     }
 
-    /// Whether nothing was added.
+    /// Returns whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.length == 0 && !self.ended
     }
@@ -56,7 +56,7 @@ impl Line {
         (self.length, self.ended) = (0, false);
     }
 
-    /// What was collected, without its end.
+    /// Returns the collected bytes, without the line's end.
     pub fn text(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -70,10 +70,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Nothing.
+    /// No bytes.
     pub const EMPTY: Self = Self { bytes: [0; MAX_OUTPUT], length: 0 };
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -102,7 +102,8 @@ impl Output {
     }
 }
 
-/// Whether a line begins as the runtime's log begins those of `name`: `[time] level name: `.
+/// Returns whether a line begins as the runtime's log begins those of `name`:
+/// `[time] level name: `.
 fn is_signed(name: &[u8], text: &[u8]) -> bool {
     let Some(rest) = text.strip_prefix(b"[") else { return false };
     let time = rest.iter().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'.')).count();

@@ -1,4 +1,4 @@
-//! Who may print next, and who gets the input.
+//! The choice of the client that prints next, and of the one that gets the input.
 
 use crate::line::{Line, MAX_OUTPUT, Output};
 use alloc::vec::Vec;
@@ -15,7 +15,8 @@ const LINES_PER_TURN: u64 = 64;
 /// Bytes of input handed on in one turn.
 const INPUT_PER_TURN: u32 = 256;
 
-/// How long the beginning of a line waits for its end before it is printed as it is: a prompt, for one.
+/// Time that the beginning of a line, such as a prompt, waits for its end before it is printed as
+/// it is.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The key that gives the input to the next client that can take it: Ctrl-O.
@@ -26,19 +27,20 @@ const NEXT_CLIENT: u8 = 0x0f;
 pub struct Client {
     name: &'static [u8],
     channel: Channel,
-    /// Whether the client is told of space and of input. Who only logs is not: it waits for nothing.
+    /// Whether the client is notified of space and of input. A client that only logs is not: it
+    /// waits for nothing.
     may_notify: bool,
     tx: Consumer<u8>,
     rx: Option<Producer<u8>>,
     line: Line,
-    /// When the line is printed although it is not whole.
+    /// The time at which the line is printed although it is not whole.
     overdue: Option<Instant>,
     /// Whether there may be something in `tx`.
     active: bool,
 }
 
 impl Client {
-    /// The client at the other end of `channel`; `rx` where it can take input.
+    /// Creates the client at the other end of `channel`, with `rx` if it can take input.
     pub fn new(
         name: &'static [u8],
         channel: Channel,
@@ -62,19 +64,19 @@ impl Client {
         }
     }
 
-    /// Whether the line can be printed.
+    /// Returns whether the line can be printed.
     fn is_ready(&self, now: Instant) -> bool {
         // A queue shorter than the line cannot bring its end.
         let stuck = !self.line.is_empty() && self.line.text().len() >= self.tx.capacity() as usize;
         self.line.is_whole() || stuck || self.is_overdue(now)
     }
 
-    /// Whether the beginning of a line has waited for its end long enough.
+    /// Returns whether the beginning of a line has waited for its end long enough.
     fn is_overdue(&self, now: Instant) -> bool {
         self.overdue.is_some_and(|time| time <= now)
     }
 
-    /// The line was printed: gives its bytes back.
+    /// Releases the bytes of the line that was printed.
     fn printed(&mut self) {
         self.line.clear();
         self.overdue = None;
@@ -82,7 +84,7 @@ impl Client {
         self.notify_if(waits);
     }
 
-    /// Lets the client know of this life of the virtualiser.
+    /// Tells the client of this life of the virtualiser.
     fn greet(&mut self) {
         let input = self.rx.as_mut().is_some_and(Producer::publish);
         let waits = self.tx.release();
@@ -96,7 +98,7 @@ impl Client {
     }
 }
 
-/// What a turn did.
+/// The work of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Lines printed.
@@ -105,7 +107,7 @@ pub struct Done {
     pub bytes: u64,
     /// Bytes of input handed on.
     pub input: u64,
-    /// Bytes of input that nobody took, or for which there was no space.
+    /// Bytes of input that no client could take, or for which there was no space.
     pub input_dropped: u64,
 }
 
@@ -120,26 +122,26 @@ pub struct Mux {
     turn: usize,
     /// The client that has the input.
     focus: Option<usize>,
-    /// The client whose line was printed without its end, and who alone may go on with it.
+    /// The client whose line was printed without its end, and which alone may continue it.
     open: Option<usize>,
 }
 
 impl Mux {
-    /// A mux of the driver at the other end of `driver`.
+    /// Creates a mux of the driver at the other end of `driver`.
     pub fn new(driver: Channel, tx: Producer<u8>, rx: Consumer<u8>, mut clients: Vec<Client>) -> Self {
         let focus = clients.iter().position(|client| client.rx.is_some());
         clients.iter_mut().for_each(Client::greet);
         Self { driver, tx, rx, clients, turn: 0, focus, open: None }
     }
 
-    /// Whoever is at the other end of `channel` has something to print, perhaps.
+    /// Marks the client at the other end of `channel`: it may have something to print.
     pub fn notified(&mut self, channel: Channel) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.channel == channel) {
             client.active = true;
         }
     }
 
-    /// Does what there is to do; asks for another turn where that was not all.
+    /// Prints lines and hands input on; asks for another turn if more is left.
     pub fn serve(&mut self, now: Instant) -> Done {
         let mut done = Done::default();
         let more_input = self.hand_on_input(&mut done);
@@ -147,7 +149,8 @@ impl Mux {
         if self.tx.publish() {
             self.driver.notify();
         }
-        // Blocked: the driver's notification brings the next turn, unless it made space this moment.
+        // If blocked, the driver's notification brings the next turn, unless it has made space just
+        // now.
         let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32);
         if more_input || !blocked && self.clients.iter().any(|client| client.active) {
             culm::wake_at(now);
@@ -157,8 +160,8 @@ impl Mux {
         done
     }
 
-    /// Drops the input that waits. After a restart: what was typed may be what ended the previous life, and would end each that
-    /// follows; the user types it again.
+    /// Drops the input that waits, after a restart. It may have caused the fault of the previous
+    /// life, and would end each life that follows; the user types it again.
     pub fn discard_input(&mut self) {
         self.rx.drain(u32::MAX).for_each(drop);
         if self.rx.release() {
@@ -166,7 +169,7 @@ impl Mux {
         }
     }
 
-    /// How often a peer broke the rules of a queue.
+    /// Returns how often a peer broke the rules of a queue.
     pub fn violations(&self) -> u64 {
         let clients = self.clients.iter().map(|client| {
             u64::from(client.tx.violations()) + u64::from(client.rx.as_ref().map_or(0, Producer::violations))
@@ -174,13 +177,14 @@ impl Mux {
         clients.sum::<u64>() + u64::from(self.tx.violations()) + u64::from(self.rx.violations())
     }
 
-    /// Prints lines of all clients in turns. True: a line found no space in the driver's queue.
+    /// Prints lines of all clients in turns. Returns true if a line found no space in the driver's
+    /// queue.
     fn print(&mut self, now: Instant, done: &mut Done) -> bool {
         let mut idle = 0;
         while idle < self.clients.len() && done.lines < LINES_PER_TURN {
             let before = done.lines;
             if self.print_client(now, done) {
-                // The same client goes on when there is space.
+                // The same client continues when there is space.
                 return true;
             }
             idle = if done.lines > before { 0 } else { idle + 1 };
@@ -189,7 +193,7 @@ impl Mux {
         false
     }
 
-    /// Prints some lines of the client whose turn it is. True: a line found no space.
+    /// Prints some lines of the client whose turn it is. Returns true if a line found no space.
     fn print_client(&mut self, now: Instant, done: &mut Done) -> bool {
         let index = self.turn;
         for _ in 0..LINES_PER_ROUND {
@@ -199,7 +203,8 @@ impl Mux {
             }
             client.collect(now);
             if !client.is_ready(now) {
-                // It says when there is more; what came this moment is looked at in another turn.
+                // The client notifies when there is more; bytes that came just now are looked at in
+                // another turn.
                 client.active = !client.tx.sleep();
                 return false;
             }
@@ -211,7 +216,7 @@ impl Mux {
         false
     }
 
-    /// Puts a client's line into the driver's queue. False: there is no space.
+    /// Puts a client's line into the driver's queue. Returns false if there is no space.
     fn put_out(&mut self, index: usize, done: &mut Done) -> bool {
         let client = &self.clients[index];
         let converses = client.rx.is_some();
@@ -239,7 +244,8 @@ impl Mux {
         true
     }
 
-    /// Puts bytes into the driver's queue, all or none; what is longer than the whole queue is cut.
+    /// Puts bytes into the driver's queue, all or none; bytes beyond the queue's capacity are cut
+    /// off. Returns whether it did.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let bytes = &bytes[..bytes.len().min(self.tx.capacity() as usize)];
         if (self.tx.free() as usize) < bytes.len() && (self.tx.refresh() as usize) < bytes.len() {
@@ -249,7 +255,7 @@ impl Mux {
         true
     }
 
-    /// Hands input to the client that has it. True: there is more.
+    /// Hands input on to the client that has the input. Returns true if there is more.
     fn hand_on_input(&mut self, done: &mut Done) -> bool {
         let mut moved = false;
         for _ in 0..INPUT_PER_TURN {
@@ -277,7 +283,7 @@ impl Mux {
         !self.rx.sleep()
     }
 
-    /// Gives the input to the next client that can take it, where there are several.
+    /// Gives the input to the next client that can take it, if there are several.
     fn move_focus(&mut self) -> bool {
         let Some(focus) = self.focus else { return false };
         let (before, after) = self.clients.split_at(focus);
@@ -287,7 +293,7 @@ impl Mux {
         next.is_some()
     }
 
-    /// Tells the user who has the input. Where there is no space the user will find out otherwise.
+    /// Tells the user which client has the input, if there is space for the message.
     fn tell_focus(&mut self) {
         let Some(focus) = self.focus else { return };
         let mut output = Output::EMPTY;

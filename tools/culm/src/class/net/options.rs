@@ -1,4 +1,4 @@
-//! What devices and clients of the class can be told, and what is refused in it.
+//! The options of the class's devices and clients, and their checks.
 
 use super::before::BeforeClient;
 use crate::class::interface::NewClient;
@@ -30,7 +30,7 @@ pub const DEFAULT_LARGE: u32 = 16;
 /// The most that a description can give to a client: 16 MiB.
 const MAX_LARGE: u32 = 256;
 
-/// What a device is told.
+/// The options of a device.
 pub struct DeviceOptions {
     /// Entries of each queue between driver and virtualisers.
     pub queue: u32,
@@ -46,7 +46,7 @@ pub struct DeviceOptions {
     counted_at: Option<Range<usize>>,
 }
 
-/// What a client is told, and who stands before it.
+/// The options of a client, and the domains that stand before it.
 pub struct ClientOptions {
     /// Its hardware address, and where the system file gives it, to the client or to the device whose
     /// it is; if nowhere, where it connects the client.
@@ -258,7 +258,8 @@ fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Locate
     Located::new(options.mac, options.mac_at.clone().unwrap_or_else(|| entry.span()))
 }
 
-/// Who has no copier reads all that the device receives, so it must be the device's only client.
+/// Checks that a client without a copier is the device's only client: it reads all that the device
+/// receives.
 fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry: &Entry<'_>) {
     let others = draft.clients_of(device).map(ClientOptions::of);
     let others: Vec<_> = others.filter(|other| !copier || other.copier.is_none()).collect();

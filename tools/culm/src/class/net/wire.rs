@@ -129,13 +129,14 @@ struct WiredClient {
 }
 
 impl WiredClient {
-    /// Who comes after the copier or the first of `through`s: the rest of them, then the client.
+    /// Returns the domain that comes after the copier and the first `through` further components:
+    /// the next of them, or the client.
     fn reader(&self, through: usize) -> DomainId {
         self.through.get(through).copied().unwrap_or(self.domain)
     }
 }
 
-/// What a client receives by.
+/// The receiving side of a client.
 #[derive(Clone, Copy)]
 struct ReceiveSide {
     filled: RingId,
