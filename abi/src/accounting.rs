@@ -1,8 +1,8 @@
 //! What the kernel publishes about use: readable without a system call by domains that may observe.
 //!
-//! One [`CoreAccount`] per core, then one [`DomainAccount`] per protection domain in image order. All fields
-//! only grow; each is written by one core and may be read at any time. Times are ticks of the system counter
-//! (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
+//! One [`CoreAccount`] per core, then one [`DomainAccount`] per protection domain in image order.
+//! All fields only grow; each is written by one core and may be read at any time. Times are ticks
+//! of the system counter (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -35,11 +35,13 @@ pub struct DomainAccount {
     pub other_calls: AtomicU64,
     /// Times it left the core, but for those in `straight`: see [`Self::switches`].
     pub other_switches: AtomicU64,
-    /// System calls by which it handed the core straight to another domain: nearly all that a busy domain makes.
+    /// System calls by which it handed the core straight to another domain: nearly all that a busy
+    /// domain makes.
     pub straight: AtomicU64,
     /// Times it was preempted.
     pub preemptions: AtomicU64,
-    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's callers'.
+    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's
+    /// callers'.
     pub throttles: AtomicU64,
     /// Faults.
     pub faults: AtomicU32,

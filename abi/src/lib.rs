@@ -7,8 +7,8 @@
 //! * [`accounting`]: the page in which the kernel publishes what each protection domain has used.
 //! * [`memory`]: the address-space layout and the memory kinds.
 //!
-//! Everything here is plain data of fixed layout: `repr(C)`, no pointers, no padding that is not named.
-//! An image is little-endian, as is every machine that Culm runs on.
+//! Everything here is plain data of fixed layout: `repr(C)`, no pointers, no padding that is not
+//! named. An image is little-endian, as is every machine that Culm runs on.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,6 +20,6 @@ pub mod start;
 pub mod syscall;
 pub mod system;
 
-/// Version of everything in this crate. Kernel, tool and components of one image carry the same number;
-/// the kernel refuses an image of another version.
+/// Version of everything in this crate. Kernel, tool and components of one image carry the same
+/// number; the kernel refuses an image of another version.
 pub const VERSION: u32 = 3;

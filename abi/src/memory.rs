@@ -1,7 +1,7 @@
 //! Address-space layout and memory kinds.
 //!
-//! A protection domain sees 39 bits of virtual address through `TTBR0` (Arm ARM D8.2, 4 KiB granule, three
-//! levels); the kernel lives in the top 39 bits through `TTBR1`.
+//! A protection domain sees 39 bits of virtual address through `TTBR0` (Arm ARM D8.2, 4 KiB
+//! granule, three levels); the kernel lives in the top 39 bits through `TTBR1`.
 
 /// Bytes in a page, the granule of all mappings.
 pub const PAGE_SIZE: u64 = 4096;
@@ -18,7 +18,8 @@ pub const KERNEL_TABLES: u64 = 0xffff_ff80_2000_0000;
 /// Kernel stacks are mapped from here, at [`kernel_stack`].
 pub const KERNEL_STACKS: u64 = 0xffff_ff80_4000_0000;
 
-/// Bytes of one core's kernel stack. What takes most is booting without optimisation, where large values are copied.
+/// Bytes of one core's kernel stack. What takes most is booting without optimisation, where large
+/// values are copied.
 pub const KERNEL_STACK_SIZE: u64 = 32 * 1024;
 
 /// Where the kernel stack of `core` begins. The page below it is unmapped.
@@ -26,7 +27,8 @@ pub const fn kernel_stack(core: u64) -> u64 {
     KERNEL_STACKS + core * (KERNEL_STACK_SIZE + PAGE_SIZE) + PAGE_SIZE
 }
 
-/// The core on whose kernel stack there was no place for what is at `address`: it lies in the page below.
+/// The core on whose kernel stack there was no place for what is at `address`: it lies in the page
+/// below.
 pub const fn overflown_kernel_stack(address: u64) -> Option<u64> {
     if address < KERNEL_STACKS || address >= KERNEL_DEVICES {
         return None;
@@ -42,7 +44,8 @@ pub const KERNEL_DEVICES: u64 = 0xffff_ff80_6000_0000;
 /// Where a component's ELF file is linked. Everything below stays unmapped, page zero included.
 pub const PROGRAM_BASE: u64 = 0x20_0000;
 
-/// The stack grows down to here; the page below is unmapped. Its top is `STACK_BASE` + the declared size.
+/// The stack grows down to here; the page below is unmapped. Its top is `STACK_BASE` + the declared
+/// size.
 pub const STACK_BASE: u64 = 0x1000_0000;
 
 /// The start block ([`crate::start`]) is mapped here, read-only.
@@ -54,8 +57,8 @@ pub const HEAP_BASE: u64 = 0x3000_0000;
 /// Regions and devices are mapped from here upwards, an unmapped page between any two.
 pub const REGION_BASE: u64 = 0x4000_0000;
 
-/// Offset of the image from the start of memory (the `text_offset` of its Linux arm64 header), so that both
-/// QEMU and U-Boot's `booti` put it at the same, known physical address.
+/// Offset of the image from the start of memory (the `text_offset` of its Linux arm64 header), so
+/// that both QEMU and U-Boot's `booti` put it at the same, known physical address.
 pub const IMAGE_OFFSET: u64 = 0x20_0000;
 
 /// Indices into `MAIR_ELx`, as page-table entries hold them in `AttrIndx`.

@@ -1,13 +1,14 @@
 //! The start block: what one protection domain is told about itself.
 //!
-//! The build tool writes one per domain; the runtime reads it once at start. It is mapped read-only at
-//! [`crate::memory::START_BASE`]. It begins with a [`StartHeader`]; everything else is found by [`Span`]s,
-//! offsets into the block. A restarted domain finds the same block.
+//! The build tool writes one per domain; the runtime reads it once at start. It is mapped read-only
+//! at [`crate::memory::START_BASE`]. It begins with a [`StartHeader`]; everything else is found by
+//! [`Span`]s, offsets into the block. A restarted domain finds the same block.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Count of the 64-bit words of randomness that a domain is given at each start, in `x2` and the registers after it: fresh
-/// each time, for this domain alone. All are zero where no source of the machine has ever given anything.
+/// Count of the 64-bit words of randomness that a domain is given at each start, in `x2` and the
+/// registers after it: fresh each time, for this domain alone. All are zero where no source of the
+/// machine has ever given anything.
 pub const SEED_WORDS: usize = 4;
 
 /// First word of a start block ("CULMSTA1").
@@ -49,14 +50,15 @@ pub struct StartHeader {
     pub name: Span,
     /// Configuration: one [`Value`] per field, in the order of the component's manifest.
     pub config: Span,
-    /// Connections: one [`Connection`] per connection of the manifest that the system description makes,
-    /// in the manifest's order, then those that are [`IMPLICIT`].
+    /// Connections: one [`Connection`] per connection of the manifest that the system description
+    /// makes, in the manifest's order, then those that are [`IMPLICIT`].
     pub connections: Span,
     /// The heap, size 0 for none.
     pub heap: Memory,
     /// The stack.
     pub stack: Memory,
-    /// Page of named counters that this domain may write ([`crate::connection::Counters`]), size 0 for none.
+    /// Page of named counters that this domain may write ([`crate::connection::Counters`]), size 0
+    /// for none.
     pub counters: Memory,
     /// Index of the log level: 0 off, 1 error, 2 warn, 3 info, 4 debug, 5 trace.
     pub log_level: u32,
@@ -68,17 +70,18 @@ pub struct StartHeader {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Value {
-    /// `bool`, `u8`–`u64`, `i64`: the value itself (sign-extended). `string`, `mac`: offset in the block.
-    /// `list`: offset of the elements, each a `Value`. `file`, `folder`: virtual address of its content,
-    /// mapped read-only.
+    /// `bool`, `u8`–`u64`, `i64`: the value itself (sign-extended). `string`, `mac`: offset in the
+    /// block. `list`: offset of the elements, each a `Value`. `file`, `folder`: virtual address of
+    /// its content, mapped read-only.
     pub a: u64,
-    /// `string`, `file`, `folder`: bytes. `list`: count of elements. Else 0. An optional value that is absent has
-    /// `a` = `b` = [`u64::MAX`].
+    /// `string`, `file`, `folder`: bytes. `list`: count of elements. Else 0. An optional value that
+    /// is absent has `a` = `b` = [`u64::MAX`].
     pub b: u64,
 }
 
-/// [`Connection::slot`] of a connection that no manifest lists: the log ([`crate::connection::kind::SERIAL_CLIENT`])
-/// and the right to observe ([`crate::connection::kind::OBSERVATION`]). They follow the manifest's.
+/// [`Connection::slot`] of a connection that no manifest lists: the log
+/// ([`crate::connection::kind::SERIAL_CLIENT`]) and the right to observe
+/// ([`crate::connection::kind::OBSERVATION`]). They follow the manifest's.
 pub const IMPLICIT: u32 = u32::MAX;
 
 /// One connection of the domain.

@@ -1,14 +1,16 @@
 //! System calls: numbers, registers, events.
 //!
-//! A system call is `svc #number`. To the compiler it clobbers what a function call clobbers; the kernel
-//! keeps `x19`–`x29`, the stack pointer and the program counter, and nothing else. Registers that carry no
-//! result are zero afterwards; `TPIDR_EL0` is zero whenever another domain ran meanwhile. A system call that
-//! breaks a rule (a number that does not exist, a channel that was not declared, a right that was not given) is
-//! a fault of its caller, reported to its supervisor: there are no error codes to ignore.
+//! A system call is `svc #number`. To the compiler it clobbers what a function call clobbers; the
+//! kernel keeps `x19`–`x29`, the stack pointer and the program counter, and nothing else. Registers
+//! that carry no result are zero afterwards; `TPIDR_EL0` is zero whenever another domain ran
+//! meanwhile. A system call that breaks a rule (a number that does not exist, a channel that was
+//! not declared, a right that was not given) is a fault of its caller, reported to its supervisor:
+//! there are no error codes to ignore.
 
 /// `wait`: send signals, then wait for an event.
 ///
-/// In: `x8` signals, `x9` deadline, `x10` signal group (see [`TurnOptions`]). Out: an event (see [`Event`]).
+/// In: `x8` signals, `x9` deadline, `x10` signal group (see [`TurnOptions`]). Out: an event (see
+/// [`Event`]).
 pub const WAIT: u16 = 0;
 /// `reply_wait`: reply to the current call, send signals, then wait for an event.
 ///
@@ -20,7 +22,8 @@ pub const SIGNAL: u16 = 2;
 ///
 /// In: `x0`–`x7` message, `x8` channel number. Out: `x0`–`x7` reply, `x8` [`CallStatus`].
 pub const CALL: u16 = 3;
-/// `fault`: read the fault of a supervised protection domain. In: `x0` its channel. Out: `x0`–`x7`, see [`FaultReport`].
+/// `fault`: read the fault of a supervised protection domain. In: `x0` its channel. Out: `x0`–`x7`,
+/// see [`FaultReport`].
 pub const FAULT: u16 = 4;
 /// `resume`: let a faulted protection domain go on where it faulted. In: `x0` its channel.
 pub const RESUME: u16 = 5;
@@ -33,12 +36,13 @@ pub const HALT: u16 = 8;
 /// Count of system calls; the kernel refuses every number from here on.
 pub const COUNT: u16 = 9;
 
-/// Words of every message, of a call or of a reply. They are the sender's `x0`–`x7` as they stand: what it does not want
-/// to say there it has to overwrite, as the runtime does.
+/// Words of every message, of a call or of a reply. They are the sender's `x0`–`x7` as they stand:
+/// what it does not want to say there it has to overwrite, as the runtime does.
 pub const MESSAGE_WORDS: usize = 8;
 
-/// Channels in one group. Signals and notifications travel as sets of up to 63 channels of one group:
-/// channel `n` is bit `n % 63` of group `n / 63`. (Bit 63 of a notification word is the kernel's own.)
+/// Channels in one group. Signals and notifications travel as sets of up to 63 channels of one
+/// group: channel `n` is bit `n % 63` of group `n / 63`. (Bit 63 of a notification word is the
+/// kernel's own.)
 pub const GROUP: u32 = 63;
 
 /// A deadline that never passes. A deadline in the past, 0 for one, makes [`WAIT`] a poll.
@@ -62,8 +66,9 @@ impl TurnOptions {
 
 /// Register `x8` of an event: what ended a wait.
 ///
-/// Bits 0–7: 0 for notifications (their set is in `x9`; empty where the deadline passed), 1 for a call
-/// (its message is in `x0`–`x7`). Bits 32–63: the group of the notifications, or the channel of the call.
+/// Bits 0–7: 0 for notifications (their set is in `x9`; empty where the deadline passed), 1 for a
+/// call (its message is in `x0`–`x7`). Bits 32–63: the group of the notifications, or the channel
+/// of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event(pub u64);
 
@@ -107,7 +112,8 @@ pub enum FaultKind {
     None = 0,
     /// A processor exception: word 1 holds the syndrome register.
     Exception = 1,
-    /// A system call that breaks a rule: word 1 holds the call's number, word 2 a [`BadCall`] reason.
+    /// A system call that breaks a rule: word 1 holds the call's number, word 2 a [`BadCall`]
+    /// reason.
     SystemCall = 2,
     /// The domain gave up by `brk #n` (the runtime's panic): word 1 holds the syndrome register.
     Panic = 3,
@@ -149,7 +155,8 @@ pub struct FaultReport {
     pub sp: u64,
     /// Frame pointer, `x29`: the first link of the chain of frames.
     pub fp: u64,
-    /// Link register, `x30`; zero where the fault came out of a system call, which does not keep it.
+    /// Link register, `x30`; zero where the fault came out of a system call, which does not keep
+    /// it.
     pub lr: u64,
     /// How often this domain was restarted so far.
     pub restarts: u64,

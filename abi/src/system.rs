@@ -1,8 +1,9 @@
 //! The tables of an image: written by the build tool, read and never changed by the kernel.
 //!
 //! The kernel's ELF file begins with the 64-byte Linux arm64 header; [`SystemHeader`] follows at
-//! [`HEADER_OFFSET`], patched by the tool. It tells where the other tables are. Indices are positions in those
-//! tables. Protection domains are sorted by core, so that each core's are one contiguous range.
+//! [`HEADER_OFFSET`], patched by the tool. It tells where the other tables are. Indices are
+//! positions in those tables. Protection domains are sorted by core, so that each core's are one
+//! contiguous range.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -34,8 +35,8 @@ pub struct SystemHeader {
     pub load_address: u64,
     /// Bytes of the image file.
     pub image_size: u64,
-    /// Physical address of the `TTBR0` table used while booting: identity-maps the image as normal memory
-    /// and everything that is to be zeroed.
+    /// Physical address of the `TTBR0` table used while booting: identity-maps the image as normal
+    /// memory and everything that is to be zeroed.
     pub boot_table: u64,
     /// Physical address of the kernel's `TTBR1` table.
     pub kernel_table: u64,
@@ -44,7 +45,8 @@ pub struct SystemHeader {
     pub zero_start: u64,
     /// End of that range.
     pub zero_end: u64,
-    /// [`MemoryRange`]s within what is zeroed that domains and devices use uncached, by physical address.
+    /// [`MemoryRange`]s within what is zeroed that domains and devices use uncached, by physical
+    /// address.
     pub uncached: Table,
     /// [`CoreDescription`]s.
     pub cores: Table,
@@ -57,17 +59,18 @@ pub struct SystemHeader {
     /// Zeroed space for the kernel's own state per domain, owned by its core; element size from
     /// [`KernelLayout`].
     pub local_state: Table,
-    /// Zeroed space for state of all domains that other cores may touch (commands, fault reports); element size
-    /// from [`KernelLayout`].
+    /// Zeroed space for state of all domains that other cores may touch (commands, fault reports);
+    /// element size from [`KernelLayout`].
     pub shared_state: Table,
-    /// Zeroed notification words (`u64`): each domain has [`DomainDescription::groups`] of them, from
-    /// [`DomainDescription::first_word`].
+    /// Zeroed notification words (`u64`): each domain has [`DomainDescription::groups`] of them,
+    /// from [`DomainDescription::first_word`].
     pub words: Table,
     /// Zeroed mailbox words (`u64`): each core has [`CoreDescription::mailbox_words`] of them.
     pub mailboxes: Table,
     /// Zeroed timer slots, one per domain; element size from [`KernelLayout`].
     pub timer_slots: Table,
-    /// [`crate::accounting::CoreAccount`]s, then [`crate::accounting::DomainAccount`]s, on pages of their own.
+    /// [`crate::accounting::CoreAccount`]s, then [`crate::accounting::DomainAccount`]s, on pages of
+    /// their own.
     pub core_accounts: Table,
     /// See [`Self::core_accounts`].
     pub domain_accounts: Table,
@@ -75,8 +78,8 @@ pub struct SystemHeader {
     pub gic: GicDescription,
     /// Virtual address of the boot console's PL011 registers, 0 for none.
     pub console: u64,
-    /// The domain that drives the boot console's device, [`NONE`] where none does: when it is stopped after a fault, the log
-    /// ends, and only the kernel can still say so.
+    /// The domain that drives the boot console's device, [`NONE`] where none does: when it is
+    /// stopped after a fault, the log ends, and only the kernel can still say so.
     pub console_driver: u32,
     /// Reserved, 0.
     pub reserved: u32,
@@ -117,8 +120,8 @@ pub struct GicDescription {
     pub reserved: u32,
     /// Virtual address of the distributor.
     pub distributor: u64,
-    /// Virtual addresses of the CPU interface (GICv2; only the first) or of the ranges of redistributors (GICv3); those
-    /// that are not used are empty.
+    /// Virtual addresses of the CPU interface (GICv2; only the first) or of the ranges of
+    /// redistributors (GICv3); those that are not used are empty.
     pub interfaces: [MemoryRange; GIC_INTERFACES],
 }
 
@@ -166,8 +169,8 @@ pub struct DomainDescription {
     pub entry: u64,
     /// Initial stack pointer.
     pub stack_top: u64,
-    /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far, `x2` to `x5` a seed
-    /// ([`crate::start::SEED_WORDS`]).
+    /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far, `x2` to
+    /// `x5` a seed ([`crate::start::SEED_WORDS`]).
     pub start_block: u64,
     /// Nanoseconds that it may run in each period; 0 for no limit.
     pub budget: u64,
@@ -189,7 +192,8 @@ pub struct DomainDescription {
     pub groups: u32,
     /// Index of the domain that supervises it, or [`NONE`]: then a fault halts the system.
     pub supervisor: u32,
-    /// Index in [`SystemHeader::words`] of the supervisor's word that a fault of this domain is signalled in.
+    /// Index in [`SystemHeader::words`] of the supervisor's word that a fault of this domain is
+    /// signalled in.
     pub supervisor_word: u32,
     /// Bit in that word.
     pub supervisor_bit: u32,
@@ -197,7 +201,8 @@ pub struct DomainDescription {
 
 /// Bits of [`DomainDescription::flags`].
 pub mod domain_flags {
-    /// Has no time of its own: runs only on behalf of callers, the first of which pays for its start too.
+    /// Has no time of its own: runs only on behalf of callers, the first of which pays for its
+    /// start too.
     pub const PASSIVE: u32 = 1 << 0;
     /// May use the `halt` system call.
     pub const MAY_HALT: u32 = 1 << 1;
@@ -205,9 +210,9 @@ pub mod domain_flags {
 
 /// One end of a channel, as its owner numbers it.
 ///
-/// `word` and `bit` say where a signal over this end lands, `callee` and `event` what a call over it comes to: worked out
-/// by the tool so that the kernel need not. The peer's end `n` lands in bit `n % 63` of the peer's word `n / 63`
-/// ([`crate::syscall::GROUP`]).
+/// `word` and `bit` say where a signal over this end lands, `callee` and `event` what a call over
+/// it comes to: worked out by the tool so that the kernel need not. The peer's end `n` lands in bit
+/// `n % 63` of the peer's word `n / 63` ([`crate::syscall::GROUP`]).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EndDescription {
@@ -217,9 +222,11 @@ pub struct EndDescription {
     pub rights: u32,
     /// Peer: index of the peer domain. Child: index of the supervised domain. Interrupt: INTID.
     pub target: u32,
-    /// Peer that may be called: its index among the domains of its core, which is the owner's too. Else [`NONE`].
+    /// Peer that may be called: its index among the domains of its core, which is the owner's too.
+    /// Else [`NONE`].
     pub callee: u32,
-    /// Peer: the [`crate::syscall::Event`] that a call is to it, which names its end of this channel. Else 0.
+    /// Peer: the [`crate::syscall::Event`] that a call is to it, which names its end of this
+    /// channel. Else 0.
     pub event: u64,
     /// Peer: index of the peer's notification word in [`SystemHeader::words`], else 0.
     pub word: u32,
@@ -265,8 +272,8 @@ pub mod interrupt_flags {
     pub const EDGE: u32 = 1 << 0;
 }
 
-/// What the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of the elements in
-/// the tables that hold the kernel's own state.
+/// What the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of the
+/// elements in the tables that hold the kernel's own state.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct KernelLayout {

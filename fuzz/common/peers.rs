@@ -1,5 +1,6 @@
-//! What the targets of the net class share: an input that is taken piece by piece, memory that is used again for each input, and
-//! a peer that writes anything anywhere in the queues that it shares.
+//! What the targets of the net class share: an input that is taken piece by piece, memory that is
+//! used again for each input, and a peer that writes anything anywhere in the queues that it
+//! shares.
 
 use culm::Region;
 use culm::connection::Ring;
@@ -39,8 +40,8 @@ impl<'a> Input<'a> {
         bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
     }
 
-    /// An entry that a peer may put into a queue: more often than not one that is nearly right, with buffers of 2 KiB and
-    /// behind the first `small` of them large ones.
+    /// An entry that a peer may put into a queue: more often than not one that is nearly right,
+    /// with buffers of 2 KiB and behind the first `small` of them large ones.
     pub fn entry(&mut self, small: u32) -> Descriptor {
         let number = u32::from(self.byte());
         let offset = match number & 0x60 {
@@ -70,8 +71,8 @@ fn whole<T: Entry>(ring: Ring) -> Region {
     Region::new(Memory { address: ring.address, size, dma: 0 })
 }
 
-/// A peer writes something somewhere in the queues that it shares, the heads of queues more often than entries. Returns the
-/// number of the region.
+/// A peer writes something somewhere in the queues that it shares, the heads of queues more often
+/// than entries. Returns the number of the region.
 pub fn scribble(regions: &[Region], input: &mut Input<'_>) -> usize {
     let which = usize::from(input.byte());
     let region = regions[which % regions.len()];

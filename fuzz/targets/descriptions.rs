@@ -1,8 +1,9 @@
-//! Any bytes in place of a system, a board or a component file: nothing panics, hangs or eats memory, and what is found
-//! wrong has a place within its file.
+//! Any bytes in place of a system, a board or a component file: nothing panics, hangs or eats
+//! memory, and what is found wrong has a place within its file.
 //!
-//! The first byte of the input says which kind of file the rest is. Systems are checked against the miniature tree of
-//! `tests/bad/world`, so that names can be right as well as wrong; what passes is expanded to the end.
+//! The first byte of the input says which kind of file the rest is. Systems are checked against the
+//! miniature tree of `tests/bad/world`, so that names can be right as well as wrong; what passes is
+//! expanded to the end.
 
 #![no_main]
 

@@ -1,8 +1,9 @@
 //! A client that sends anything, in any pieces, to a server whose buffers hold any amount.
 //!
-//! The first four bytes of the input say how the rest is cut, how much of it lies side by side in the receive buffer and how
-//! much the send buffer takes. Whatever comes, nothing panics, the connection ends when the client ends, and
-//! the answer is the same as if everything had come at once into buffers without bounds.
+//! The first four bytes of the input say how the rest is cut, how much of it lies side by side in
+//! the receive buffer and how much the send buffer takes. Whatever comes, nothing panics, the
+//! connection ends when the client ends, and the answer is the same as if everything had come at
+//! once into buffers without bounds.
 
 #![no_main]
 
@@ -21,7 +22,8 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(exchange(input, &cuts, usize::from(piece), room), whole, "pieces change the answer");
 });
 
-/// Where the input is cut: into pieces of up to `cut` bytes, their lengths decided by `seed`. Not more than a few hundred.
+/// Where the input is cut: into pieces of up to `cut` bytes, their lengths decided by `seed`. Not
+/// more than a few hundred.
 fn cuts(seed: u8, cut: u8, length: usize) -> Vec<usize> {
     let mut random = u32::from(seed);
     let mut at = 0;

@@ -1,8 +1,9 @@
 //! The copier between a hostile client and a hostile giver of frames.
 //!
-//! Both write anything anywhere in the queues that they share with it, and the giver anything into the device's buffers.
-//! Whatever they do, loops end, nothing panics, and what the client is told lies in its memory. When both were restarted and are honest,
-//! they find the copier, and a frame passes.
+//! Both write anything anywhere in the queues that they share with it, and the giver anything into
+//! the device's buffers. Whatever they do, loops end, nothing panics, and what the client is told
+//! lies in its memory. When both were restarted and are honest, they find the copier, and a frame
+//! passes.
 
 #![no_main]
 

@@ -1,8 +1,10 @@
-//! The receive virtualiser between a driver whose device writes anything, an honest client and a hostile one.
+//! The receive virtualiser between a driver whose device writes anything, an honest client and a
+//! hostile one.
 //!
-//! The hostile client writes anything anywhere in its queues, the device any packet into the buffers that it has, and the driver says of
-//! any buffer that it was filled. Whatever they do, a buffer that the honest client holds is not the driver's, and in the end
-//! the honest client receives what is for it.
+//! The hostile client writes anything anywhere in its queues, the device any packet into the
+//! buffers that it has, and the driver says of any buffer that it was filled. Whatever they do, a
+//! buffer that the honest client holds is not the driver's, and in the end the honest client
+//! receives what is for it.
 
 #![no_main]
 

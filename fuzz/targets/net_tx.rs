@@ -1,8 +1,9 @@
 //! The transmit virtualiser between an honest client, a hostile one, and a driver.
 //!
-//! The hostile client writes anything anywhere in its queues and buffers, at any time between two rounds. Whatever it does, only its own
-//! memory (or the virtualiser's, where its frames are copied) reaches the device, nothing twice at a time, where its
-//! sender is checked every frame names it, and in the end every frame of the honest client was sent and all its buffers are back.
+//! The hostile client writes anything anywhere in its queues and buffers, at any time between two
+//! rounds. Whatever it does, only its own memory (or the virtualiser's, where its frames are
+//! copied) reaches the device, nothing twice at a time, where its sender is checked every frame
+//! names it, and in the end every frame of the honest client was sent and all its buffers are back.
 
 #![no_main]
 
@@ -184,7 +185,8 @@ impl World {
     fn restart_hostile(&mut self) {
         self.hostile = Peer::new(self.clients[1].free, self.clients[1].filled);
         for _ in 0..20 {
-            // One that has used up its allowance waits for a while, and what it had sent before is sent first.
+            // One that has used up its allowance waits for a while, and what it had sent before is
+            // sent first.
             self.complete(usize::MAX);
             set_time(time::now() + Duration::from_millis(25));
             self.round();

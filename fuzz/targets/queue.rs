@@ -1,8 +1,10 @@
-//! A ring whose other side is hostile: it writes anything anywhere in the ring, between any two steps of ours.
+//! A ring whose other side is hostile: it writes anything anywhere in the ring, between any two
+//! steps of ours.
 //!
-//! The input is a program: a byte says what happens next, the bytes after it with what. Both sides of the ring are
-//! attacked. Whatever happens, memory around the ring stays as it is, every count stays within the capacity, loops end, and
-//! in the end two honest sides that attach to what is left pass entries to each other.
+//! The input is a program: a byte says what happens next, the bytes after it with what. Both sides
+//! of the ring are attacked. Whatever happens, memory around the ring stays as it is, every count
+//! stays within the capacity, loops end, and in the end two honest sides that attach to what is
+//! left pass entries to each other.
 
 #![no_main]
 
@@ -34,7 +36,8 @@ impl Memory {
             byte.store(if inside { 0 } else { PATTERN }, Ordering::Relaxed);
         }
         let address = NonNull::from(&MEMORY.bytes[GUARD..]).cast();
-        // SAFETY: `layout` bytes, aligned since `GUARD` is a multiple of 64, never freed, touched through atomics only.
+        // SAFETY: `layout` bytes, aligned since `GUARD` is a multiple of 64, never freed, touched
+        // through atomics only.
         let shared = unsafe { Shared::from_raw(address, CAPACITY) };
         (&MEMORY, shared.expect("a power of two at a multiple of 64"))
     }

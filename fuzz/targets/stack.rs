@@ -1,10 +1,12 @@
-//! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes; and one that means well.
+//! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes; and one
+//! that means well.
 //!
-//! The input is a sequence of acts: a byte that says what happens, three that say more, and the bytes of a frame or a segment.
-//! One act is a flood of SYNs, another lets no buffer come back that the stack has sent: only both together leave callers who wait
-//! for an answer and nothing to send it in.
-//! Whatever happens, nothing panics or runs for ever, nothing is sent that cannot be sent, and in the end a good client
-//! gets a connection and its answer, also where others have taken all places.
+//! The input is a sequence of acts: a byte that says what happens, three that say more, and the
+//! bytes of a frame or a segment. One act is a flood of SYNs, another lets no buffer come back that
+//! the stack has sent: only both together leave callers who wait for an answer and nothing to send
+//! it in. Whatever happens, nothing panics or runs for ever, nothing is sent that cannot be sent,
+//! and in the end a good client gets a connection and its answer, also where others have taken all
+//! places.
 
 #![no_main]
 
@@ -21,7 +23,8 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 32;
 const PLACES: usize = 4;
 
-/// Rounds after which a turn of the stack is over, at most: it has all of the 256 that can wait at its door answered, 32 in each.
+/// Rounds after which a turn of the stack is over, at most: it has all of the 256 that can wait at
+/// its door answered, 32 in each.
 const ROUNDS: usize = 16;
 
 const SYN: u8 = 2;
@@ -29,7 +32,8 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 
 std::thread_local! {
-    /// The wire outlives the stacks at its end, each of which greets it anew, as after a restart: what is shared cannot be freed.
+    /// The wire outlives the stacks at its end, each of which greets it anew, as after a restart:
+    /// what is shared cannot be freed.
     static WIRE: RefCell<Wire> = RefCell::new(Wire::new());
 }
 
@@ -193,7 +197,8 @@ impl<'a> Lan<'a> {
             self.empty.clear();
         }
         self.empty.extend(entries);
-        // Nothing comes in and no buffer comes back meanwhile, so all that there is to do is bounded.
+        // Nothing comes in and no buffer comes back meanwhile, so all that there is to do is
+        // bounded.
         for _ in 0..ROUNDS {
             self.stack.receive(&mut |datagram| {
                 let length = datagram.payload().len();

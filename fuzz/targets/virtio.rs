@@ -1,9 +1,11 @@
-//! A network device that does anything: it writes anything into the memory that it shares with the driver, at any time, and says anything in
-//! its registers. Virtualisers and restarts of the driver come in between.
+//! A network device that does anything: it writes anything into the memory that it shares with the
+//! driver, at any time, and says anything in its registers. Virtualisers and restarts of the driver
+//! come in between.
 //!
-//! The input is a program: a byte says what happens next, the bytes after it with what. Whatever the device does, the driver neither panics nor
-//! goes on for ever, and gives the device only buffers that a virtualiser gave it. A device that only lies in what is its own to
-//! write (the used rings, the registers) moves nobody to return a buffer twice.
+//! The input is a program: a byte says what happens next, the bytes after it with what. Whatever
+//! the device does, the driver neither panics nor goes on for ever, and gives the device only
+//! buffers that a virtualiser gave it. A device that only lies in what is its own to write (the
+//! used rings, the registers) moves nobody to return a buffer twice.
 
 #![no_main]
 
@@ -200,8 +202,8 @@ impl Virtualiser {
 fuzz_target!(|data: &[u8]| {
     let mut input = Input(data);
     let Shared { memory, connection, .. } = Shared::empty();
-    // The device writes only what is its own to write. (Where it lied and the driver dies, what it returned says nothing any more;
-    // virtualisers check for themselves.)
+    // The device writes only what is its own to write. (Where it lied and the driver dies, what it
+    // returned says nothing any more; virtualisers check for themselves.)
     let mut strict = input.byte() & 1 == 0;
     let mut lied = false;
     let features = FEATURE_VERSION_1 | if input.byte() & 1 == 0 { FEATURE_EVENT_INDEX } else { 0 };

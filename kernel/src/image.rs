@@ -1,4 +1,5 @@
-//! The image's tables as slices: the one place where addresses from the system header become references.
+//! The image's tables as slices: the one place where addresses from the system header become
+//! references.
 
 use crate::arch::Registers;
 use culm_abi::memory::KERNEL_BASE;
@@ -63,8 +64,9 @@ pub fn check_header(header: &SystemHeader) {
 
 /// Returns the tables that all cores share.
 pub fn system(header: &SystemHeader) -> System<'static> {
-    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words, mailboxes, shared state and
-    // accounts are zeroed memory, mapped for the kernel, made of atomics only, for which zero is a value.
+    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words,
+    // mailboxes, shared state and accounts are zeroed memory, mapped for the kernel, made of
+    // atomics only, for which zero is a value.
     unsafe {
         System {
             cores: shared("cores", &header.cores),
@@ -95,8 +97,9 @@ pub struct Own {
 pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, frequency: u64) -> Own {
     let core = &system.cores[index as usize];
     let (first, count) = (core.first_domain, core.domain_count);
-    // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the caller takes each only
-    // once. Zero is a value of slots; domains are taken as uninitialised and written before use.
+    // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the
+    // caller takes each only once. Zero is a value of slots; domains are taken as uninitialised and
+    // written before use.
     unsafe {
         let places = owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>(
             "local_state",

@@ -1,7 +1,7 @@
 //! The kernel's binary: supplies the machine that the logic in `kernel/core` needs, and no more.
 //!
-//! `arch/` enters and leaves the kernel; [`image`] turns the image's tables into slices; [`processor`] joins both with
-//! [`culm_kernel_core::Core`].
+//! `arch/` enters and leaves the kernel; [`image`] turns the image's tables into slices;
+//! [`processor`] joins both with [`culm_kernel_core::Core`].
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

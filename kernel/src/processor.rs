@@ -11,11 +11,13 @@ use culm_kernel_core::system::{Command, System};
 use culm_kernel_core::timer::TimerQueue;
 use culm_kernel_core::{Core, Next, Passed, SignalLeft};
 
-/// Exception classes (`ESR_ELx.EC`, Arm ARM D24.2.40): BRK from AArch64, and a data abort of this exception level's own.
+/// Exception classes (`ESR_ELx.EC`, Arm ARM D24.2.40): BRK from AArch64, and a data abort of this
+/// exception level's own.
 const BREAKPOINT: u64 = 0x3c;
 const DATA_ABORT_WITHIN: u64 = 0x25;
 
-/// A core's state. It stands at the top of the core's kernel stack; the entry code finds it by the stack pointer.
+/// A core's state. It stands at the top of the core's kernel stack; the entry code finds it by the
+/// stack pointer.
 #[repr(C, align(64))]
 pub struct Processor {
     /// The registers of the domain that runs. Only the entry code uses and sets it.
@@ -118,8 +120,9 @@ fn check(header: &SystemHeader, index: u32) {
     }
 }
 
-/// Makes the state of core `index`. It is a function of its own so that its copies of that state, of which there are several
-/// in a build without optimisation, are not on the stack with what follows.
+/// Makes the state of core `index`. It is a function of its own so that its copies of that state,
+/// of which there are several in a build without optimisation, are not on the stack with what
+/// follows.
 ///
 /// # Safety
 /// To be called once for each core.
@@ -138,7 +141,7 @@ unsafe fn make(
     place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core })
 }
 
-// ---- what the entry code calls ----------------------------------------------------------------------------------
+// ---- what the entry code calls ------------------------------------------------------------------
 //
 // The straight paths return to the entry code and contain no call that returns, so the compiler
 // makes no stack frame for them. Everything else is in separate functions, never inlined, which

@@ -4,7 +4,8 @@
 //! range is marked. Each states the affinity of its core and its features, from which its length
 //! follows.
 
-/// `GICR_TYPER`: virtual LPIs, thus four frames instead of two; the last of its range; the affinity's place.
+/// `GICR_TYPER`: virtual LPIs, thus four frames instead of two; the last of its range; the
+/// affinity's place.
 const VIRTUAL: u64 = 1 << 1;
 const LAST: u64 = 1 << 4;
 const AFFINITY_SHIFT: u32 = 32;

@@ -1,5 +1,5 @@
-//! The firmware's source of random numbers: the True Random Number Generator Firmware Interface (Arm DEN0098), asked by
-//! calls of the SMC Calling Convention (Arm DEN0028).
+//! The firmware's source of random numbers: the True Random Number Generator Firmware Interface
+//! (Arm DEN0098), asked by calls of the SMC Calling Convention (Arm DEN0028).
 
 use culm_abi::start::SEED_WORDS;
 
@@ -78,7 +78,8 @@ mod tests {
                 [0, 0, given, given - 1]
             }
             PSCI_FEATURES => [UNKNOWN, 0, 0, 0],
-            // What old firmware does when it is asked for what it does not know is not to be found out.
+            // What old firmware does when it is asked for what it does not know is not to be found
+            // out.
             _ => panic!("function {function:#x} of firmware {psci:#x}, {convention:#x}"),
         }
     }

@@ -1,8 +1,9 @@
 //! Folders of a system description, packed into the image by the build tool.
 //!
-//! All numbers are little-endian `u32`s: the count of files, then per file the offsets and lengths of its path, of its
-//! content, and of that as gzip (a length of 0 where it was not packed so), counted from the start of the archive; then
-//! the bytes. Paths are sorted bytewise, use `/`, and begin with none.
+//! All numbers are little-endian `u32`s: the count of files, then per file the offsets and lengths
+//! of its path, of its content, and of that as gzip (a length of 0 where it was not packed so),
+//! counted from the start of the archive; then the bytes. Paths are sorted bytewise, use `/`, and
+//! begin with none.
 
 use core::fmt;
 

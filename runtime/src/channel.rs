@@ -7,8 +7,8 @@ use culm_abi::syscall::GROUP;
 
 /// This component's end of a channel.
 ///
-/// Numbers are dense and chosen by the build tool; a component gets its channels from its connections and seldom sees
-/// one.
+/// Numbers are dense and chosen by the build tool; a component gets its channels from its
+/// connections and seldom sees one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Channel(u32);
 
@@ -26,14 +26,15 @@ impl Channel {
         self.0
     }
 
-    /// Notifies the peer at the end of this turn, together with whatever else the turn has to say, at no extra cost.
+    /// Notifies the peer at the end of this turn, together with whatever else the turn has to say,
+    /// at no extra cost.
     #[inline(always)]
     pub fn notify(self) {
         turn::signal(self);
     }
 
-    /// Notifies the peer at once, by a system call of its own: for work that should overlap with the rest of a long
-    /// turn.
+    /// Notifies the peer at once, by a system call of its own: for work that should overlap with
+    /// the rest of a long turn.
     #[inline]
     pub fn notify_now(self) {
         let (group, bit) = self.position();
@@ -117,8 +118,8 @@ impl ExactSizeIterator for Channels {}
 
 /// An interrupt of a device that this component owns.
 ///
-/// The kernel masks an interrupt when it delivers it as a notification of [`Interrupt::channel`]; [`Interrupt::enable`]
-/// unmasks it at the end of the turn. At start an interrupt is masked.
+/// The kernel masks an interrupt when it delivers it as a notification of [`Interrupt::channel`];
+/// [`Interrupt::enable`] unmasks it at the end of the turn. At start an interrupt is masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt(Channel);
 

@@ -1,7 +1,7 @@
 //! Named counters of a component, which observers, such as the status page, read without its help.
 //!
-//! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a page that only
-//! this component writes; a restart does not reset them.
+//! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a
+//! page that only this component writes; a restart does not reset them.
 
 use crate::arch::own;
 use core::cell::Cell;

@@ -1,4 +1,5 @@
-//! A device that a component drives: its registers, its interrupts, and memory for its own structures.
+//! A device that a component drives: its registers, its interrupts, and memory for its own
+//! structures.
 
 use crate::channel::{Channel, Interrupt};
 use crate::region::Region;
@@ -13,8 +14,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device with these registers, interrupts (channel numbers, in the board's order) and DMA memory; for tests and
-    /// fakes. Components get theirs from their connections.
+    /// A device with these registers, interrupts (channel numbers, in the board's order) and DMA
+    /// memory; for tests and fakes. Components get theirs from their connections.
     pub const fn new(registers: Memory, interrupts: &'static [u32], dma: Region) -> Self {
         Self { registers, interrupts, dma }
     }

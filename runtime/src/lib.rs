@@ -1,6 +1,7 @@
 //! The library that every component links: entry, turns, channels, log, configuration.
 //!
-//! A component is a type that implements [`Component`] in a crate whose `component.toml` says what it needs:
+//! A component is a type that implements [`Component`] in a crate whose `component.toml` says what
+//! it needs:
 //!
 //! ```text
 //! #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -33,12 +34,14 @@
 //!
 //! # Linking
 //!
-//! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only part; [`entry`]'s
-//! code makes the writable part from it at every start. The build tool passes these flags to the compiler:
+//! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only
+//! part; [`entry`]'s code makes the writable part from it at every start. The build tool passes
+//! these flags to the compiler:
 //!
 //! * `-Clink-arg=-T<path of link.ld>`;
 //! * `-Cforce-frame-pointers=yes`, since the supervisor's backtraces follow them;
-//! * `-Ctarget-feature=-strict-align`: components run with translation on, where normal memory may be read unaligned.
+//! * `-Ctarget-feature=-strict-align`: components run with translation on, where normal memory may
+//!   be read unaligned.
 //!
 //! # Unsafe code
 //!
@@ -92,7 +95,8 @@ pub mod connection {
 
 /// A component. This is the trait to implement.
 ///
-/// One value of the type lives in each protection domain that the system description makes of the component.
+/// One value of the type lives in each protection domain that the system description makes of the
+/// component.
 pub trait Component: Sized {
     /// Its configuration; `culm::component!` makes the type `Config`.
     type Config: start::FromStart;

@@ -1,8 +1,10 @@
-//! A component's end of a pair of queues to one peer: both rings and the channel, and the turns that go with them.
+//! A component's end of a pair of queues to one peer: both rings and the channel, and the turns
+//! that go with them.
 //!
-//! A round begins by [`Link::begin`](culm_queue::Link::begin), pops from `input`, pushes to `output`, shows what it did by
-//! [`Link::publish`], and ends by [`Link::sleep`](culm_queue::Link::sleep). How the two sides find each other after a restart is in
-//! [`culm_queue::link`].
+//! A round begins by [`Link::begin`](culm_queue::Link::begin), pops from `input`, pushes to
+//! `output`, shows what it did by [`Link::publish`], and ends by
+//! [`Link::sleep`](culm_queue::Link::sleep). How the two sides find each other after a restart is
+//! in [`culm_queue::link`].
 
 use crate::arch::own;
 use crate::channel::Channel;
@@ -33,7 +35,8 @@ pub struct Link<O: Entry, I: Entry = O> {
 }
 
 impl<O: Entry, I: Entry> Link<O, I> {
-    /// Begins a life that writes `output` and reads `input`, whose peer is at the other end of `channel`.
+    /// Begins a life that writes `output` and reads `input`, whose peer is at the other end of
+    /// `channel`.
     ///
     /// # Panics
     ///
@@ -117,7 +120,8 @@ impl<O: Entry, I: Entry> DerefMut for Link<O, I> {
 fn generation() -> u32 {
     let begun = BEGUN.with(|begun| begun.replace(begun.get().wrapping_add(1)));
     let random = random::words().map_or(0, |[word]| word);
-    // The multiplier spreads small differences over the upper bits (Knuth, The Art of Computer Programming 3, 6.4).
+    // The multiplier spreads small differences over the upper bits (Knuth, The Art of Computer
+    // Programming 3, 6.4).
     let mixed = ((time::now().ticks().wrapping_add(begun)) ^ random).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }

@@ -1,12 +1,13 @@
-//! The log: one line per event, with time, level and the component's name, to the system's serial virtualiser.
+//! The log: one line per event, with time, level and the component's name, to the system's serial
+//! virtualiser.
 //!
 //! ```text
 //! [   12.345678] info  http: listening on port 80
 //! ```
 //!
-//! Logging never blocks: a line that finds no space in the queue is dropped and counted, and the count is logged when
-//! there is space again. A line is cut after 240 bytes. Control characters become spaces, so that what a peer sent
-//! cannot forge a line or move the terminal's cursor.
+//! Logging never blocks: a line that finds no space in the queue is dropped and counted, and the
+//! count is logged when there is space again. A line is cut after 240 bytes. Control characters
+//! become spaces, so that what a peer sent cannot forge a line or move the terminal's cursor.
 
 use crate::arch::{self, own};
 use crate::channel::Channel;

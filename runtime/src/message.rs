@@ -52,8 +52,8 @@ impl fmt::Debug for Message {
     }
 }
 
-/// The callee of a call faulted, was stopped or was restarted before it replied. There is no reply; whether the callee
-/// did what was asked is not known.
+/// The callee of a call faulted, was stopped or was restarted before it replied. There is no reply;
+/// whether the callee did what was asked is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CalleeGone;
 

@@ -1,8 +1,8 @@
 //! Observation: the accounts and counters of others that a component with `observe = true` may
 //! read, from the addresses in its [`Observation`](culm_abi::connection::Observation).
 //!
-//! Everything here is mapped read-only, and written by the kernel or by another component at any time: hence atomics,
-//! and no copies that could be half old.
+//! Everything here is mapped read-only, and written by the kernel or by another component at any
+//! time: hence atomics, and no copies that could be half old.
 
 use crate::region::shared_address;
 use crate::start;
@@ -14,8 +14,8 @@ use culm_abi::start::Memory;
 /// ([`Observation::core_accounts`](culm_abi::connection::Observation::core_accounts)).
 pub fn core_accounts(memory: Memory) -> &'static [CoreAccount] {
     let count = count::<CoreAccount>(memory);
-    // SAFETY: the tool maps this memory, page aligned, for as long as the program runs; it consists of atomics, and of
-    // reserved words that nobody writes.
+    // SAFETY: the tool maps this memory, page aligned, for as long as the program runs; it consists
+    // of atomics, and of reserved words that nobody writes.
     unsafe { core::slice::from_raw_parts(address(memory, count), count) }
 }
 

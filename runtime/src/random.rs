@@ -1,8 +1,8 @@
 //! Random numbers that nobody else can guess, if the machine has a source of them.
 //!
 //! The kernel gives each component a seed of its own at each start, made of what the processor's
-//! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this module
-//! makes as many numbers as are asked for ([`culm_random`]).
+//! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this
+//! module makes as many numbers as are asked for ([`culm_random`]).
 //!
 //! A machine without a source says so when it boots, and [`words`] returns `None`. The caller must
 //! then use something that an attacker could guess, such as the time, or do without.

@@ -25,8 +25,8 @@ pub struct Region {
     writable: bool,
 }
 
-/// An offset and length that lie outside a region, or that are not aligned where they must be; or a write to a region
-/// that is mapped read-only.
+/// An offset and length that lie outside a region, or that are not aligned where they must be; or a
+/// write to a region that is mapped read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds;
 
@@ -44,7 +44,8 @@ impl Region {
 
     /// Returns the memory that a start block describes, for reading and writing.
     ///
-    /// Memory that is not mapped into this component (address 0) is empty, but keeps its DMA address.
+    /// Memory that is not mapped into this component (address 0) is empty, but keeps its DMA
+    /// address.
     ///
     /// # Panics
     ///
@@ -192,8 +193,9 @@ impl Region {
     ///
     /// # Safety
     ///
-    /// While the slice lives nobody may write these bytes: no peer that this component does not trust with its own
-    /// safety may have them mapped writable, nor may a device write them, nor this component by this or another region.
+    /// While the slice lives nobody may write these bytes: no peer that this component does not
+    /// trust with its own safety may have them mapped writable, nor may a device write them, nor
+    /// this component by this or another region.
     #[inline(always)]
     pub unsafe fn slice(&self, offset: usize, length: usize) -> Result<&'static [u8], OutOfBounds> {
         let address = self.at(offset, length)?;
@@ -233,8 +235,9 @@ impl Region {
         if !address.is_aligned() {
             return Err(OutOfBounds);
         }
-        // SAFETY: inside the region, aligned, mapped for as long as the component runs, and an atomic, which others may
-        // change at any time. Storing to a read-only region faults, which harms nobody else.
+        // SAFETY: inside the region, aligned, mapped for as long as the component runs, and an
+        // atomic, which others may change at any time. Storing to a read-only region faults, which
+        // harms nobody else.
         Ok(unsafe { address.as_ref() })
     }
 }
@@ -248,8 +251,9 @@ impl fmt::Debug for Region {
 
 /// Memory that its owner sees as ordinary bytes: peers may read it, but only the owner writes it.
 ///
-/// The start block says which memory that is (the transmit buffers of a network's client). It is taken once in a life of the
-/// component, and no [`Region`] shows it: so safe code cannot come by a second way to bytes that are borrowed.
+/// The start block says which memory that is (the transmit buffers of a network's client). It is
+/// taken once in a life of the component, and no [`Region`] shows it: so safe code cannot come by a
+/// second way to bytes that are borrowed.
 #[derive(Debug)]
 pub struct Exclusive {
     region: Region,
@@ -283,9 +287,10 @@ impl Exclusive {
     #[inline(always)]
     pub fn slice_mut(&mut self, offset: usize, length: usize) -> Result<&mut [u8], OutOfBounds> {
         let address = self.region.at_writable(offset, length)?;
-        // SAFETY: mapped for as long as the component runs. Nobody else has it mapped writable (the build tool's word for
-        // memory that `exclusive` names); in this component only this value leads there, since it was taken once and
-        // `Region::new` refuses it; and the slice borrows this value.
+        // SAFETY: mapped for as long as the component runs. Nobody else has it mapped writable (the
+        // build tool's word for memory that `exclusive` names); in this component only this value
+        // leads there, since it was taken once and `Region::new` refuses it; and the slice borrows
+        // this value.
         Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_mut() })
     }
 }

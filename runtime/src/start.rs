@@ -1,9 +1,11 @@
-//! The start block: this component's name, configuration and connections, as the build tool wrote them.
+//! The start block: this component's name, configuration and connections, as the build tool wrote
+//! them.
 //!
-//! The block is written by the tool and mapped read-only, so it is trusted; its head is checked once, so that an
-//! image of mixed versions fails at once and says so. `culm::component!` generates the code that reads a component's
-//! [`Component::Config`](crate::Component::Config) and [`Component::Connections`](crate::Component::Connections) from
-//! it; few components use this module themselves.
+//! The block is written by the tool and mapped read-only, so it is trusted; its head is checked
+//! once, so that an image of mixed versions fails at once and says so. `culm::component!` generates
+//! the code that reads a component's [`Component::Config`](crate::Component::Config) and
+//! [`Component::Connections`](crate::Component::Connections) from it; few components use this
+//! module themselves.
 
 use crate::channel::Channel;
 use crate::config::ConfigValue;
@@ -149,7 +151,8 @@ pub(crate) fn content(memory: Memory) -> &'static [u8] {
     if memory.size == 0 {
         return &[];
     }
-    // SAFETY: only called for files of a start block, which are mapped read-only for everybody and never change.
+    // SAFETY: only called for files of a start block, which are mapped read-only for everybody and
+    // never change.
     unsafe { core::slice::from_raw_parts(memory.address as *const u8, memory.size as usize) }
 }
 
@@ -159,7 +162,8 @@ pub(crate) fn counters(block: &StartBlock) -> Option<&'static connection::Counte
     if memory.size < size_of::<connection::Counters>() as u64 {
         return None;
     }
-    // SAFETY: the tool maps a page of zeros for this component alone to write; it consists of atomics.
+    // SAFETY: the tool maps a page of zeros for this component alone to write; it consists of
+    // atomics.
     unsafe { (memory.address as *const connection::Counters).as_ref() }
 }
 

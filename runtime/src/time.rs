@@ -1,6 +1,7 @@
 //! Time: the system counter, read without a system call.
 //!
-//! The counter (`CNTVCT_EL0`, Arm ARM D12.1) counts ticks since the machine was switched on; all cores see the same.
+//! The counter (`CNTVCT_EL0`, Arm ARM D12.1) counts ticks since the machine was switched on; all
+//! cores see the same.
 
 use crate::arch::counter;
 use core::fmt;

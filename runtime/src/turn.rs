@@ -1,8 +1,8 @@
 //! A component's turns: notifications and requests of a turn are collected, and leave by the one
 //! system call that ends it.
 //!
-//! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and replies to a fourth
-//! costs one system call.
+//! Nothing but the waiting call itself enters the kernel, so a turn that notifies three peers and
+//! replies to a fourth costs one system call.
 
 use crate::Component;
 use crate::arch::{Arrival, own, syscall};

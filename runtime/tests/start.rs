@@ -1,4 +1,5 @@
-//! Reading a start block: every type of configuration, connections by slot, and what no manifest names.
+//! Reading a start block: every type of configuration, connections by slot, and what no manifest
+//! names.
 
 use culm::archive::Archive;
 use culm::config::{Pairs, Strings};
@@ -9,7 +10,8 @@ use culm_abi::start::{Connection, IMPLICIT, MAGIC, Span, StartHeader, Value};
 use std::time::Duration;
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
-/// Lays a block out as the build tool does: the head, then what it refers to, each at a multiple of 8.
+/// Lays a block out as the build tool does: the head, then what it refers to, each at a multiple
+/// of 8.
 struct Writer {
     bytes: Vec<u8>,
     header: StartHeader,

@@ -1,8 +1,9 @@
 //! What follows from the declaration of a connection's structure in `culm-abi`.
 //!
-//! `#[derive(Structure)]` on a structure that is generic over its `Form` implements `Structure`: the list of its fields,
-//! with their documentation and their places in a start block, and the visit of their values. With
-//! `#[connection(kind = …, name = "…")]` it is also the structure of a kind of connection.
+//! `#[derive(Structure)]` on a structure that is generic over its `Form` implements `Structure`:
+//! the list of its fields, with their documentation and their places in a start block, and the
+//! visit of their values. With `#[connection(kind = …, name = "…")]` it is also the structure of a
+//! kind of connection.
 
 #![forbid(unsafe_code)]
 

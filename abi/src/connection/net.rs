@@ -7,10 +7,12 @@ use zerocopy::{FromBytes, Immutable};
 /// Bytes of one buffer, unless the description says otherwise.
 pub const BUFFER_SIZE: u32 = 2048;
 
-/// Bytes of a device's receive buffer if a frame may lie in several: fewer pieces of those that do are worth the memory.
+/// Bytes of a device's receive buffer if a frame may lie in several: fewer pieces of those that do
+/// are worth the memory.
 pub const PIECE_SIZE: u32 = 4096;
 
-/// Bytes of one large buffer. (A packet in it is shorter by one at least: `culm_net::slots::LARGEST_PACKET`.)
+/// Bytes of one large buffer. (A packet in it is shorter by one at least:
+/// `culm_net::slots::LARGEST_PACKET`.)
 pub const LARGE_BUFFER: u32 = 65536;
 
 /// Bytes of a `culm_net::Descriptor`, an entry of every queue but those of the driver.

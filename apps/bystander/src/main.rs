@@ -1,5 +1,5 @@
-//! Has nothing to do with what is measured: a system with many of these shows what each further component costs the
-//! others (`./culm bench growth`).
+//! Has nothing to do with what is measured: a system with many of these shows what each further
+//! component costs the others (`./culm bench growth`).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

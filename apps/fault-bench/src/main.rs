@@ -1,4 +1,5 @@
-//! Faults as soon as it has started, for the benchmarks: `./culm bench ipc` counts what it takes until it has started again.
+//! Faults as soon as it has started, for the benchmarks: `./culm bench ipc` counts what it takes
+//! until it has started again.
 //!
 //! How often it was started stands in a region, which outlives it.
 

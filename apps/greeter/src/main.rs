@@ -48,7 +48,8 @@ impl Component for Greeter {
 }
 
 impl Greeter {
-    /// Does everything there is to do. Every turn ends by this, so it also says when the next one is due.
+    /// Does everything there is to do. Every turn ends by this, so it also says when the next one
+    /// is due.
     fn work(&mut self) {
         for _ in 0..ROUNDS {
             self.stack.receive(&mut |_| {});
@@ -95,7 +96,8 @@ impl Greeter {
         self.end(slot);
     }
 
-    /// Ends conversations in which nothing was said for too long, so that nobody keeps a place for ever.
+    /// Ends conversations in which nothing was said for too long, so that nobody keeps a place for
+    /// ever.
     fn lose_patience(&mut self) {
         let now = time::now();
         for slot in 0..PLACES {

@@ -1,8 +1,9 @@
 //! Loops over calls, notifications and deadlines, for the benchmarks: `./culm bench ipc`.
 //!
-//! One of these is the client and runs the loops, one row after the other, each between two marks that the counting plugin
-//! records. The others answer: a passive server to calls, `pong` to notifications; `sink` has a lower priority and never gets to run
-//! while the client notifies it. A row whose peer is not connected is left out.
+//! One of these is the client and runs the loops, one row after the other, each between two marks
+//! that the counting plugin records. The others answer: a passive server to calls, `pong` to
+//! notifications; `sink` has a lower priority and never gets to run while the client notifies it. A
+//! row whose peer is not connected is left out.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
@@ -101,7 +102,8 @@ impl IpcBench {
         }
     }
 
-    /// Measures a round, whose result says nothing that matters here: a peer that has failed shows in the figures.
+    /// Measures a round, whose result says nothing that matters here: a peer that has failed shows
+    /// in the figures.
     fn measure<T>(&self, row: u64, round: impl Fn() -> T) {
         for _ in 0..WARM_UP {
             let _ = round();

@@ -1,4 +1,5 @@
-//! Loops over instructions and memory, for the benchmarks: `./culm bench cpu` and `./culm bench mem`.
+//! Loops over instructions and memory, for the benchmarks: `./culm bench cpu` and
+//! `./culm bench mem`.
 //!
 //! The loops are `bench/guest`'s, which Linux runs too. This one only provides memory of each kind.
 
@@ -48,7 +49,8 @@ impl LoopBench {
         for (kind, region) in (0..).zip([&self.connections.cached, &self.connections.uncached]) {
             let memory = region.as_ref().and_then(|region: &Region| region.part(0, loops::MEMORY_SIZE).ok());
             if let Some(memory) = memory {
-                // SAFETY: the part is as long as the loops need, mapped for this component alone, and not used otherwise.
+                // SAFETY: the part is as long as the loops need, mapped for this component alone,
+                // and not used otherwise.
                 unsafe { loops::over_memory(memory.address(), kind) };
             }
         }

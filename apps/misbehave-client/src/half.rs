@@ -1,5 +1,5 @@
-//! One direction of a client's connection: a pair of queues, once the two sides have found each other, without any of the checks
-//! that an honest client makes.
+//! One direction of a client's connection: a pair of queues, once the two sides have found each
+//! other, without any of the checks that an honest client makes.
 
 use culm::Link;
 use culm::connection::Ring;

@@ -1,5 +1,5 @@
-//! Breaks the rules of the net class as its client, for the system tests: whatever it does, other clients of the same
-//! card must not notice.
+//! Breaks the rules of the net class as its client, for the system tests: whatever it does, other
+//! clients of the same card must not notice.
 //!
 //! It speaks to its queues directly, since the client library does nothing that is forbidden.
 
@@ -110,8 +110,8 @@ impl MisbehaveClient {
         culm::wake_at(time::now() + PERIOD);
     }
 
-    /// Returns receive buffers that it was never lent, or no longer holds; sends from buffers outside its region, with
-    /// lengths that they do not have, and the same buffer twice.
+    /// Returns receive buffers that it was never lent, or no longer holds; sends from buffers
+    /// outside its region, with lengths that they do not have, and the same buffer twice.
     fn return_anything(&mut self) {
         while self.receive.take().is_some() {}
         for _ in 0..BATCH {

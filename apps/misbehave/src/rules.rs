@@ -15,7 +15,8 @@ const NOWHERE: u64 = 0x7f_0000_0000;
 global_asm!(include_str!("rules.s"));
 
 unsafe extern "C" {
-    /// `svc` with a number that no system call has, and the same with the greatest number that there is.
+    /// `svc` with a number that no system call has, and the same with the greatest number that
+    /// there is.
     fn misbehave_no_such_call();
     fn misbehave_last_call();
     /// One instruction each, in [`INSTRUCTIONS`].
@@ -51,7 +52,8 @@ const INSTRUCTIONS: &[(&str, unsafe extern "C" fn())] = &[
     ("cache-maintenance", misbehave_cache_maintenance),
 ];
 
-/// Breaks the rule of this name. Returns only where the rule does not end in a fault, or where it was not enforced.
+/// Breaks the rule of this name. Returns only where the rule does not end in a fault, or where it
+/// was not enforced.
 pub fn break_rule(rule: &str, connections: &Connections) {
     if let Some((_, instruction)) = INSTRUCTIONS.iter().find(|(name, _)| *name == rule) {
         // SAFETY: none is claimed. The instruction is to be refused; were it not, the test fails.
@@ -71,7 +73,8 @@ pub fn break_rule(rule: &str, connections: &Connections) {
         "deadline-of-passive" => system_call::<REPLY_WAIT>(0, 0, 0),
         "wait-signals-undeclared" => system_call::<WAIT>(0, 1 << 62, 0),
         "signal-far-group" => system_call::<SIGNAL>(0, 1, 0xffff << 32),
-        // 63 times this is -1 in 32 bits, and one more is channel 0, which everybody with a log has.
+        // 63 times this is -1 in 32 bits, and one more is channel 0, which everybody with a log
+        // has.
         "signal-wrapping-group" => system_call::<SIGNAL>(0, 1 << 1, 0x4104_1041 << 32),
         "signal-bit-63" => system_call::<SIGNAL>(0, 1 << 63, 0),
         "wait-signals-bit-63" => system_call::<WAIT>(0, 1 << 63, 0),

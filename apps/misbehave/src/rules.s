@@ -1,5 +1,5 @@
-// Functions of one instruction that a component may not run. Those that assemblers refuse for this processor are
-// written as numbers.
+// Functions of one instruction that a component may not run. Those that assemblers refuse for this
+// processor are written as numbers.
 
     .section .text.misbehave, "ax", %progbits
 

@@ -1,10 +1,10 @@
-//! Hands received frames on unchanged, and the buffers of those that were read back: what `./culm bench crossing` counts is
-//! how much one more component in a packet's way costs.
+//! Hands received frames on unchanged, and the buffers of those that were read back: what
+//! `./culm bench crossing` counts is how much one more component in a packet's way costs.
 //!
-//! It stands between a copier (or a receive virtualiser) and a client (`through` in the system file), or between two of
-//! its own kind. Both sides have the same buffers, so that only entries of queues move, whatever they say. Where one side starts
-//! over, what it lent or held is void; so this component starts over with the other side too, and what is under way
-//! here is void with it.
+//! It stands between a copier (or a receive virtualiser) and a client (`through` in the system
+//! file), or between two of its own kind. Both sides have the same buffers, so that only entries of
+//! queues move, whatever they say. Where one side starts over, what it lent or held is void; so
+//! this component starts over with the other side too, and what is under way here is void with it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -44,7 +44,8 @@ impl Side {
     }
 }
 
-/// Passes on what there is and what has space, as far as both sides are there; returns how much that was.
+/// Passes on what there is and what has space, as far as both sides are there; returns how much
+/// that was.
 #[inline(always)]
 fn pass(from: &mut Side, to: &mut Side) -> u32 {
     let mut space = to.link.output.reserve(from.link.input.available());
@@ -115,7 +116,8 @@ impl PassThrough {
         self.sleep()
     }
 
-    /// Asks to be woken for what can be passed on, or for space where that is what lacks. False: there is something already.
+    /// Asks to be woken for what can be passed on, or for space where that is what lacks. False:
+    /// there is something already.
     #[inline(always)]
     fn sleep(&mut self) -> bool {
         let (device, client) = (&mut self.device.link, &mut self.client.link);

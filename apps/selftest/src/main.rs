@@ -1,7 +1,8 @@
-//! Tests on the target what of the runtime cannot be tested on the host: memory routines, the entry code at restarts,
-//! the heap, the start block as the build tool wrote it.
+//! Tests on the target what of the runtime cannot be tested on the host: memory routines, the entry
+//! code at restarts, the heap, the start block as the build tool wrote it.
 //!
-//! The system test that runs it waits for the line `selftest passed`; `selftest failed` says what did not hold.
+//! The system test that runs it waits for the line `selftest passed`; `selftest failed` says what
+//! did not hold.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The routines that the compiler calls to copy, fill and compare memory, against loops over single bytes.
+//! The routines that the compiler calls to copy, fill and compare memory, against loops over single
+//! bytes.
 
 use core::hint::black_box;
 
@@ -17,8 +18,8 @@ const fn room(length: usize) -> usize {
 type Bytes<const SIZE: usize> = [u8; SIZE];
 type ShortBytes = Bytes<{ room(SHORT) }>;
 
-/// Checks every length up to [`SHORT`] at every alignment of source and destination, and copies of every length up to [`LONG`];
-/// returns the count of lengths.
+/// Checks every length up to [`SHORT`] at every alignment of source and destination, and copies of
+/// every length up to [`LONG`]; returns the count of lengths.
 ///
 /// # Errors
 ///

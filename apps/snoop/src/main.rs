@@ -1,8 +1,9 @@
 //! Looks whether registers hold anything of another protection domain's.
 //!
-//! Two of these run on one core. Before each system call, and while it works, each fills every register with a mark
-//! that names it; after each system call each looks at every register: those that carry a result may hold it, those
-//! that the kernel keeps must hold what they held, all others must be zero. A leak shows as the peer's mark.
+//! Two of these run on one core. Before each system call, and while it works, each fills every
+//! register with a mark that names it; after each system call each looks at every register: those
+//! that carry a result may hold it, those that the kernel keeps must hold what they held, all
+//! others must be zero. A leak shows as the peer's mark.
 //!
 //! The system test waits for `nothing leaked`; a line with `leak` says which register held what.
 
@@ -32,7 +33,8 @@ impl Component for Snoop {
         Self { config, connections }
     }
 
-    /// Takes the turns over from the runtime, whose own use of registers would hide leaks; never returns.
+    /// Takes the turns over from the runtime, whose own use of registers would hide leaks; never
+    /// returns.
     fn notified(&mut self, _: Channels) {
         #[cfg(target_os = "none")]
         match self.config.role {

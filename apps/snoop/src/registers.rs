@@ -10,7 +10,8 @@ use culm_abi::syscall::{Event, NEVER, TurnOptions};
 global_asm!(include_str!("registers.s"));
 
 unsafe extern "C" {
-    /// Fills the registers, makes the system call, stores the registers; keeps what a function keeps.
+    /// Fills the registers, makes the system call, stores the registers; keeps what a function
+    /// keeps.
     fn snoop_wait(registers: *mut Registers);
     fn snoop_reply_wait(registers: *mut Registers);
     fn snoop_call(registers: *mut Registers);
@@ -20,11 +21,13 @@ unsafe extern "C" {
 
 /// Makes a system call with `registers` and leaves there what the registers hold afterwards.
 fn with_registers(call: unsafe extern "C" fn(*mut Registers), registers: &mut Registers) {
-    // SAFETY: the function reads and writes the array that it is given, and keeps what a function keeps.
+    // SAFETY: the function reads and writes the array that it is given, and keeps what a function
+    // keeps.
     unsafe { call(registers) };
 }
 
-/// Of lower priority: calls its peer, exchanges notifications with it, then works until the peer's deadlines preempt it.
+/// Of lower priority: calls its peer, exchanges notifications with it, then works until the peer's
+/// deadlines preempt it.
 pub fn low(config: &Config, peer: Channel) -> ! {
     let before = call_registers(peer);
     let exchange = wait_registers(LOW, Some(peer), None);
@@ -44,8 +47,9 @@ pub fn low(config: &Config, peer: Channel) -> ! {
     }
 }
 
-/// Of higher priority: replies to calls, answers notifications, and looks at its registers after each event. Every other
-/// time it waits without a deadline, so that the kernel's straight paths are taken as well as the others.
+/// Of higher priority: replies to calls, answers notifications, and looks at its registers after
+/// each event. Every other time it waits without a deadline, so that the kernel's straight paths
+/// are taken as well as the others.
 pub fn high(config: &Config, peer: Channel) -> ! {
     let (mut called, mut notified, mut straight) = (false, false, false);
     loop {
@@ -68,7 +72,8 @@ fn call_registers(peer: Channel) -> Registers {
     registers
 }
 
-/// A wait that notifies `signal`; everything that it does not read is marked, and so is the reply where there is one.
+/// A wait that notifies `signal`; everything that it does not read is marked, and so is the reply
+/// where there is one.
 fn wait_registers(role: u64, signal: Option<Channel>, deadline: Option<Instant>) -> Registers {
     let mut registers = marked(role);
     registers[8] = signal.map_or(0, |channel| 1 << channel.number());
@@ -77,8 +82,8 @@ fn wait_registers(role: u64, signal: Option<Channel>, deadline: Option<Instant>)
     registers
 }
 
-/// A preemption must be invisible: all registers but the counted-down one are as they were. The thread register is not
-/// kept, but must not hold anything else.
+/// A preemption must be invisible: all registers but the counted-down one are as they were. The
+/// thread register is not kept, but must not hold anything else.
 fn check_preemption(before: &Registers, after: &Registers) {
     for register in 1..after.len() {
         let cleared = register == THREAD && after[register] == 0;

@@ -1,5 +1,5 @@
-// Fill every register from an array, do one thing, store every register into the array: x0-x30, NZCV, TPIDR_EL0 at
-// offsets of 8.
+// Fill every register from an array, do one thing, store every register into the array: x0-x30,
+// NZCV, TPIDR_EL0 at offsets of 8.
 
     .section .text.snoop, "ax", %progbits
 

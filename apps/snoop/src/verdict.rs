@@ -38,7 +38,8 @@ pub enum Result {
     Reply,
 }
 
-/// Compares registers after a system call with those before it. Logs and counts what should not be there.
+/// Compares registers after a system call with those before it. Logs and counts what should not be
+/// there.
 pub fn check(result: &Result, before: &Registers, after: &Registers) -> bool {
     let sender = match result {
         Result::Event => Event(after[8]).is_call().then_some(LOW),

@@ -1,7 +1,8 @@
 //! Takes and sends as many bytes over TCP as it can: `./culm bench tcp`.
 //!
-//! What is sent to port 9 is dropped (RFC 863); who connects to port 19 is sent bytes for as long as it listens, in the spirit
-//! of RFC 864. The content does not matter, so nothing is done to make it, and what is measured is the path.
+//! What is sent to port 9 is dropped (RFC 863); who connects to port 19 is sent bytes for as long
+//! as it listens, in the spirit of RFC 864. The content does not matter, so nothing is done to make
+//! it, and what is measured is the path.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -22,7 +23,8 @@ const SOURCE: u16 = 19;
 /// What is sent again and again.
 static CONTENT: [u8; 16 * 1024] = [b'c'; 16 * 1024];
 
-/// Rounds of one turn: whatever the network has to offer, other components of this priority get their turn.
+/// Rounds of one turn: whatever the network has to offer, other components of this priority get
+/// their turn.
 const ROUNDS: usize = 64;
 
 struct TcpBulk {

@@ -1,4 +1,5 @@
-//! Answers every UDP datagram with itself (RFC 862): what the benchmarks of the network path talk to.
+//! Answers every UDP datagram with itself (RFC 862): what the benchmarks of the network path talk
+//! to.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

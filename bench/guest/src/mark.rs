@@ -1,5 +1,5 @@
-//! Marks that the counting plugin (`tools/plugin`) records: unallocated hints, which are no operation to a processor
-//! (Arm ARM C6.2.130), with two values in registers.
+//! Marks that the counting plugin (`tools/plugin`) records: unallocated hints, which are no
+//! operation to a processor (Arm ARM C6.2.130), with two values in registers.
 
 /// A row's loop begins: `rounds` rounds.
 #[cfg(target_os = "none")]

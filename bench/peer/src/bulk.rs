@@ -1,4 +1,5 @@
-//! TCP servers for bulk transfers: port 9 drops what it is sent (RFC 863), port 19 sends as long as somebody listens.
+//! TCP servers for bulk transfers: port 9 drops what it is sent (RFC 863), port 19 sends as long as
+//! somebody listens.
 
 use crate::linux::{call, exit, fork, number, write};
 
@@ -12,7 +13,8 @@ const SOURCE: u16 = 19;
 
 /// Serves both ports. Returns only where a port cannot be opened.
 pub fn run() -> i32 {
-    // Children that have ended are not waited for: `struct sigaction` with SIG_IGN, no flags, no mask.
+    // Children that have ended are not waited for: `struct sigaction` with SIG_IGN, no flags, no
+    // mask.
     let ignore = [SIG_IGN, 0, 0, 0];
     // SAFETY: the kernel reads the structure.
     unsafe { call(number::RT_SIGACTION, [SIGCHLD, ignore.as_ptr() as usize, 0, 8, 0, 0]) };

@@ -56,7 +56,8 @@ fn open(port: u16) -> Option<usize> {
         let pointer = &raw const address as usize;
         (socket, call(number::BIND, [socket as usize, pointer, ADDRESS_SIZE as usize, 0, 0, 0]))
     };
-    // Room for every window that is measured: with Linux's default a twelfth of 256 small packets is dropped.
+    // Room for every window that is measured: with Linux's default a twelfth of 256 small packets
+    // is dropped.
     let (level, option, size) = (SOL_SOCKET, SO_RCVBUFFORCE, 8u32 << 20);
     // SAFETY: the kernel reads `size`.
     unsafe { call(number::SETSOCKOPT, [socket as usize, level, option, &raw const size as usize, 4, 0]) };
@@ -67,7 +68,8 @@ fn open(port: u16) -> Option<usize> {
     Some(socket as usize)
 }
 
-/// One system call to receive a packet, one to send it. Returns only where the port cannot be opened.
+/// One system call to receive a packet, one to send it. Returns only where the port cannot be
+/// opened.
 pub fn single(port: u16) -> i32 {
     let Some(socket) = open(port) else { return 1 };
     let mut packet = [0u8; PACKET];
@@ -75,7 +77,8 @@ pub fn single(port: u16) -> i32 {
     loop {
         let mut length = ADDRESS_SIZE;
         let peer = &raw mut peer as usize;
-        // SAFETY: the kernel writes at most `PACKET` bytes to `packet`, an address to `peer` and its length to `length`.
+        // SAFETY: the kernel writes at most `PACKET` bytes to `packet`, an address to `peer` and
+        // its length to `length`.
         let received = unsafe { call(number::RECVFROM, [socket, data, PACKET, 0, peer, &raw mut length as usize]) };
         if received >= 0 {
             // SAFETY: the kernel reads what it has just written.
@@ -84,7 +87,8 @@ pub fn single(port: u16) -> i32 {
     }
 }
 
-/// One system call to receive what is there, one to send it all. Returns only where the port cannot be opened.
+/// One system call to receive what is there, one to send it all. Returns only where the port cannot
+/// be opened.
 pub fn batch(port: u16) -> i32 {
     let Some(socket) = open(port) else { return 1 };
     let mut packets = [[0u8; PACKET]; BATCH];
@@ -109,13 +113,15 @@ pub fn batch(port: u16) -> i32 {
     let first = messages.as_mut_ptr();
     loop {
         for index in 0..BATCH {
-            // SAFETY: `first` points to `BATCH` messages, `pieces` has as many; only the kernel looks at them besides, during calls.
+            // SAFETY: `first` points to `BATCH` messages, `pieces` has as many; only the kernel
+            // looks at them besides, during calls.
             unsafe {
                 (*first.add(index)).name_length = ADDRESS_SIZE;
                 (*(*first.add(index)).pieces).length = PACKET;
             }
         }
-        // SAFETY: each message describes one packet's buffer and one address, all of which outlive the call.
+        // SAFETY: each message describes one packet's buffer and one address, all of which outlive
+        // the call.
         let received = unsafe { call(number::RECVMMSG, [socket, first as usize, BATCH, MSG_WAITFORONE, 0, 0]) };
         if received <= 0 {
             continue;

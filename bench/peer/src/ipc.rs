@@ -1,7 +1,7 @@
 //! Loops over Linux's ways to signal: what Culm's calls and notifications are compared with.
 //!
-//! Each row runs between two marks (`hint #96` with the row's number in x0 and its rounds in x1, then `hint #97`), at which
-//! the counting plugin records its counters.
+//! Each row runs between two marks (`hint #96` with the row's number in x0 and its rounds in x1,
+//! then `hint #97`), at which the counting plugin records its counters.
 
 use crate::linux::{call, exit, fork, number, write};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -83,7 +83,8 @@ fn files(row: u64, ends: [u32; 4], size: usize) {
 
 /// Ping-pong between two processes over a word in shared memory.
 fn futex() {
-    // SAFETY: a fresh shared anonymous page (PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS), that is never unmapped.
+    // SAFETY: a fresh shared anonymous page (PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS),
+    // that is never unmapped.
     let turn: &AtomicU32 = unsafe {
         let page = call(number::MMAP, [0, 4096, 3, 0x21, usize::MAX, 0]);
         if page < 0 {

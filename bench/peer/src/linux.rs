@@ -1,4 +1,5 @@
-//! The Linux system calls that the peer uses, for arm64 (`asm-generic/unistd.h`), and the process's arguments.
+//! The Linux system calls that the peer uses, for arm64 (`asm-generic/unistd.h`), and the process's
+//! arguments.
 
 use core::arch::asm;
 
@@ -33,10 +34,12 @@ pub mod number {
 /// A system call with up to six arguments; a negative result is an error number.
 ///
 /// # Safety
-/// Linux reads or writes memory as the call says: pointers among the arguments must be valid for that.
+/// Linux reads or writes memory as the call says: pointers among the arguments must be valid for
+/// that.
 pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let result;
-    // SAFETY: Linux keeps all registers except x0; what it does with memory is the caller's promise.
+    // SAFETY: Linux keeps all registers except x0; what it does with memory is the caller's
+    // promise.
     unsafe {
         asm!("svc #0", in("x8") number, inlateout("x0") arguments[0] => result, in("x1") arguments[1],
             in("x2") arguments[2], in("x3") arguments[3], in("x4") arguments[4], in("x5") arguments[5],
@@ -94,7 +97,8 @@ impl Arguments {
         if index >= self.count {
             return None;
         }
-        // SAFETY: there are `count` pointers to strings that end in zero, which live as long as the process.
+        // SAFETY: there are `count` pointers to strings that end in zero, which live as long as the
+        // process.
         unsafe {
             let start = *self.first.add(index);
             let mut length = 0;

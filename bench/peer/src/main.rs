@@ -1,10 +1,12 @@
-//! The Linux side of the benchmarks: a static program for Linux on arm64 that needs no C library, so that it can be
-//! built with the tool chain that builds Culm's own components, and so that the peer's figures hold its kernel's work and no library's.
+//! The Linux side of the benchmarks: a static program for Linux on arm64 that needs no C library,
+//! so that it can be built with the tool chain that builds Culm's own components, and so that the
+//! peer's figures hold its kernel's work and no library's.
 //!
-//! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to send;
-//! `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as much as it can over TCP; `peer ipc` runs loops over system calls and between two
-//! processes, each between marks that the counting plugin records (`tools/plugin`); `peer loops ROUNDS` runs loops over
-//! instructions and memory (`bench/guest`); `peer off` powers the machine off.
+//! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to
+//! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as
+//! much as it can over TCP; `peer ipc` runs loops over system calls and between two processes, each
+//! between marks that the counting plugin records (`tools/plugin`); `peer loops ROUNDS` runs loops
+//! over instructions and memory (`bench/guest`); `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -32,7 +34,8 @@ mod program {
     }
 
     extern "C" fn main(stack: *const u64) -> ! {
-        // SAFETY: `stack` is what Linux passed: the count of arguments, then that many pointers to strings that end in zero.
+        // SAFETY: `stack` is what Linux passed: the count of arguments, then that many pointers to
+        // strings that end in zero.
         let arguments = unsafe { linux::Arguments::new(stack) };
         let status = match arguments.get(1) {
             Some(b"echo") => echo::single(number(&arguments) as u16),

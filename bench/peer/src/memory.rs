@@ -1,5 +1,5 @@
-//! Loops over instructions and memory: the same as on Culm, in memory as a program has it. Memory past the caches is not to be had
-//! without a driver.
+//! Loops over instructions and memory: the same as on Culm, in memory as a program has it. Memory
+//! past the caches is not to be had without a driver.
 
 use crate::linux::{call, number, write};
 use core::ptr::NonNull;

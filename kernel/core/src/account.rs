@@ -1,4 +1,5 @@
-//! What a core counts, beside time and switches ([`crate::meter`]): entries and sleeps, for its domains and for itself ([`culm_abi::accounting`]).
+//! What a core counts, beside time and switches ([`crate::meter`]): entries and sleeps, for its
+//! domains and for itself ([`culm_abi::accounting`]).
 
 use crate::core::Core;
 use crate::domain::Context;

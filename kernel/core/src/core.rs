@@ -38,7 +38,8 @@ pub struct Core<'s, C: Context, H: Hardware> {
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// Creates a core with its domains ready to start, none running.
     ///
-    /// `domains` are all of core `index`, fresh; the timer's table has a slot for each; `system` was checked.
+    /// `domains` are all of core `index`, fresh; the timer's table has a slot for each; `system`
+    /// was checked.
     pub fn new(
         index: u32,
         system: System<'s>,
@@ -108,7 +109,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if current == NO_DOMAIN { self.pick() } else { Some(current) }
     }
 
-    // ---- system calls ------------------------------------------------------------------------------------------
+    // ---- system calls ---------------------------------------------------------------------------
     //
     // The system calls are inlined into the architecture's entry functions, which do not return, so
     // no register need be preserved.
@@ -254,7 +255,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         })
     }
 
-    // ---- signals -----------------------------------------------------------------------------------------------
+    // ---- signals --------------------------------------------------------------------------------
 
     #[inline(always)]
     fn send(&mut self, mut signals: u64, options: TurnOptions) -> Result<(), BadCall> {
@@ -309,7 +310,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.make_ready(local);
     }
 
-    // ---- waiting -----------------------------------------------------------------------------------------------
+    // ---- waiting --------------------------------------------------------------------------------
 
     /// Takes an event for the running domain. Returns true if there is one, and so its wait is
     /// over: [`Self::next_turn`] must follow. Returns false if the domain sleeps.
@@ -378,7 +379,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         Some(current)
     }
 
-    // ---- calls -------------------------------------------------------------------------------------------------
+    // ---- calls ----------------------------------------------------------------------------------
 
     /// Ends the callee's wait with this caller's call.
     #[inline(always)]
@@ -420,7 +421,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         domain.straight = if let ([word], true) = (domain.words, free) { Some(word) } else { None };
     }
 
-    // ---- schedule ----------------------------------------------------------------------------------------------
+    // ---- schedule -------------------------------------------------------------------------------
 
     /// Puts a domain that could run at the end of the ready queue of its priority. Its payer is
     /// looked for when its turn comes ([`Self::pick`]).

@@ -20,7 +20,8 @@ pub trait Context {
     /// Creates a context without registers. `table` is the address space in the architecture's
     /// form; it is loaded with the registers.
     fn new(table: u64) -> Self;
-    /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a seed.
+    /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a
+    /// seed.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
     /// Sets the result of a wait that ended with notifications.
     fn notified(&mut self, event: Event, set: u64);
@@ -71,8 +72,9 @@ impl State {
     }
 }
 
-/// One protection domain, as its core sees it. It takes a power of two of bytes, so that an index becomes an address by a
-/// shift: any other size costs each entry and each switch an instruction more.
+/// One protection domain, as its core sees it. It takes a power of two of bytes, so that an index
+/// becomes an address by a shift: any other size costs each entry and each switch an instruction
+/// more.
 #[derive(Debug)]
 #[repr(C, align(1024))]
 pub struct Domain<'s, C> {

@@ -35,8 +35,8 @@ pub enum SignalLeft {
 pub struct Passed<'c, 's, C> {
     /// The domain whose registers are to be loaded.
     pub domain: &'c mut Domain<'s, C>,
-    /// [`Core::fast_wait`]: the set of notifications, of group 0. [`Core::fast_call`] and [`Core::fast_reply`]: the event or
-    /// the status; the message is the sender's registers.
+    /// [`Core::fast_wait`]: the set of notifications, of group 0. [`Core::fast_call`] and
+    /// [`Core::fast_reply`]: the event or the status; the message is the sender's registers.
     pub result: u64,
 }
 

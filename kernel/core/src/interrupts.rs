@@ -13,9 +13,9 @@
 //!   supervisor.
 //!
 //! The time of an interrupt is taken before anything else is done. What is done from there on is
-//! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of the
-//! one that is interrupted. A domain that does not run at once, because its priority is lower or its
-//! budget is used up, does not ask for the next interrupt before it has run.
+//! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of
+//! the one that is interrupted. A domain that does not run at once, because its priority is lower
+//! or its budget is used up, does not ask for the next interrupt before it has run.
 
 use crate::account::add;
 use crate::core::{Core, Next};

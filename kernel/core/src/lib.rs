@@ -4,9 +4,9 @@
 //! [`Context`] (saved registers) and [`Hardware`] (clock, timer, interrupt controller); the binary
 //! in `kernel/` supplies both, host tests supply fakes.
 //!
-//! There is one [`Core`] per processor core. It alone owns the state of its protection domains; other cores reach
-//! them only by the atomics in [`word`] and [`mailbox`], so nothing is locked. Nothing is allocated either: every
-//! table has the size that the build tool gave it.
+//! There is one [`Core`] per processor core. It alone owns the state of its protection domains;
+//! other cores reach them only by the atomics in [`word`] and [`mailbox`], so nothing is locked.
+//! Nothing is allocated either: every table has the size that the build tool gave it.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The ready queue of one core: 256 priorities, first in first out within each.
 //!
-//! Links are kept in the domains themselves ([`crate::Domain::next`]), so the queue needs no memory per domain. Every
-//! operation but [`ReadyQueue::remove`] takes constant time.
+//! Links are kept in the domains themselves ([`crate::Domain::next`]), so the queue needs no memory
+//! per domain. Every operation but [`ReadyQueue::remove`] takes constant time.
 
 use crate::domain::{Context, Domain, NO_DOMAIN};
 
@@ -119,7 +119,8 @@ impl ReadyQueue {
         Some(index)
     }
 
-    /// Removes a domain wherever it stands in the list of its priority. Walks that list: for stops and restarts only.
+    /// Removes a domain wherever it stands in the list of its priority. Walks that list: for stops
+    /// and restarts only.
     pub fn remove<C: Context>(&mut self, domains: &mut [Domain<'_, C>], index: u32) {
         let priority = domains[index as usize].priority;
         let mut previous = NO_DOMAIN;

@@ -89,7 +89,8 @@ pub enum Command {
 }
 
 impl Shared {
-    /// Leaves a command for the domain's core; a later command replaces an earlier one that was not taken yet.
+    /// Leaves a command for the domain's core; a later command replaces an earlier one that was not
+    /// taken yet.
     pub fn command(&self, command: Command) {
         self.command.swap(command as u32, Ordering::AcqRel);
     }
@@ -120,7 +121,8 @@ impl Shared {
         self.faulted.store(self.faulted.load(Ordering::Relaxed) | 1, Ordering::Release);
     }
 
-    /// Withdraws the fault, if there is one: the domain goes on, or is stopped for good. Called by its own core.
+    /// Withdraws the fault, if there is one: the domain goes on, or is stopped for good. Called by
+    /// its own core.
     pub fn clear_fault(&self) {
         let faulted = self.faulted.load(Ordering::Relaxed);
         self.faulted.store(faulted.wrapping_add(faulted & 1), Ordering::Release);

@@ -1,11 +1,14 @@
-//! The timer queue of one core: at most one deadline per domain, in a binary heap over a fixed table.
+//! The timer queue of one core: at most one deadline per domain, in a binary heap over a fixed
+//! table.
 //!
-//! Deadlines are set at nearly every wait and seldom pass, so the heap is kept lazily: it holds for each domain some
-//! time that is *not later* than its deadline. Setting a later deadline, or none, does not touch the heap; when the
-//! earlier time comes, the owner looks at the real deadline and either acts or puts the domain back.
+//! Deadlines are set at nearly every wait and seldom pass, so the heap is kept lazily: it holds for
+//! each domain some time that is *not later* than its deadline. Setting a later deadline, or none,
+//! does not touch the heap; when the earlier time comes, the owner looks at the real deadline and
+//! either acts or puts the domain back.
 
-/// An element of the table. Two arrays are folded into one: `time` and `domain` are the heap by heap position,
-/// `position` is, by domain, where in the heap it stands (plus 1; 0 for not there). All zero is an empty queue.
+/// An element of the table. Two arrays are folded into one: `time` and `domain` are the heap by
+/// heap position, `position` is, by domain, where in the heap it stands (plus 1; 0 for not there).
+/// All zero is an empty queue.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Slot {

@@ -1,4 +1,5 @@
-//! Notification words: how one protection domain's signals reach another, on this core or any other.
+//! Notification words: how one protection domain's signals reach another, on this core or any
+//! other.
 //!
 //! Each domain has one word per 63 channels. Bits 0–62 are pending notifications; bit 63 says that
 //! the domain sleeps. A signal is one atomic OR. The one signaller that turns a word from "asleep,

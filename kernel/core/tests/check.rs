@@ -8,7 +8,8 @@ use culm_abi::syscall::Event;
 use culm_abi::system::{DomainDescription, EndDescription, InterruptRoute, MIN_PERIOD, NONE, end_rights};
 use culm_kernel_core::{BadTable, System};
 
-/// Domains 0 (client), 1 (server, passive), 2 (supervisor of both, with an interrupt) on core 0, and 3 on core 1.
+/// Domains 0 (client), 1 (server, passive), 2 (supervisor of both, with an interrupt) on core 0,
+/// and 3 on core 1.
 fn sound() -> System<'static> {
     let mut builder = Builder::default();
     let (client, server, supervisor) = (builder.domain(0, 10), builder.domain(0, 20), builder.domain(0, 200));

@@ -1,4 +1,5 @@
-//! The protocol by which cores signal each other, checked for every interleaving that the memory model allows.
+//! The protocol by which cores signal each other, checked for every interleaving that the memory
+//! model allows.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p culm-kernel-core --test loom`
 #![cfg(loom)]
@@ -37,8 +38,8 @@ impl Shore {
         }
     }
 
-    /// What the other core does when its domain sleeps: idle until the line goes up, then look into the mailbox. A lost
-    /// wake-up shows as a deadlock, which loom reports.
+    /// What the other core does when its domain sleeps: idle until the line goes up, then look into
+    /// the mailbox. A lost wake-up shows as a deadlock, which loom reports.
     fn idle(&self) -> u64 {
         let mut line = self.line.lock().unwrap();
         while !*line {
@@ -49,7 +50,8 @@ impl Shore {
         self.mailbox.take()
     }
 
-    /// What the other core does with mail: it wakes who waits and is notified (`Core::mail`), and idles on else.
+    /// What the other core does with mail: it wakes who waits and is notified (`Core::mail`), and
+    /// idles on else.
     fn idle_until_pending(&self, word: usize) {
         while !self.words[word].is_pending() {
             self.idle();
@@ -123,8 +125,9 @@ fn no_signal_is_lost_between_groups() {
     });
 }
 
-/// A call finds its callee asleep and leaves the mark; the callee, when it has replied, looks only whether it still stands
-/// there alone (`Core::fast_reply`). Mail that comes while it serves wakes nobody (`Core::mail`).
+/// A call finds its callee asleep and leaves the mark; the callee, when it has replied, looks only
+/// whether it still stands there alone (`Core::fast_reply`). Mail that comes while it serves wakes
+/// nobody (`Core::mail`).
 #[test]
 fn a_callee_that_replies_misses_no_signal() {
     loom::model(|| {
@@ -173,8 +176,8 @@ fn the_last_command_reaches_the_other_core() {
     });
 }
 
-/// A domain goes to sleep straight (`Core::fast_wait`), by the one step that fails where something is pending, and hands
-/// the core to a peer that sleeps. Another core signals both meanwhile.
+/// A domain goes to sleep straight (`Core::fast_wait`), by the one step that fails where something
+/// is pending, and hands the core to a peer that sleeps. Another core signals both meanwhile.
 #[test]
 fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
     loom::model(|| {
@@ -190,7 +193,8 @@ fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
             })
         };
         let straight = shore.words[0].sleep_idle();
-        // The local signal wakes the peer, be another pending there or not; its mail finds the peer at work.
+        // The local signal wakes the peer, be another pending there or not; its mail finds the peer
+        // at work.
         let mut of_peer = shore.words[1].take_with(1);
         assert!(of_peer & 0b10 != 0);
         while of_peer & 1 == 0 {
@@ -207,8 +211,8 @@ fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
     });
 }
 
-/// A domain that sleeps is restarted while another core signals it. The signal ends with the old life or ends a wait of
-/// the new one, and mail for the old life ends none.
+/// A domain that sleeps is restarted while another core signals it. The signal ends with the old
+/// life or ends a wait of the new one, and mail for the old life ends none.
 #[test]
 fn a_signal_to_a_domain_that_restarts_is_of_one_life() {
     loom::model(|| {
@@ -234,7 +238,8 @@ fn a_signal_to_a_domain_that_restarts_is_of_one_life() {
 /// A domain faults, is restarted, and faults again while its supervisor on another core reads.
 #[test]
 fn a_report_of_a_fault_is_never_of_two() {
-    // A report is eight words: more switches between the two than these take hours, and a torn report needs two.
+    // A report is eight words: more switches between the two than these take hours, and a torn
+    // report needs two.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {

@@ -1,7 +1,8 @@
-//! Random systems of one core without time against a model that is too simple to be wrong: sets, queues and a linear
-//! search. (`systems.rs` has time, budgets, supervision and several cores.)
+//! Random systems of one core without time against a model that is too simple to be wrong: sets,
+//! queues and a linear search. (`systems.rs` has time, budgets, supervision and several cores.)
 //!
-//! Each sequence runs three times: in the model, in the kernel with its straight paths, in the kernel without them.
+//! Each sequence runs three times: in the model, in the kernel with its straight paths, in the
+//! kernel without them.
 #![cfg(not(loom))]
 
 mod common;
@@ -12,7 +13,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 const DOMAINS: usize = 5;
 
-/// What the running domain does, or what happens to the core. Choices are taken modulo what is possible.
+/// What the running domain does, or what happens to the core. Choices are taken modulo what is
+/// possible.
 #[derive(Clone, Debug)]
 enum Step {
     Wait { signals: u8 },
@@ -34,8 +36,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// The channels: every pair of domains has one; the number of the channel to `peer` at `own`, which also has its
-/// interrupt at number 0.
+/// The channels: every pair of domains has one; the number of the channel to `peer` at `own`, which
+/// also has its interrupt at number 0.
 fn channel(own: usize, peer: usize) -> u32 {
     1 + if peer < own { peer } else { peer - 1 } as u32
 }
@@ -99,7 +101,8 @@ impl Model {
         model
     }
 
-    /// The running domain keeps the core against equals; the first of the highest takes it otherwise.
+    /// The running domain keeps the core against equals; the first of the highest takes it
+    /// otherwise.
     fn schedule(&mut self) {
         let best = self.order.iter().map(|domain| self.priorities[*domain]).max();
         let still = self.running.filter(|domain| self.doing[*domain] == Doing::Ready);

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pattern of running and pausing, no window of one period holds more than the budget, and a domain
-    /// that always wants to run gets all of it.
+    /// Whatever the pattern of running and pausing, no window of one period holds more than the
+    /// budget, and a domain that always wants to run gets all of it.
     #[test]
     fn no_window_holds_more_than_the_budget(
         budget in 1..50_u64,
@@ -53,7 +53,8 @@ proptest! {
         prop_assert!(used >= 10 * budget);
     }
 
-    /// What is used beyond the budget, since interrupts are late, is missing later, up to another budget.
+    /// What is used beyond the budget, since interrupts are late, is missing later, up to another
+    /// budget.
     #[test]
     fn an_overrun_is_paid_back(overrun in 1..=10_u64) {
         let mut server = Budget::new(10, 100);
@@ -85,7 +86,8 @@ proptest! {
         prop_assert_eq!(once.available_from(), ticks.available_from());
     }
 
-    /// However long the machine stood still while the domain ran, it is held back for two periods at most.
+    /// However long the machine stood still while the domain ran, it is held back for two periods
+    /// at most.
     #[test]
     fn a_stall_of_the_machine_is_not_the_domains_debt(budget in 1..50_u64, extra in 1..100_u64, stall in any::<u64>()) {
         let period = budget + extra;
@@ -95,7 +97,8 @@ proptest! {
         prop_assert!((1000 + period..=1000 + 2 * period).contains(&server.available_from()));
     }
 
-    /// Turns that come evenly and use no more than the budget are never late, as long as there are not too many in a period.
+    /// Turns that come evenly and use no more than the budget are never late, as long as there are
+    /// not too many in a period.
     #[test]
     fn who_keeps_to_its_budget_is_not_held_back(turns in 1..16_u64, share in 1..=100_u64) {
         let (budget, period) = (16_000, 100_000);

@@ -152,7 +152,8 @@ fn callers_queue_up_while_the_callee_is_busy() {
     let mut fake = builder.build();
     fake.wait(server, 0);
     fake.call(clients[0], ends[0].0, &[1]);
-    // The server runs out of its own budget in the middle of the first call; the second comes meanwhile.
+    // The server runs out of its own budget in the middle of the first call; the second comes
+    // meanwhile.
     fake.pass(10);
     fake.call(clients[1], ends[1].0, &[2]);
     assert_eq!(fake.runs(0), None);

@@ -1,10 +1,11 @@
-//! Random systems with all that takes time: budgets, periods, deadlines, passive domains, supervision, two cores with
-//! mail between them, domains with two groups of channels. The clock moves whenever it is read.
+//! Random systems with all that takes time: budgets, periods, deadlines, passive domains,
+//! supervision, two cores with mail between them, domains with two groups of channels. The clock
+//! moves whenever it is read.
 //!
-//! Nothing here predicts who runs. After each step it checks what must hold of every system: the highest domain runs
-//! that may; nobody uses more than its budget in any window; timers are set for all that is due; signals and answers
-//! arrive, once, and nothing else does; all time adds up to the clock. Each system runs by the straight paths and
-//! without them, and both do the same.
+//! Nothing here predicts who runs. After each step it checks what must hold of every system: the
+//! highest domain runs that may; nobody uses more than its budget in any window; timers are set for
+//! all that is due; signals and answers arrive, once, and nothing else does; all time adds up to
+//! the clock. Each system runs by the straight paths and without them, and both do the same.
 #![cfg(not(loom))]
 
 mod common;
@@ -22,7 +23,8 @@ use std::sync::atomic::Ordering;
 /// Domain 0 supervises the others. The first are on core 0, the others on core 1.
 const DOMAINS: usize = 9;
 const ON_FIRST_CORE: usize = 6;
-/// Ticks by which a budget may be exceeded: the clock moves while timers that are due wait for each other.
+/// Ticks by which a budget may be exceeded: the clock moves while timers that are due wait for each
+/// other.
 const LATE: u64 = 40;
 /// Ticks that a look for an interrupt takes in a lifelike machine.
 const TOLL: u64 = 4;
@@ -46,7 +48,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// What the running domain of a core does, or what happens to that core. Choices are taken modulo what is possible.
+/// What the running domain of a core does, or what happens to that core. Choices are taken modulo
+/// what is possible.
 #[derive(Clone, Debug)]
 enum Action {
     /// Waits, or replies and waits.
@@ -256,16 +259,16 @@ impl Run {
         self.known[domain].called = command == Command::Restart && self.is_called(domain, known.serving);
     }
 
-    /// Whether a call to `domain` is open, other than the one that it serves. The number tells, not the client: one that
-    /// was restarted while it was served may have called again.
+    /// Whether a call to `domain` is open, other than the one that it serves. The number tells, not
+    /// the client: one that was restarted while it was served may have called again.
     fn is_called(&self, domain: usize, serving: Option<(usize, u64)>) -> bool {
         let served = serving.map(|(_, number)| number);
         let mut calls = self.known.iter().filter_map(|known| known.calling);
         calls.any(|(callee, number)| callee == domain && Some(number) != served)
     }
 
-    /// At whose expense a domain acts: its own, or that of the call which it serves. None where nobody has to be asked:
-    /// a passive domain that is still at its start.
+    /// At whose expense a domain acts: its own, or that of the call which it serves. None where
+    /// nobody has to be asked: a passive domain that is still at its start.
     fn client_in_the_end(&self, domain: usize) -> Option<usize> {
         if !self.shape.passive[domain] {
             return Some(domain);
@@ -535,8 +538,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever pays has time of its own, and a passive domain runs only if it is called: at the expense of the client
-    /// that it serves, or of one who waits for it.
+    /// Whoever pays has time of its own, and a passive domain runs only if it is called: at the
+    /// expense of the client that it serves, or of one who waits for it.
     fn check_payer(&mut self, core: u32) -> Result<(), TestCaseError> {
         let first = self.domains_of(core).start;
         let payer = self.fake.cores[core as usize].paid_by().map(|payer| first + payer as usize);
@@ -582,8 +585,8 @@ impl Run {
     }
 }
 
-/// Runs a system. A `lifelike` machine's clock moves whenever it is read and its mail comes when the steps say so; else
-/// the clock stands still within a step, and mail comes at the end of each.
+/// Runs a system. A `lifelike` machine's clock moves whenever it is read and its mail comes when
+/// the steps say so; else the clock stands still within a step, and mail comes at the end of each.
 fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, lifelike: bool) -> Result<Run, TestCaseError> {
     let mut run = Run::new(shape, straight);
     run.fake.bench.pace.set(lifelike.into());
@@ -605,8 +608,8 @@ fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, lifelike: bool) 
     Ok(run)
 }
 
-/// Systems in which two calls often meet at a passive server: clients of lower priority, whose budgets end while it
-/// serves them.
+/// Systems in which two calls often meet at a passive server: clients of lower priority, whose
+/// budgets end while it serves them.
 fn shared_servers() -> impl Strategy<Value = (Shape, Vec<(u32, Action)>)> {
     let budgets = prop::collection::vec((20..80_u64, 2..8_u64), 4);
     let action = prop_oneof![
@@ -632,8 +635,9 @@ proptest! {
     fn what_must_hold_holds_in_every_system(shape in shapes(), steps in steps()) {
         play(&shape, &steps, true, true)?;
         play(&shape, &steps, false, true)?;
-        // The straight paths read the clock at other times than the general ones, and take a signal whose mail is still
-        // under way, where the general ones leave it to the mail. So neither may happen where the two are compared.
+        // The straight paths read the clock at other times than the general ones, and take a signal
+        // whose mail is still under way, where the general ones leave it to the mail. So neither
+        // may happen where the two are compared.
         let straight = play(&shape, &steps, true, false)?;
         let general = play(&shape, &steps, false, false)?;
         prop_assert_eq!(&straight.trace, &general.trace);

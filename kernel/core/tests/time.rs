@@ -1,6 +1,8 @@
-//! One scenario per rule of time: whose budget pays, who runs when it is used up, and what passive domains may.
+//! One scenario per rule of time: whose budget pays, who runs when it is used up, and what passive
+//! domains may.
 //!
-//! The clock moves whenever it is read, as a real one does: an entry that took the time twice would see two.
+//! The clock moves whenever it is read, as a real one does: an entry that took the time twice would
+//! see two.
 #![cfg(not(loom))]
 
 mod common;
@@ -28,8 +30,8 @@ fn command(fake: &mut Fake, domain: u32, command: Command) {
     _ = fake.cores[0].mail();
 }
 
-/// A callee on its caller's budget wakes at its deadline while that caller computes: accounting sees two times in one
-/// entry, unless that takes the time once.
+/// A callee on its caller's budget wakes at its deadline while that caller computes: accounting
+/// sees two times in one entry, unless that takes the time once.
 #[test]
 fn a_deadline_that_passes_while_its_budget_runs_is_booked_once() {
     let mut builder = Builder::default();
@@ -70,7 +72,8 @@ fn a_counter_that_steps_back_harms_nobody() {
     assert!(ticks(&fake, greedy) <= 64 && ticks(&fake, modest) <= 100);
 }
 
-/// The straight paths, which a core without budgets takes, book time as well: none of it twice, none for nobody.
+/// The straight paths, which a core without budgets takes, book time as well: none of it twice,
+/// none for nobody.
 #[test]
 fn a_counter_that_steps_back_leaves_the_sum_of_accounts_right() {
     let mut builder = Builder::default();
@@ -92,8 +95,8 @@ fn a_counter_that_steps_back_leaves_the_sum_of_accounts_right() {
     assert_eq!(straight, [5; 2]);
 }
 
-/// A domain that ran out of budget in its own wait, and is woken, is held back: nothing else may be needed to bring it
-/// back than the timer.
+/// A domain that ran out of budget in its own wait, and is woken, is held back: nothing else may be
+/// needed to bring it back than the timer.
 #[test]
 fn a_domain_that_is_woken_without_budget_comes_back_while_a_lower_one_runs_on() {
     let mut builder = Builder::default();
@@ -200,7 +203,8 @@ fn each_call_is_booked_to_its_own_client() {
     fake.call(clients[0], ends[0], &[]);
     fake.wait(server, 0);
     fake.pass(20);
-    // The second client comes while the first is served: only an interrupt could bring that about, or its budget's end.
+    // The second client comes while the first is served: only an interrupt could bring that about,
+    // or its budget's end.
     fake.pass(15);
     fake.call(clients[1], ends[1], &[]);
     fake.pass(4);
@@ -291,7 +295,8 @@ fn who_waits_pays_only_while_the_client_has_none() {
     assert!(paid[0] >= 1_400, "the client paid {} and who waits {}", paid[0], paid[1]);
 }
 
-/// The callee begins with a queued call without leaving the core, while its last client, answered, still has budget.
+/// The callee begins with a queued call without leaving the core, while its last client, answered,
+/// still has budget.
 #[test]
 fn a_queued_call_is_paid_by_its_own_client() {
     let Shared { server, clients, ends, mut fake, .. } = shared([(50, 100), (5_000, 10_000)]);
@@ -334,7 +339,8 @@ fn inheritance_reaches_through_calls() {
     assert_eq!(fake.cores[0].paid_by(), Some(clients[1]));
 }
 
-/// The signal was taken by a wait that ended with another one, or at a deadline, before the mail came.
+/// The signal was taken by a wait that ended with another one, or at a deadline, before the mail
+/// came.
 #[test]
 fn late_mail_does_not_end_a_later_wait() {
     let mut builder = Builder::default();
@@ -395,9 +401,9 @@ fn registers_that_say_more_than_a_channel_are_a_fault() {
     }
 }
 
-/// Lets a core run while its devices and its timer interrupt it, each entry for 20 ticks and more. Each
-/// domain but the `driver` computes; that one asks for the next interrupt of its device at once.
-/// Answers how many ticks were left to compute in.
+/// Lets a core run while its devices and its timer interrupt it, each entry for 20 ticks and more.
+/// Each domain but the `driver` computes; that one asks for the next interrupt of its device at
+/// once. Answers how many ticks were left to compute in.
 fn storm(fake: &mut Fake, driver: u32, end: u32, ticks: u64) -> u64 {
     let until = fake.bench.now.get() + ticks;
     let mut computed = 0;
@@ -439,7 +445,8 @@ fn a_storm_interrupts_once_where_the_driver_has_to_wait_for_its_turn() {
     assert_eq!(fake.cores[0].hardware().looks, 2);
 }
 
-/// Here the machine takes longer for an interrupt than the budget and its period are: each entry ends nevertheless.
+/// Here the machine takes longer for an interrupt than the budget and its period are: each entry
+/// ends nevertheless.
 #[test]
 fn an_entry_ends_although_interrupts_do_not() {
     let mut builder = Builder::default();

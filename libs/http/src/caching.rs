@@ -1,7 +1,8 @@
 //! What caches may do with each file, by patterns of its path.
 //!
-//! A pattern without a slash is one of file names, like `*.css`; one that begins with a slash is one of paths, like
-//! `/assets/*`. `*` stands for any bytes, slashes among them. Of several that match, the longest decides.
+//! A pattern without a slash is one of file names, like `*.css`; one that begins with a slash is
+//! one of paths, like `/assets/*`. `*` stands for any bytes, slashes among them. Of several that
+//! match, the longest decides.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,8 @@ pub struct Caching<'a> {
     rules: Vec<(&'a str, &'a str)>,
 }
 
-/// What is said of other files: caches may keep them, and ask each time whether they are still the same.
+/// What is said of other files: caches may keep them, and ask each time whether they are still the
+/// same.
 pub const DEFAULT: &str = "no-cache";
 
 impl<'a> Caching<'a> {
@@ -44,7 +46,8 @@ fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether all of `text` is matched. Only the last star is gone back to, so the work is at most their lengths' product.
+/// Whether all of `text` is matched. Only the last star is gone back to, so the work is at most
+/// their lengths' product.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut star = None;

@@ -70,8 +70,8 @@ enum Phase {
     Sending(Body),
     /// Drops as many bytes of a request's body.
     Dropping(u64),
-    /// Has ended its side at this time, and drops what still comes, so that the last response is not lost to a reset
-    /// (RFC 9112 §9.6).
+    /// Has ended its side at this time, and drops what still comes, so that the last response is
+    /// not lost to a reset (RFC 9112 §9.6).
     Draining(u64),
 }
 
@@ -96,7 +96,8 @@ pub struct Connection {
     parser: Parser,
     /// When it last got on: connected, began a head, finished a response, had bytes of it taken.
     since: u64,
-    /// Room in the send buffer when it was last looked at, which tells that the peer takes what was sent.
+    /// Room in the send buffer when it was last looked at, which tells that the peer takes what was
+    /// sent.
     room: usize,
 }
 
@@ -376,7 +377,8 @@ impl Connection {
         Step::Wait
     }
 
-    /// Ends this side. The peer's side is read on, so that the last response is not lost to a reset.
+    /// Ends this side. The peer's side is read on, so that the last response is not lost to a
+    /// reset.
     fn finish<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
         stream.finish();
         self.since = shared.now;
@@ -441,7 +443,8 @@ impl Connection {
 
 const BUSY: Refusal = Refusal::new(Status::Unavailable, "Too many readers are at this page. Try again in a moment.");
 
-/// Sends a redirect's head, if it finds room, with the query of the request that is still in the receive buffer.
+/// Sends a redirect's head, if it finds room, with the query of the request that is still in the
+/// receive buffer.
 #[cold]
 fn begin_redirect<S: Stream, R: Renderer>(
     id: ResourceId,

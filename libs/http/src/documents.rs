@@ -1,15 +1,18 @@
-//! Documents that are rendered on request, each rendering shared by all who ask at about the same time.
+//! Documents that are rendered on request, each rendering shared by all who ask at about the same
+//! time.
 //!
-//! A fixed number of renderings exists. One is kept while a connection still sends it, and is given again to whoever
-//! asks for the same document while it is fresh. So a flood of requests costs a bounded number of renderings, and slow
-//! readers a bounded amount of memory; where all renderings are held by slow readers, the answer is 503.
+//! A fixed number of renderings exists. One is kept while a connection still sends it, and is given
+//! again to whoever asks for the same document while it is fresh. So a flood of requests costs a
+//! bounded number of renderings, and slow readers a bounded amount of memory; where all renderings
+//! are held by slow readers, the answer is 503.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Renders documents.
 pub trait Renderer {
-    /// Appends the document of this number ([`crate::site::Document`], in the order given to the site) to `into`.
+    /// Appends the document of this number ([`crate::site::Document`], in the order given to the
+    /// site) to `into`.
     fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>);
 }
 

@@ -82,8 +82,8 @@ pub enum Comparison {
     Weak,
 }
 
-/// Whether a list of entity tags, as `If-Match` and `If-None-Match` have it, contains `tag` (quotes included) or is `*`.
-/// From the first malformed element on, the list is taken to be at its end.
+/// Whether a list of entity tags, as `If-Match` and `If-None-Match` have it, contains `tag` (quotes
+/// included) or is `*`. From the first malformed element on, the list is taken to be at its end.
 pub fn tags_contain(list: &[u8], tag: &[u8], comparison: Comparison) -> bool {
     if list == b"*" {
         return true;
@@ -105,7 +105,8 @@ pub fn tags_contain(list: &[u8], tag: &[u8], comparison: Comparison) -> bool {
     }
 }
 
-/// Whether `If-Range` names exactly this strong tag. A date never matches: files have none here (RFC 9110 §13.1.5).
+/// Whether `If-Range` names exactly this strong tag. A date never matches: files have none here
+/// (RFC 9110 §13.1.5).
 pub fn tag_is(value: &[u8], tag: &[u8]) -> bool {
     value == tag
 }
@@ -166,7 +167,8 @@ fn weight(parameter: &[u8]) -> Option<u16> {
 /// What a `Range` field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// Everything: the field is none that this server understands, or has several ranges (RFC 9110 §14.2 allows both).
+    /// Everything: the field is none that this server understands, or has several ranges (RFC 9110
+    /// §14.2 allows both).
     Whole,
     /// These bytes: the first and the one after the last.
     Part(usize, usize),

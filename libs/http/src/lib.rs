@@ -1,17 +1,22 @@
-//! HTTP/1.1 without input or output: parsing requests, making responses, and the state of every connection.
+//! HTTP/1.1 without input or output: parsing requests, making responses, and the state of every
+//! connection.
 //!
-//! The server is a state machine over two small traits, [`Stream`] (one transport connection) and [`Transport`]
-//! (all of them), and a number that stands for the time. So the same code serves from a component over Culm's
-//! network classes, from a host over its sockets, and in tests from a vector of bytes.
+//! The server is a state machine over two small traits, [`Stream`] (one transport connection) and
+//! [`Transport`] (all of them), and a number that stands for the time. So the same code serves from
+//! a component over Culm's network classes, from a host over its sockets, and in tests from a
+//! vector of bytes.
 //!
-//! * [`request`] reads a request's head, incrementally and in place; [`fields`] has the values of its fields,
-//!   [`target`] the way from a request's target to a path.
-//! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says what caches may do), and [`response`] renders the others.
-//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to response; [`server`] is
-//!   fair among many, and decides which one goes when there are too many; [`documents`] holds what is rendered on request.
+//! * [`request`] reads a request's head, incrementally and in place; [`fields`] has the values of
+//!   its fields, [`target`] the way from a request's target to a path.
+//! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says
+//!   what caches may do), and [`response`] renders the others.
+//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to
+//!   response; [`server`] is fair among many, and decides which one goes when there are too many;
+//!   [`documents`] holds what is rendered on request.
 //!
-//! Everything a peer can ask for is bounded: see [`limits`]. Nothing is allocated per request or per connection
-//! after start. HTTP's rules are cited from RFC 9110 (semantics) and RFC 9112 (HTTP/1.1).
+//! Everything a peer can ask for is bounded: see [`limits`]. Nothing is allocated per request or
+//! per connection after start. HTTP's rules are cited from RFC 9110 (semantics) and RFC 9112
+//! (HTTP/1.1).
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

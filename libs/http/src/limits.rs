@@ -1,13 +1,16 @@
-//! The limits on what a client may ask for, and for how long. Each has a status that tells the client which one it met.
+//! The limits on what a client may ask for, and for how long. Each has a status that tells the
+//! client which one it met.
 
-/// Bytes of a request line, its end excluded: 414 beyond. As many as RFC 9112 §3 asks every server to take.
+/// Bytes of a request line, its end excluded: 414 beyond. As many as RFC 9112 §3 asks every server
+/// to take.
 pub const REQUEST_LINE: usize = 8000;
 
-/// Bytes of a request's head, from its first byte to the empty line: 431 beyond. A transport's receive buffer
-/// must hold at least as many, since a head is parsed where it was received.
+/// Bytes of a request's head, from its first byte to the empty line: 431 beyond. A transport's
+/// receive buffer must hold at least as many, since a head is parsed where it was received.
 pub const HEAD: usize = 12 * 1024;
 
-/// Bytes of a query that a redirect carries on: 414 beyond. With the rest of its head it fits the smallest send buffer.
+/// Bytes of a query that a redirect carries on: 414 beyond. With the rest of its head it fits the
+/// smallest send buffer.
 pub const REDIRECTED_QUERY: usize = 1024;
 
 /// Fields in a request's head: 431 beyond.
@@ -16,7 +19,8 @@ pub const FIELDS: usize = 64;
 /// Empty lines before a request line (RFC 9112 §2.2 asks for one): 400 beyond.
 pub const BLANK_LINES: u8 = 2;
 
-/// Bytes of a request's body that are read and dropped so that the connection can go on: 413 beyond.
+/// Bytes of a request's body that are read and dropped so that the connection can go on: 413
+/// beyond.
 pub const BODY: u64 = 64 * 1024;
 
 /// Bytes of a head that is remembered for the case that it comes again: what browsers send fits.

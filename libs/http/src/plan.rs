@@ -1,4 +1,5 @@
-//! What is answered to a request: the decision, without sending anything; and the memory of the last one.
+//! What is answered to a request: the decision, without sending anything; and the memory of the
+//! last one.
 
 use crate::fields::{self, Codings, Comparison, Range};
 use crate::limits;
@@ -47,8 +48,9 @@ pub(crate) enum After {
 
 /// The last request that came over a slot, and what is answered to it.
 ///
-/// Clients repeat themselves: what they say about themselves is the same in each request, and who asks again for the same
-/// thing sends the same bytes. The answer depends on those bytes alone, so comparing them takes the place of parsing.
+/// Clients repeat themselves: what they say about themselves is the same in each request, and who
+/// asks again for the same thing sends the same bytes. The answer depends on those bytes alone, so
+/// comparing them takes the place of parsing.
 #[derive(Clone, Debug)]
 pub struct Memory {
     head: [u8; limits::REMEMBERED],
@@ -72,8 +74,9 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// What is answered to the request that `bytes` begin with, where that is the one remembered. A head ends at its first
-    /// empty line after a line, so bytes that begin with this one hold no other.
+    /// What is answered to the request that `bytes` begin with, where that is the one remembered. A
+    /// head ends at its first empty line after a line, so bytes that begin with this one hold no
+    /// other.
     #[inline]
     pub(crate) fn recall(&self, bytes: &[u8]) -> Option<Plan> {
         let head = self.head.get(..self.length)?;
@@ -114,8 +117,9 @@ pub(crate) fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site)
 const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");
 const UNKNOWN_METHOD: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the request's method.");
 
-/// Whether the request's body, or what is said about it, is a reason to refuse; and how many bytes of it are to be
-/// dropped before the next request. None: its end cannot be known or awaited, so the connection must end.
+/// Whether the request's body, or what is said about it, is a reason to refuse; and how many bytes
+/// of it are to be dropped before the next request. None: its end cannot be known or awaited, so
+/// the connection must end.
 fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
     const TOO_LARGE: Refusal = Refusal::new(Status::ContentTooLarge, "This server takes no content as large as that.");
     const CODING: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the transfer coding.");
@@ -171,7 +175,8 @@ fn select(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Answer
     }
 }
 
-/// The form of a resource that the request is for: conditions and ranges are about that one (RFC 9110 §12, §13.1, §14.2).
+/// The form of a resource that the request is for: conditions and ranges are about that one (RFC
+/// 9110 §12, §13.1, §14.2).
 fn chosen_form(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> ResourceId {
     let Some(gzip) = site.resource(id).gzip() else { return id };
     let mut codings = Codings::default();

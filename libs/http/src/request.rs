@@ -1,15 +1,17 @@
 //! A request's head, parsed where it was received, line by line as lines become complete.
 //!
-//! The parser keeps offsets, never references, so its state outlives the buffer's borrow, and each byte is looked at
-//! once however the transport splits the input. What it decides depends on the bytes alone: a line is judged when it
-//! is complete, a control character or a limit when it is met.
+//! The parser keeps offsets, never references, so its state outlives the buffer's borrow, and each
+//! byte is looked at once however the transport splits the input. What it decides depends on the
+//! bytes alone: a line is judged when it is complete, a control character or a limit when it is
+//! met.
 
 use crate::fields;
 use crate::limits;
 use crate::response::{Refusal, Status};
 use crate::scan::{self, classes};
 
-/// A part of the head, as offsets from the request's first byte. Heads are below 64 KiB ([`limits::HEAD`]).
+/// A part of the head, as offsets from the request's first byte. Heads are below 64 KiB
+/// ([`limits::HEAD`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     start: u16,
@@ -51,7 +53,8 @@ impl List {
         self != Self::Absent
     }
 
-    /// Whether `is_meant` says so of the value of any of the field's lines. `name` is the field's, and `head` the request's.
+    /// Whether `is_meant` says so of the value of any of the field's lines. `name` is the field's,
+    /// and `head` the request's.
     pub fn any(self, name: &[u8], head: &[u8], mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
         match self {
             Self::Absent => false,
@@ -139,7 +142,8 @@ pub struct Request {
     pub length: u16,
 }
 
-/// As many of a request's first bytes decide whether it is a HEAD: empty lines, the method and a space.
+/// As many of a request's first bytes decide whether it is a HEAD: empty lines, the method and a
+/// space.
 pub const START: usize = 2 * limits::BLANK_LINES as usize + 5;
 
 /// Whether a head is complete.
@@ -218,8 +222,9 @@ impl Parser {
         &self.request
     }
 
-    /// Whether the request is a HEAD, so that no answer to it may have content, also where it is not complete or not
-    /// good otherwise (RFC 9110 §9.3.2). `start` are its first bytes, [`START`] where there are as many.
+    /// Whether the request is a HEAD, so that no answer to it may have content, also where it is
+    /// not complete or not good otherwise (RFC 9110 §9.3.2). `start` are its first bytes, [`START`]
+    /// where there are as many.
     pub fn is_head(&self, start: &[u8]) -> bool {
         match self.stage {
             Stage::RequestLine => start.get(self.line..).is_some_and(|line| line.starts_with(b"HEAD ")),
@@ -300,7 +305,8 @@ impl Parser {
             _ => other_method(rest)?,
         };
         let target = rest[skip..].strip_suffix(b" ").ok_or(BAD_REQUEST_LINE)?;
-        // The targets of GET and HEAD are looked at more closely, byte by byte, when they are followed.
+        // The targets of GET and HEAD are looked at more closely, byte by byte, when they are
+        // followed.
         let followed = matches!(method, Method::Get | Method::Head);
         if target.is_empty() || (!followed && target.contains(&b' ')) {
             return Err(BAD_REQUEST_LINE);
@@ -312,7 +318,8 @@ impl Parser {
         Ok(())
     }
 
-    /// RFC 9112 §5: `field-line = field-name ":" OWS field-value OWS`, no white space before the colon, no folding.
+    /// RFC 9112 §5: `field-line = field-name ":" OWS field-value OWS`, no white space before the
+    /// colon, no folding.
     fn field(&mut self, line: &[u8], start: usize) -> Result<(), Refusal> {
         self.fields += 1;
         if self.fields > limits::FIELDS {
@@ -334,7 +341,8 @@ impl Parser {
         self.known_field(name, &line[from..to], part(start + from, to - from))
     }
 
-    /// Takes note of a field that this server knows. Length and first letter tell nearly all others apart.
+    /// Takes note of a field that this server knows. Length and first letter tell nearly all others
+    /// apart.
     fn known_field(&mut self, name: &[u8], value: &[u8], at: Part) -> Result<(), Refusal> {
         let request = &mut self.request;
         match (name.len(), name[0] | 0x20) {
@@ -384,7 +392,8 @@ impl Parser {
         if self.hosts > 1 || (self.hosts == 0 && !request.old) {
             return Err(BAD_HOST);
         }
-        // RFC 9112 §6.1, §6.3: two words about the length, or a coding in HTTP/1.0, are how requests are smuggled.
+        // RFC 9112 §6.1, §6.3: two words about the length, or a coding in HTTP/1.0, are how
+        // requests are smuggled.
         if self.lengths > 1 || (self.codings > 0 && (self.lengths > 0 || request.old)) {
             return Err(BAD_LENGTH);
         }

@@ -90,7 +90,8 @@ impl Refusal {
     ///
     /// # Panics
     ///
-    /// Where the reason is longer than [`REASON`]. Refusals are constants, so the compiler finds it.
+    /// Where the reason is longer than [`REASON`]. Refusals are constants, so the compiler finds
+    /// it.
     pub const fn new(status: Status, reason: &'static str) -> Self {
         assert!(reason.len() <= REASON, "a reason is one short sentence");
         Self { status, reason }
@@ -122,8 +123,9 @@ impl Persistence {
 /// Bytes of a [`Head`]: the longest that is written here has a sentence of a refusal as its body.
 const HEAD_SIZE: usize = 640;
 
-/// A head under construction, and a short body with it, in a buffer of fixed size. What does not fit is cut off, but all
-/// that is written here is short: fields of this crate, numbers, a media type, a reason of at most [`REASON`] bytes.
+/// A head under construction, and a short body with it, in a buffer of fixed size. What does not
+/// fit is cut off, but all that is written here is short: fields of this crate, numbers, a media
+/// type, a reason of at most [`REASON`] bytes.
 pub struct Head {
     bytes: [u8; HEAD_SIZE],
     length: usize,
@@ -170,7 +172,8 @@ pub fn begin(into: &mut impl Write, status: Status) {
     let _ = write!(into, "HTTP/1.1 {}\r\nServer: Culm\r\n", status.line());
 }
 
-/// The whole response to a request that is not served. `with_body` is false where the request was a HEAD.
+/// The whole response to a request that is not served. `with_body` is false where the request was a
+/// HEAD.
 #[cold]
 pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> Head {
     let mut head = Head::new(refusal.status);
@@ -187,7 +190,8 @@ pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> H
     head
 }
 
-/// The head of a response with some bytes of a file, without the fields that its other answers have too, and its tail.
+/// The head of a response with some bytes of a file, without the fields that its other answers have
+/// too, and its tail.
 #[cold]
 pub fn partial(start: usize, end: usize, whole: usize) -> Head {
     let mut head = Head::new(Status::PartialContent);

@@ -3,7 +3,8 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The index of the first control character (below 0x20, or 0x7f) at or after `from`, or the length of `bytes`.
+/// The index of the first control character (below 0x20, or 0x7f) at or after `from`, or the length
+/// of `bytes`.
 ///
 /// Eight bytes at a time, because every byte of every request passes here.
 pub fn find_control(bytes: &[u8], from: usize) -> usize {
@@ -11,8 +12,9 @@ pub fn find_control(bytes: &[u8], from: usize) -> usize {
     let mut at = from.min(bytes.len());
     while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
-        // A lane's high bit is set by the subtraction where the byte is below 0x20, by the addition where it is
-        // 0x7f, and `!word` removes the bytes from 0x80. A borrow can only mark lanes above a true hit.
+        // A lane's high bit is set by the subtraction where the byte is below 0x20, by the addition
+        // where it is 0x7f, and `!word` removes the bytes from 0x80. A borrow can only mark lanes
+        // above a true hit.
         let below = word.wrapping_sub(ONES * 0x20);
         let delete = (word & !HIGHS).wrapping_add(ONES);
         let hits = (below | delete) & !word & HIGHS;
@@ -34,7 +36,8 @@ pub const fn is_control(byte: u8) -> bool {
 pub mod classes {
     /// May stand in a token: a method's or a field's name (RFC 9110 §5.6.2).
     pub const TOKEN: u8 = 1 << 0;
-    /// Stands for itself in a path and needs no further look: an unreserved or delimiting character, or `/`.
+    /// Stands for itself in a path and needs no further look: an unreserved or delimiting
+    /// character, or `/`.
     pub const PATH: u8 = 1 << 1;
     /// Stands for itself in a registered name or an IPv4 address (RFC 3986 §3.2.2).
     pub const NAME: u8 = 1 << 2;
@@ -57,9 +60,10 @@ const fn build_classes() -> [u8; 256] {
         if alphanumeric || is_any(byte, b"!#$%&'*+-.^_`|~") {
             table[at] |= classes::TOKEN;
         }
-        // RFC 3986 §3.3: pchar = unreserved / pct-encoded / sub-delims / ":" / "@". The percent sign is not among
-        // them, because it begins an escape; nor is the dot, because it may make a dot segment. The last four are none,
-        // but browsers leave them as they are (WHATWG URL, "path percent-encode set").
+        // RFC 3986 §3.3: pchar = unreserved / pct-encoded / sub-delims / ":" / "@". The percent
+        // sign is not among them, because it begins an escape; nor is the dot, because it may make
+        // a dot segment. The last four are none, but browsers leave them as they are (WHATWG URL,
+        // "path percent-encode set").
         if alphanumeric || is_any(byte, b"-_~!$&'()*+,;=:@/|^[]") {
             table[at] |= classes::PATH;
         }

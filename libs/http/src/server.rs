@@ -1,5 +1,6 @@
-//! A server's connections: whose turn it is, and which one took too long. Which one goes when a new one comes is decided by the
-//! transport, which knows what the peers have acknowledged; it is told here which ones rest.
+//! A server's connections: whose turn it is, and which one took too long. Which one goes when a new
+//! one comes is decided by the transport, which knows what the peers have acknowledged; it is told
+//! here which ones rest.
 
 use crate::connection::{Connection, Scratch, Shared, Step, Tally};
 use crate::documents::{Documents, Renderer};
@@ -77,8 +78,8 @@ impl<'a, R: Renderer> Server<'a, R> {
         }
     }
 
-    /// Gives up to `turns` turns, in the order in which connections became ready; one that has more to do goes to the
-    /// end. Returns whether some are still waiting for a turn.
+    /// Gives up to `turns` turns, in the order in which connections became ready; one that has more
+    /// to do goes to the end. Returns whether some are still waiting for a turn.
     #[inline]
     pub fn run<T: Transport>(&mut self, transport: &mut T, now: u64, turns: usize) -> bool {
         self.shared.now = now;
@@ -119,7 +120,8 @@ impl<'a, R: Renderer> Server<'a, R> {
         transport.release(slot);
     }
 
-    /// Ends connections that took too long. Returns the earliest time at which another one will have.
+    /// Ends connections that took too long. Returns the earliest time at which another one will
+    /// have.
     pub fn expire<T: Transport>(&mut self, transport: &mut T, now: u64) -> Option<u64> {
         self.shared.now = now;
         let mut next = None;

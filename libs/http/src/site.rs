@@ -1,10 +1,11 @@
 //! The files of a site, each with the heads of its responses rendered once, when the server starts.
 //!
-//! A path finds its resource by a hash table that is built at start and never changes. `index.html` answers for its
-//! folder, a folder named without its slash is redirected, `404.html` at the root answers for what is not there.
+//! A path finds its resource by a hash table that is built at start and never changes. `index.html`
+//! answers for its folder, a folder named without its slash is redirected, `404.html` at the root
+//! answers for what is not there.
 //!
-//! A file that comes with its gzip form is two resources: the one that is found by the path names the other, and each has an
-//! entity tag, ranges and a 304 of its own.
+//! A file that comes with its gzip form is two resources: the one that is found by the path names
+//! the other, and each has an entity tag, ranges and a 304 of its own.
 
 use crate::caching::{self, Caching};
 use crate::media;
@@ -148,7 +149,8 @@ pub struct Site<'a> {
     not_found: ResourceId,
 }
 
-/// Files beyond this count are not served; positions are 16 bits wide, and a file can have five resources.
+/// Files beyond this count are not served; positions are 16 bits wide, and a file can have five
+/// resources.
 pub const MAX_FILES: usize = 12 * 1024;
 
 impl<'a> Site<'a> {
@@ -235,7 +237,8 @@ fn head(status: Status, fields: &str) -> Box<[u8]> {
     head.into_bytes().into()
 }
 
-/// Adds a file, and what else finds it: its folder, where it is an index, with and without the slash.
+/// Adds a file, and what else finds it: its folder, where it is an index, with and without the
+/// slash.
 fn add_file<'a>(resources: &mut Vec<Resource<'a>>, file: File<'a>, caching: &str) {
     let path = file.path;
     add_forms(resources, format!("/{path}"), file, media::of(path), caching);
@@ -293,7 +296,8 @@ impl Resource<'_> {
     }
 }
 
-/// The redirect from a folder's name without its slash. Its head ends in the path, for the query to follow.
+/// The redirect from a folder's name without its slash. Its head ends in the path, for the query to
+/// follow.
 fn redirect_resource<'a>(name: &str) -> Resource<'a> {
     let fields = format!("Content-Length: 0\r\nLocation: /{}/", escaped(name));
     Resource {
@@ -345,9 +349,10 @@ fn entity_tag(content: &[u8]) -> String {
     format!("\"{:x}-{:016x}\"", content.len(), content_hash(content))
 }
 
-/// A hash that tells one version of a file from the next; eight bytes a step, because it runs over the whole site at
-/// every start. Multiplying spreads each word upwards, the shift brings that down again (the scheme of MurmurHash's
-/// finaliser); it need not withstand an attacker, since the site is its author's.
+/// A hash that tells one version of a file from the next; eight bytes a step, because it runs over
+/// the whole site at every start. Multiplying spreads each word upwards, the shift brings that down
+/// again (the scheme of MurmurHash's finaliser); it need not withstand an attacker, since the site
+/// is its author's.
 fn content_hash(content: &[u8]) -> u64 {
     let step = |hash: u64, word: u64| {
         let mixed = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -359,7 +364,8 @@ fn content_hash(content: &[u8]) -> u64 {
     step(step(hash, last), 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Open addressing with linear probing, at most half full. The first resource of a path wins. What has no path is not found.
+/// Open addressing with linear probing, at most half full. The first resource of a path wins. What
+/// has no path is not found.
 fn build_table(resources: &[Resource]) -> Box<[u16]> {
     let size = (resources.len() * 2).next_power_of_two();
     let mut table = vec![0u16; size];

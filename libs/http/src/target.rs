@@ -32,8 +32,9 @@ pub fn hash(path: &[u8]) -> u32 {
     path.iter().fold(HASH_START, |hash, &byte| step(hash, byte))
 }
 
-/// The path that `target` names: query dropped, escapes decoded, dot segments refused (so nothing above the root can
-/// be named, and no path has two spellings through them). `scratch` holds the path where it had escapes.
+/// The path that `target` names: query dropped, escapes decoded, dot segments refused (so nothing
+/// above the root can be named, and no path has two spellings through them). `scratch` holds the
+/// path where it had escapes.
 pub fn path<'b>(target: &'b [u8], scratch: &'b mut [u8]) -> Result<Path<'b>, Refusal> {
     let target = if target[0] == b'/' { target } else { path_of_url(target)? };
     let mut hash = HASH_START;
@@ -88,7 +89,8 @@ fn decode<'b>(target: &[u8], scratch: &'b mut [u8]) -> Result<Path<'b>, Refusal>
             byte if byte == b'.' || scan::class(byte) & classes::PATH != 0 => byte,
             _ => return Err(BAD_TARGET),
         };
-        // Decoding only shortens, and `scratch` is as large as a request line: this bound is for the reader.
+        // Decoding only shortens, and `scratch` is as large as a request line: this bound is for
+        // the reader.
         *scratch.get_mut(length).ok_or(BAD_TARGET)? = byte;
         length += 1;
         at += 1;

@@ -2,7 +2,8 @@
 
 /// One transport connection, borrowed for the time of a call.
 pub trait Stream {
-    /// The first bytes that were received and not yet consumed, as many as lie side by side in memory.
+    /// The first bytes that were received and not yet consumed, as many as lie side by side in
+    /// memory.
     fn received(&mut self) -> &[u8];
 
     /// All bytes that were received and not yet consumed.
@@ -29,8 +30,9 @@ pub trait Stream {
     /// Gives the connection up at once, with a reset.
     fn abort(&mut self);
 
-    /// Says that no request is under way: should places run out, the transport may end the connection for a new one, once its peer
-    /// has acknowledged all that was sent. It holds until there is news of the connection.
+    /// Says that no request is under way: should places run out, the transport may end the
+    /// connection for a new one, once its peer has acknowledged all that was sent. It holds until
+    /// there is news of the connection.
     fn rest(&mut self);
 
     /// Whether the connection is over, by whatever cause: nothing can be sent or received any more.
@@ -44,8 +46,8 @@ pub trait Transport {
     where
         Self: 'transport;
 
-    /// The connection in `slot`, or nothing where the slot has none (any more). One that the transport has ended for a new one is
-    /// replaced by [`Server::opened`](crate::Server::opened).
+    /// The connection in `slot`, or nothing where the slot has none (any more). One that the
+    /// transport has ended for a new one is replaced by [`Server::opened`](crate::Server::opened).
     fn stream(&mut self, slot: usize) -> Option<Self::Stream<'_>>;
 
     /// The server has nothing more to do with the connection in `slot`; the slot may be reused.

@@ -1,7 +1,8 @@
-//! Requests by the hundred, in tables by the sections of RFC 9110 and RFC 9112, each with the status that they ask for.
+//! Requests by the hundred, in tables by the sections of RFC 9110 and RFC 9112, each with the
+//! status that they ask for.
 //!
-//! What each answer has to keep beyond its status is in `cases/mod.rs`; which part and form of a file is sent, in
-//! `selection.rs`.
+//! What each answer has to keep beyond its status is in `cases/mod.rs`; which part and form of a
+//! file is sent, in `selection.rs`.
 
 mod cases;
 mod common;
@@ -64,7 +65,8 @@ fn request_lines() {
     }
 }
 
-/// RFC 9110 §9 and §15.5.6, §15.6.2: what is known is not allowed, what is not known is not implemented.
+/// RFC 9110 §9 and §15.5.6, §15.6.2: what is known is not allowed, what is not known is not
+/// implemented.
 #[test]
 fn methods() {
     for (expected, line) in [
@@ -392,7 +394,8 @@ fn content() {
     }
 }
 
-/// RFC 9112 §9.3 and §9.6, RFC 9110 §7.6.1. Whether the connection goes on is what [`check`] has seen.
+/// RFC 9112 §9.3 and §9.6, RFC 9110 §7.6.1. Whether the connection goes on is what [`check`] has
+/// seen.
 #[test]
 fn persistence() {
     for (expected, version, fields) in [

@@ -1,4 +1,5 @@
-//! Which part and which form of a file answers a request: ranges, conditions, codings, and what goes with them.
+//! Which part and which form of a file answers a request: ranges, conditions, codings, and what
+//! goes with them.
 
 mod cases;
 mod common;
@@ -120,7 +121,8 @@ fn conditions() {
         (200, "Range: bytes=0-1\r\nIf-Range:\r\n".into()),
         (200, format!("If-Range: {tag}\r\n")),
         (400, format!("Range: bytes=0-1\r\nIf-Range: {tag}\r\nIf-Range: {tag}\r\n")),
-        // There are no dates of modification, so conditions on them must be ignored (§13.1.3, §13.1.4).
+        // There are no dates of modification, so conditions on them must be ignored (§13.1.3,
+        // §13.1.4).
         (200, "If-Modified-Since: Sat, 29 Oct 1994 19:43:31 GMT\r\n".into()),
         (200, "If-Unmodified-Since: Sat, 29 Oct 1994 19:43:31 GMT\r\n".into()),
         (200, "If-Modified-Since: whenever\r\n".into()),

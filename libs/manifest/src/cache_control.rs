@@ -1,7 +1,8 @@
 //! Values of the type `cache-control`: what caches may do with files, by patterns of their paths.
 //!
-//! In a system file it is a table like `{ "*.html" = "no-cache", "/assets/*" = "max-age=31536000, immutable" }`. The server
-//! (`libs/http/src/caching.rs`) looks patterns up; here they and the directives of RFC 9111 are checked.
+//! In a system file it is a table like `{ "*.html" = "no-cache", "/assets/*" = "max-age=31536000,
+//! immutable" }`. The server (`libs/http/src/caching.rs`) looks patterns up; here they and the
+//! directives of RFC 9111 are checked.
 
 use crate::problem::{Located, Problem, suggest};
 use crate::reader::{Entry, Problems};

@@ -1,4 +1,5 @@
-//! Kinds of connection that a component can ask for, and the classes of devices: those that `culm-abi` declares.
+//! Kinds of connection that a component can ask for, and the classes of devices: those that
+//! `culm-abi` declares.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -40,7 +41,8 @@ impl ConnectionKind {
         self.0.name
     }
 
-    /// The class of device that a connection of this kind names in a system file (`net = "nic0"`), if it names one.
+    /// The class of device that a connection of this kind names in a system file (`net = "nic0"`),
+    /// if it names one.
     pub fn client_class(self) -> Option<DeviceClass> {
         self.0.class.filter(|_| self.0.role == Role::Client).map(DeviceClass)
     }

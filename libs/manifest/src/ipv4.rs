@@ -1,5 +1,5 @@
-//! Values of the types `ipv4` and `ipv4-network`: addresses that a host can have. Components get the text, whose form is
-//! checked here.
+//! Values of the types `ipv4` and `ipv4-network`: addresses that a host can have. Components get
+//! the text, whose form is checked here.
 
 use crate::problem::Problem;
 use crate::reader::{Entry, Problems};

@@ -1,4 +1,5 @@
-//! Which kind of file a table is of: one that was taken for another is better told so than key by key.
+//! Which kind of file a table is of: one that was taken for another is better told so than key by
+//! key.
 
 use crate::problem::Problem;
 use crate::reader::{Problems, TableReader, parse_table};

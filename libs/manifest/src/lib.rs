@@ -1,8 +1,9 @@
 //! Component manifests: what a component is, needs and is configured by.
 //!
-//! A component's crate holds a `component.toml` beside its `Cargo.toml`. The macro `culm::component!` makes typed
-//! structures from it, the build tool checks systems against it: both read it through this crate, so that
-//! there is one owner of the format. [`reader`], [`units`] and [`problem`] also serve the tool for its own files.
+//! A component's crate holds a `component.toml` beside its `Cargo.toml`. The macro
+//! `culm::component!` makes typed structures from it, the build tool checks systems against it:
+//! both read it through this crate, so that there is one owner of the format. [`reader`], [`units`]
+//! and [`problem`] also serve the tool for its own files.
 
 #![forbid(unsafe_code)]
 

@@ -148,7 +148,8 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     })
 }
 
-/// A driver serves a device, and its class's virtualisers through one connection; nobody else touches devices.
+/// A driver serves a device, and its class's virtualisers through one connection; nobody else
+/// touches devices.
 fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &mut Problems) {
     let has = |kind| connections.iter().any(|connection: &Connection| connection.kind == kind);
     if let Some(driver) = driver {
@@ -179,7 +180,8 @@ fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &
     }
 }
 
-/// Bytes of stack or heap. That it fits the address space depends on the system too, which may give another size.
+/// Bytes of stack or heap. That it fits the address space depends on the system too, which may give
+/// another size.
 fn read_memory(entry: &Entry<'_>, least: u64, problems: &mut Problems) -> Option<u64> {
     let size = entry.size(problems)?;
     if !(least..=MAX_MEMORY).contains(&size.value) {

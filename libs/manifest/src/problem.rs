@@ -117,8 +117,8 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone
     }
 }
 
-/// The name of which `wrong` is one of the words, or which is one of the words of `wrong`, if there is just one:
-/// `virtio` for `virtio-net`.
+/// The name of which `wrong` is one of the words, or which is one of the words of `wrong`, if there
+/// is just one: `virtio` for `virtio-net`.
 fn only_one_with<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let has_word = |name: &str, word: &str| name.split(['-', '_']).any(|part| part.eq_ignore_ascii_case(word));
     let mut found = known.into_iter().filter(|name| has_word(name, wrong) || has_word(wrong, name));
@@ -129,7 +129,8 @@ fn fold(name: &str) -> Vec<char> {
     name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one each.
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one
+/// each.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {

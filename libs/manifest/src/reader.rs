@@ -1,5 +1,5 @@
-//! Reading TOML with places: each accessor reports what it cannot accept and goes on, so that one run
-//! shows every mistake. System files, board files and manifests are all read through here.
+//! Reading TOML with places: each accessor reports what it cannot accept and goes on, so that one
+//! run shows every mistake. System files, board files and manifests are all read through here.
 
 use crate::problem::{Located, Problem, nearest, suggest};
 use crate::units;
@@ -12,7 +12,8 @@ pub use crate::syntax::{MAX_FILE, parse_table};
 /// Problems found so far in one file.
 pub type Problems = Vec<Problem>;
 
-/// One table whose keys are known: every key that nobody asked for is reported by [`TableReader::finish`].
+/// One table whose keys are known: every key that nobody asked for is reported by
+/// [`TableReader::finish`].
 #[derive(Clone, Debug)]
 pub struct TableReader<'a> {
     /// What the table is, as messages name it, for example `[pd.http]`.
@@ -41,7 +42,8 @@ impl<'a> TableReader<'a> {
         Self { what: what.into(), span, table, asked: Vec::new(), missing: Vec::new(), elsewhere: &[] }
     }
 
-    /// The same table, in which these keys are likely to be meant for another, with what is said of each then.
+    /// The same table, in which these keys are likely to be meant for another, with what is said of
+    /// each then.
     #[must_use]
     pub fn with_elsewhere(mut self, elsewhere: &'static [(&'static str, &'static str)]) -> Self {
         self.elsewhere = elsewhere;
@@ -128,8 +130,8 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// The tables of `[key.NAME]`, each under its name, in the order of the file. What stands there without a name is
-    /// reported.
+    /// The tables of `[key.NAME]`, each under its name, in the order of the file. What stands there
+    /// without a name is reported.
     pub fn named(&mut self, key: &'a str, problems: &mut Problems) -> Vec<Entry<'a>> {
         let Some(entry) = self.take(key) else { return Vec::new() };
         if entry.is_list() {
@@ -441,7 +443,8 @@ impl<'a> Entry<'a> {
         elements.iter().map(|value| Entry { key: Located::new(self.key.value.clone(), value.span()), value }).collect()
     }
 
-    /// A list of a program's arguments, which are no line for a shell: each word is an element of its own.
+    /// A list of a program's arguments, which are no line for a shell: each word is an element of
+    /// its own.
     pub fn arguments(&self, problems: &mut Problems) -> Option<Vec<Located<String>>> {
         if let DeValue::String(text) = self.value.get_ref() {
             let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
@@ -467,8 +470,8 @@ impl<'a> Entry<'a> {
 /// Longest name, in characters.
 pub const MAX_NAME: usize = 48;
 
-/// Reports a name that is not lower-case letters, digits and `separators` after a letter, or that is too long.
-/// Returns whether it is good.
+/// Reports a name that is not lower-case letters, digits and `separators` after a letter, or that
+/// is too long. Returns whether it is good.
 pub fn check_name(name: &Located<String>, what: &str, separators: &str, problems: &mut Problems) -> bool {
     let good = name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_lowercase())

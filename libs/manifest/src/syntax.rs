@@ -1,4 +1,5 @@
-//! From text to tables: what is no TOML is reported in words that say what to write, not in those of the parser's grammar.
+//! From text to tables: what is no TOML is reported in words that say what to write, not in those
+//! of the parser's grammar.
 
 use crate::problem::Problem;
 use crate::reader::Problems;
@@ -31,7 +32,8 @@ pub fn parse_table<'a>(text: &'a str, problems: &mut Problems) -> Spanned<DeTabl
         return table;
     }
     let (duplicates, others): (Vec<_>, Vec<_>) = errors.iter().partition(|error| error.message() == "duplicate key");
-    // One slip often makes the parser stumble again at once: of those errors the first says it best.
+    // One slip often makes the parser stumble again at once: of those errors the first says it
+    // best.
     problems.extend(others.first().map(|error| syntax_problem(text, error)));
     for span in duplicates.iter().filter_map(|error| error.span()) {
         let span = place(text, span);

@@ -85,7 +85,8 @@ impl ConfigType {
 pub enum Value {
     /// [`ConfigType::Bool`].
     Bool(bool),
-    /// [`ConfigType::U8`] to [`ConfigType::U64`], [`ConfigType::Duration`] (nanoseconds), [`ConfigType::Size`] (bytes).
+    /// [`ConfigType::U8`] to [`ConfigType::U64`], [`ConfigType::Duration`] (nanoseconds),
+    /// [`ConfigType::Size`] (bytes).
     Unsigned(u64),
     /// [`ConfigType::I64`].
     Signed(i64),
@@ -108,7 +109,8 @@ pub struct ConfigField {
     pub name: String,
     /// Its type.
     pub kind: ConfigType,
-    /// Value where the system description gives none. Without a default the field is required, unless `optional`.
+    /// Value where the system description gives none. Without a default the field is required,
+    /// unless `optional`.
     pub default: Option<Value>,
     /// The field may be absent: the component sees an `Option`.
     pub optional: bool,

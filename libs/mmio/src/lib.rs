@@ -1,6 +1,7 @@
 //! Typed device registers, behind a trait that a fake device of a host test can implement.
 //!
-//! A driver lists its registers as constants and is generic over [`Registers`]; it needs no unsafe code:
+//! A driver lists its registers as constants and is generic over [`Registers`]; it needs no unsafe
+//! code:
 //!
 //! ```
 //! use culm_mmio::{Register, Registers};
@@ -13,8 +14,8 @@
 //! }
 //! ```
 //!
-//! [`Mapped`] is the real thing. Its size is part of its type, so that the check of a constant register's bounds costs
-//! nothing when the program runs.
+//! [`Mapped`] is the real thing. Its size is part of its type, so that the check of a constant
+//! register's bounds costs nothing when the program runs.
 
 #![no_std]
 
@@ -76,7 +77,8 @@ mod sealed {
         ///
         /// # Safety
         ///
-        /// `address` must be that of a device's register, or of memory that can be written and that no reference covers.
+        /// `address` must be that of a device's register, or of memory that can be written and that
+        /// no reference covers.
         unsafe fn write(address: *mut Self, value: Self);
     }
 }
@@ -133,8 +135,8 @@ impl<const SIZE: usize> Mapped<SIZE> {
     ///
     /// # Panics
     ///
-    /// Where they are fewer than `SIZE` bytes, not aligned to 4, or not where devices are mapped: the board's file gives
-    /// the device too small a range.
+    /// Where they are fewer than `SIZE` bytes, not aligned to 4, or not where devices are mapped:
+    /// the board's file gives the device too small a range.
     pub fn new(memory: Memory) -> Self {
         let end = memory.address.checked_add(memory.size);
         let mapped = memory.address >= REGION_BASE && end.is_some_and(|end| end <= 1 << ADDRESS_BITS);
@@ -155,8 +157,8 @@ impl<const SIZE: usize> Mapped<SIZE> {
 impl<const SIZE: usize> Registers for Mapped<SIZE> {
     #[inline(always)]
     fn read<T: Width>(&self, register: Register<T>) -> T {
-        // SAFETY: at or above `REGION_BASE` there is nothing that the compiler knows of: the access reaches the device,
-        // or shared memory, or faults, which harms nobody else.
+        // SAFETY: at or above `REGION_BASE` there is nothing that the compiler knows of: the access
+        // reaches the device, or shared memory, or faults, which harms nobody else.
         unsafe { T::read(self.at(register)) }
     }
 

@@ -1,7 +1,8 @@
 //! The Internet checksum (RFC 1071) of TCP and UDP, 8 bytes to an addition.
 //!
-//! A one's-complement sum does not care in which width it is summed, nor in which byte order, so long as the result is folded
-//! and stored in the same one (RFC 1071 §2): words are added as they lie in memory, carries are kept by summing halves.
+//! A one's-complement sum does not care in which width it is summed, nor in which byte order, so
+//! long as the result is folded and stored in the same one (RFC 1071 §2): words are added as they
+//! lie in memory, carries are kept by summing halves.
 
 use crate::ETHERNET_HEADER;
 
@@ -56,8 +57,8 @@ impl Sum {
     /// Returns the sum in 16 bits, as it lies in memory.
     #[inline(always)]
     pub fn fold(self) -> u16 {
-        // A number plus itself with its halves exchanged has in its upper half the sum of both, the carry out of the lower half
-        // included: the end-around carry.
+        // A number plus itself with its halves exchanged has in its upper half the sum of both, the
+        // carry out of the lower half included: the end-around carry.
         let half = ((self.0.wrapping_add(self.0.rotate_left(32))) >> 32) as u32;
         (half.wrapping_add(half.rotate_left(16)) >> 16) as u16
     }
@@ -149,7 +150,8 @@ pub fn complete(frame: &mut [u8]) {
     let Some(part) = transport(frame) else { return };
     let bytes = &mut frame[part.start..part.end];
     bytes[part.checksum..part.checksum + 2].fill(0);
-    // A UDP checksum that comes out as 0 is sent as its other zero (RFC 768); TCP's receiver takes either.
+    // A UDP checksum that comes out as 0 is sent as its other zero (RFC 768); TCP's receiver takes
+    // either.
     let sum = match !part.pseudo.add_bytes(bytes).fold() {
         0 => 0xffff,
         sum => sum,
@@ -157,8 +159,9 @@ pub fn complete(frame: &mut [u8]) {
     bytes[part.checksum..part.checksum + 2].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Leaves the checksum to the device: writes the sum of the pseudo-header, which is where the device begins
-/// (VIRTIO 1.2 §5.1.6.2), and returns where it is to sum from and, counted from there, where to store.
+/// Leaves the checksum to the device: writes the sum of the pseudo-header, which is where the
+/// device begins (VIRTIO 1.2 §5.1.6.2), and returns where it is to sum from and, counted from
+/// there, where to store.
 #[inline]
 pub fn offload(frame: &mut [u8]) -> Option<(u16, u16)> {
     let part = transport(frame)?;
@@ -218,7 +221,8 @@ mod tests {
             prop_assert!(is_right(&frame));
             let start = transport(&frame).expect("UDP").start;
             let place = start + bit / 8 % (frame.len() - start);
-            // The UDP length is not what the IP header says, so it may differ unnoticed only in the sum.
+            // The UDP length is not what the IP header says, so it may differ unnoticed only in the
+            // sum.
             frame[place] ^= 1 << (bit % 8);
             prop_assert!(!is_right(&frame) || frame[start + 6..start + 8] == [0, 0]);
         }

@@ -1,7 +1,8 @@
 //! The client's side: its two pairs of queues and its buffers, used in place.
 //!
-//! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the [`Transmitter`], and ends by
-//! [`Client::settle`], which publishes everything at once and announces that the client sleeps.
+//! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the
+//! [`Transmitter`], and ends by [`Client::settle`], which publishes everything at once and
+//! announces that the client sleeps.
 //!
 //! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So
 //! the client keeps little about buffers between turns, and can lose none.

@@ -1,14 +1,15 @@
 //! The packet header: metadata of a packet.
 //!
-//! The class adopts virtio-net's header as it is (VIRTIO 1.2 §5.1.6, little-endian, 12 bytes since `num_buffers` is
-//! always there in a modern device).
+//! The class adopts virtio-net's header as it is (VIRTIO 1.2 §5.1.6, little-endian, 12 bytes since
+//! `num_buffers` is always there in a modern device).
 
 use crate::HEADROOM;
 
 /// Bits of [`PacketHeader::flags`] (VIRTIO 1.2 §5.1.6).
 pub mod flags {
-    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum from `checksum_start` on is to be completed. On a received packet: the sender
-    /// was on this machine and left it out, the packet was never on a wire.
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum from `checksum_start` on is to be completed. On
+    /// a received packet: the sender was on this machine and left it out, the packet was never on a
+    /// wire.
     pub const NEEDS_CHECKSUM: u8 = 1;
     /// `VIRTIO_NET_HDR_F_DATA_VALID`: the device has verified the checksum.
     pub const CHECKSUM_VALID: u8 = 2;

@@ -1,9 +1,11 @@
 //! The check of frames of a client that may send from one address only.
 //!
-//! A frame is looked at together with its packet header, since what the header asks of the device changes the frame behind
-//! the check: a checksum that is "completed" anywhere in the frame would write a number of the sender's choice over
-//! the address that was checked. So a device is asked only for what a packet of that kind can want: the checksum of TCP or
-//! UDP, where that has its place, and segments of TCP over IPv4 that have the length which all lengths in the frame add up to.
+//! A frame is looked at together with its packet header, since what the header asks of the device
+//! changes the frame behind the check: a checksum that is "completed" anywhere in the frame would
+//! write a number of the sender's choice over the address that was checked. So a device is asked
+//! only for what a packet of that kind can want: the checksum of TCP or UDP, where that has its
+//! place, and segments of TCP over IPv4 that have the length which all lengths in the frame add up
+//! to.
 //!
 //! Hardware addresses are checked, in Ethernet's header and in ARP. IP addresses are not: a client
 //! agrees on its own with the network (DHCP, autoconfiguration), and this side does not know them.

@@ -4,7 +4,8 @@
 //! there is some. So a client that gives nothing back can take the rest, but never another's
 //! guarantee. A part of the stock is given to no client: it keeps the device going.
 
-/// The division of a stock. Each client's count of held pieces lies with the client and changes only here.
+/// The division of a stock. Each client's count of held pieces lies with the client and changes
+/// only here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     guarantee: u32,
@@ -115,7 +116,8 @@ mod tests {
     use std::vec;
 
     proptest! {
-        /// Whatever clients take and return: each can have its guarantee, all together never more than seven eighths.
+        /// Whatever clients take and return: each can have its guarantee, all together never more
+        /// than seven eighths.
         #[test]
         fn nobody_starves(clients in 2_u32..20, acts in proptest::collection::vec((0_usize..20, any::<bool>()), 0..2000)) {
             let stock = 512;
@@ -142,8 +144,8 @@ mod tests {
     }
 
     proptest! {
-        /// As above with pieces of any size: who has nothing always gets one, all together have too much by a piece each at most,
-        /// and what was taken comes back.
+        /// As above with pieces of any size: who has nothing always gets one, all together have too
+        /// much by a piece each at most, and what was taken comes back.
         #[test]
         fn nobody_starves_whatever_the_size(
             clients in 2_u32..10, acts in proptest::collection::vec((0_usize..10, prop_oneof![1..65_536_u32, 1..2000_u32], any::<bool>()), 0..500),

@@ -1,9 +1,10 @@
-//! The geometry of a data region: small buffers of one size, a power of two, side by side, and behind them perhaps some
-//! [large](LARGE_BUFFER) ones.
+//! The geometry of a data region: small buffers of one size, a power of two, side by side, and
+//! behind them perhaps some [large](LARGE_BUFFER) ones.
 //!
-//! Fixed slots make an offset checkable by a mask and a comparison, and allocation a matter of moving descriptors. Nearly all
-//! packets are small or fit the link; the few that carry many segments at once ([`header`](crate::header)) are worth buffers of
-//! their own rather than a size for all that would have room for them.
+//! Fixed slots make an offset checkable by a mask and a comparison, and allocation a matter of
+//! moving descriptors. Nearly all packets are small or fit the link; the few that carry many
+//! segments at once ([`header`](crate::header)) are worth buffers of their own rather than a size
+//! for all that would have room for them.
 
 use crate::{LARGE_BUFFER, MIN_PACKET};
 

@@ -1,13 +1,16 @@
-//! TCP/IP as a library of the client: smoltcp's protocols, with Culm's own way of finding the socket.
+//! TCP/IP as a library of the client: smoltcp's protocols, with Culm's own way of finding the
+//! socket.
 //!
-//! smoltcp looks at every socket for every packet. A server of many connections cannot afford that, so here each TCP
-//! connection has a socket set of its own. A frame is looked at once ([`classify`](mod@classify)), the connection found by
-//! hash, and smoltcp given that frame and that one socket; timers are in a wheel ([`timer`]). The cost of a packet does not depend on
-//! the number of connections.
+//! smoltcp looks at every socket for every packet. A server of many connections cannot afford that,
+//! so here each TCP connection has a socket set of its own. A frame is looked at once
+//! ([`classify`](mod@classify)), the connection found by hash, and smoltcp given that frame and
+//! that one socket; timers are in a wheel ([`timer`]). The cost of a packet does not depend on the
+//! number of connections.
 //!
-//! UDP is answered without smoltcp: see [`datagram`]. So is a request for a connection, which costs no memory until it is
-//! established: see [`tcp`](mod@tcp). Two of smoltcp's interfaces send the answers ([`paths`]), a third one is for what smoltcp
-//! does by itself: ARP, neighbour discovery, DHCP, and autoconfiguration.
+//! UDP is answered without smoltcp: see [`datagram`]. So is a request for a connection, which costs
+//! no memory until it is established: see [`tcp`](mod@tcp). Two of smoltcp's interfaces send the
+//! answers ([`paths`]), a third one is for what smoltcp does by itself: ARP, neighbour discovery,
+//! DHCP, and autoconfiguration.
 //!
 //! # A turn
 //!
@@ -26,8 +29,9 @@
 //!
 //! # What it does
 //!
-//! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those of stateless
-//! autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP fragments and options of IPv6 are dropped.
+//! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those
+//! of stateless autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP
+//! fragments and options of IPv6 are dropped.
 
 mod acceptor;
 mod askers;
@@ -106,7 +110,8 @@ pub struct Counts {
     pub opened: u64,
     /// SYNs received for ports that are listened on.
     pub attempts: u64,
-    /// Of these, not answered, or completed when there was no place, so that the peer had to repeat itself.
+    /// Of these, not answered, or completed when there was no place, so that the peer had to repeat
+    /// itself.
     pub refused: u64,
     /// Open connections ended for new ones: at rest, or stalled.
     pub evicted: u64,
@@ -124,8 +129,8 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// From the machine's source of randomness. Without one, which the kernel says when it boots, the time since the machine was
-    /// switched on has to do.
+    /// From the machine's source of randomness. Without one, which the kernel says when it boots,
+    /// the time since the machine was switched on has to do.
     fn new(now: Instant) -> Self {
         let key = culm::random::words().unwrap_or([now.ticks(), u64::from_le_bytes(*b"culm net")]);
         let hash = siphash::SipHash::new(key);
@@ -195,8 +200,8 @@ impl Stack {
         self.interface.ip_addrs()
     }
 
-    /// Takes what was received, up to a bounded number of frames and as long as there are buffers for answers; datagrams for bound
-    /// ports go to `datagrams` at once.
+    /// Takes what was received, up to a bounded number of frames and as long as there are buffers
+    /// for answers; datagrams for bound ports go to `datagrams` at once.
     #[inline]
     pub fn receive(&mut self, datagrams: &mut impl FnMut(Datagram<'_>)) {
         self.client.begin();
@@ -204,7 +209,8 @@ impl Stack {
         let times = Times { stack: self.clock.stack_time(now), now };
         let mut welcomed = SQUEEZED_IN;
         for _ in 0..BATCH {
-            // What cannot be answered is better left where it is: then the device drops what is too much, which costs nothing.
+            // What cannot be answered is better left where it is: then the device drops what is too
+            // much, which costs nothing.
             if !self.client.transmitter.is_ready() {
                 break;
             }
@@ -262,13 +268,14 @@ impl Stack {
         self.tcp.stream(slot)
     }
 
-    /// The application has nothing more to do with the connection in `slot`. What it wrote is still sent.
+    /// The application has nothing more to do with the connection in `slot`. What it wrote is still
+    /// sent.
     pub fn release(&mut self, slot: usize) {
         self.tcp.release(slot);
     }
 
-    /// Sends what there is to send, publishes it, and asks to be woken for what comes next. False: there is more to do already,
-    /// take another turn at once.
+    /// Sends what there is to send, publishes it, and asks to be woken for what comes next. False:
+    /// there is more to do already, take another turn at once.
     #[must_use = "there may be more to do"]
     pub fn settle(&mut self) -> bool {
         let now = time::now();
@@ -300,7 +307,8 @@ impl Stack {
         }
         self.note_addresses();
         let next = self.interface.poll_at(stack_time, &self.control);
-        // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon enough.
+        // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon
+        // enough.
         let soon = now + self.clock.tick;
         self.control_at = next.map_or(Instant::NEVER, |at| self.clock.local_time(at)).max(soon);
     }

@@ -1,4 +1,5 @@
-//! What host tests of the class's components need: queues and buffers in ordinary memory, and peers to play the other side.
+//! What host tests of the class's components need: queues and buffers in ordinary memory, and peers
+//! to play the other side.
 
 use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac};
 use core::sync::atomic::AtomicU64;
@@ -116,7 +117,8 @@ pub fn read_frame(region: &Region, packet: Descriptor) -> Vec<u8> {
     frame
 }
 
-/// A frame with these addresses and this content, of no protocol in particular (IEEE 802, local experimental type).
+/// A frame with these addresses and this content, of no protocol in particular (IEEE 802, local
+/// experimental type).
 pub fn frame(to: Mac, from: Mac, content: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(ETHERNET_HEADER + content.len());
     frame.extend(to.bytes());

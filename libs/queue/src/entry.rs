@@ -7,7 +7,8 @@ use crate::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// A value that travels in a ring.
 ///
-/// Any bit pattern may come out of a ring, so every word must convert back: check the value after reading it.
+/// Any bit pattern may come out of a ring, so every word must convert back: check the value after
+/// reading it.
 pub trait Entry: Copy + 'static {
     /// The integers as which the entry lies in shared memory.
     type Word: Word;

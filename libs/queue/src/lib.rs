@@ -1,17 +1,19 @@
-//! Bounded single-producer single-consumer rings between protection domains that do not trust each other.
+//! Bounded single-producer single-consumer rings between protection domains that do not trust each
+//! other.
 //!
 //! A ring is a header of two cache lines, one written by each side, and a power of two of entries:
 //!
 //! ```text
 //!   0  producer: generation << 32 | index of the next entry to write
 //!   8  producer: index which the consumer must pass to wake it (it waits for space)
-//!  16  producer: generation of the consumer << 32 | index from which entries are meant for it (of a link only)
+//!  16  producer: generation of the consumer << 32 | index of the first entry for it (links only)
 //!  64  consumer: generation << 32 | index of the next entry to read
 //!  72  consumer: index which the producer must pass to wake it (it waits for entries)
 //! 128  entries
 //! ```
 //!
-//! Indices are free-running: entry `i` lies in slot `i` modulo the capacity. Zeroed memory is an empty ring.
+//! Indices are free-running: entry `i` lies in slot `i` modulo the capacity. Zeroed memory is an
+//! empty ring.
 //!
 //! # Batches
 //!
@@ -21,10 +23,11 @@
 //!
 //! # Sleep
 //!
-//! A consumer that finds nothing announces the index at which it wants to be woken ([`Consumer::sleep`]), then
-//! looks again. [`Producer::publish`] says whether that index was passed, which it is once per announcement:
-//! no wake-up is lost, none is wasted, and a consumer that is awake has nothing to take back. A producer that waits for
-//! space does the same the other way round ([`Producer::sleep`], [`Consumer::release`]).
+//! A consumer that finds nothing announces the index at which it wants to be woken
+//! ([`Consumer::sleep`]), then looks again. [`Producer::publish`] says whether that index was
+//! passed, which it is once per announcement: no wake-up is lost, none is wasted, and a consumer
+//! that is awake has nothing to take back. A producer that waits for space does the same the other
+//! way round ([`Producer::sleep`], [`Consumer::release`]).
 //!
 //! # Restart
 //!

@@ -1,4 +1,5 @@
-//! One end of a pair of rings, one each way, between two sides that each may be restarted at any time.
+//! One end of a pair of rings, one each way, between two sides that each may be restarted at any
+//! time.
 //!
 //! A side's knowledge of the entries that it took and gave ends with its life. So entries are meant
 //! for one life of their reader only, and both sides agree at which entry that life begins. Each
@@ -9,19 +10,21 @@
 //! its rings, each side writes its own words again when it begins and when it finds that the other
 //! has begun, and relies only on what it then reads.
 //!
-//! A side is *live* if its start names the peer's present generation and the peer's start names its own. Until then it
-//! neither reads nor writes entries.
+//! A side is *live* if its start names the peer's present generation and the peer's start names its
+//! own. Until then it neither reads nor writes entries.
 //!
-//! * *A life begins* ([`Link::attach`], [`Link::start_over`]): the side clears its start, so that the previous life's is not
-//!   taken for its own, then shows its new generation.
+//! * *A life begins* ([`Link::attach`], [`Link::start_over`]): the side clears its start, so that
+//!   the previous life's is not taken for its own, then shows its new generation.
 //! * *The peer's life began*, as its producer's word shows: the side writes its own words again,
 //!   gives up what it pushed and did not publish, and opens: its start names the peer's generation.
 //!   A consumer that is not live shows generation 0, which no side has: its index is no news to the
 //!   producer.
-//! * *The peer's start names this life*: the consumer goes on at the index there, and the producer has the whole ring. That is
-//!   reported once, as [`Event::Renewed`]: everything that was lent over the pair is with its owner again.
-//! * *A word of the peer's that cannot be* (a violation), under an unchanged generation: the side begins a new life by itself, so
-//!   that an honest peer starts over too and nothing stays lost between the two.
+//! * *The peer's start names this life*: the consumer goes on at the index there, and the producer
+//!   has the whole ring. That is reported once, as [`Event::Renewed`]: everything that was lent
+//!   over the pair is with its owner again.
+//! * *A word of the peer's that cannot be* (a violation), under an unchanged generation: the side
+//!   begins a new life by itself, so that an honest peer starts over too and nothing stays lost
+//!   between the two.
 //!
 //! Each of these asks for a notification at the next publication, whatever the peer announced. So a
 //! side that waits to become live needs no announcement.
@@ -40,7 +43,8 @@ pub enum Event {
     None,
     /// The peer is new, or what it wrote is invalid: the pair starts over, and is not live yet.
     Changed,
-    /// The pair starts over, and is live: everything lent is with its owner again, all that was sent so far is void.
+    /// The pair starts over, and is live: everything lent is with its owner again, all that was
+    /// sent so far is void.
     Renewed,
 }
 
@@ -69,8 +73,9 @@ pub struct Link<O: Entry, I: Entry = O> {
 }
 
 impl<O: Entry, I: Entry> Link<O, I> {
-    /// Begins a life that writes `output` and reads `input`. `wish` is its generation, unless that could be taken for a
-    /// previous one's; a previous life that wrote over the rings must not be able to guess it.
+    /// Begins a life that writes `output` and reads `input`. `wish` is its generation, unless that
+    /// could be taken for a previous one's; a previous life that wrote over the rings must not be
+    /// able to guess it.
     pub fn attach(output: Shared<O>, input: Shared<I>, wish: u32) -> Self {
         let generations = Generations { own: 0, peer: 0 };
         let (output, input) = (Producer::linked(output), Consumer::linked(input));
@@ -110,10 +115,11 @@ impl<O: Entry, I: Entry> Link<O, I> {
         if self.look() { Event::None } else { self.settle() }
     }
 
-    /// The first half of [`Self::begin`], for who must finish something before the pair starts over: looks what the peer has
-    /// published. False: the link is not live, and [`Self::settle`] is to be called, in this round or a later one, after
-    /// which nothing is left of the life that was. Until then the peer's last entries of that life can be read, no more than
-    /// the ring holds, and it can be resumed; what is pushed is for nobody.
+    /// The first half of [`Self::begin`], for who must finish something before the pair starts
+    /// over: looks what the peer has published. False: the link is not live, and [`Self::settle`]
+    /// is to be called, in this round or a later one, after which nothing is left of the life that
+    /// was. Until then the peer's last entries of that life can be read, no more than the ring
+    /// holds, and it can be resumed; what is pushed is for nobody.
     #[inline]
     pub fn look(&mut self) -> bool {
         self.input.refresh();

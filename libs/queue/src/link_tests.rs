@@ -1,5 +1,5 @@
-//! Tests of links: an owner and a borrower of four buffers, either of which is restarted at any time, dies at any
-//! step, or has been hostile in a previous life.
+//! Tests of links: an owner and a borrower of four buffers, either of which is restarted at any
+//! time, dies at any step, or has been hostile in a previous life.
 
 use crate::atomic::Ordering;
 use crate::{Event, Generations, Link, Shared, Storage};
@@ -59,7 +59,8 @@ struct Borrower {
 }
 
 impl Owner {
-    /// Takes a turn; returns whether it notifies. Where the peer is `honest`, what it says must be so.
+    /// Takes a turn; returns whether it notifies. Where the peer is `honest`, what it says must be
+    /// so.
     fn turn(&mut self, honest: bool) -> bool {
         if self.link.begin() == Event::Renewed {
             self.lent.clear();
@@ -102,7 +103,8 @@ impl Borrower {
     }
 }
 
-/// Both take turns, as long as somebody notifies or does not sleep; in the end all buffers are with the borrower.
+/// Both take turns, as long as somebody notifies or does not sleep; in the end all buffers are with
+/// the borrower.
 fn settle(owner: &mut Owner, borrower: &mut Borrower) {
     let (mut wake_owner, mut wake_borrower) = (true, true);
     for _ in 0..40 {
@@ -277,7 +279,8 @@ proptest! {
         settle(&mut owner, &mut borrower);
     }
 
-    /// A hostile life writes anything anywhere into both rings, while the peer works; the next one is honest. Both get on.
+    /// A hostile life writes anything anywhere into both rings, while the peer works; the next one
+    /// is honest. Both get on.
     #[test]
     fn an_honest_life_follows_a_hostile_one(
         acts in proptest::collection::vec((0..8_u8, any::<u64>(), -12..12_i32), 0..120),
@@ -341,7 +344,8 @@ proptest! {
     }
 }
 
-/// A hostile side writes something somewhere: words near the real ones do more harm than random ones.
+/// A hostile side writes something somewhere: words near the real ones do more harm than random
+/// ones.
 fn scribble(ground: &Ground, act: u8, value: u64, near: i32) {
     let rings = [ground.there, ground.back];
     let header = rings[value as usize & 1].header();

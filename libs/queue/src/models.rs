@@ -1,8 +1,8 @@
 //! Exhaustive checks of the protocol under the memory model:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p culm-queue models`.
 //!
-//! [`Notify`] stands for the kernel: a bit that a notification sets and a wait takes. A wake-up that gets lost
-//! shows as a deadlock, which loom reports.
+//! [`Notify`] stands for the kernel: a bit that a notification sets and a wait takes. A wake-up
+//! that gets lost shows as a deadlock, which loom reports.
 
 use crate::{Consumer, Producer, Shared, Storage};
 use loom::sync::{Arc, Notify};
@@ -116,8 +116,8 @@ fn an_awake_consumer_is_not_notified() {
             }
             notifications
         });
-        // One announcement, so at most one notification, however the two interleave. (The announcement of an
-        // empty ring that was never slept on counts as the first.)
+        // One announcement, so at most one notification, however the two interleave. (The
+        // announcement of an empty ring that was never slept on counts as the first.)
         let asleep = consumer.sleep();
         let notifications = thread.join().unwrap();
         assert!(notifications <= 1, "{notifications} notifications for one announcement");
@@ -136,7 +136,8 @@ fn a_restarted_producer_loses_nothing_that_it_published() {
         let (own, peer) = (to_producer.clone(), to_consumer.clone());
         let thread = thread::spawn(move || {
             producer.push(1).unwrap();
-            // It dies between the publication and the notification that it owes, with an entry half done.
+            // It dies between the publication and the notification that it owes, with an entry half
+            // done.
             let _ = producer.publish();
             producer.push(99).unwrap();
             let mut producer = Producer::attach(shared);
@@ -160,7 +161,8 @@ fn a_restarted_consumer_finds_what_it_did_not_release() {
         let (to_producer, to_consumer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (own, peer) = (to_producer.clone(), to_consumer.clone());
         let thread = thread::spawn(move || produce(producer, 1..=2, &own, &peer));
-        // It dies having released, perhaps, one entry without the notification that it owes, or asleep.
+        // It dies having released, perhaps, one entry without the notification that it owes, or
+        // asleep.
         let first: Vec<u64> = consumer.drain(1).collect();
         if first.is_empty() {
             let _ = consumer.sleep();

@@ -24,7 +24,8 @@ pub struct Producer<T: Entry> {
     tail: u32,
     /// The value of `tail` that was published last.
     published: u32,
-    /// The index that `tail` cannot pass: the consumer's index, as last seen and accepted, plus the capacity.
+    /// The index that `tail` cannot pass: the consumer's index, as last seen and accepted, plus the
+    /// capacity.
     limit: u32,
     generation: u32,
     /// The consumer's generation, or [`NOBODY`].

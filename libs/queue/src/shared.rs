@@ -85,9 +85,10 @@ impl<T: Entry> Shared<T> {
     ///
     /// # Safety
     ///
-    /// [`crate::layout`] bytes at `address` must be mapped for as long as the program runs, for writing too if
-    /// a [`Producer`](crate::Producer) or [`Consumer`](crate::Consumer) is attached, and this program must touch
-    /// them only through this type and through atomics. Other protection domains may do with them as they like.
+    /// [`crate::layout`] bytes at `address` must be mapped for as long as the program runs, for
+    /// writing too if a [`Producer`](crate::Producer) or [`Consumer`](crate::Consumer) is attached,
+    /// and this program must touch them only through this type and through atomics. Other
+    /// protection domains may do with them as they like.
     #[cfg(not(loom))]
     pub unsafe fn from_raw(address: NonNull<u8>, capacity: u32) -> Result<Self, Invalid> {
         if !capacity.is_power_of_two() || capacity > MAX_CAPACITY {
@@ -117,14 +118,16 @@ impl<T: Entry> Shared<T> {
 
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: mapped for as long as the program runs and made of atomics only (`from_raw`, `Storage::shared`).
+        // SAFETY: mapped for as long as the program runs and made of atomics only (`from_raw`,
+        // `Storage::shared`).
         unsafe { self.header.as_ref() }
     }
 
     #[inline(always)]
     fn cell(&self, index: u32) -> &Cell<T> {
-        // SAFETY: the masked index is below the capacity, so the cell is one of the ring's, which are mapped for as
-        // long as the program runs and made of atomics only (`from_raw`, `Storage::shared`).
+        // SAFETY: the masked index is below the capacity, so the cell is one of the ring's, which
+        // are mapped for as long as the program runs and made of atomics only (`from_raw`,
+        // `Storage::shared`).
         unsafe { self.cells.add((index & self.mask) as usize).as_ref() }
     }
 

@@ -1,4 +1,5 @@
-//! Tests of the ring with honest, restarted and hostile peers, against a model that is a `VecDeque`.
+//! Tests of the ring with honest, restarted and hostile peers, against a model that is a
+//! `VecDeque`.
 
 use crate::atomic::Ordering;
 use crate::{Consumer, Full, Invalid, Producer, Shared, Storage, layout, passed, word};
@@ -170,7 +171,8 @@ struct Model {
     popped: usize,
     pushed: usize,
     next: u64,
-    /// Entries that a sleeping consumer waits for, slots that a sleeping producer waits for. Who does something is awake.
+    /// Entries that a sleeping consumer waits for, slots that a sleeping producer waits for. Who
+    /// does something is awake.
     consumer_waits: Option<usize>,
     producer_waits: Option<usize>,
 }
@@ -316,7 +318,8 @@ fn apply(shared: Shared<u64>, tamper: &Tamper) {
     }
 }
 
-/// Two honest sides of a ring with any past: after each looked once, entries pass as if nothing had been.
+/// Two honest sides of a ring with any past: after each looked once, entries pass as if nothing had
+/// been.
 fn heals(mut producer: Producer<u64>, mut consumer: Consumer<u64>) {
     let mut exchange = |expected: Option<u64>| {
         let pushed = producer.push(expected.unwrap_or(0)).is_ok();
@@ -327,8 +330,8 @@ fn heals(mut producer: Producer<u64>, mut consumer: Consumer<u64>) {
         let _ = producer.refresh();
         (pushed, taken)
     };
-    // The past comes out: entries of it, contradictions. Each side needs one look at the other, and then another at
-    // what that did.
+    // The past comes out: entries of it, contradictions. Each side needs one look at the other, and
+    // then another at what that did.
     for _ in 0..3 {
         let _ = exchange(None);
     }

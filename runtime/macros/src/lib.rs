@@ -17,7 +17,8 @@ use culm_manifest::Manifest;
 use proc_macro::TokenStream;
 use std::path::Path;
 
-/// Declares the component of this crate: `culm::component!(Type)`, where `Type` implements `culm::Component`.
+/// Declares the component of this crate: `culm::component!(Type)`, where `Type` implements
+/// `culm::Component`.
 ///
 /// Makes `Config`, `Connections`, `counters` and the entry point from the crate's `component.toml`.
 #[proc_macro]
@@ -29,7 +30,8 @@ pub fn component(input: TokenStream) -> TokenStream {
     }
 }
 
-/// Reads the manifest; problems are reported at the macro's argument, with the manifest's own line and column.
+/// Reads the manifest; problems are reported at the macro's argument, with the manifest's own line
+/// and column.
 fn read_manifest(component: &syn::Path) -> syn::Result<Manifest> {
     let folder = std::env::var("CARGO_MANIFEST_DIR")
         .map_err(|_| syn::Error::new_spanned(component, "culm::component! works only when Cargo builds the crate"))?;

@@ -1,5 +1,6 @@
-//! The machine below the runtime: the target's processor and kernel, or the host, where tests run. Both
-//! offer the same names; whether one or the other is compiled is decided here and nowhere else.
+//! The machine below the runtime: the target's processor and kernel, or the host, where tests run.
+//! Both offer the same names; whether one or the other is compiled is decided here and nowhere
+//! else.
 
 #[cfg(target_os = "none")]
 #[path = "aarch64/mod.rs"]

@@ -1,6 +1,8 @@
-//! The server over a host's sockets: the same connections, site and status pages, with the host's TCP in the network's place.
+//! The server over a host's sockets: the same connections, site and status pages, with the host's
+//! TCP in the network's place.
 //!
-//! For tests with real clients and for work on the pages. One thread and `poll`, as in the component.
+//! For tests with real clients and for work on the pages. One thread and `poll`, as in the
+//! component.
 
 use culm_http_protocol::{Renderer, Server, Stream, Transport, limits};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -126,7 +128,8 @@ impl Transport for Sockets {
     }
 }
 
-/// Serves until `stop` is set, which is looked at ten times a second. Time is in nanoseconds from the start.
+/// Serves until `stop` is set, which is looked at ten times a second. Time is in nanoseconds from
+/// the start.
 pub fn serve<R: Renderer>(listener: &TcpListener, server: &mut Server<R>, stop: &AtomicBool) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let started = Instant::now();
@@ -220,8 +223,8 @@ fn wait<R: Renderer>(
 /// The files of a folder and its folders, with paths as a packed folder has them.
 ///
 /// # Errors
-/// As the packing does, where there is a link, or anything else that is neither file nor folder: a link may lead out of the
-/// folder, and reading a pipe may never end.
+/// As the packing does, where there is a link, or anything else that is neither file nor folder: a
+/// link may lead out of the folder, and reading a pipe may never end.
 pub fn read_folder(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];

@@ -1,7 +1,8 @@
 //! HTTP server with the system's status page: the component.
 //!
-//! A turn takes what was received, gives each connection that has news its turn in the order in which the news came, and
-//! sends what they have to say, all at once. Files go from the image straight into the send buffers.
+//! A turn takes what was received, gives each connection that has news its turn in the order in
+//! which the news came, and sends what they have to say, all at once. Files go from the image
+//! straight into the send buffers.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -21,11 +22,12 @@ culm::component!(Http);
 /// Turns that connections are given before what they sent goes out.
 const TURNS: usize = 64;
 
-/// Rounds of one turn: whatever the network has to offer, others of this priority get their turn, and what is counted is
-/// shown.
+/// Rounds of one turn: whatever the network has to offer, others of this priority get their turn,
+/// and what is counted is shown.
 const ROUNDS: usize = 64;
 
-/// How long nothing may happen on a connection after its last response, until its client ends it too.
+/// How long nothing may happen on a connection after its last response, until its client ends it
+/// too.
 const LINGER: time::Duration = time::Duration::from_secs(5);
 
 /// How long a client may go on sending after its last response.

@@ -1,6 +1,7 @@
 //! The system's state, as people and programs see it.
 //!
-//! [`source`] knows where the state is and takes [`snapshot`]s of it; [`html`], [`json`] and [`metrics`] render one.
+//! [`source`] knows where the state is and takes [`snapshot`]s of it; [`html`], [`json`] and
+//! [`metrics`] render one.
 
 use alloc::vec::Vec;
 use culm_http_protocol::Renderer;

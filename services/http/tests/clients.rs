@@ -1,4 +1,5 @@
-//! Real clients against the server over this machine's sockets: curl, ab, wrk, httperf where they are installed.
+//! Real clients against the server over this machine's sockets: curl, ab, wrk, httperf where they
+//! are installed.
 
 use culm_http_protocol::{Caching, Server, Site, Timeouts};
 use http::status::{DOCUMENTS, Source, Status};

@@ -128,7 +128,8 @@ fn render_html(snapshot: &Snapshot) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// Checks that each element ends where it should, and takes the page's text, one line for each piece of it.
+/// Checks that each element ends where it should, and takes the page's text, one line for each
+/// piece of it.
 fn text_of(page: &str) -> String {
     const VOID: [&str; 5] = ["meta", "link", "img", "path", "!doctype"];
     let (mut open, mut text) = (Vec::new(), String::new());
@@ -199,8 +200,9 @@ fn json_of_an_empty_system() {
     assert_eq!(render_json(&Snapshot::default())["components"], json!([]));
 }
 
-/// Checks the grammar of OpenMetrics text as far as it is used: descriptions before samples, families not interleaved, names
-/// with the suffix of their type, labels quoted, numbers, no sample twice, and the end.
+/// Checks the grammar of OpenMetrics text as far as it is used: descriptions before samples,
+/// families not interleaved, names with the suffix of their type, labels quoted, numbers, no sample
+/// twice, and the end.
 #[test]
 fn metrics_are_open_metrics() {
     let mut bytes = Vec::new();
@@ -279,7 +281,8 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     assert_eq!(first.components[0].state, DomainState::Stopped);
     assert_eq!((first.queues[0].depth, first.queues[0].entries.total), (1, 1));
 
-    // A core that sleeps has not booked its present sleep yet; it is as busy as its components were.
+    // A core that sleeps has not booked its present sleep yet; it is as busy as its components
+    // were.
     cores[0].idle.store(0, Relaxed);
     assert_eq!(source.snapshot(2000).cores[0].load, Share(1_000_000));
     cores[0].asleep.store(1, Relaxed);

@@ -1,7 +1,7 @@
 //! The cause of a fault, in words.
 //!
-//! Syndromes are those of `ESR_ELx` (Arm ARM DDI 0487, D24.2.40): exception class in bits 26–31, its specifics in
-//! bits 0–24.
+//! Syndromes are those of `ESR_ELx` (Arm ARM DDI 0487, D24.2.40): exception class in bits 26–31,
+//! its specifics in bits 0–24.
 
 use core::fmt;
 use core::ops::Range;

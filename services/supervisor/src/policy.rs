@@ -155,7 +155,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// However faults come: in any time there are no more restarts than `limit` and those that it pays for.
+        /// However faults come: in any time there are no more restarts than `limit` and those that
+        /// it pays for.
         #[test]
         fn restarts_are_bounded_by_time(
             limit in 1..10u32,

@@ -1,6 +1,8 @@
-//! A copy of the checkout in which a test may do what a user does: make components, break them, type what the book says.
+//! A copy of the checkout in which a test may do what a user does: make components, break them,
+//! type what the book says.
 //!
-//! It lies below `build/` and keeps its own `target` folder from run to run, so that only its first build takes long.
+//! It lies below `build/` and keeps its own `target` folder from run to run, so that only its first
+//! build takes long.
 
 use crate::root;
 use std::fs;
@@ -8,7 +10,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A copy of the checkout. Each copy has a name of its own, so that tests can use theirs side by side.
+/// A copy of the checkout. Each copy has a name of its own, so that tests can use theirs side by
+/// side.
 #[derive(Debug)]
 pub struct Checkout {
     root: PathBuf,

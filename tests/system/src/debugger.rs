@@ -1,7 +1,7 @@
 //! A hand in the machine: QEMU's debugger stub, spoken to in the remote protocol of GDB.
 //!
-//! It serves to make a component fault that has no fault: its code is taken away, and put back once it has noticed. The machine
-//! stands still while the debugger is connected.
+//! It serves to make a component fault that has no fault: its code is taken away, and put back once
+//! it has noticed. The machine stands still while the debugger is connected.
 
 use crate::PATIENCE;
 use std::io::{Read, Write};
@@ -25,7 +25,8 @@ impl Debugger {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("QEMU listens for a debugger");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
         let mut debugger = Self { stream };
-        // Addresses are physical from here on, those of memory and not of whoever runs (QEMU's manual, "GDB usage").
+        // Addresses are physical from here on, those of memory and not of whoever runs (QEMU's
+        // manual, "GDB usage").
         assert_eq!(debugger.ask("Qqemu.PhyMemMode:1"), "OK");
         debugger
     }
@@ -65,7 +66,8 @@ impl Debugger {
     /// # Panics
     /// Where the stub does not answer as it should.
     pub fn jump(&mut self, core: usize, address: u64) {
-        // QEMU counts cores, which are its threads, from 1. Register 32 of AArch64 is the program counter.
+        // QEMU counts cores, which are its threads, from 1. Register 32 of AArch64 is the program
+        // counter.
         assert_eq!(self.ask(&format!("Hg{:x}", core + 1)), "OK", "there is core {core}");
         assert_eq!(self.ask(&format!("P20={:016x}", address.swap_bytes())), "OK");
     }

@@ -1,4 +1,5 @@
-//! Frames that no honest station sends, from a seeded generator, and the capture files in which tcpreplay takes them.
+//! Frames that no honest station sends, from a seeded generator, and the capture files in which
+//! tcpreplay takes them.
 
 use culm_wire::{GUEST, HOST};
 use std::io::Write as _;
@@ -55,7 +56,8 @@ impl Random {
     }
 }
 
-/// Frames for the station `to`, each wrong in a way of its own: lengths, checksums, fragments, options, addresses.
+/// Frames for the station `to`, each wrong in a way of its own: lengths, checksums, fragments,
+/// options, addresses.
 pub fn malformed(to: Mac, to_ipv6: Ipv6Addr, random: &mut Random, count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(|number| {
@@ -73,7 +75,8 @@ pub fn malformed(to: Mac, to_ipv6: Ipv6Addr, random: &mut Random, count: usize) 
         .collect()
 }
 
-/// Frames of random bytes; every other one is addressed to `to`, and most name a protocol that it speaks.
+/// Frames of random bytes; every other one is addressed to `to`, and most name a protocol that it
+/// speaks.
 pub fn noise(to: Mac, random: &mut Random, count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(|_| {
@@ -140,7 +143,8 @@ fn transport_4(to: Mac, protocol: u8, content: &[u8]) -> Vec<u8> {
     ethernet(to, IPV4, &packet)
 }
 
-/// A segment to the web server with a right checksum: of any kind, with any options, also from the guest to itself.
+/// A segment to the web server with a right checksum: of any kind, with any options, also from the
+/// guest to itself.
 fn tcp(to: Mac, random: &mut Random) -> Vec<u8> {
     let options = match random.below(6) {
         0 => vec![],
@@ -182,7 +186,8 @@ fn tcp(to: Mac, random: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// A question for the guest's address, or an answer that nobody asked for, with any sizes of addresses.
+/// A question for the guest's address, or an answer that nobody asked for, with any sizes of
+/// addresses.
 fn arp(to: Mac, random: &mut Random) -> Vec<u8> {
     let mut packet = vec![0, 1, 8, 0, 6, 4, 0, 1 + random.below(2) as u8];
     if random.below(2) == 0 {
@@ -196,7 +201,8 @@ fn arp(to: Mac, random: &mut Random) -> Vec<u8> {
     ethernet(to, ARP, &packet)
 }
 
-/// A packet of IPv6 with extension headers that lead anywhere, or a neighbour's solicitation with options of any length.
+/// A packet of IPv6 with extension headers that lead anywhere, or a neighbour's solicitation with
+/// options of any length.
 fn version_6(to: Mac, to_ipv6: Ipv6Addr, random: &mut Random) -> Vec<u8> {
     let (next, content) = match random.below(3) {
         0 => {

@@ -1,8 +1,8 @@
-//! A Culm system in QEMU, as a user has it: started by `./culm run`, watched on its console, reached by the forwards of
-//! QEMU's user networking, or on a wire of its own ([`on_a_wire`]).
+//! A Culm system in QEMU, as a user has it: started by `./culm run`, watched on its console,
+//! reached by the forwards of QEMU's user networking, or on a wire of its own ([`on_a_wire`]).
 //!
-//! Tests wait for events, never for times: what does not come within [`PATIENCE`] fails the test and shows the console's
-//! last lines.
+//! Tests wait for events, never for times: what does not come within [`PATIENCE`] fails the test
+//! and shows the console's last lines.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,8 @@ pub fn artefacts() -> PathBuf {
     directory
 }
 
-/// Whether a program is on the path. A test that needs one that is missing says so and fails: `./culm setup` installs it.
+/// Whether a program is on the path. A test that needs one that is missing says so and fails:
+/// `./culm setup` installs it.
 pub fn require(program: &str) {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()));

@@ -67,7 +67,8 @@ impl Boot {
         self
     }
 
-    /// Builds its image and does not start it. A build takes what it takes: nobody's patience counts it.
+    /// Builds its image and does not start it. A build takes what it takes: nobody's patience
+    /// counts it.
     ///
     /// # Panics
     /// Where it cannot be built.
@@ -239,7 +240,8 @@ impl Machine {
         }
     }
 
-    /// Waits for a line with this text, wherever in the console it comes or came: for lines whose order is open.
+    /// Waits for a line with this text, wherever in the console it comes or came: for lines whose
+    /// order is open.
     ///
     /// # Panics
     /// Where it does not come.

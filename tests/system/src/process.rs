@@ -5,7 +5,8 @@ use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The folders in /proc of a process's children, to be asked for while it lives: an orphan has another parent.
+/// The folders in /proc of a process's children, to be asked for while it lives: an orphan has
+/// another parent.
 ///
 /// # Panics
 /// Where it has none.

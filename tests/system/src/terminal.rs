@@ -1,4 +1,5 @@
-//! A terminal with a command in it, as a person has it in front: a pseudo-terminal on which keys are typed.
+//! A terminal with a command in it, as a person has it in front: a pseudo-terminal on which keys
+//! are typed.
 
 use crate::PATIENCE;
 use nix::pty::{OpenptyResult, openpty};

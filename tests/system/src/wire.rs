@@ -1,7 +1,8 @@
 //! A machine on a wire of its own: a TAP device in a network namespace that is the test's alone.
 //!
-//! There clients reach the guest directly, with as many connections and with whatever packets they like; QEMU's user
-//! networking would end and filter them. It takes root's rights; without them such a test is skipped, and says so.
+//! There clients reach the guest directly, with as many connections and with whatever packets they
+//! like; QEMU's user networking would end and filter them. It takes root's rights; without them
+//! such a test is skipped, and says so.
 
 use crate::dhcp::Server;
 use crate::{Boot, Machine};
@@ -12,7 +13,8 @@ use std::net::Ipv6Addr;
 /// The host's end of the wire.
 pub const DEVICE: &str = "culm0";
 
-/// Runs `test` with a machine on a wire of its own. All that the test starts is at the other end of the wire.
+/// Runs `test` with a machine on a wire of its own. All that the test starts is at the other end of
+/// the wire.
 ///
 /// # Panics
 /// Where the test does.
@@ -32,7 +34,8 @@ pub fn on_a_wire(boot: Boot, test: impl FnOnce(&mut Machine) + Send) {
     namespace.within(run).expect("what failed is above");
 }
 
-/// Says that the running test is left out. It goes past the test harness, which would keep it to itself; `./culm test` counts it.
+/// Says that the running test is left out. It goes past the test harness, which would keep it to
+/// itself; `./culm test` counts it.
 pub fn skip(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test");
@@ -42,7 +45,8 @@ pub fn skip(why: &str) {
 
 fn set_up() -> anyhow::Result<()> {
     ip(&format!("tuntap add dev {DEVICE} mode tap"))?;
-    // Nobody else is there who could have the same address, so there is no need to wait for objections (RFC 4862 §5.4).
+    // Nobody else is there who could have the same address, so there is no need to wait for
+    // objections (RFC 4862 §5.4).
     let file = format!("/proc/sys/net/ipv6/conf/{DEVICE}/accept_dad");
     if let Err(error) = std::fs::write(&file, "0") {
         eprintln!("{file}: {error}");
@@ -52,7 +56,8 @@ fn set_up() -> anyhow::Result<()> {
     ip(&format!("route add 255.255.255.255 dev {DEVICE}"))
 }
 
-/// The link-local address that a station with this hardware address gives itself (RFC 4291, appendix A).
+/// The link-local address that a station with this hardware address gives itself (RFC 4291,
+/// appendix A).
 pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from_octets([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])

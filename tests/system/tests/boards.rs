@@ -25,7 +25,8 @@ fn gicv2_at_el1_serves_from_four_cores() {
     serves_on("virt-gicv2", "web4");
 }
 
-// A processor that has EL2 and no VHE: the kernel is entered at EL2, runs at EL1, and reaches the firmware by SMC.
+// A processor that has EL2 and no VHE: the kernel is entered at EL2, runs at EL1, and reaches the
+// firmware by SMC.
 #[test]
 fn el2_without_vhe_serves() {
     serves(Boot::system("web").processor("cortex-a72"));
@@ -78,8 +79,8 @@ fn a_core_that_boots_and_is_none_of_the_images_says_so() {
     assert!(line.contains("the core that boots has the affinity 0x0"), "{line}");
 }
 
-/// Boots a board whose file is wrong about its interrupt controller in a way that the tool cannot see, since it takes the
-/// last word from another option; the kernel's line.
+/// Boots a board whose file is wrong about its interrupt controller in a way that the tool cannot
+/// see, since it takes the last word from another option; the kernel's line.
 fn panic_of_gic(board: &str, argument: &str) -> String {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let text = std::fs::read_to_string(root().join("boards").join(board)).expect("there is the board");

@@ -1,5 +1,5 @@
-//! What the book tells a newcomer to do is done here, literally, in a copy of the checkout: its files are written as the
-//! pages show them, its lines typed as they stand there.
+//! What the book tells a newcomer to do is done here, literally, in a copy of the checkout: its
+//! files are written as the pages show them, its lines typed as they stand there.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -23,7 +23,8 @@ fn checkout() -> (Checkout, MutexGuard<'static, ()>) {
     (Checkout::copy("book"), turn)
 }
 
-/// Does what a page says. A machine that was started goes on until the next is; then, and at the end, Ctrl-C is pressed.
+/// Does what a page says. A machine that was started goes on until the next is; then, and at the
+/// end, Ctrl-C is pressed.
 fn follow(checkout: &Checkout, page: &[Step]) {
     let mut machine = None;
     for step in page {

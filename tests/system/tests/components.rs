@@ -1,5 +1,5 @@
-//! Small components in systems of their own: the runtime's self-test, the look for leaks through registers, and what
-//! the book shows.
+//! Small components in systems of their own: the runtime's self-test, the look for leaks through
+//! registers, and what the book shows.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -57,7 +57,8 @@ fn the_tutorials_component_greets() {
     assert_eq!(greet(b"Ada\r\n"), "What is your name? Good day, Ada!\n");
     assert_eq!(greet(b"\n"), "What is your name? Good day, stranger!\n");
     assert!(greet(&[b'x'; 300]).contains("too long for me"));
-    // More at once than it has places for: whoever is let in is greeted, and afterwards it still greets.
+    // More at once than it has places for: whoever is let in is greeted, and afterwards it still
+    // greets.
     let crowd: Vec<_> = (0..40).map(|_| std::net::TcpStream::connect(address)).collect();
     drop(crowd);
     assert_eq!(greet(b"Grace\n"), "What is your name? Good day, Grace!\n");

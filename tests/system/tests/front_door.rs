@@ -1,4 +1,5 @@
-//! `./culm` opens whatever a user's components are like: it says what is wrong with them, so it must not stop at them.
+//! `./culm` opens whatever a user's components are like: it says what is wrong with them, so it
+//! must not stop at them.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -108,7 +109,8 @@ fn what_nobody_reads_to_the_end_ends_quietly() {
 #[test]
 fn who_cannot_install_or_build_is_told_what_to_do() {
     let checkout = Checkout::copy("stranger");
-    // A user without rights on a machine without QEMU: the search path has only what the script itself takes.
+    // A user without rights on a machine without QEMU: the search path has only what the script
+    // itself takes.
     let programs = "bash cat cut dirname grep head readlink sed sort tr uname env";
     checkout.type_line(&format!("mkdir here; for name in {programs}; do ln -s $(type -P $name) here/; done"));
     checkout.write("here/id", "#!/bin/sh\necho 1000\n");

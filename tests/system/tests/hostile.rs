@@ -1,4 +1,5 @@
-//! Clients of one network card that do what they must not, beside a web server on the same card: downloads from it go on.
+//! Clients of one network card that do what they must not, beside a web server on the same card:
+//! downloads from it go on.
 //!
 //! One machine has them all; each test looks at what became of one.
 
@@ -12,7 +13,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What each hostile client does, and further lines of its description. All run above the web server, on a budget.
+/// What each hostile client does, and further lines of its description. All run above the web
+/// server, on a budget.
 const CLIENTS: &[(&str, &str)] = &[
     ("return", "net = \"nic0\""),
     ("keep", "net = { device = \"nic0\", mac = \"02:00:00:00:00:aa\" }"),
@@ -107,7 +109,8 @@ fn observe(machine: &mut Machine, folder: &Path, content: &[u8]) -> Outcome {
     let mut replay = Background::start("tcpreplay", &[&interface, "--quiet", "--pps=2000", "--loop=100000", capture]);
     let until = Instant::now() + 5 * PATIENCE;
     let mut downloads = 0;
-    // Those who flood and scribble take their turns meanwhile, more or fewer of them as the host is fast.
+    // Those who flood and scribble take their turns meanwhile, more or fewer of them as the host is
+    // fast.
     while downloads < DOWNLOADS || !have_acted(&machine.status()) {
         assert!(curl(&machine.url("/file.bin"), &[]).body == content, "a download is not what was asked for");
         downloads += 1;

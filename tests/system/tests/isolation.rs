@@ -1,8 +1,8 @@
-//! Components that break a rule each, beside a web server from which a download goes on meanwhile: every breach ends
-//! as it must, and nobody else notices.
+//! Components that break a rule each, beside a web server from which a download goes on meanwhile:
+//! every breach ends as it must, and nobody else notices.
 //!
-//! One machine runs all of them, half a second apart, each in a protection domain of its own; there is a test per
-//! rule, which looks at what the supervisor said of it.
+//! One machine runs all of them, half a second apart, each in a protection domain of its own; there
+//! is a test per rule, which looks at what the supervisor said of it.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -88,7 +88,8 @@ fn domain(rule: &str) -> String {
     rule.replace('-', "_")
 }
 
-/// A web server, a component per rule, and a driver that misuses its device, all above the web server's priority.
+/// A web server, a component per rule, and a driver that misuses its device, all above the web
+/// server's priority.
 fn description() -> String {
     let mut text = String::from(
         "name = \"isolation\"\ndescription = \"Everybody breaks a rule\"\nboard = \"virt\"\n\

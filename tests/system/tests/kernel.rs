@@ -1,4 +1,5 @@
-//! What the kernel says of its own defects. It has none to show, so the test makes them: by the debugger, in its code.
+//! What the kernel says of its own defects. It has none to show, so the test makes them: by the
+//! debugger, in its code.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -63,7 +64,8 @@ fn an_exception_in_the_kernel_is_described() {
     machine.wait();
 }
 
-/// One domain faults, for which the system halts; one that greets, and the log's way out, are on another core.
+/// One domain faults, for which the system halts; one that greets, and the log's way out, are on
+/// another core.
 const HALTS: &str = r#"
 name = "halts"
 description = "A halt, and somebody on another core"

@@ -110,8 +110,9 @@ impl Client {
         begin.elapsed()
     }
 
-    /// It gets all it asks for, and is never locked out. Two packets of its connection may have to be sent again, for which
-    /// its TCP waits seconds on any host; besides, what others do may make it wait many times as long as when it is alone.
+    /// It gets all it asks for, and is never locked out. Two packets of its connection may have to
+    /// be sent again, for which its TCP waits seconds on any host; besides, what others do may make
+    /// it wait many times as long as when it is alone.
     fn is_served_well(&self, times: usize) {
         let most = Duration::from_secs(5) + 50 * self.alone;
         for _ in 0..times {
@@ -121,8 +122,8 @@ impl Client {
     }
 }
 
-/// Opens connections with `open`, more and more of them, until some had to make way for others: then all places are taken. Good
-/// clients are served all the while. Returns the connections.
+/// Opens connections with `open`, more and more of them, until some had to make way for others:
+/// then all places are taken. Good clients are served all the while. Returns the connections.
 fn fill_all_places(
     machine: &Machine,
     client: &Client,
@@ -130,7 +131,8 @@ fn fill_all_places(
 ) -> Vec<TcpStream> {
     let mut streams = vec![];
     while machine.status().counter("http", "evicted") == 0 {
-        // So many can be open at once in one process that starts with a usual limit; where none made way, something is wrong.
+        // So many can be open at once in one process that starts with a usual limit; where none
+        // made way, something is wrong.
         assert!(streams.len() < 800, "{} connections, and none had to make way", streams.len());
         for _ in 0..100 {
             let number = streams.len();
@@ -240,7 +242,8 @@ fn a_flash_crowd_is_served_without_a_reset() {
     });
 }
 
-/// Serves good clients while a flood goes on, and for at least so long that so many of its requests for connections came.
+/// Serves good clients while a flood goes on, and for at least so long that so many of its requests
+/// for connections came.
 fn is_served_beside(machine: &mut Machine, client: &Client, mut flood: Background, attempts: u64) {
     client.is_served_well(20);
     while machine.status().counter("http", "attempts") < attempts {
@@ -251,7 +254,8 @@ fn is_served_beside(machine: &mut Machine, client: &Client, mut flood: Backgroun
     machine.is_unharmed();
 }
 
-/// How the status page shows attempts that are refused: `zero`, `warn` while there are any, `some` after that.
+/// How the status page shows attempts that are refused: `zero`, `warn` while there are any, `some`
+/// after that.
 fn refused(machine: &Machine) -> String {
     let page = curl(&machine.url("/_status"), &[]).text();
     let (_, tile) = page.split_once("<h3>Refused</h3><b class=\"").expect("the page tells of attempts");
@@ -265,7 +269,8 @@ fn the_status_page_tells_of_an_overload_and_of_its_end() {
         machine.wait_for_web();
         let client = Client::of(machine);
         assert_eq!(refused(machine), "zero");
-        // Many more clients than there are places, and each of their requests on a connection of its own.
+        // Many more clients than there are places, and each of their requests on a connection of
+        // its own.
         let url = machine.url("/favicon.svg");
         let load = ["-t1", "-c4000", "-d300s", "--timeout", "60s", "-H", "Connection: close", &url];
         let mut load = Background::start("wrk", &load);

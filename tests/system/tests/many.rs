@@ -1,4 +1,5 @@
-//! Two hundred protection domains: more than fit into one word of a bit mask, or into one group of channels.
+//! Two hundred protection domains: more than fit into one word of a bit mask, or into one group of
+//! channels.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

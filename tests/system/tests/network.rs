@@ -48,8 +48,8 @@ fn it_serves_by_ipv6() {
     });
 }
 
-/// Sends the frames again and again with tcpreplay while a client asks, until this many have arrived; each of its requests
-/// must be answered, whole.
+/// Sends the frames again and again with tcpreplay while a client asks, until this many have
+/// arrived; each of its requests must be answered, whole.
 fn goes_on_serving(machine: &mut Machine, frames: &[Vec<u8>], rate: &str, enough: u64) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let file = folder.path().join("frames.pcap");

@@ -1,4 +1,5 @@
-//! Every compartment on a packet's way is made to fault under load; it is started again, and the web server serves on.
+//! Every compartment on a packet's way is made to fault under load; it is started again, and the
+//! web server serves on.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -10,8 +11,9 @@ use std::path::Path;
 /// Those on the way, in its order, and back.
 const DOMAINS: [&str; 5] = ["nic0_driver", "nic0_rx", "http_copier", "http", "nic0_tx"];
 
-/// A web server whose compartments are started again only after a while, during which their code can be put back. Where the host is
-/// too slow for that, they fault again, and wait twice as long: as often as it takes.
+/// A web server whose compartments are started again only after a while, during which their code
+/// can be put back. Where the host is too slow for that, they fault again, and wait twice as long:
+/// as often as it takes.
 fn description() -> String {
     let restart = "restart = { limit = 1000, window = \"1s\", backoff = \"3s\" }";
     let site = root().join("site");

@@ -1,4 +1,5 @@
-//! How runs end: by themselves, by Ctrl-C, by a kill; with what status, and with nothing left behind.
+//! How runs end: by themselves, by Ctrl-C, by a kill; with what status, and with nothing left
+//! behind.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

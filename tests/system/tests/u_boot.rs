@@ -1,5 +1,5 @@
-//! The image boots as a board would boot it: by U-Boot's `booti`, which reads the Linux arm64 header, moves the image to
-//! where that says, and enters it.
+//! The image boots as a board would boot it: by U-Boot's `booti`, which reads the Linux arm64
+//! header, moves the image to where that says, and enters it.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

@@ -1,7 +1,8 @@
 //! Keeps a processor of the host from sleeping.
 //!
-//! What a host takes to wake a sleeping processor is tens of microseconds, and far more where the host is itself a virtual
-//! machine. At a low rate that would be in every round trip, the same for both sides, and hide what is measured.
+//! What a host takes to wake a sleeping processor is tens of microseconds, and far more where the
+//! host is itself a virtual machine. At a low rate that would be in every round trip, the same for
+//! both sides, and hide what is measured.
 
 use crate::spawn::pin;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl Awake {
     }
 }
 
-/// Lets the calling thread run only where no other would (sched(7), `SCHED_IDLE`); says whether that was granted.
+/// Lets the calling thread run only where no other would (sched(7), `SCHED_IDLE`); says whether
+/// that was granted.
 fn yields() -> bool {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads the structure during the call.

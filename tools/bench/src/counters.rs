@@ -1,4 +1,5 @@
-//! The counting plugin (`tools/plugin`): built where it is used, loaded into QEMU, asked over a socket.
+//! The counting plugin (`tools/plugin`): built where it is used, loaded into QEMU, asked over a
+//! socket.
 
 use crate::spawn::run;
 use anyhow::{Context, Result, bail};
@@ -94,7 +95,8 @@ pub struct Snapshot {
     pub processors: Vec<Processor>,
 }
 
-/// A mark that a program in the guest has set, with the sum of all processors' counters at that moment.
+/// A mark that a program in the guest has set, with the sum of all processors' counters at that
+/// moment.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mark {
     /// 96 begins a row, 97 ends it.

@@ -1,4 +1,5 @@
-//! Culm's side: systems built by the tool's own command, and the report that it writes beside each image.
+//! Culm's side: systems built by the tool's own command, and the report that it writes beside each
+//! image.
 
 use crate::lab::{BOARD, Lab};
 use crate::spawn::run;

@@ -1,5 +1,5 @@
-//! Figures that documents quote, each table between two marks: made from the records, so that no document says anything else
-//! than they do.
+//! Figures that documents quote, each table between two marks: made from the records, so that no
+//! document says anything else than they do.
 
 use crate::record;
 use crate::results::number;

@@ -1,4 +1,5 @@
-//! What every row uses: where things are, which processors are whose, and how either side is booted.
+//! What every row uses: where things are, which processors are whose, and how either side is
+//! booted.
 
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
@@ -58,8 +59,8 @@ pub struct Lab {
 pub struct Setup {
     /// Its emulated cores, where not those that the caller wants.
     pub cores: Option<u32>,
-    /// QEMU may use all processors of the host: emulated cores that wait for each other by spinning do so for
-    /// long where they share one. The load shares one with it then.
+    /// QEMU may use all processors of the host: emulated cores that wait for each other by spinning
+    /// do so for long where they share one. The load shares one with it then.
     pub unpinned: bool,
     /// Count accesses to device registers.
     pub devices: bool,
@@ -140,7 +141,8 @@ impl Lab {
         self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Measures a part of a benchmark: a row or several. One that fails is named, and does not take the others with it.
+    /// Measures a part of a benchmark: a row or several. One that fails is named, and does not take
+    /// the others with it.
     pub fn attempt(&self, bench: &str, what: &str, work: impl FnOnce() -> Result<()>) {
         if spawn::interrupted() {
             return;

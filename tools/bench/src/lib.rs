@@ -1,12 +1,14 @@
-//! The benchmark harness behind `./culm bench`: guest instructions per operation on Culm and on Linux, in the same
-//! emulated machine, with the same devices and the same load.
+//! The benchmark harness behind `./culm bench`: guest instructions per operation on Culm and on
+//! Linux, in the same emulated machine, with the same devices and the same load.
 //!
-//! Why instructions: an emulator's seconds are not a machine's, and shared machines are noisy, but the count of what the
-//! guest executes is exact. Throughput and round trips are printed beside it, and only as a comparison within one run.
+//! Why instructions: an emulator's seconds are not a machine's, and shared machines are noisy, but
+//! the count of what the guest executes is exact. Throughput and round trips are printed beside it,
+//! and only as a comparison within one run.
 //!
-//! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`] and [`culm`] (with [`systems`])
-//! are the two sides, [`lab`] brings them together, [`rows`] has a file for each benchmark, [`results`], [`table`],
-//! [`targets`], [`record`], [`page`], [`figures`], [`plot`] and [`profile`] say what came out.
+//! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`]
+//! and [`culm`] (with [`systems`]) are the two sides, [`lab`] brings them together, [`rows`] has a
+//! file for each benchmark, [`results`], [`table`], [`targets`], [`record`], [`page`], [`figures`],
+//! [`plot`] and [`profile`] say what came out.
 
 mod awake;
 pub mod counters;
@@ -138,7 +140,8 @@ pub fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Runs the benchmarks. Returns whether all went well: every row ran and, with `--check`, every target holds.
+/// Runs the benchmarks. Returns whether all went well: every row ran and, with `--check`, every
+/// target holds.
 pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
     if settings.list {
         rows::ALL.iter().for_each(|(name, what, _)| println!("{name:<8} {what}"));

@@ -1,4 +1,5 @@
-//! The emulated machine, one for Culm and for Linux: QEMU with the counting plugin, pinned to one processor of the host.
+//! The emulated machine, one for Culm and for Linux: QEMU with the counting plugin, pinned to one
+//! processor of the host.
 
 use crate::counters::{Control, Delta, Snapshot};
 use crate::network::{MAC, Network};

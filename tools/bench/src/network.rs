@@ -1,7 +1,8 @@
-//! The wire between load generator and guest: a TAP device in a network namespace of its own, or user networking.
+//! The wire between load generator and guest: a TAP device in a network namespace of its own, or
+//! user networking.
 //!
-//! The namespace has no name and the TAP device is not persistent: both vanish with the process, however it ends. Culm
-//! and Linux have the same addresses.
+//! The namespace has no name and the TAP device is not persistent: both vanish with the process,
+//! however it ends. Culm and Linux have the same addresses.
 
 use anyhow::{Context, Result};
 use culm_wire::{Namespace, ip};
@@ -57,7 +58,8 @@ impl Network {
             let tap = open_tap().context("no permission for a TAP device (/dev/net/tun)")?;
             ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
             ip(&format!("link set {DEVICE} up"))?;
-            // Known from the start, so that the first packet is no question for the guest's address.
+            // Known from the start, so that the first packet is no question for the guest's
+            // address.
             ip(&format!("neigh add {GUEST} lladdr {MAC} dev {DEVICE}"))?;
             // A load of many connections wants many ports.
             std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
@@ -136,7 +138,8 @@ impl Network {
     }
 }
 
-/// A TAP device that passes virtio's header through, so that offloads work as with QEMU's own TAP devices.
+/// A TAP device that passes virtio's header through, so that offloads work as with QEMU's own TAP
+/// devices.
 fn open_tap() -> std::io::Result<OwnedFd> {
     // SAFETY: the path ends in zero; the descriptor is ours alone afterwards.
     let tap = unsafe {

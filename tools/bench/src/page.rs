@@ -1,4 +1,5 @@
-//! The book's page of results, `docs/src/results.md`: made from the records, so that it never says anything else than they do.
+//! The book's page of results, `docs/src/results.md`: made from the records, so that it never says
+//! anything else than they do.
 
 use crate::record::{self, Record};
 use crate::results::{Row, number};

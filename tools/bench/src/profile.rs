@@ -1,4 +1,5 @@
-//! Where instructions go, by function: the plugin's executions of each block, joined with the names in the ELF files.
+//! Where instructions go, by function: the plugin's executions of each block, joined with the names
+//! in the ELF files.
 
 use crate::culm::Image;
 use anyhow::{Context, Result};

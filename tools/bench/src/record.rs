@@ -1,4 +1,5 @@
-//! The figures of the last accepted run, `bench/results/BENCH.json`, and what has changed against them.
+//! The figures of the last accepted run, `bench/results/BENCH.json`, and what has changed against
+//! them.
 
 use crate::results::{Row, number};
 use crate::spawn::run;
@@ -8,10 +9,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A figure that is worse by more than this is named. Repeated runs of the same image differ by less.
+/// A figure that is worse by more than this is named. Repeated runs of the same image differ by
+/// less.
 const TOLERANCE: f64 = 0.03;
 
-/// Units whose figures are counts of what the guest did: those can be compared across runs, less is better.
+/// Units whose figures are counts of what the guest did: those can be compared across runs, less is
+/// better.
 const COUNTS: &[&str] = &["instructions", "entries", "system calls", "switches", "device accesses", "image bytes"];
 
 /// One benchmark's recorded results.
@@ -64,8 +67,8 @@ pub fn write(root: &Path, rows: &[Row], notes: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Compares Culm's counts with the recorded ones: a line for each that moved by more than the tolerance, and whether
-/// none moved for the worse.
+/// Compares Culm's counts with the recorded ones: a line for each that moved by more than the
+/// tolerance, and whether none moved for the worse.
 pub fn compare(root: &Path, rows: &[Row]) -> Result<(Vec<String>, bool)> {
     let mut records: BTreeMap<&str, Option<Record>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,5 @@
-//! The files that both web servers serve in benchmarks, of the sizes that the founding documents measured.
+//! The files that both web servers serve in benchmarks, of the sizes that the founding documents
+//! measured.
 
 use anyhow::{Context, Result};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Child processes that end with the harness, on the processor that they are given.
 //!
-//! All unsafe code of the harness that deals with processes is here: it sets, between fork and exec, what the
-//! standard library cannot.
+//! All unsafe code of the harness that deals with processes is here: it sets, between fork and
+//! exec, what the standard library cannot.
 
 use anyhow::{Context, Result, bail};
 use std::os::fd::RawFd;
@@ -19,9 +19,11 @@ pub struct Ties {
     pub inherit: Option<RawFd>,
 }
 
-/// Makes `command`'s process end when the thread that starts it ends, so that nothing is left behind even where the harness is killed.
+/// Makes `command`'s process end when the thread that starts it ends, so that nothing is left
+/// behind even where the harness is killed.
 pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
-    // SAFETY: between fork and exec only system calls are made, which are safe there (signal-safety(7)).
+    // SAFETY: between fork and exec only system calls are made, which are safe there
+    // (signal-safety(7)).
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -35,10 +37,12 @@ pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
     }
 }
 
-/// Keeps the calling thread, and those that it starts later, on one processor; where that is refused, figures are noisier.
+/// Keeps the calling thread, and those that it starts later, on one processor; where that is
+/// refused, figures are noisier.
 pub fn pin(processor: Option<usize>) {
     let Some(processor) = processor.filter(|processor| *processor < libc::CPU_SETSIZE as usize) else { return };
-    // SAFETY: a zeroed set is an empty one, the processor is within it, and the kernel only reads it.
+    // SAFETY: a zeroed set is an empty one, the processor is within it, and the kernel only reads
+    // it.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -60,8 +64,8 @@ fn open_many_files() {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From here on an interrupt ends the run in good order: rows that are done are reported, nothing is left behind. A second
-/// one ends the process at once.
+/// From here on an interrupt ends the run in good order: rows that are done are reported, nothing
+/// is left behind. A second one ends the process at once.
 pub fn catch_interrupts() {
     extern "C" fn note(_: libc::c_int) {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -70,7 +74,8 @@ pub fn catch_interrupts() {
         }
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler touches an atomic only. Programs that are started get the default handler back.
+        // SAFETY: the handler touches an atomic only. Programs that are started get the default
+        // handler back.
         unsafe { libc::signal(signal, note as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     }
 }
@@ -130,7 +135,8 @@ pub fn processors() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|processor| unsafe { libc::CPU_ISSET(*processor, &set) }).collect()
 }
 
-/// Processor seconds that a process has used so far, all its threads together (proc(5), fields 14 and 15 of `stat`).
+/// Processor seconds that a process has used so far, all its threads together (proc(5), fields 14
+/// and 15 of `stat`).
 pub fn processor_seconds(process: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let after_name = text.rsplit_once(')').context("/proc: stat without a name")?.1;

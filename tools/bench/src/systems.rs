@@ -1,5 +1,5 @@
-//! Culm's systems: those in `bench/systems`, and variations of one that are written here, so that rows which differ in
-//! a number do not need as many files.
+//! Culm's systems: those in `bench/systems`, and variations of one that are written here, so that
+//! rows which differ in a number do not need as many files.
 
 use anyhow::{Context, Result};
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! The results as a table for people: a row's sides below each other, its usual figures in columns, the rest in words.
+//! The results as a table for people: a row's sides below each other, its usual figures in columns,
+//! the rest in words.
 
 use crate::results::{Entry, Results, Sample, Side, number};
 use crate::targets::Targets;

@@ -1,5 +1,5 @@
-//! `culm check`: everything that is wrong or odd in a system, a board, a component, or all there are, for people or for
-//! programs.
+//! `culm check`: everything that is wrong or odd in a system, a board, a component, or all there
+//! are, for people or for programs.
 
 use crate::commands;
 use crate::description::board::BoardFile;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// What to check, and how to say what was found.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// The system: its name, or the path of its file; or the path of a board or component file; without it all there are
+    /// The system: its name, or the path of its file; or the path of a board or component file;
+    /// without it all there are
     pub system: Option<String>,
     /// The board, in place of the one that each system names
     #[arg(long, value_name = "NAME")]
@@ -96,7 +97,8 @@ fn summarised(found: Diagnostics, name: &str, what: &str) -> Outcome {
     Outcome { found, summary: format!("{name} is well: {what}") }
 }
 
-/// The kind of a file: by its name or what is in it; else by its folder, where it cannot be read or is empty.
+/// The kind of a file: by its name or what is in it; else by its folder, where it cannot be read or
+/// is empty.
 fn kind_of(file: &Path) -> Kind {
     if file.ends_with("component.toml") {
         return Kind::Component;
@@ -120,7 +122,8 @@ fn check_board(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     }
 }
 
-/// What is wrong with a component: with its manifest, and in the tree with its crate and its name among the others.
+/// What is wrong with a component: with its manifest, and in the tree with its crate and its name
+/// among the others.
 fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     let folder = |path: &Path| path.canonicalize().ok();
     let own = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_path_buf));

@@ -22,11 +22,13 @@ enum Command {
     Bench(bench::Options),
     /// Build the image of a system
     Build(build::Options),
-    /// Check a system, a board or a component, or all there are: everything that is wrong, with file and line
+    /// Check a system, a board or a component, or all there are: everything that is wrong, with
+    /// file and line
     Check(check::Options),
     /// Show what a system expands to
     Expand(commands::System),
-    /// Print the script by which a shell completes commands: for bash, source <(./culm completion bash)
+    /// Print the script by which a shell completes commands: for bash, source <(./culm completion
+    /// bash)
     Completion {
         /// The shell that is to complete
         shell: clap_complete::Shell,
@@ -59,8 +61,8 @@ enum Command {
     Test(test::Options),
 }
 
-/// Options of `./culm setup`. That is the work of the script `./culm`, since the tool itself needs what it installs;
-/// here it is for the help, for completion and for the book.
+/// Options of `./culm setup`. That is the work of the script `./culm`, since the tool itself needs
+/// what it installs; here it is for the help, for completion and for the book.
 #[derive(clap::Args)]
 struct Setup {
     /// List what is there and what is missing, and change nothing
@@ -104,8 +106,8 @@ pub fn main() -> ExitCode {
     done(result.map(|()| ExitCode::SUCCESS))
 }
 
-/// What to say if only the system was left out of `arguments`. The parser would name the argument; a person wants to
-/// know which systems there are.
+/// What to say if only the system was left out of `arguments`. The parser would name the argument;
+/// a person wants to know which systems there are.
 fn without_system(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<anyhow::Error> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::MissingRequiredArgument || !missing.iter().eq(["<SYSTEM>"]) {
@@ -119,7 +121,8 @@ fn without_system(error: &clap::Error, mut arguments: impl Iterator<Item = Strin
     })
 }
 
-/// The same error with the command that was most likely meant. What clap finds by itself misses exchanged letters.
+/// The same error with the command that was most likely meant. What clap finds by itself misses
+/// exchanged letters.
 fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     if error.kind() != ErrorKind::InvalidSubcommand {

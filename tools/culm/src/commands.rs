@@ -36,7 +36,8 @@ impl System {
     }
 }
 
-/// The root of the source tree: `CULM_ROOT`, or the nearest folder above that holds boards and systems.
+/// The root of the source tree: `CULM_ROOT`, or the nearest folder above that holds boards and
+/// systems.
 pub fn root() -> Result<PathBuf> {
     if let Some(root) = std::env::var_os("CULM_ROOT") {
         return Ok(PathBuf::from(root));
@@ -85,7 +86,8 @@ pub struct Graph {
     /// Which system.
     #[command(flatten)]
     pub system: System,
-    /// The file to write; without it the picture goes to standard output, or to build/NAME.svg on a terminal
+    /// The file to write; without it the picture goes to standard output, or to build/NAME.svg on a
+    /// terminal
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

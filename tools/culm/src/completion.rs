@@ -1,4 +1,5 @@
-//! `culm completion SHELL`: the script by which a shell completes commands, options, and the names of what there is.
+//! `culm completion SHELL`: the script by which a shell completes commands, options, and the names
+//! of what there is.
 
 use crate::commands;
 use anyhow::Result;

@@ -1,7 +1,8 @@
 //! Mistakes in a description, shown in it: file, line, the offending text underlined, what would be
 //! right.
 //!
-//! Every step that can find a mistake adds to one [`Diagnostics`] and goes on, so that one run shows all of them.
+//! Every step that can find a mistake adds to one [`Diagnostics`] and goes on, so that one run
+//! shows all of them.
 
 pub mod json;
 
@@ -28,7 +29,8 @@ impl Source {
         Arc::new(Self { path: path.into(), text: text.into() })
     }
 
-    /// Reads a file. What is no regular file, or far too long, is refused before it is read: a pipe would never end.
+    /// Reads a file. What is no regular file, or far too long, is refused before it is read: a pipe
+    /// would never end.
     pub fn read(path: &Path) -> Result<Arc<Self>, Diagnostic> {
         let problem = |what: String| Diagnostic::general(format!("cannot read {}: {what}", path.display()));
         let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
@@ -72,7 +74,8 @@ impl Source {
     }
 }
 
-/// The description that someone may have meant who named a folder: a component's, if it is that of a component.
+/// The description that someone may have meant who named a folder: a component's, if it is that of
+/// a component.
 fn first_description(folder: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut names: Vec<PathBuf> = entries
@@ -241,7 +244,8 @@ fn excerpt(out: &mut String, paint: &Paint, severity: Severity, place: &Place, w
     margin
 }
 
-/// A character of a file as it can be shown in one column of a terminal: nothing in a file moves the cursor.
+/// A character of a file as it can be shown in one column of a terminal: nothing in a file moves
+/// the cursor.
 fn printable(character: char) -> char {
     match character {
         '\t' => ' ',

@@ -1,8 +1,8 @@
 //! Failures of the tool for which no description is at fault: a missing program, a build that
 //! fails, a guest that ends badly.
 //!
-//! Mistakes in descriptions point into a file and have a form of their own; a [`Failure`] says who failed, what was
-//! wrong, and what to do.
+//! Mistakes in descriptions point into a file and have a form of their own; a [`Failure`] says who
+//! failed, what was wrong, and what to do.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The host tool: checks, builds, draws and runs systems.
 //!
-//! A description becomes an image in steps, each of which is plain data for the next: files are read,
-//! expanded into a [`plan`] and checked, laid out in memory, and written as an image.
+//! A description becomes an image in steps, each of which is plain data for the next: files are
+//! read, expanded into a [`plan`] and checked, laid out in memory, and written as an image.
 
 #![forbid(unsafe_code)]
 

@@ -9,8 +9,9 @@ const LOST_READER: i32 = 141;
 
 /// Makes the tool end quietly if it prints to a closed pipe.
 ///
-/// The macros that print panic then, wherever they are. The signal that ends other programs is not there to do it:
-/// Rust ignores it from the start, since a lost connection to an emulator or to a peer must not end the tool.
+/// The macros that print panic then, wherever they are. The signal that ends other programs is not
+/// there to do it: Rust ignores it from the start, since a lost connection to an emulator or to a
+/// peer must not end the tool.
 pub fn end_quietly_without_reader() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {

@@ -1,5 +1,6 @@
-//! The reference of system files and of commands, from the code: names, defaults and limits come from where they are
-//! decided, and a test holds the list of keys against those that the reader asks for.
+//! The reference of system files and of commands, from the code: names, defaults and limits come
+//! from where they are decided, and a test holds the list of keys against those that the reader
+//! asks for.
 
 pub mod connections;
 pub mod table;

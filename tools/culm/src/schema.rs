@@ -1,9 +1,9 @@
 //! JSON schemas of system, board and component files, for editors (taplo, VS Code and others).
 //!
-//! A schema is made from tables of keys: those of system files are the [`crate::reference`]'s own, so that the book and the
-//! schema say the same; what a key's value can be follows from there, and names and limits come from where they are decided.
-//! A schema knows one file and no other: whether a name exists, what memory there is, what a component asks for, is the
-//! work of `culm check`.
+//! A schema is made from tables of keys: those of system files are the [`crate::reference`]'s own,
+//! so that the book and the schema say the same; what a key's value can be follows from there, and
+//! names and limits come from where they are decided. A schema knows one file and no other: whether
+//! a name exists, what memory there is, what a component asks for, is the work of `culm check`.
 
 mod board;
 mod component;
@@ -54,7 +54,8 @@ fn table(keys: Vec<(&str, Value, &str)>, required: &[&str]) -> Value {
     })
 }
 
-/// The same value with what it means, which editors show. (Beside a reference draft 7 ignores other keys.)
+/// The same value with what it means, which editors show. (Beside a reference draft 7 ignores other
+/// keys.)
 fn described(mut value: Value, meaning: &str) -> Value {
     if value.get("$ref").is_some() {
         return json!({ "allOf": [value], "description": meaning });

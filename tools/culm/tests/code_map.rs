@@ -1,5 +1,6 @@
-//! The code map in `ARCHITECTURE.md` holds: every package and every folder stands in it, it names only what is there,
-//! and a package depends on no other package of this tree but those that its row allows.
+//! The code map in `ARCHITECTURE.md` holds: every package and every folder stands in it, it names
+//! only what is there, and a package depends on no other package of this tree but those that its
+//! row allows.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

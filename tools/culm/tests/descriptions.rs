@@ -1,5 +1,6 @@
-//! The language is its own test suite: one broken description per mistake with the exact message, and what a good
-//! description expands to. `CULM_BLESS=1` writes what the tool says now; read the difference before you commit it.
+//! The language is its own test suite: one broken description per mistake with the exact message,
+//! and what a good description expands to. `CULM_BLESS=1` writes what the tool says now; read the
+//! difference before you commit it.
 
 use culm_tool::description::board::BoardFile;
 use culm_tool::description::catalogue::Catalogue;
@@ -45,7 +46,8 @@ fn files_in(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Compares what is found in each file of a folder with the message beside it. `None` is for a file in which nothing is found.
+/// Compares what is found in each file of a folder with the message beside it. `None` is for a file
+/// in which nothing is found.
 fn each_has_its_message(folder: &str, least: usize, found: impl Fn(&Path) -> Option<Diagnostics>) {
     let files = files_in(folder);
     assert!(files.len() >= least, "{} files in {folder}", files.len());
@@ -63,7 +65,8 @@ fn each_has_its_message(folder: &str, least: usize, found: impl Fn(&Path) -> Opt
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What a person would look for in vain: a mistake without a place in a file, or without a word on what to do.
+/// What a person would look for in vain: a mistake without a place in a file, or without a word on
+/// what to do.
 fn without_place(file: &Path, diagnostics: &Diagnostics) -> Vec<String> {
     let lacking = diagnostics.sorted().into_iter().filter_map(|diagnostic| {
         let lacks = match (&diagnostic.place, &diagnostic.help) {
@@ -150,7 +153,8 @@ fn good_descriptions_expand_as_recorded() {
     }
 }
 
-/// Names with one slip of the finger each: a letter left out, doubled, swapped with its neighbour, or another.
+/// Names with one slip of the finger each: a letter left out, doubled, swapped with its neighbour,
+/// or another.
 fn slips(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let at = letters.len() / 2;
@@ -188,7 +192,8 @@ fn misspelt(text: &str) -> Vec<(usize, String, String)> {
     all
 }
 
-/// No key can be misspelt without a mistake in its line: not one that would be required, and not one that is optional.
+/// No key can be misspelt without a mistake in its line: not one that would be required, and not
+/// one that is optional.
 #[test]
 fn no_misspelt_key_goes_unnoticed() {
     let catalogue = catalogue();

@@ -1,5 +1,6 @@
-//! What holds for every plan, whatever the description: ends point at each other, queues lie in regions that their two
-//! sides map, nobody notifies a passive domain. And no text, however broken, makes the tool panic.
+//! What holds for every plan, whatever the description: ends point at each other, queues lie in
+//! regions that their two sides map, nobody notifies a passive domain. And no text, however broken,
+//! makes the tool panic.
 
 use culm_abi::connection::net::LARGE_BUFFER;
 use culm_queue::lendable;
@@ -119,7 +120,8 @@ fn check_payload(plan: &Plan) {
     }
 }
 
-/// Every buffer can be lent: what is told apart by its place in a region travels in queues with room for all of it.
+/// Every buffer can be lent: what is told apart by its place in a region travels in queues with
+/// room for all of it.
 fn check_lending(plan: &Plan) {
     let room = |rings: &[usize]| rings.iter().map(|ring| lendable(plan.rings[*ring].capacity)).min().expect("a ring");
     let size = |memory: Memory| match memory {
@@ -173,7 +175,8 @@ fn the_recorded_systems_are_consistent() {
     }
 }
 
-/// A client of the network card: core, priority, whether it has a copier though it is alone, whether it is watched, buffers.
+/// A client of the network card: core, priority, whether it has a copier though it is alone,
+/// whether it is watched, buffers.
 type RandomClient = (u32, u8, bool, bool, u32);
 
 fn described(clients: &[RandomClient], calls: &[(u8, bool)]) -> String {

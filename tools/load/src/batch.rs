@@ -1,4 +1,5 @@
-//! Many packets per system call: `sendmmsg` and `recvmmsg` over a connected socket, which the standard library lacks.
+//! Many packets per system call: `sendmmsg` and `recvmmsg` over a connected socket, which the
+//! standard library lacks.
 
 use crate::packet::LARGEST;
 use std::io;
@@ -48,7 +49,8 @@ impl Batch {
             let (mut pieces, lengths) = self.pieces(|length| length);
             let mut messages = messages(&mut pieces);
             debug_assert_eq!(lengths.len(), BATCH);
-            // SAFETY: each of the `filled` messages describes one packet of `packets`; all outlive the call.
+            // SAFETY: each of the `filled` messages describes one packet of `packets`; all outlive
+            // the call.
             let result = unsafe {
                 let first = messages.as_mut_ptr().add(sent);
                 libc::sendmmsg(socket.as_raw_fd(), first, (self.filled - sent) as u32, libc::MSG_DONTWAIT)
@@ -56,7 +58,8 @@ impl Batch {
             match result {
                 count if count > 0 => sent += count as usize,
                 _ => match io::Error::last_os_error() {
-                    // The socket's buffer is full, or a server that is not there yet refused an earlier packet.
+                    // The socket's buffer is full, or a server that is not there yet refused an
+                    // earlier packet.
                     error if error.kind() == io::ErrorKind::WouldBlock => break,
                     error if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                     error if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -1,4 +1,5 @@
-//! How much the load generator itself can do: an echo server in the same process, over the loopback device.
+//! How much the load generator itself can do: an echo server in the same process, over the loopback
+//! device.
 
 use crate::batch::Batch;
 use crate::engine::{Load, Mode, Plan, Report, enlarge_buffers, pin};
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Runs the load against an echo server on `server_processor` for `time`: no measured system can look faster than this.
+/// Runs the load against an echo server on `server_processor` for `time`: no measured system can
+/// look faster than this.
 pub fn ceiling(
     size: usize,
     mode: Mode,
@@ -65,7 +67,8 @@ mod tests {
     #[test]
     fn a_perfect_server_loses_nothing() {
         for mode in [Mode::Window(16), Mode::Rate(2000.0)] {
-            // On a busy machine the server's thread may not get its turn for long; then more time is taken.
+            // On a busy machine the server's thread may not get its turn for long; then more time
+            // is taken.
             let times = [300, 1_000, 3_000, 10_000, 30_000].map(Duration::from_millis);
             let mut reports = times.into_iter().map(|time| ceiling(64, mode, None, None, time).unwrap());
             let enough = reports.find(|report| report.counts.answered > 100 && report.counts.lost == 0);

@@ -238,7 +238,8 @@ impl Engine {
         }
     }
 
-    /// Spins rather than sleeps: it has a processor of its own, and a sleep would show in the round trips.
+    /// Spins rather than sleeps: it has a processor of its own, and a sleep would show in the round
+    /// trips.
     fn run(mut self) -> Result<Histogram> {
         while !self.shared.stop.load(Relaxed) {
             if self.shared.record.swap(false, Relaxed) {
@@ -348,7 +349,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Counts packets that waited too long as lost; in a closed loop their place is given to the next packet.
+    /// Counts packets that waited too long as lost; in a closed loop their place is given to the
+    /// next packet.
     fn give_up(&mut self, now: u64) {
         if matches!(self.plan.mode, Mode::Window(_)) {
             for index in 0..self.slots.len() {
@@ -358,7 +360,8 @@ impl Engine {
             }
             return;
         }
-        // In an open loop packets are in the order of their numbers, so only the oldest need a look.
+        // In an open loop packets are in the order of their numbers, so only the oldest need a
+        // look.
         while self.oldest < self.next {
             let index = (self.oldest % self.slots.len() as u64) as usize;
             let slot = self.slots[index];
@@ -381,7 +384,8 @@ impl Engine {
     }
 }
 
-/// How many packets are due at `now`, in nanoseconds: packet `n` at `n / rate`, so the first one at once.
+/// How many packets are due at `now`, in nanoseconds: packet `n` at `n / rate`, so the first one at
+/// once.
 fn due_until(now: u64, rate: f64) -> u64 {
     (now as f64 * rate / 1e9) as u64 + 1
 }

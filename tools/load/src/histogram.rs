@@ -1,6 +1,8 @@
-//! A histogram of durations with a bounded relative error, so that percentiles cost neither memory nor accuracy.
+//! A histogram of durations with a bounded relative error, so that percentiles cost neither memory
+//! nor accuracy.
 //!
-//! Values fall into buckets whose width is 1/128 of the power of two below them, so a percentile is exact to 0.8 %.
+//! Values fall into buckets whose width is 1/128 of the power of two below them, so a percentile is
+//! exact to 0.8 %.
 
 use serde::Serialize;
 
@@ -57,7 +59,8 @@ impl Histogram {
         (self.count, self.sum, self.largest) = (0, 0, 0);
     }
 
-    /// The smallest duration that at least `fraction` of all durations do not exceed, 0 where there are none.
+    /// The smallest duration that at least `fraction` of all durations do not exceed, 0 where there
+    /// are none.
     pub fn quantile(&self, fraction: f64) -> u64 {
         let rank = ((fraction * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -83,7 +86,8 @@ impl Histogram {
         }
     }
 
-    /// The distribution as (duration, share of durations up to it), one point per bucket in use; for plots.
+    /// The distribution as (duration, share of durations up to it), one point per bucket in use;
+    /// for plots.
     pub fn distribution(&self) -> Vec<(u64, f64)> {
         let mut seen = 0;
         let used = self.buckets.iter().enumerate().filter(|(_, count)| **count != 0);

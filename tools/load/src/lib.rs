@@ -1,11 +1,12 @@
-//! Load generators: for echo servers over UDP, in a closed loop with a window or an open loop at a rate; for web servers in an
-//! open loop ([`web`]).
+//! Load generators: for echo servers over UDP, in a closed loop with a window or an open loop at a
+//! rate; for web servers in an open loop ([`web`]).
 //!
-//! Why our own: the standard tools neither check what comes back, nor keep an exact number of packets in flight, nor
-//! let a harness read their counters at the moment at which it reads the guest's. Each packet carries its number, the time
-//! at which it was due and a pattern; an answer is counted once, as lost after a time-out, as a duplicate, or as corrupt.
-//! Round trips are measured from the time at which the packet was *due*, so that a stalled server
-//! cannot hide its stall by holding the generator up.
+//! Why our own: the standard tools neither check what comes back, nor keep an exact number of
+//! packets in flight, nor let a harness read their counters at the moment at which it reads the
+//! guest's. Each packet carries its number, the time at which it was due and a pattern; an answer
+//! is counted once, as lost after a time-out, as a duplicate, or as corrupt. Round trips are
+//! measured from the time at which the packet was *due*, so that a stalled server cannot hide its
+//! stall by holding the generator up.
 
 mod batch;
 mod ceiling;

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Sends UDP packets to an echo server, checks every answer, and prints what happened as JSON.
 #[derive(Parser)]
 struct Arguments {
-    /// The echo servers, each ADDRESS:PORT; without one the generator measures its own ceiling over the loopback device.
+    /// The echo servers, each ADDRESS:PORT; without one the generator measures its own ceiling over
+    /// the loopback device.
     targets: Vec<SocketAddr>,
     /// Bytes of UDP payload.
     #[arg(long, default_value_t = 64)]

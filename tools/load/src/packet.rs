@@ -24,7 +24,8 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    /// Different for packets that follow each other, so that a server which mixes up buffers is found out.
+    /// Different for packets that follow each other, so that a server which mixes up buffers is
+    /// found out.
     fn of(&self, sequence: u64, length: usize) -> &[u8] {
         let start = (sequence % 251) as usize;
         &self.0[start..start + length]

@@ -1,8 +1,9 @@
 //! An open loop of HTTP requests, each on a connection of its own.
 //!
-//! Connections begin when they are due, whatever has become of those before; where this generator itself is too late, its report
-//! says by how much. An answer counts when it is whole, and for the time at which it is; what this machine could not
-//! even ask, for want of a port or a descriptor, is told apart from what the server did not answer.
+//! Connections begin when they are due, whatever has become of those before; where this generator
+//! itself is too late, its report says by how much. An answer counts when it is whole, and for the
+//! time at which it is; what this machine could not even ask, for want of a port or a descriptor,
+//! is told apart from what the server did not answer.
 
 use crate::engine::pin;
 use crate::histogram::{Histogram, Percentiles};
@@ -374,7 +375,8 @@ impl Client {
     }
 }
 
-/// Bytes of the answer that begins with `head`, once its head is there; never reached where it is not what was asked for.
+/// Bytes of the answer that begins with `head`, once its head is there; never reached where it is
+/// not what was asked for.
 fn whole(head: &[u8]) -> Option<usize> {
     let end = head.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = std::str::from_utf8(&head[..end]).ok()?;
@@ -387,7 +389,8 @@ fn whole(head: &[u8]) -> Option<usize> {
     if is_good { Some(end + 4 + length?) } else { Some(usize::MAX) }
 }
 
-/// A connection that is being opened. Its end, when it is given up, is a reset, so that its port is free again at once.
+/// A connection that is being opened. Its end, when it is given up, is a reset, so that its port is
+/// free again at once.
 fn open(target: SocketAddr) -> Result<TcpStream, Errno> {
     let family = if target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket = socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;

@@ -1,8 +1,9 @@
-//! A network of their own for a guest and its clients: what the benchmarks measure and the tests break is on a wire that
-//! nobody else is connected to.
+//! A network of their own for a guest and its clients: what the benchmarks measure and the tests
+//! break is on a wire that nobody else is connected to.
 //!
-//! The namespace has no name, so it vanishes, with all devices in it, when the last process within has ended, however that ended. The
-//! addresses are those set aside for benchmarks of network devices (RFC 2544, 198.18.0.0/15), and are not seen outside.
+//! The namespace has no name, so it vanishes, with all devices in it, when the last process within
+//! has ended, however that ended. The addresses are those set aside for benchmarks of network
+//! devices (RFC 2544, 198.18.0.0/15), and are not seen outside.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-// Loops of `./culm bench cpu` and `./culm bench mem`, the same instructions on Culm and on Linux. None touches the stack or a
-// register that a function has to keep (AAPCS64 6.1.1).
+// Loops of `./culm bench cpu` and `./culm bench mem`, the same instructions on Culm and on Linux.
+// None touches the stack or a register that a function has to keep (AAPCS64 6.1.1).
 
     .section .text.culm_loops, "ax", %progbits
 
-// Four instructions, one of them a branch, x0 times. The loop begins where the function does: at an odd multiple of its alignment,
-// so that it is aligned to no more.
+// Four instructions, one of them a branch, x0 times. The loop begins where the function does: at an
+// odd multiple of its alignment, so that it is aligned to no more.
     .macro spin alignment
     .balign 512
     .space  \alignment

@@ -4,7 +4,8 @@ use super::{ALIGNMENTS, DISTANCE, KIND, MEMORY, OPERATION, SIZES, SPIN};
 use crate::mark;
 use core::ptr::NonNull;
 
-/// Bytes that each row over memory reads, writes or copies, but those that take one byte at a time: a sixteenth.
+/// Bytes that each row over memory reads, writes or copies, but those that take one byte at a time:
+/// a sixteenth.
 const TOTAL: usize = 64 << 20;
 
 core::arch::global_asm!(include_str!("loops.s"));
@@ -24,8 +25,8 @@ unsafe extern "C" {
     fn culm_copy_bytes(to: *mut u8, from: *const u8, bytes: usize);
 }
 
-/// Runs the loops of four instructions, each for `rounds` rounds: at alignments 4 to 256, then across two pages, which an
-/// emulator takes so much longer for that a sixteenth has to do.
+/// Runs the loops of four instructions, each for `rounds` rounds: at alignments 4 to 256, then
+/// across two pages, which an emulator takes so much longer for that a sixteenth has to do.
 pub fn spin(rounds: u64) {
     let loops: [unsafe extern "C" fn(u64); ALIGNMENTS.len() + 1] = [
         culm_spin_4,
@@ -53,7 +54,8 @@ pub fn spin(rounds: u64) {
 ///
 /// # Safety
 ///
-/// `memory` is the start of [`MEMORY_SIZE`] bytes that may be read and written, and nobody else reads what is written.
+/// `memory` is the start of [`MEMORY_SIZE`] bytes that may be read and written, and nobody else
+/// reads what is written.
 pub unsafe fn over_memory(memory: NonNull<u8>, kind: u64) {
     let here = memory.as_ptr();
     // SAFETY: within the bytes that the caller promises.
@@ -61,8 +63,9 @@ pub unsafe fn over_memory(memory: NonNull<u8>, kind: u64) {
     let first = MEMORY + kind * KIND;
     for (index, size) in (0..).zip(SIZES) {
         let row = |operation: u64| first + operation * OPERATION + index;
-        // SAFETY: `here` and `there` are the starts of pieces of at least `size` bytes, `size` is a multiple of 64, and
-        // with the offsets of 1 and 8 the pieces still end within the 64 bytes that there are more.
+        // SAFETY: `here` and `there` are the starts of pieces of at least `size` bytes, `size` is a
+        // multiple of 64, and with the offsets of 1 and 8 the pieces still end within the 64 bytes
+        // that there are more.
         unsafe {
             measure(row(0), size, TOTAL, || culm_read(here, size));
             measure(row(1), size, TOTAL, || culm_write(here, size));

@@ -1,8 +1,8 @@
 //! A driver that misuses its device's registers, for the isolation tests.
 //!
-//! After half a second it reads a register at an address that is not aligned, which device memory does not allow (Arm
-//! ARM B2.8.2): a fault of this component, and nobody else's business. It reads with acquire semantics, since QEMU 10
-//! lets plain unaligned reads of a device pass.
+//! After half a second it reads a register at an address that is not aligned, which device memory
+//! does not allow (Arm ARM B2.8.2): a fault of this component, and nobody else's business. It reads
+//! with acquire semantics, since QEMU 10 lets plain unaligned reads of a device pass.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

@@ -44,8 +44,8 @@ pub enum State {
     Unknown,
     /// The device is set up, and the account's distances hold.
     AtWork,
-    /// The device is being reset: everything that was given or taken is committed, indices mean nothing, and the device is to get every
-    /// buffer whose slot is busy.
+    /// The device is being reset: everything that was given or taken is committed, indices mean
+    /// nothing, and the device is to get every buffer whose slot is busy.
     Resetting,
 }
 

@@ -1,4 +1,5 @@
-//! Finding a device at work or setting it up (VIRTIO 1.2 §3.1.1, §4.2.3, §5.1.5), and talking to its registers.
+//! Finding a device at work or setting it up (VIRTIO 1.2 §3.1.1, §4.2.3, §5.1.5), and talking to
+//! its registers.
 
 use crate::registers::*;
 use crate::ring::{Layout, Ring};

@@ -153,7 +153,8 @@ impl State {
         taken
     }
 
-    /// Uses a buffer, whatever number and length it is said to have; interrupts where that is wished.
+    /// Uses a buffer, whatever number and length it is said to have; interrupts where that is
+    /// wished.
     pub fn use_raw(&self, queue: u32, number: u32, length: u32) {
         let queue = queue as usize;
         let Some(layout) = self.layout(queue) else { return };

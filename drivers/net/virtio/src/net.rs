@@ -169,7 +169,8 @@ impl<R: Registers> Net<R> {
         !(self.receive.due | self.transmit.due)
     }
 
-    /// Passes received packets on, gives the device empty buffers. Returns how many packets there were.
+    /// Passes received packets on, gives the device empty buffers. Returns how many packets there
+    /// were.
     #[inline]
     fn serve_receive(&mut self) -> u64 {
         let Self { device, rings, receive: pair, flags, account, .. } = self;

@@ -34,8 +34,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Goes on where the previous life of the driver stopped, as far as there is an account of it that can be; else begins a new life of the
-    /// link, for which `ring` is empty. The second value says whether the device can go on working in `ring`.
+    /// Goes on where the previous life of the driver stopped, as far as there is an account of it
+    /// that can be; else begins a new life of the link, for which `ring` is empty. The second value
+    /// says whether the device can go on working in `ring`.
     pub fn resume(queue: u32, place: &Place, ring: &mut Ring, account: &Account, event_index: bool) -> (Self, bool) {
         let resume = |generations: Generations, taken: u16| {
             Link::resume(place.output, place.input, place.channel, generations, taken.into())

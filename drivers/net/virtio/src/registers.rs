@@ -1,4 +1,5 @@
-//! Registers of a virtio device on MMIO, version 2 (VIRTIO 1.2 §4.2.2), and the configuration of a network device (§5.1.4).
+//! Registers of a virtio device on MMIO, version 2 (VIRTIO 1.2 §4.2.2), and the configuration of a
+//! network device (§5.1.4).
 
 use culm_mmio::Register;
 
@@ -83,9 +84,11 @@ pub const LINK_UP: u16 = 1;
 pub const FEATURE_CHECKSUM: u64 = 1 << 0;
 /// Feature: the driver takes received packets with partial or verified checksums (§5.1.3).
 pub const FEATURE_GUEST_CHECKSUM: u64 = 1 << 1;
-/// Features: passes packets of TCP over IPv4 and over IPv6 on that carry many segments (§5.1.3, `VIRTIO_NET_F_GUEST_TSO4`, `…6`).
+/// Features: passes packets of TCP over IPv4 and over IPv6 on that carry many segments (§5.1.3,
+/// `VIRTIO_NET_F_GUEST_TSO4`, `…6`).
 pub const FEATURE_GUEST_SEGMENTS: u64 = 1 << 7 | 1 << 8;
-/// Feature: lays a received packet in several buffers where one does not hold it (§5.1.3, `VIRTIO_NET_F_MRG_RXBUF`).
+/// Feature: lays a received packet in several buffers where one does not hold it (§5.1.3,
+/// `VIRTIO_NET_F_MRG_RXBUF`).
 pub const FEATURE_MERGE: u64 = 1 << 15;
 /// Feature: divides packets of TCP over IPv4 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO4`).
 pub const FEATURE_SEGMENTS_4: u64 = 1 << 11;
@@ -109,7 +112,9 @@ pub const QUEUE_TRANSMIT: u32 = 1;
 
 /// Bit of a descriptor: the device writes the buffer (§2.7.5).
 pub const DESCRIPTOR_WRITE: u16 = 2;
-/// Bit of the flags of what the driver writes: no interrupts, where there is no [`FEATURE_EVENT_INDEX`] (§2.7.7).
+/// Bit of the flags of what the driver writes: no interrupts, where there is no
+/// [`FEATURE_EVENT_INDEX`] (§2.7.7).
 pub const AVAILABLE_NO_INTERRUPT: u16 = 1;
-/// Bit of the flags of what the device writes: no doorbells, where there is no [`FEATURE_EVENT_INDEX`] (§2.7.10).
+/// Bit of the flags of what the device writes: no doorbells, where there is no
+/// [`FEATURE_EVENT_INDEX`] (§2.7.10).
 pub const USED_NO_NOTIFY: u16 = 1;

@@ -1,7 +1,9 @@
-//! The driver dies at every step that outlives it, under traffic in both directions, and its next life goes on.
+//! The driver dies at every step that outlives it, under traffic in both directions, and its next
+//! life goes on.
 //!
-//! A step is a store to a queue, to a virtqueue or to the account, or an access to a register ([`culm_queue::crash`]). The device and the
-//! virtualisers act only on what they are told: a doorbell, an interrupt or a notification that is lost stops the traffic.
+//! A step is a store to a queue, to a virtqueue or to the account, or an access to a register
+//! ([`culm_queue::crash`]). The device and the virtualisers act only on what they are told: a
+//! doorbell, an interrupt or a notification that is lost stops the traffic.
 
 use crate::account;
 use crate::fake::{DMA, Fake, State};
@@ -500,7 +502,8 @@ proptest! {
         world.check("random deaths");
     }
 
-    /// Whatever stands in the memory from which a life would go on: it begins, in bounded time, and works.
+    /// Whatever stands in the memory from which a life would go on: it begins, in bounded time, and
+    /// works.
     #[test]
     fn any_account_is_survived(
         scribbles in proptest::collection::vec((0..3_usize, any::<usize>(), any::<u64>()), 1..40),
@@ -521,7 +524,8 @@ proptest! {
         }
         world.lossy = true;
         world.net = None;
-        // Which buffers are void nobody can say any more; a virtualiser checks what it is given. Here: no panic, no endless loop.
+        // Which buffers are void nobody can say any more; a virtualiser checks what it is given.
+        // Here: no panic, no endless loop.
         for _ in 0..10 {
             world.turn();
             let _ = (world.rx.take(), world.tx.take());

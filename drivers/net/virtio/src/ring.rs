@@ -9,8 +9,8 @@
 //! descriptor is used again, and the buffer's return is published before that. Hazard: breaking
 //! rule 2 loses a buffer if the driver dies in between.
 //!
-//! The used ring lies at an address that is 4 modulo 8: so its elements, which follow a word of 4 bytes, are aligned to 8 and
-//! read by one access.
+//! The used ring lies at an address that is 4 modulo 8: so its elements, which follow a word of 4
+//! bytes, are aligned to 8 and read by one access.
 
 use crate::registers::{AVAILABLE_NO_INTERRUPT, USED_NO_NOTIFY};
 use crate::step;

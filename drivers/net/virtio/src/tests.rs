@@ -287,7 +287,8 @@ fn a_length_that_a_buffer_does_not_have_is_not_believed() {
     assert_eq!(world.state.resets.get(), 1);
 }
 
-/// A buffer instead of which the device returns another would never come back. So it is reset, and gets all again.
+/// A buffer instead of which the device returns another would never come back. So it is reset, and
+/// gets all again.
 #[test]
 fn a_device_that_lies_is_reset_and_no_descriptor_is_lost() {
     for lie in [0xffff_fff0, 15, 16] {
@@ -477,7 +478,8 @@ fn bare_ring(size: u16) -> (Ring, Region, Layout) {
 }
 
 proptest! {
-    /// Whatever the device writes into the used ring: each buffer comes back at most once, with a length it can have.
+    /// Whatever the device writes into the used ring: each buffer comes back at most once, with a
+    /// length it can have.
     #[test]
     fn a_ring_survives_any_device(
         acts in proptest::collection::vec((any::<bool>(), prop_oneof![0..20_u32, any::<u32>()], any::<u32>(), any::<u16>()), 1..200),
@@ -536,7 +538,8 @@ proptest! {
                 1 => {
                     let wanted = ring.publish();
                     let taken = fake.0.take(TRANSMIT);
-                    // The device looks only when its bell rings; here it always looks, so it may not need the bell.
+                    // The device looks only when its bell rings; here it always looks, so it may
+                    // not need the bell.
                     prop_assert!(wanted || taken.is_empty() || with_device.len() + taken.len() > 0);
                     with_device.extend(taken);
                 }

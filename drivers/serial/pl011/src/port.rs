@@ -32,7 +32,8 @@ pub struct Received {
 }
 
 impl<R: Registers> Port<R> {
-    /// Sets the port up: eight bits, FIFOs on, receive interrupts on. The speed stays as the firmware set it.
+    /// Sets the port up: eight bits, FIFOs on, receive interrupts on. The speed stays as the
+    /// firmware set it.
     pub fn new(registers: R) -> Self {
         for _ in 0..BUSY_LIMIT {
             if registers.read(FLAGS) & FLAG_BUSY == 0 {

@@ -172,7 +172,8 @@ impl Hardware for FakeHardware {
 /// Nanoseconds of a tick: so many that periods of a few ticks are allowed.
 const TICK: u64 = 100_000;
 
-/// Builds the tables that the tool would write. Domains are to be added in the order of their cores.
+/// Builds the tables that the tool would write. Domains are to be added in the order of their
+/// cores.
 #[derive(Clone, Default)]
 pub struct Builder {
     domains: Vec<(DomainDescription, Vec<EndDescription>)>,
@@ -230,7 +231,8 @@ impl Builder {
         if self.domains[peer as usize].0.flags & domain_flags::PASSIVE == 0 { end_rights::NOTIFY } else { 0 }
     }
 
-    /// A channel; `a` may call `b` where that has a higher priority and is on the same core. Answers both numbers.
+    /// A channel; `a` may call `b` where that has a higher priority and is on the same core.
+    /// Answers both numbers.
     pub fn channel(&mut self, a: u32, b: u32) -> (u32, u32) {
         let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
         let (caller, callee) = (&self.domains[a as usize].0, &self.domains[b as usize].0);

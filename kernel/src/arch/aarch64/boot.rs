@@ -1,8 +1,10 @@
-//! From the boot loader to Rust: the image's header, exception level, address translation, the first stack.
+//! From the boot loader to Rust: the image's header, exception level, address translation, the
+//! first stack.
 //!
-//! The image is entered as the Linux arm64 boot protocol says (Linux `Documentation/arch/arm64/booting.rst`): address
-//! translation off, interrupts masked, at EL2 or EL1. Nothing is written before translation and caches are on. Every
-//! table was made by the build tool; the code here only loads their addresses.
+//! The image is entered as the Linux arm64 boot protocol says (Linux
+//! `Documentation/arch/arm64/booting.rst`): address translation off, interrupts masked, at EL2 or
+//! EL1. Nothing is written before translation and caches are on. Every table was made by the build
+//! tool; the code here only loads their addresses.
 
 use core::mem::offset_of;
 use culm_abi::memory::{IMAGE_OFFSET, KERNEL_BASE, MAIR};
@@ -104,7 +106,8 @@ translate:
     b.ne    hang                    // every table was made for another address
     ldr     x0, ={mair}
     msr     mair_el1, x0
-    // TCR: 39 bits in each half, 4 KiB granule, write-back inner-shareable table walks (Arm ARM D19.2.139).
+    // TCR: 39 bits in each half, 4 KiB granule, write-back inner-shareable table walks (Arm ARM
+    // D19.2.139).
     ldr     x0, =0x00000000b5193519
     mrs     x1, id_aa64mmfr0_el1
     and     x2, x1, #0xf            // PARange
@@ -130,8 +133,9 @@ translate:
     ic      iallu
     dsb     nsh
     isb
-    // SCTLR: RES1 bits; UCI, UCT, DZE: EL0 may maintain caches; WXN: nothing writable is executable;
-    // SA, SA0: the stack pointer is aligned; I, C, M. nTWE is set, nTWI is not: WFI at EL0 is a fault.
+    // SCTLR: RES1 bits; UCI, UCT, DZE: EL0 may maintain caches; WXN: nothing writable is
+    // executable; SA, SA0: the stack pointer is aligned; I, C, M. nTWE is set, nTWI is not: WFI at
+    // EL0 is a fault.
     ldr     x0, =0x34dcd81d
     mrs     x1, id_aa64mmfr1_el1    // PAN, bits 20-23: then the kernel cannot reach user memory even by mistake
     ubfx    x1, x1, #20, #4
@@ -292,7 +296,8 @@ unsafe extern "C" {
 
 /// Returns the system header that the build tool put into this image.
 pub fn system_header() -> &'static SystemHeader {
-    // SAFETY: the symbol names a read-only part of the image of exactly this type, made of integers only.
+    // SAFETY: the symbol names a read-only part of the image of exactly this type, made of integers
+    // only.
     unsafe { &*core::hint::black_box(&raw const culm_system_header) }
 }
 

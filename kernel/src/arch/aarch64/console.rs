@@ -1,7 +1,9 @@
-//! The kernel's last words: polled output on the board's PL011 (Arm DDI 0183), for halts and panics only.
+//! The kernel's last words: polled output on the board's PL011 (Arm DDI 0183), for halts and panics
+//! only.
 //!
-//! The serial driver owns the device while the system runs; what is printed here may stand amid its output. The driver may
-//! also have left the device so that it never has room again: then the rest of the line is dropped.
+//! The serial driver owns the device while the system runs; what is printed here may stand amid its
+//! output. The driver may also have left the device so that it never has room again: then the rest
+//! of the line is dropped.
 
 use super::boot::system_header;
 use crate::patience::Patience;
@@ -30,7 +32,8 @@ impl fmt::Write for Console {
             return Ok(());
         }
         for byte in text.bytes() {
-            // SAFETY: the build tool mapped the console's registers here as device memory; this is a 32-bit register.
+            // SAFETY: the build tool mapped the console's registers here as device memory; this is
+            // a 32-bit register.
             let is_full = || unsafe { base.add(FLAGS).cast::<u32>().read_volatile() } & TRANSMIT_FULL != 0;
             if !self.patience.wait(is_full) {
                 return Err(fmt::Error);

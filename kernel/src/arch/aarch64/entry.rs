@@ -176,7 +176,8 @@ call_call:
     mov     x1, x8
     bl      culm_call
 
-    // x0: the registers of the domain that has the core now; x1: its event or status. The message is the sender's.
+    // x0: the registers of the domain that has the core now; x1: its event or status. The message
+    // is the sender's.
 passed_message:
     str     x0, [sp, #{current}]
     mov     x8, x1
@@ -327,7 +328,8 @@ unsafe extern "C" {
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
 #[inline(always)]
 pub fn resume(registers: &'static mut Registers) -> ! {
-    // SAFETY: the assembly reads this type, and writes it at this domain's next entry, when no reference to it is left:
-    // what the caller has on the stack is never used again and needs no destructor.
+    // SAFETY: the assembly reads this type, and writes it at this domain's next entry, when no
+    // reference to it is left: what the caller has on the stack is never used again and needs no
+    // destructor.
     unsafe { culm_resume(registers) }
 }

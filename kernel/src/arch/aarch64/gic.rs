@@ -1,4 +1,5 @@
-//! The interrupt controller: GICv3 (Arm IHI 0069) by system registers, or GICv2 (Arm IHI 0048) by memory.
+//! The interrupt controller: GICv3 (Arm IHI 0069) by system registers, or GICv2 (Arm IHI 0048) by
+//! memory.
 //!
 //! Completion of an interrupt has two steps (`EOImode` 1). At delivery the kernel only drops the
 //! running priority, so the interrupt stays *active* and cannot come again. When its owner signals
@@ -35,8 +36,8 @@ mod distributor {
     pub const ICFGR: usize = 0xc00;
     pub const SGIR: usize = 0xf00;
     pub const IROUTER: usize = 0x6000;
-    /// `GICD_PIDR2`: at the end of the first page of a GICv2 (IHI 0048, 4.3.17), of the first 64 KiB of a GICv3
-    /// (IHI 0069, 12.1.5), where a GICv2 may have nothing.
+    /// `GICD_PIDR2`: at the end of the first page of a GICv2 (IHI 0048, 4.3.17), of the first 64
+    /// KiB of a GICv3 (IHI 0069, 12.1.5), where a GICv2 may have nothing.
     pub const PIDR2_OF_V2: usize = 0x0fe8;
     pub const PIDR2_OF_V3: usize = 0xffe8;
 }
@@ -68,7 +69,8 @@ const CHILDREN_ASLEEP: u32 = 1 << 2;
 
 const PRIORITY: u32 = 0xa0a0_a0a0;
 
-/// `GICD_SGIR` (GICv2): to all cores but the one that asks, or to itself alone, instead of to a list.
+/// `GICD_SGIR` (GICv2): to all cores but the one that asks, or to itself alone, instead of to a
+/// list.
 const TO_OTHERS: u32 = 0b01 << 24;
 const TO_SELF: u32 = 0b10 << 24;
 
@@ -93,7 +95,8 @@ pub struct Gic {
 }
 
 fn read(address: usize) -> u32 {
-    // SAFETY: all callers pass the address of a 32-bit register within the controller's mapped memory.
+    // SAFETY: all callers pass the address of a 32-bit register within the controller's mapped
+    // memory.
     unsafe { (address as *const u32).read_volatile() }
 }
 
@@ -153,7 +156,8 @@ fn check_version(description: &GicDescription) {
 }
 
 impl Gic {
-    /// Sets up the shared part of the controller, with no interrupt enabled: once, by the core that boots, before others run.
+    /// Sets up the shared part of the controller, with no interrupt enabled: once, by the core that
+    /// boots, before others run.
     pub fn set_up_distributor(description: &GicDescription, system: &System) {
         check_version(description);
         let base = description.distributor as usize;
@@ -324,7 +328,8 @@ pub fn stop_others(description: &GicDescription) {
     if description.version == 2 {
         write(description.distributor as usize + distributor::SGIR, TO_OTHERS | STOP_INTERRUPT);
     } else if has_system_registers() && read_register!("S3_0_C12_C12_5") & 1 != 0 {
-        // ICC_SGI1R_EL1, IRM: to all but this one. Before ICC_SRE_EL1.SRE is set there are no others yet.
+        // ICC_SGI1R_EL1, IRM: to all but this one. Before ICC_SRE_EL1.SRE is set there are no
+        // others yet.
         write_register!("S3_0_C12_C11_5", 1 << 40 | u64::from(STOP_INTERRUPT) << 24);
         super::machine::synchronise();
     }

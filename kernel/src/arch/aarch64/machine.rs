@@ -15,8 +15,9 @@ const TIMER_EL2: u32 = 28;
 
 /// Waits until an interrupt is pending; interrupts are masked, so nothing is entered.
 pub fn wait_for_interrupt() {
-    // SAFETY: WFI only waits. DSB lets all that was written be seen first; ISB lets what was written to system registers
-    // take effect, without which the processor may sleep on the timer's old comparison (Arm ARM D13.1.2).
+    // SAFETY: WFI only waits. DSB lets all that was written be seen first; ISB lets what was
+    // written to system registers take effect, without which the processor may sleep on the timer's
+    // old comparison (Arm ARM D13.1.2).
     unsafe { core::arch::asm!("dsb sy", "isb", "wfi", options(nostack, preserves_flags)) }
 }
 

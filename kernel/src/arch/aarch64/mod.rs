@@ -1,7 +1,8 @@
 //! AArch64, at EL2 if the processor has the Virtualization Host Extensions, else at EL1.
 //!
-//! With VHE the same register names serve at both levels (Arm ARM D8.1.3: accesses to `_EL1` registers at EL2 with
-//! `HCR_EL2.E2H` set reach the EL2 registers), so all code after the boot code is the same.
+//! With VHE the same register names serve at both levels (Arm ARM D8.1.3: accesses to `_EL1`
+//! registers at EL2 with `HCR_EL2.E2H` set reach the EL2 registers), so all code after the boot
+//! code is the same.
 
 mod boot;
 pub mod console;

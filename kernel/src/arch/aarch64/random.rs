@@ -33,8 +33,8 @@ pub enum Source {
     Works,
 }
 
-/// Looks for a source, and takes the first seed of core `index` from it. The core that boots calls it
-/// once, before any [`fresh`].
+/// Looks for a source, and takes the first seed of core `index` from it. The core that boots calls
+/// it once, before any [`fresh`].
 pub fn find_source(index: u32) -> Source {
     FIRMWARE.store(trng::is_present(firmware::call), Ordering::Relaxed);
     if !has_instruction() && !FIRMWARE.load(Ordering::Relaxed) {
@@ -84,8 +84,9 @@ fn by_instruction() -> Option<Seed> {
 
 fn random_word() -> Option<u64> {
     let (word, good): (u64, u64);
-    // SAFETY: RNDRRS, S3_3_C2_C4_1, gives a number from a generator that it seeds anew, and sets the flag Z where it
-    // cannot; it has no effect on memory. Only executed where the processor has it.
+    // SAFETY: RNDRRS, S3_3_C2_C4_1, gives a number from a generator that it seeds anew, and sets
+    // the flag Z where it cannot; it has no effect on memory. Only executed where the processor has
+    // it.
     unsafe {
         core::arch::asm!("mrs {}, S3_3_C2_C4_1", "cset {}, ne", out(reg) word, out(reg) good, options(nomem, nostack));
     }

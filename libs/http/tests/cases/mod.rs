@@ -1,7 +1,7 @@
 //! Cases of conformance: a request and the status that it asks for.
 //!
-//! Beyond its status, each answer must keep what all answers have to: see [`check`]. And each case is asked three times
-//! over: as it is, as a HEAD where it is a GET, and byte by byte.
+//! Beyond its status, each answer must keep what all answers have to: see [`check`]. And each case
+//! is asked three times over: as it is, as a HEAD where it is a GET, and byte by byte.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -75,7 +75,8 @@ pub fn check(request: &[u8]) -> Response {
         let reason = String::from_utf8_lossy(&response.body).into_owned();
         assert!(reason.starts_with(&response.status.to_string()), "the reason: {reason:?} to {text:?}");
     }
-    // The connection goes on exactly if the answer does not say otherwise; nothing is sent that was not asked for.
+    // The connection goes on exactly if the answer does not say otherwise; nothing is sent that was
+    // not asked for.
     let probed = Response::read(rest, false);
     assert_eq!(probed.is_none(), response.field("Connection") == Some("close"), "{text:?}");
     match probed {
@@ -87,7 +88,8 @@ pub fn check(request: &[u8]) -> Response {
     response
 }
 
-/// Checks `request`, and the same as a HEAD where it is a GET (RFC 9110 §9.3.2: the same head, without content).
+/// Checks `request`, and the same as a HEAD where it is a GET (RFC 9110 §9.3.2: the same head,
+/// without content).
 pub fn case(expected: u16, request: &[u8]) -> Response {
     let text = String::from_utf8_lossy(&request[..request.len().min(120)]).into_owned();
     let response = check(request);

@@ -5,8 +5,8 @@
 use culm_http_protocol::site::{Document, File, Site};
 use culm_http_protocol::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 
-/// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer takes until it is
-/// emptied by [`Pipe::take`].
+/// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer
+/// takes until it is emptied by [`Pipe::take`].
 pub struct Pipe {
     pub input: Vec<u8>,
     pub ended: bool,
@@ -138,8 +138,9 @@ pub fn server(capacity: usize) -> Server<'static, Clock> {
     Server::new(site(), Clock, capacity, TIMEOUTS)
 }
 
-/// What a server answers to `input`, given in the pieces that `cuts` make, with the client's end after it. The receive
-/// buffer gives `piece` bytes at a time; the send buffer has `room` for as many, of which a head needs 2,048.
+/// What a server answers to `input`, given in the pieces that `cuts` make, with the client's end
+/// after it. The receive buffer gives `piece` bytes at a time; the send buffer has `room` for as
+/// many, of which a head needs 2,048.
 pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<u8> {
     exchange_with(server(1), input, cuts, piece, room)
 }

@@ -1,8 +1,9 @@
 //! Receiving: packets are read where they lie, and their buffers go back.
 //!
-//! Where the buffers are the client's own, packets that a copier has passed on outlive it: nobody writes them but a copier
-//! that this client gives the buffers to, and it gives them to the next one only after it has read what the previous one
-//! left. In the device's buffers, packets are void as soon as the virtualiser is another: the device may be writing there.
+//! Where the buffers are the client's own, packets that a copier has passed on outlive it: nobody
+//! writes them but a copier that this client gives the buffers to, and it gives them to the next
+//! one only after it has read what the previous one left. In the device's buffers, packets are void
+//! as soon as the virtualiser is another: the device may be writing there.
 
 #![allow(unsafe_code)]
 
@@ -111,7 +112,8 @@ impl Receiver {
         }
     }
 
-    /// The pair of queues starts over, once what the peer's previous life has passed on is received.
+    /// The pair of queues starts over, once what the peer's previous life has passed on is
+    /// received.
     #[cold]
     fn start_over(&mut self) {
         let is_left = self.owner && self.link.input.available() > 0;
@@ -132,10 +134,11 @@ impl Receiver {
                 self.device = descriptor.flags & DEVICE;
                 self.read_large |= self.slots.is_large(number);
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
-                // SAFETY: nobody writes the buffer before it goes back, which it does when the packet that has the slice is
-                // dropped: not the copier (or device) that filled it, which this client relies on for its data, nor
-                // that copier's next life, which has no buffers before `provide`, nor this program, which has the
-                // region mapped read-only.
+                // SAFETY: nobody writes the buffer before it goes back, which it does when the
+                // packet that has the slice is dropped: not the copier (or device) that filled it,
+                // which this client relies on for its data, nor that copier's next life, which has
+                // no buffers before `provide`, nor this program, which has the region mapped
+                // read-only.
                 let Ok(bytes) = (unsafe { self.data.slice(offset, length) }) else { continue };
                 return Some(Packet {
                     bytes,

@@ -80,7 +80,8 @@ impl Transmitter {
         self.send_in(offset, length, write)
     }
 
-    /// Sends the frame that `write` makes in the buffer at `offset`, which has room for it and is this client's.
+    /// Sends the frame that `write` makes in the buffer at `offset`, which has room for it and is
+    /// this client's.
     #[inline(always)]
     fn send_in<R>(
         &mut self,

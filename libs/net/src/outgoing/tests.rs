@@ -1,4 +1,5 @@
-//! A device that does what packet headers ask, between the check and the wire: what was checked must still be true there.
+//! A device that does what packet headers ask, between the check and the wire: what was checked
+//! must still be true there.
 
 use super::*;
 use crate::checksum;
@@ -53,7 +54,8 @@ fn segments() -> (PacketHeader, Vec<u8>) {
     (header, frame)
 }
 
-/// What a device makes of a frame that asks for a checksum (VIRTIO 1.2 §5.1.6.2): wherever it is told to.
+/// What a device makes of a frame that asks for a checksum (VIRTIO 1.2 §5.1.6.2): wherever it is
+/// told to.
 fn complete(header: PacketHeader, frame: &mut [u8]) {
     let start = usize::from(header.checksum_start);
     let place = start + usize::from(header.checksum_offset);
@@ -67,7 +69,8 @@ fn complete(header: PacketHeader, frame: &mut [u8]) {
 }
 
 proptest! {
-    /// Whatever a header asks for and wherever IP begins: what is let through has the checked address behind the device too.
+    /// Whatever a header asks for and wherever IP begins: what is let through has the checked
+    /// address behind the device too.
     #[test]
     fn the_device_writes_behind_what_was_checked(
         flags in 0..4_u8, segmentation in 0..6_u8, header_length: u16, segment_size: u16,

@@ -1,9 +1,12 @@
-//! Beginning a connection in the middle: a smoltcp socket that has seen the handshake which it was spared.
+//! Beginning a connection in the middle: a smoltcp socket that has seen the handshake which it was
+//! spared.
 //!
-//! smoltcp has no call for a connection that is established already, and chooses initial sequence numbers by itself. So a socket
-//! is told the handshake again from what the cookie has kept: the SYN, by an interface that lives for this call only and whose
-//! generator of numbers is seeded so that it yields the cookie; then a byte from before the window, for whose sake smoltcp says
-//! what it has received, by which its receive window opens. What the peer sent last then completes the handshake.
+//! smoltcp has no call for a connection that is established already, and chooses initial sequence
+//! numbers by itself. So a socket is told the handshake again from what the cookie has kept: the
+//! SYN, by an interface that lives for this call only and whose generator of numbers is seeded so
+//! that it yields the cookie; then a byte from before the window, for whose sake smoltcp says what
+//! it has received, by which its receive window opens. What the peer sent last then completes the
+//! handshake.
 
 use super::cookie::Offer;
 use super::knock::{Knock, LONGEST_FRAME, LONGEST_OPTIONS, Segment, flags, write_offer};
@@ -13,7 +16,8 @@ use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Med
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
-/// Shows the socket in `sockets`, which listens, the SYN before `knock`, and this side's answer with the sequence number `ours`.
+/// Shows the socket in `sockets`, which listens, the SYN before `knock`, and this side's answer
+/// with the sequence number `ours`.
 #[cold]
 pub(super) fn replay(sockets: &mut SocketSet<'_>, knock: &Knock, ours: u32, offer: Offer, mac: Mac, now: Instant) {
     let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
@@ -54,9 +58,10 @@ pub(super) fn host(address: IpAddress) -> IpCidr {
 
 /// The seed for an interface whose first connection gets the initial sequence number `wanted`.
 ///
-/// smoltcp's generator is sPCG32: a state that goes on by a multiplication and an addition, and yields its upper bits, shifted by
-/// what the uppermost three say. Where those are 0, the number is in bits 29 to 60. The state before the last one yields a 16-bit
-/// number that the interface takes for itself, and takes another one in place of 0; the bits that are free see to that.
+/// smoltcp's generator is sPCG32: a state that goes on by a multiplication and an addition, and
+/// yields its upper bits, shifted by what the uppermost three say. Where those are 0, the number is
+/// in bits 29 to 60. The state before the last one yields a 16-bit number that the interface takes
+/// for itself, and takes another one in place of 0; the bits that are free see to that.
 fn seed(wanted: u32) -> u64 {
     const MULTIPLIER: u64 = 0xbb2e_fcec_3c39_611d;
     const ADDEND: u64 = 0x7590_ef39;
@@ -68,7 +73,8 @@ fn seed(wanted: u32) -> u64 {
     before(states.find(usable).unwrap_or_default())
 }
 
-/// The inverse of an odd number, modulo 2⁶⁴, by Newton's iteration: each step doubles the bits that are right.
+/// The inverse of an odd number, modulo 2⁶⁴, by Newton's iteration: each step doubles the bits that
+/// are right.
 const fn inverse(number: u64) -> u64 {
     let mut inverse = number;
     let mut step = 0;

@@ -1,16 +1,19 @@
 //! Who has asked for a connection lately.
 //!
-//! Two things follow from that. Whoever floods a server with SYNs makes up a new sender for each, while who wants a connection
-//! asks again after a second (RFC 6298 §2): so where there are too many, those who ask again come first. And a segment of somebody
-//! who has asked lately may be of a connection that could not begin yet: it is not answered by a reset.
+//! Two things follow from that. Whoever floods a server with SYNs makes up a new sender for each,
+//! while who wants a connection asks again after a second (RFC 6298 §2): so where there are too
+//! many, those who ask again come first. And a segment of somebody who has asked lately may be of a
+//! connection that could not begin yet: it is not answered by a reset.
 //!
-//! What is kept is a bit for each asker, by hash, in two generations: the older one is forgotten every other second.
-//! Strangers that share a bit are taken for one; there are bits enough that few do.
+//! What is kept is a bit for each asker, by hash, in two generations: the older one is forgotten
+//! every other second. Strangers that share a bit are taken for one; there are bits enough that few
+//! do.
 
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant};
 
-/// How long a generation lasts: so that an asker is remembered for this long at least, longer than until the first repetition.
+/// How long a generation lasts: so that an asker is remembered for this long at least, longer than
+/// until the first repetition.
 const GENERATION: Duration = Duration::from_secs(2);
 
 /// Bits for each connection that the stack has a place for.

@@ -9,7 +9,8 @@ pub(super) enum Kind {
     Tcp(Segment),
     /// A message of ICMP that is answered, if at all, to where it came from.
     Question,
-    /// Something else for this station alone: if it is answered, then by an error, to where it came from.
+    /// Something else for this station alone: if it is answered, then by an error, to where it came
+    /// from.
     Stray,
     /// Anything else: what smoltcp's own protocols live on.
     Other,
@@ -44,7 +45,8 @@ impl Segment {
         self.flags & 0b1_0110 == 0b0_0010
     }
 
-    /// Whether it acknowledges something, and may be the one that completes a connection: ACK without SYN or RST.
+    /// Whether it acknowledges something, and may be the one that completes a connection: ACK
+    /// without SYN or RST.
     #[inline(always)]
     pub(super) fn acknowledges(&self) -> bool {
         self.flags & 0b1_0110 == 0b1_0000
@@ -71,8 +73,8 @@ pub(super) fn classify(frame: &[u8]) -> Kind {
     }
 }
 
-/// What a frame is that is not a TCP segment. What is for this station alone is its own business, but for ARP,
-/// neighbour discovery and DHCP, which are smoltcp's.
+/// What a frame is that is not a TCP segment. What is for this station alone is its own business,
+/// but for ARP, neighbour discovery and DHCP, which are smoltcp's.
 #[cold]
 fn other(frame: &[u8]) -> Kind {
     let Some(head) = frame.first_chunk::<{ ETHERNET_HEADER + 24 }>() else { return Kind::Other };
@@ -81,7 +83,8 @@ fn other(frame: &[u8]) -> Kind {
     match (head[12], head[13]) {
         (0x08, 0x00) if !to_all && head[23] == ICMP => Kind::Question,
         (0x08, 0x00) if !to_all && !dhcp_answer => Kind::Stray,
-        // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is for (RFC 4443 §4.2).
+        // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is
+        // for (RFC 4443 §4.2).
         (0x86, 0xdd) if head[20] == ICMP_6 && frame.get(ETHERNET_HEADER + 40) == Some(&ECHO_REQUEST_6) => {
             Kind::Question
         }

@@ -6,8 +6,9 @@ use smoltcp::wire::IpEndpoint;
 /// What happened to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A new connection. Its slot is the application's until [`Stack::release`](super::Stack::release), or until the slot is opened
-    /// again: then the connection that was in it had to make way.
+    /// A new connection. Its slot is the application's until
+    /// [`Stack::release`](super::Stack::release), or until the slot is opened again: then the
+    /// connection that was in it had to make way.
     Opened {
         /// The connection's slot.
         slot: usize,
@@ -60,7 +61,8 @@ impl Stream<'_> {
         }
     }
 
-    /// Whether the peer has ended its side, or the connection is over: nothing will be received beyond what is there.
+    /// Whether the peer has ended its side, or the connection is over: nothing will be received
+    /// beyond what is there.
     pub fn ended(&self) -> bool {
         !matches!(self.socket.state(), State::Established | State::FinWait1 | State::FinWait2 | State::SynReceived)
     }
@@ -88,8 +90,9 @@ impl Stream<'_> {
         self.socket.abort();
     }
 
-    /// Says that nothing is under way on the connection: no request that deserves an answer was received. Where places run out, and
-    /// all that was sent is acknowledged, such connections make way for new ones. It holds until the next event.
+    /// Says that nothing is under way on the connection: no request that deserves an answer was
+    /// received. Where places run out, and all that was sent is acknowledged, such connections make
+    /// way for new ones. It holds until the next event.
     #[inline]
     pub fn rest(&mut self) {
         *self.rests = true;

@@ -1,12 +1,14 @@
 //! SYN cookies: half-open connections that cost no memory (RFC 4987 §3.6).
 //!
-//! The initial sequence number that answers a SYN is a keyed hash of who asked and when, and says what the peer offered.
-//! The peer's next segment acknowledges it, and so brings back all that is needed to begin the connection: it proves that the
-//! peer has received the answer, that is, that its address is reached through the station that asked. Until then nothing is kept, so a flood of SYNs takes
-//! no place from anybody. As RFC 6528 asks, nobody else can guess the number.
+//! The initial sequence number that answers a SYN is a keyed hash of who asked and when, and says
+//! what the peer offered. The peer's next segment acknowledges it, and so brings back all that is
+//! needed to begin the connection: it proves that the peer has received the answer, that is, that
+//! its address is reached through the station that asked. Until then nothing is kept, so a flood of
+//! SYNs takes no place from anybody. As RFC 6528 asks, nobody else can guess the number.
 //!
-//! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24 are of the hash multiplied by a number for that
-//! offer, so that none of the 7 can be changed either; the lowest is that of the epoch.
+//! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24 are of the hash
+//! multiplied by a number for that offer, so that none of the 7 can be changed either; the lowest
+//! is that of the epoch.
 
 use super::classify::Key;
 use super::siphash::SipHash;
@@ -15,10 +17,12 @@ use culm::time::{Duration, Instant};
 /// How long an epoch lasts. A cookie is good until the end of the next one.
 const EPOCH: Duration = Duration::from_secs(32);
 
-/// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is rounded down.
+/// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is
+/// rounded down.
 const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
 
-/// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is taken for smaller than it is.
+/// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is
+/// taken for smaller than it is.
 const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(7), Some(8), Some(10)];
 
 /// The bits of an encoded offer.
@@ -98,7 +102,8 @@ impl Cookies {
     }
 }
 
-/// The 24 bits that prove the 7 of `code`: multiplied by different odd numbers, a number that nobody knows differs anywhere.
+/// The 24 bits that prove the 7 of `code`: multiplied by different odd numbers, a number that
+/// nobody knows differs anywhere.
 fn tag(hash: u64, code: u32) -> u32 {
     (hash.wrapping_mul(u64::from(code) << 1 | 1) >> 40) as u32
 }

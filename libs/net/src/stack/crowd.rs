@@ -1,6 +1,8 @@
-//! Many clients, each a station of its own, and more of them than places: who gets in, and who makes way.
+//! Many clients, each a station of its own, and more of them than places: who gets in, and who
+//! makes way.
 //!
-//! The clients here are made of single segments, so that they can leave out what a proper host would do.
+//! The clients here are made of single segments, so that they can leave out what a proper host
+//! would do.
 
 use super::lan::{ADDRESS, HOST_MAC, Lan, MAC};
 use super::table::Phase;
@@ -75,7 +77,8 @@ impl Station {
         self.next += payload.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
     }
 
-    /// Flags and payload of the stack's segments to this station since the last time, in their order.
+    /// Flags and payload of the stack's segments to this station since the last time, in their
+    /// order.
     fn receive(&mut self, lan: &mut Lan) -> Vec<(u8, Vec<u8>)> {
         let mut segments = Vec::new();
         lan.seen.retain(|frame| {
@@ -253,7 +256,8 @@ fn the_young_do_not_make_way_and_nobody_is_reset() {
         station.send(&mut lan, ACK, b"request");
     }
     lan.pass(3);
-    // Those that found no place hear nothing, and send their requests again until they are answered.
+    // Those that found no place hear nothing, and send their requests again until they are
+    // answered.
     let mut left = stations;
     let mut rounds = 0;
     while !left.is_empty() {
@@ -320,7 +324,8 @@ fn whose_request_waits_in_the_queue_does_not_rest() {
     let mut newcomer = Station::new(8);
     newcomer.knock(&mut lan);
     stations.iter_mut().for_each(|station| station.exchange(&mut lan, b"again"));
-    // The stack does not get a turn for a while, and then finds the newcomer before all others in its queue.
+    // The stack does not get a turn for a while, and then finds the newcomer before all others in
+    // its queue.
     newcomer.send(&mut lan, ACK, b"");
     stations.iter_mut().for_each(|station| station.send(&mut lan, ACK, b"I am here"));
     culm::testing::set_time(time::now() + Duration::from_millis(200));
@@ -470,8 +475,8 @@ fn who_has_all_large_buffers_keeps_nobody_out() {
     assert!(lan.socket(handle).recv_queue() > 1000, "and they are not needed");
 }
 
-/// The sequence number by which a stack answers a station that asks for a connection, with the machine's source of randomness
-/// in this state.
+/// The sequence number by which a stack answers a station that asks for a connection, with the
+/// machine's source of randomness in this state.
 fn first_number(seed: Option<[u64; 4]>, station: u16) -> u32 {
     if let Some(seed) = seed {
         culm::testing::set_seed(seed);
@@ -537,7 +542,8 @@ fn a_crowd_that_comes_at_once_is_served() {
     assert_eq!(served, usize::from(CROWD), "{:?}", lan.stack.counts());
 }
 
-/// An application that fills its buffer again at once hides from a look at its length that the peer takes all the time.
+/// An application that fills its buffer again at once hides from a look at its length that the peer
+/// takes all the time.
 #[test]
 fn a_download_that_goes_on_does_not_make_way() {
     let settings = Settings { connections: 2, send_buffer: 8192, ..Settings::default() };

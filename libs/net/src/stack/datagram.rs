@@ -1,14 +1,15 @@
-//! UDP, answered in place: a datagram is read in the buffer that it came in, and the answer written in the buffer that it leaves
-//! in.
+//! UDP, answered in place: a datagram is read in the buffer that it came in, and the answer written
+//! in the buffer that it leaves in.
 //!
-//! smoltcp's UDP sockets copy every payload into a ring and out again, and find the next hop anew for every datagram: several
-//! times the work of the whole path from device to client. What servers do with datagrams is answer them, so that is what
-//! this module offers. An answer goes back to the station that the datagram came from, be that its sender or the router on the way
-//! there, without looking into the neighbour cache or the routes.
+//! smoltcp's UDP sockets copy every payload into a ring and out again, and find the next hop anew
+//! for every datagram: several times the work of the whole path from device to client. What servers
+//! do with datagrams is answer them, so that is what this module offers. An answer goes back to the
+//! station that the datagram came from, be that its sender or the router on the way there, without
+//! looking into the neighbour cache or the routes.
 //!
-//! A datagram gets here if it is for this station alone (not broadcast or multicast), whole (no fragment), without IP options,
-//! for one of the stack's addresses, for a bound port, from an address that can be answered, and its checksums are right.
-//! All others take smoltcp's way.
+//! A datagram gets here if it is for this station alone (not broadcast or multicast), whole (no
+//! fragment), without IP options, for one of the stack's addresses, for a bound port, from an
+//! address that can be answered, and its checksums are right. All others take smoltcp's way.
 
 use crate::checksum::Sum;
 use crate::client::{Packet, Transmitter};
@@ -141,7 +142,8 @@ impl Ports {
         }
     }
 
-    /// Whether a port of the UDP header is bound, and its length what the IP header allows and the frame has. Returns that length.
+    /// Whether a port of the UDP header is bound, and its length what the IP header allows and the
+    /// frame has. Returns that length.
     #[inline(always)]
     fn recognise_udp(&self, header: &[u8], length: usize, frame_rest: usize) -> Option<usize> {
         let port = half(header, 2);
@@ -152,10 +154,12 @@ impl Ports {
 
     #[inline(always)]
     fn recognise_4(&self, head: &[u8; HEADERS_4], frame: usize) -> Option<Place> {
-        // Version and length of header, service, total length, identification, fragmentation; time to live, protocol, checksum.
+        // Version and length of header, service, total length, identification, fragmentation; time
+        // to live, protocol, checksum.
         let (first, second) = (double(head, 14), full(head, 22));
         let (source, destination) = (full(head, 26), full(head, 30));
-        // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0); UDP.
+        // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0);
+        // UDP.
         let plain = first & PLAIN_FIRST.0 == PLAIN_FIRST.1 && second & PLAIN_SECOND.0 == PLAIN_SECOND.1;
         if !plain || destination != self.addresses.ipv4 || destination == 0 || !answerable(source) {
             return None;
@@ -238,8 +242,9 @@ impl Datagram<'_> {
         self.place.start != ETHERNET_HEADER + IPV4_HEADER
     }
 
-    /// Sends `length` bytes back, which `write` makes; it is given the bytes of the answer, which are those of some older packet, and the
-    /// datagram's. Returns whether it was sent: not where no buffer is free, or where it is longer than a packet can be.
+    /// Sends `length` bytes back, which `write` makes; it is given the bytes of the answer, which
+    /// are those of some older packet, and the datagram's. Returns whether it was sent: not where
+    /// no buffer is free, or where it is longer than a packet can be.
     #[inline(always)]
     pub fn answer(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
         if self.is_ipv6() { self.answer_6(length, write) } else { self.answer_4(length, write) }
@@ -298,7 +303,8 @@ fn pseudo(addresses: Sum, length: u16) -> Sum {
 #[inline(always)]
 fn write_4(head: &mut [u8; HEADERS_4], request: &[u8; HEADERS_4], mac: &[u8; 6], length: u16, addresses: Sum) {
     write_ethernet(head, request, mac);
-    // Version and length, service, total length; identification 0, do not fragment (RFC 6864 §4.1: then it means nothing).
+    // Version and length, service, total length; identification 0, do not fragment (RFC 6864 §4.1:
+    // then it means nothing).
     let first = 0x4500_0000 | (IPV4_HEADER as u32 + u32::from(length));
     let first = u64::from_ne_bytes(((u64::from(first) << 32) | 0x0000_4000).to_be_bytes());
     let second = u32::from_ne_bytes([HOPS, UDP, 0, 0]);
@@ -327,7 +333,8 @@ fn write_ethernet(head: &mut [u8], request: &[u8], mac: &[u8; 6]) {
     head[12..14].copy_from_slice(&request[12..14]);
 }
 
-/// Writes an answer's UDP header, which begins at `start` in the frame; returns what the device is to do about its checksum.
+/// Writes an answer's UDP header, which begins at `start` in the frame; returns what the device is
+/// to do about its checksum.
 #[inline(always)]
 fn write_udp(
     udp: &mut [u8],
@@ -374,8 +381,8 @@ const PLAIN_SECOND: (u32, u32) = (u32::from_ne_bytes([0, 0xff, 0, 0]), u32::from
 const IPV4: u16 = 0x0800_u16.to_be();
 const IPV6: u16 = 0x86dd_u16.to_be();
 
-/// Whether an IPv4 address, as it lies in a packet, is one station's: not "this network" (0), not multicast, reserved or
-/// broadcast (224 and up), not the loopback (RFC 1122 §3.2.1.3).
+/// Whether an IPv4 address, as it lies in a packet, is one station's: not "this network" (0), not
+/// multicast, reserved or broadcast (224 and up), not the loopback (RFC 1122 §3.2.1.3).
 #[inline(always)]
 fn answerable(address: u32) -> bool {
     let first = address.to_ne_bytes()[0];

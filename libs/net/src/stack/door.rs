@@ -1,11 +1,12 @@
 //! The door: SYNs wait here until everything else that was received is dealt with.
 //!
-//! Whoever has a connection comes first: his segments end work that was begun, those of newcomers begin more. So under
-//! overload what is begun is finished, and too many newcomers cost only the receiving of their SYNs. A SYN waits as a record of
-//! its few facts, its buffer goes back at once, and one that already waits is not taken in again. Where there is no room for
-//! more, a SYN is too much, which is known before it is read. Of a crowd all are equal. Of a flood, one who has asked before
-//! takes the place of one who has not: who floods makes up a new sender for each SYN, while who wants a connection asks again
-//! (RFC 6298 §2). Which place that is, nobody outside can tell.
+//! Whoever has a connection comes first: his segments end work that was begun, those of newcomers
+//! begin more. So under overload what is begun is finished, and too many newcomers cost only the
+//! receiving of their SYNs. A SYN waits as a record of its few facts, its buffer goes back at once,
+//! and one that already waits is not taken in again. Where there is no room for more, a SYN is too
+//! much, which is known before it is read. Of a crowd all are equal. Of a flood, one who has asked
+//! before takes the place of one who has not: who floods makes up a new sender for each SYN, while
+//! who wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
 
 use super::askers::Askers;
 use super::knock::Knock;
@@ -20,7 +21,8 @@ const ROOM: usize = 256;
 /// How long a SYN may wait: then its sender asks again.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// Bits by which those who wait are known. Strangers that share one are taken for one: the second asks again.
+/// Bits by which those who wait are known. Strangers that share one are taken for one: the second
+/// asks again.
 const BITS: usize = 1 << 14;
 
 /// What is known of a SYN before it is read.
@@ -64,7 +66,8 @@ impl Door {
         }
     }
 
-    /// A SYN came. Whether it is one of too many, which is known before anything else is: of a crowd all are equal.
+    /// A SYN came. Whether it is one of too many, which is known before anything else is: of a
+    /// crowd all are equal.
     #[inline]
     pub(super) fn turns_away(&mut self, is_flood: bool) -> bool {
         let is_too_much = self.waiting.len() >= ROOM && !is_flood;
@@ -73,8 +76,8 @@ impl Door {
         is_too_much
     }
 
-    /// A SYN came that was not turned away, whose sender has this hash. None where it is not worth reading: of a flood, what is by
-    /// somebody who asks for the first time.
+    /// A SYN came that was not turned away, whose sender has this hash. None where it is not worth
+    /// reading: of a flood, what is by somebody who asks for the first time.
     pub(super) fn ask(&mut self, hash: u64, now: Instant) -> Option<Ask> {
         self.attempts += 1;
         let ask = Ask { hash, again: self.askers.again(hash, now), since: now };

@@ -1,7 +1,8 @@
 //! How often the stack says by ICMP that something is not there.
 //!
-//! Nobody waits for such an answer, and who sends what causes it may lie about where he is. So they are limited, by a
-//! bucket of tokens as RFC 1812 §4.3.2.8 and RFC 4443 §2.4 (f) have it; echo replies are not errors.
+//! Nobody waits for such an answer, and who sends what causes it may lie about where he is. So they
+//! are limited, by a bucket of tokens as RFC 1812 §4.3.2.8 and RFC 4443 §2.4 (f) have it; echo
+//! replies are not errors.
 
 use culm::time::{Duration, Instant};
 

@@ -1,8 +1,10 @@
-//! Who knocks: reading a segment that belongs to no connection, and answering one that asks for a connection.
+//! Who knocks: reading a segment that belongs to no connection, and answering one that asks for a
+//! connection.
 //!
-//! An answer goes back to the station that the question came from, so no neighbour has to be found first, and what others say
-//! about addresses on the link has no influence. Headers are read and written here without smoltcp: they are all that there is
-//! to such segments, and of a flood of them each is to cost little.
+//! An answer goes back to the station that the question came from, so no neighbour has to be found
+//! first, and what others say about addresses on the link has no influence. Headers are read and
+//! written here without smoltcp: they are all that there is to such segments, and of a flood of
+//! them each is to cost little.
 
 use super::classify::Key;
 use super::cookie::Offer;
@@ -59,7 +61,8 @@ pub(super) struct Knock {
 }
 
 impl Knock {
-    /// Reads a frame of TCP. None where it is damaged, not for this station, or from nobody who could be answered.
+    /// Reads a frame of TCP. None where it is damaged, not for this station, or from nobody who
+    /// could be answered.
     #[cold]
     pub(super) fn read(frame: &[u8], key: Key, mac: Mac, addresses: &[IpCidr]) -> Option<Self> {
         let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
@@ -91,8 +94,8 @@ impl Knock {
         })
     }
 
-    /// Answers a SYN: this side's initial sequence number is `ours`, its receive buffer has so many bytes. False: there is no
-    /// buffer to send in.
+    /// Answers a SYN: this side's initial sequence number is `ours`, its receive buffer has so many
+    /// bytes. False: there is no buffer to send in.
     pub(super) fn answer(&self, ours: u32, buffer: usize, mac: Mac, transmitter: &mut Transmitter) -> bool {
         let mut room = [0; LONGEST_OPTIONS];
         let segment = Segment {
@@ -137,7 +140,8 @@ impl Segment<'_> {
             (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => {
                 ethernet[12..].copy_from_slice(&[0x08, 0x00]);
                 let length = ((head.len() + segment.len()) as u16).to_be_bytes();
-                // Version and length; do not fragment (RFC 6864 §4.1: then the identification means nothing).
+                // Version and length; do not fragment (RFC 6864 §4.1: then the identification means
+                // nothing).
                 head[..12].copy_from_slice(&[0x45, 0, length[0], length[1], 0, 0, 0x40, 0, HOPS, TCP, 0, 0]);
                 head[12..16].copy_from_slice(&from.octets());
                 head[16..20].copy_from_slice(&to.octets());

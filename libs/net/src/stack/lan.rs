@@ -1,4 +1,5 @@
-//! A wire between the stack and another host, for tests: the host is plain smoltcp, which checks and makes every checksum.
+//! A wire between the stack and another host, for tests: the host is plain smoltcp, which checks
+//! and makes every checksum.
 
 use crate::client::Client;
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
@@ -323,8 +324,9 @@ fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
     chunks.iter().enumerate().map(segment).collect()
 }
 
-/// Adds the payload of those segments to a frame of TCP over IPv4 that follow it, as a device does that receives for a guest which
-/// takes large packets. Their checksum is not made. False: nothing follows.
+/// Adds the payload of those segments to a frame of TCP over IPv4 that follow it, as a device does
+/// that receives for a guest which takes large packets. Their checksum is not made. False: nothing
+/// follows.
 fn merge(frame: &mut Vec<u8>, rest: &mut VecDeque<Vec<u8>>) -> bool {
     const IP: usize = ETHERNET_HEADER;
     const TCP: usize = IP + 20;

@@ -1,7 +1,8 @@
 //! More clients than a machine can serve: how many of them it serves.
 //!
-//! The machine here does so much work in a millisecond, reading a segment is some of it and serving a request more. What it has no
-//! time for waits in its network card, and what the card has no room for is lost. Clients do what TCP does: they ask again.
+//! The machine here does so much work in a millisecond, reading a segment is some of it and serving
+//! a request more. What it has no time for waits in its network card, and what the card has no room
+//! for is lost. Clients do what TCP does: they ask again.
 
 use super::crowd::{ACK, PORTS, RST, SYN, Station, addressee, answer_and_end};
 use super::lan::Lan;
@@ -12,7 +13,8 @@ use std::vec::Vec;
 /// Work that is done in a millisecond, that of reading a segment being 1.
 const SPEED: i64 = 30;
 
-/// Work of answering a request. A client sends five segments, so there is time for two clients in a millisecond.
+/// Work of answering a request. A client sends five segments, so there is time for two clients in a
+/// millisecond.
 const ANSWER: i64 = 10;
 
 /// Segments that the card has room for.
@@ -142,7 +144,8 @@ impl World {
     }
 }
 
-/// Answers in two seconds where so many clients come in ten milliseconds, and what the stack counted.
+/// Answers in two seconds where so many clients come in ten milliseconds, and what the stack
+/// counted.
 fn answers(rate: usize) -> (u64, Counts) {
     let mut world = World::new();
     let mut before = 0;

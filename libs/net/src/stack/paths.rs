@@ -1,13 +1,16 @@
-//! smoltcp's interfaces for all that is answered to where it came from: TCP, echo requests, and what nobody takes.
+//! smoltcp's interfaces for all that is answered to where it came from: TCP, echo requests, and
+//! what nobody takes.
 //!
-//! smoltcp looks each destination up among its neighbours, whom it learns from ARP and neighbour discovery: one question a
-//! second in all, a few places, and whoever speaks last is believed. A server needs none of that. Who asks is answered
-//! through the station that brought the question, and a connection through the one that brought what opened it. So these
-//! interfaces know one neighbour, whom they take for the router to everywhere, and the [`Port`](super::port::Port) puts the right
-//! station's address in its place.
+//! smoltcp looks each destination up among its neighbours, whom it learns from ARP and neighbour
+//! discovery: one question a second in all, a few places, and whoever speaks last is believed. A
+//! server needs none of that. Who asks is answered through the station that brought the question,
+//! and a connection through the one that brought what opened it. So these interfaces know one
+//! neighbour, whom they take for the router to everywhere, and the [`Port`](super::port::Port) puts
+//! the right station's address in its place.
 //!
-//! There are two of them, as smoltcp decides by interface whether it sends large packets for the device to divide. Which of
-//! them sends is chosen for each packet, so that who has but little to say needs no large buffer.
+//! There are two of them, as smoltcp decides by interface whether it sends large packets for the
+//! device to divide. Which of them sends is chosen for each packet, so that who has but little to
+//! say needs no large buffer.
 
 use super::acceptor::host;
 use super::port::{LARGE_FRAME, Port};
@@ -31,7 +34,8 @@ pub(super) struct Paths {
     /// Leaves packets of TCP over IPv4 to the device to divide.
     pub(super) large: Interface,
     mac: Mac,
-    /// The neighbour's hardware address, which nobody else knows, and so nobody can pretend to have.
+    /// The neighbour's hardware address, which nobody else knows, and so nobody can pretend to
+    /// have.
     neighbour: EthernetAddress,
     addresses: Vec<IpCidr>,
 }
@@ -62,7 +66,8 @@ impl Paths {
         }
     }
 
-    /// Tells an interface its addresses, that each protocol's first one is that of the router to everywhere, and where that router is.
+    /// Tells an interface its addresses, that each protocol's first one is that of the router to
+    /// everywhere, and where that router is.
     #[cold]
     fn teach(&mut self, large: bool) {
         let interface = if large { &mut self.large } else { &mut self.plain };
@@ -98,7 +103,8 @@ impl Paths {
         }
     }
 
-    /// Answers a frame that is for no connection of this station: by an echo, a reset, or by saying that nobody is there.
+    /// Answers a frame that is for no connection of this station: by an echo, a reset, or by saying
+    /// that nobody is there.
     #[cold]
     pub(super) fn answer(&mut self, port: &mut Port<'_>, now: Instant) {
         self.plain.poll_ingress_single(now, port, &mut SocketSet::new(vec![]));
@@ -169,13 +175,15 @@ pub(super) fn capabilities(large: bool) -> DeviceCapabilities {
     let mut capabilities = DeviceCapabilities::default();
     capabilities.medium = Medium::Ethernet;
     capabilities.max_transmission_unit = MTU + ETHERNET_HEADER;
-    // Those of TCP and UDP are made and checked outside of smoltcp: by the device where it does that, else 8 bytes at a step.
+    // Those of TCP and UDP are made and checked outside of smoltcp: by the device where it does
+    // that, else 8 bytes at a step.
     let mut checksum = ChecksumCapabilities::default();
     checksum.tcp = Checksum::None;
     checksum.udp = Checksum::None;
     capabilities.checksum = checksum;
     if large {
-        // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link wants them.
+        // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link
+        // wants them.
         capabilities.segmentation.tcpv4 = Some(LARGE_FRAME);
     }
     capabilities

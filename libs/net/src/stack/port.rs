@@ -12,8 +12,8 @@ use smoltcp::time::Instant;
 /// Bytes of the largest frame.
 const FRAME: usize = MTU + crate::ETHERNET_HEADER;
 
-/// Bytes of the largest frame that is left to the device to divide: headers without options, and 44 segments of the size that
-/// Ethernet's MTU gives, so that none of them is a short one.
+/// Bytes of the largest frame that is left to the device to divide: headers without options, and 44
+/// segments of the size that Ethernet's MTU gives, so that none of them is a short one.
 pub(super) const LARGE_FRAME: NonZeroUsize = NonZeroUsize::new(FRAME - SEGMENT + 44 * SEGMENT).expect("not zero");
 
 /// Bytes in a segment of TCP over IPv4 that fills Ethernet's MTU.
@@ -123,7 +123,8 @@ impl phy::Device for Port<'_> {
 
     #[inline]
     fn capabilities(&self) -> DeviceCapabilities {
-        // smoltcp asks for them at each call, and keeps what it was told when the interface was made.
+        // smoltcp asks for them at each call, and keeps what it was told when the interface was
+        // made.
         capabilities(false)
     }
 }

@@ -1,11 +1,13 @@
 //! How many of those whose SYN was answered are still expected to come.
 //!
-//! A SYN takes no place, but who is told that he may come does. Where more are told so than there are places for, those that
-//! find none send their requests again and again, all of which is read in vain: the more are asked in, the fewer are served.
-//! So no more are told than there is room for, counting those who are on their way.
+//! A SYN takes no place, but who is told that he may come does. Where more are told so than there
+//! are places for, those that find none send their requests again and again, all of which is read
+//! in vain: the more are asked in, the fewer are served. So no more are told than there is room
+//! for, counting those who are on their way.
 //!
-//! Of a flood nobody comes. It must not look like a crowd, or it would lock out all others; so what counts is the share of those
-//! told that has come lately. Who was told is forgotten after a quarter of a second, in four generations.
+//! Of a flood nobody comes. It must not look like a crowd, or it would lock out all others; so what
+//! counts is the share of those told that has come lately. Who was told is forgotten after a
+//! quarter of a second, in four generations.
 
 use culm::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Bulk data with devices that divide packets into segments, or put segments together, and with those that do not.
+//! Bulk data with devices that divide packets into segments, or put segments together, and with
+//! those that do not.
 
 use super::lan::{ADDRESS, ADDRESS_6, Lan};
 use crate::ETHERNET_HEADER;
@@ -18,7 +19,8 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// Sends [`CONTENT`] bytes on each connection. How many were sent on that of a slot is in the thread's table.
+/// Sends [`CONTENT`] bytes on each connection. How many were sent on that of a slot is in the
+/// thread's table.
 fn source(stack: &mut Stack, event: Event) {
     std::thread_local!(static SENT: core::cell::RefCell<Vec<usize>> = const { core::cell::RefCell::new(Vec::new()) });
     let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
@@ -131,7 +133,8 @@ fn a_device_that_comes_back_with_less_is_asked_for_less() {
     let count = read(&mut lan, handle, |lan, count| {
         if count > CONTENT / 3 && !changed {
             changed = true;
-            // Its last packets are still divided; the first that it brings says what it cannot do any more.
+            // Its last packets are still divided; the first that it brings says what it cannot do
+            // any more.
             lan.flags = CHECKSUM_OFFLOAD;
         }
         if changed && divided == 0 {

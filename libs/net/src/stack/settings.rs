@@ -14,7 +14,8 @@ pub struct Settings {
     pub gateway: Option<Ipv4Address>,
     /// Whether to speak IPv6.
     pub ipv6: bool,
-    /// TCP connections at a time, those counted that are over and wait. Half-open ones take no place.
+    /// TCP connections at a time, those counted that are over and wait. Half-open ones take no
+    /// place.
     pub connections: usize,
     /// Bytes received and not yet taken, per connection.
     pub receive_buffer: usize,
@@ -44,7 +45,8 @@ impl fmt::Display for InvalidAddress {
 impl core::error::Error for InvalidAddress {}
 
 impl Settings {
-    /// Takes the address, like `10.0.0.2/24`, and the gateway, like `10.0.0.1`, from texts; empty ones mean none.
+    /// Takes the address, like `10.0.0.2/24`, and the gateway, like `10.0.0.1`, from texts; empty
+    /// ones mean none.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! SipHash-2-4, a keyed hash (Aumasson and Bernstein, "SipHash: a fast short-input PRF"): who does not know the key cannot tell
-//! its values from random numbers, however many he has seen.
+//! SipHash-2-4, a keyed hash (Aumasson and Bernstein, "SipHash: a fast short-input PRF"): who does
+//! not know the key cannot tell its values from random numbers, however many he has seen.
 
 /// The key.
 #[derive(Clone, Copy)]
@@ -12,7 +12,8 @@ impl SipHash {
         Self { key }
     }
 
-    /// The hash of some words and a number below 2⁵⁶, as their bytes with the lowest first: eight of each word, seven of the number.
+    /// The hash of some words and a number below 2⁵⁶, as their bytes with the lowest first: eight
+    /// of each word, seven of the number.
     pub(super) fn hash(&self, words: &[u64], tail: u64) -> u64 {
         let [low, high] = self.key;
         // "somepseudorandomlygeneratedbytes", as the specification has it.
@@ -57,7 +58,8 @@ fn rounds(state: &mut [u64; 4], count: usize) {
 mod tests {
     use super::*;
 
-    /// The reference implementation's test vectors for inputs of 7 and 15 bytes that count up from 0.
+    /// The reference implementation's test vectors for inputs of 7 and 15 bytes that count up
+    /// from 0.
     #[test]
     fn values_are_those_of_the_reference() {
         let hash = SipHash::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);

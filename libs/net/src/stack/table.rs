@@ -1,8 +1,9 @@
-//! The table of connections: finding one by the addresses and ports of a segment, and by merit where one must go.
+//! The table of connections: finding one by the addresses and ports of a segment, and by merit
+//! where one must go.
 //!
-//! Every place ("slot") has a socket with its buffers for as long as the component runs. Slots are in lists by what
-//! would be lost with them, each oldest first; moving a slot from list to list and finding the first of one costs the same
-//! whatever their number.
+//! Every place ("slot") has a socket with its buffers for as long as the component runs. Slots are
+//! in lists by what would be lost with them, each oldest first; moving a slot from list to list and
+//! finding the first of one costs the same whatever their number.
 
 use super::classify::Key;
 use super::connections::Stream;
@@ -27,7 +28,8 @@ pub(super) enum Phase {
     Waiting,
     /// The application's, which has nothing under way on it; all that was sent is acknowledged.
     Resting,
-    /// The same, but nothing was sent to the peer yet: it has connected just now, and its request is about to come.
+    /// The same, but nothing was sent to the peer yet: it has connected just now, and its request
+    /// is about to come.
     Expected,
     /// The application's.
     Open,

@@ -1,19 +1,23 @@
-//! TCP connections: whose a segment is, how one begins, what becomes of it, and who goes when all places are taken.
+//! TCP connections: whose a segment is, how one begins, what becomes of it, and who goes when all
+//! places are taken.
 //!
-//! A SYN takes no place: it waits at the [`door`](super::door), and is answered by a [`cookie`](super::cookie). The segment that
-//! brings the cookie back has a sender that proved to be where it says; only then a slot is taken. A place for it is always
-//! looked for in the same order, and found at once:
+//! A SYN takes no place: it waits at the [`door`](super::door), and is answered by a
+//! [`cookie`](super::cookie). The segment that brings the cookie back has a sender that proved to
+//! be where it says; only then a slot is taken. A place for it is always looked for in the same
+//! order, and found at once:
 //!
 //! 1. a free one;
 //! 2. that of a connection that is over and only waits (TIME-WAIT), oldest first;
-//! 3. that of a connection at rest, that is, the application has nothing under way on it and all that was sent is
-//!    acknowledged; the one whose time of grace is over longest: [`GRACE`] after its last answer was acknowledged,
-//!    [`FIRST_GRACE`] after it connected if it was not answered yet. That time counts as far as all is known that had come by
-//!    then: what waits in the receive queue may be its next request;
+//! 3. that of a connection at rest, that is, the application has nothing under way on it and all
+//!    that was sent is acknowledged; the one whose time of grace is over longest: [`GRACE`] after
+//!    its last answer was acknowledged, [`FIRST_GRACE`] after it connected if it was not answered
+//!    yet. That time counts as far as all is known that had come by then: what waits in the receive
+//!    queue may be its next request;
 //! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
 //!
-//! A connection with a request under way is never ended but by the last of these. Where there is no place the segment is dropped: the peer
-//! sends it again, so nobody is turned away, but some have to wait.
+//! A connection with a request under way is never ended but by the last of these. Where there is no
+//! place the segment is dropped: the peer sends it again, so nobody is turned away, but some have
+//! to wait.
 
 use super::acceptor;
 use super::classify::Segment;
@@ -39,14 +43,15 @@ use smoltcp::socket::tcp::State;
 /// Ports that can be listened on.
 const LISTENERS: usize = 8;
 
-/// How finely timers are looked at: below the shortest that matters, the delay of acknowledgements (10 ms).
+/// How finely timers are looked at: below the shortest that matters, the delay of acknowledgements
+/// (10 ms).
 const STEP: Duration = Duration::from_millis(4);
 
 /// How long a connection may rest after an answer before it makes way.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long one may rest that was not answered yet. Its request is about to come; where that is lost on the way, it comes again
-/// within a second (RFC 6298 §2).
+/// How long one may rest that was not answered yet. Its request is about to come; where that is
+/// lost on the way, it comes again within a second (RFC 6298 §2).
 const FIRST_GRACE: Duration = Duration::from_secs(1);
 
 /// In which phases connections rest, and how long they may.
@@ -140,7 +145,8 @@ impl Tcp {
         self.door.attempts
     }
 
-    /// Attempts that were not answered, or could not be completed for want of a place, so that the peer has to repeat itself.
+    /// Attempts that were not answered, or could not be completed for want of a place, so that the
+    /// peer has to repeat itself.
     pub(super) fn refused(&self) -> u64 {
         self.door.refused + self.crowded
     }
@@ -170,7 +176,8 @@ impl Tcp {
         }
         let slot = &mut self.table[index];
         let unacknowledged = slot.socket().send_queue();
-        // Looked at here, since an application that fills its buffer again in the same turn hides what was taken.
+        // Looked at here, since an application that fills its buffer again in the same turn hides
+        // what was taken.
         if unacknowledged < slot.unacknowledged {
             (slot.since, slot.unacknowledged, slot.fresh) = (times.now, unacknowledged, false);
         }
@@ -178,8 +185,9 @@ impl Tcp {
         self.follow(index);
     }
 
-    /// The same for a frame from another station than before. Only one that brings the connection on proves that the peer is to be
-    /// reached through that station now: another one does not know the sequence numbers.
+    /// The same for a frame from another station than before. Only one that brings the connection
+    /// on proves that the peer is to be reached through that station now: another one does not know
+    /// the sequence numbers.
     #[cold]
     fn deliver_from_elsewhere(&mut self, index: usize, paths: &mut Paths, port: &mut Port<'_>, times: Times) {
         let slot = &mut self.table[index];
@@ -196,7 +204,8 @@ impl Tcp {
         }
     }
 
-    /// Deals with a segment that belongs to no connection, or may begin a new one in place of one that is over.
+    /// Deals with a segment that belongs to no connection, or may begin a new one in place of one
+    /// that is over.
     #[cold]
     fn newcomer(
         &mut self,
@@ -244,7 +253,8 @@ impl Tcp {
         Knock::read(port.packet.as_ref()?.frame(), segment.key, self.mac, paths.addresses())
     }
 
-    /// Begins the connection whose handshake the received segment completes. `found` is the slot of one that is over.
+    /// Begins the connection whose handshake the received segment completes. `found` is the slot of
+    /// one that is over.
     fn complete(
         &mut self,
         found: Option<usize>,
@@ -280,7 +290,8 @@ impl Tcp {
         }
     }
 
-    /// Answers SYNs that wait at the door, up to `count` of them, as long as there are places and buffers.
+    /// Answers SYNs that wait at the door, up to `count` of them, as long as there are places and
+    /// buffers.
     #[inline]
     pub(super) fn answer(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
         if !self.door.is_empty() {
@@ -302,7 +313,8 @@ impl Tcp {
         }
     }
 
-    /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn when there is one.
+    /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn
+    /// when there is one.
     #[inline]
     pub(super) fn has_callers(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
         !self.door.is_empty() && transmitter.is_ready() && self.has_opening(now)
@@ -315,7 +327,8 @@ impl Tcp {
         self.spare(expected + 1) > expected || (expected == 0 && self.stalled(now).is_some())
     }
 
-    /// Places that new connections would get at once, counted up to `most`; those of connections that stall are left out.
+    /// Places that new connections would get at once, counted up to `most`; those of connections
+    /// that stall are left out.
     fn spare(&self, most: usize) -> usize {
         let empty = self.table.count(Phase::Free) + self.table.count(Phase::Waiting);
         let mut spare = empty.min(most);
@@ -341,7 +354,8 @@ impl Tcp {
         (self.heard >= end).then_some(index)
     }
 
-    /// A connection whose peer takes nothing, released or not. Those that were looked at in vain go to the end of their list.
+    /// A connection whose peer takes nothing, released or not. Those that were looked at in vain go
+    /// to the end of their list.
     #[cold]
     fn stalled(&mut self, now: Instant) -> Option<usize> {
         for phase in [Phase::Closing, Phase::Open] {
@@ -489,7 +503,8 @@ impl Tcp {
         while let Some(index) = self.touched.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut bursts = BURST;
-            // Who has written something has something to send; of others it is cheaper to ask than to try.
+            // Who has written something has something to send; of others it is cheaper to ask than
+            // to try.
             let mut is_due = core::mem::take(&mut slot.writes);
             let next = loop {
                 if is_due {
@@ -541,7 +556,8 @@ impl Tcp {
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
-            // "Now" means that it waits for something else, for a window to open for one: not before the next step.
+            // "Now" means that it waits for something else, for a window to open for one: not
+            // before the next step.
             self.wheel.set(index, next.max(now));
         }
         self.wheel.set(index, limit);
@@ -583,7 +599,8 @@ impl Tcp {
         self.table.count(phase)
     }
 
-    /// When the next timer is due, or it is time to look again for a place for who waits at the door.
+    /// When the next timer is due, or it is time to look again for a place for who waits at the
+    /// door.
     #[inline(always)]
     pub(super) fn deadline(&self, now: Instant) -> Instant {
         let timer = self.wheel.deadline();

@@ -157,7 +157,8 @@ fn many_connections_at_once() {
     for handle in [handles[0], handles[100], handles[255]] {
         exchange(&mut lan, handle, b"still here");
     }
-    // All have something under way, so one more hears nothing, and gets in as soon as somebody leaves.
+    // All have something under way, so one more hears nothing, and gets in as soon as somebody
+    // leaves.
     let late = lan.connect(ADDRESS, 30_000);
     lan.pass(1000);
     assert_eq!(lan.socket(late).state(), tcp::State::SynSent);
@@ -229,7 +230,8 @@ fn who_cannot_be_answered_for_want_of_a_buffer_is_answered_when_there_is_one() {
     lan.stack.listen(80);
     lan.seen.clear();
     lan.gives_back = false;
-    // Twice as many as there is to answer with. The turn ends nevertheless: the buffers come only after it.
+    // Twice as many as there is to answer with. The turn ends nevertheless: the buffers come only
+    // after it.
     for numbers in [1..=30, 31..=100] {
         numbers.for_each(|number| lan.wire.to_stack.push_back(syn(number)));
         lan.pass(5);
@@ -312,7 +314,8 @@ fn frames() -> Vec<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Frames of any content, and broken variants of good ones, with their checksums made right again or not.
+    /// Frames of any content, and broken variants of good ones, with their checksums made right
+    /// again or not.
     #[test]
     fn any_frames_are_survived(
         acts in proptest::collection::vec(
@@ -343,7 +346,8 @@ proptest! {
             lan.pass(3);
         }
         lan.pass(20);
-        // Whom it takes for its neighbours may be wrong now; an answer goes to where the question came from.
+        // Whom it takes for its neighbours may be wrong now; an answer goes to where the question
+        // came from.
         let mut datagram = frames().swap_remove(2);
         datagram[16..18].copy_from_slice(&40_u16.to_be_bytes());
         datagram[24..26].fill(0);

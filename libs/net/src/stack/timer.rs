@@ -1,9 +1,10 @@
 //! A timer per connection, in a wheel: setting one costs the same whatever their number.
 //!
-//! Time is divided into steps of some milliseconds; each spoke of the wheel lists the connections that are due in its step. A
-//! connection whose deadline moves later stays where it is, and is looked at once too often: so acknowledged data, which moves
-//! the deadline with every packet, costs nothing here. Deadlines beyond the wheel's turn are on its last spoke and looked at
-//! again from there.
+//! Time is divided into steps of some milliseconds; each spoke of the wheel lists the connections
+//! that are due in its step. A connection whose deadline moves later stays where it is, and is
+//! looked at once too often: so acknowledged data, which moves the deadline with every packet,
+//! costs nothing here. Deadlines beyond the wheel's turn are on its last spoke and looked at again
+//! from there.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -137,7 +138,8 @@ impl Wheel {
     fn first(&self) -> Option<u64> {
         let start = (self.step % SPOKES) as usize;
         let words = self.occupied.len();
-        // The word that holds the start is looked at first for the bits from there on, and last for those before.
+        // The word that holds the start is looked at first for the bits from there on, and last for
+        // those before.
         for round in 0..=words {
             let index = (start / 64 + round) % words;
             let mut word = self.occupied[index];
@@ -162,14 +164,16 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
-        /// Against a plain table of deadlines: everybody is looked at after its deadline, at most a step late or a turn of the wheel early.
+        /// Against a plain table of deadlines: everybody is looked at after its deadline, at most a
+        /// step late or a turn of the wheel early.
         #[test]
         fn nobody_is_forgotten(acts in proptest::collection::vec((0_usize..8, 0_u64..5000, 0_u64..300), 1..300)) {
             let mut wheel = Wheel::new(8, 16, Instant::from_ticks(1000));
             let mut deadlines = [u64::MAX; 8];
             let mut now = 1000_u64;
             for (slot, delay, pass) in acts {
-                // A later deadline replaces an earlier one in the table; on the wheel the earlier look remains.
+                // A later deadline replaces an earlier one in the table; on the wheel the earlier
+                // look remains.
                 deadlines[slot] = now + delay;
                 wheel.set(slot, Instant::from_ticks(now + delay));
                 now += pass;

@@ -1,4 +1,5 @@
-//! Copying and clearing memory that others may change meanwhile, and the routines that the compiler asks for.
+//! Copying and clearing memory that others may change meanwhile, and the routines that the compiler
+//! asks for.
 
 use core::ptr::NonNull;
 
@@ -11,15 +12,16 @@ unsafe extern "C" {
     fn culm_clear(destination: *mut u8, length: usize);
 }
 
-/// Copies bytes, either or both of which others may read and write at the same time. Where the two overlap, what is
-/// copied is not defined, but nothing else is touched.
+/// Copies bytes, either or both of which others may read and write at the same time. Where the two
+/// overlap, what is copied is not defined, but nothing else is touched.
 ///
 /// # Safety
 ///
 /// Both must be mapped for `length` bytes.
 #[inline(always)]
 pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, length: usize) {
-    // SAFETY: mapped by the caller's word; written in assembly, so concurrent changes are no data race of Rust's.
+    // SAFETY: mapped by the caller's word; written in assembly, so concurrent changes are no data
+    // race of Rust's.
     unsafe { culm_copy(destination.as_ptr(), source.as_ptr(), length) }
 }
 

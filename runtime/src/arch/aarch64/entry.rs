@@ -1,9 +1,10 @@
 //! The first instructions, and what a panic becomes.
 
-// At start and at each restart (`culm_abi::syscall::RESTART`) the kernel enters here with x0 = start block, x1 = count
-// of restarts so far, x2 to x5 = seed, the stack pointer at the stack's top and everything else zero. Memory is what the
-// previous life left: `.data` is copied from its image in the read-only part and `.bss` is zeroed, before any compiled code
-// runs. The linker script aligns all bounds to 16 bytes.
+// At start and at each restart (`culm_abi::syscall::RESTART`) the kernel enters here with x0 =
+// start block, x1 = count of restarts so far, x2 to x5 = seed, the stack pointer at the stack's top
+// and everything else zero. Memory is what the previous life left: `.data` is copied from its image
+// in the read-only part and `.bss` is zeroed, before any compiled code runs. The linker script
+// aligns all bounds to 16 bytes.
 core::arch::global_asm!(
     r#"
     .section .text.start, "ax", %progbits
@@ -47,6 +48,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         crate::error!("{advice}");
     }
     crate::log::flush();
-    // SAFETY: does not return: the exception is a fault of this domain (`culm_abi::syscall::FaultKind::Panic`).
+    // SAFETY: does not return: the exception is a fault of this domain
+    // (`culm_abi::syscall::FaultKind::Panic`).
     unsafe { core::arch::asm!("brk #1", options(noreturn, nostack)) }
 }

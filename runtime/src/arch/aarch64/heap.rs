@@ -1,8 +1,9 @@
 //! The heap of components whose manifest declares one.
 //!
-//! Only a component that uses `alloc` links this. The allocator takes the declared memory from the start block at the
-//! first allocation; there is never more. An allocation that does not fit ends in a panic, thus a fault of this
-//! component alone: declare enough, and bound what peers can make a component hold.
+//! Only a component that uses `alloc` links this. The allocator takes the declared memory from the
+//! start block at the first allocation; there is never more. An allocation that does not fit ends
+//! in a panic, thus a fault of this component alone: declare enough, and bound what peers can make
+//! a component hold.
 
 use crate::{exhaustion, start};
 use core::alloc::{GlobalAlloc, Layout};
@@ -14,7 +15,8 @@ use talc::{DefaultBinning, TalcCell};
 
 #[global_allocator]
 static HEAP: Heap = Heap {
-    // SAFETY: a protection domain has exactly one thread, and nothing interrupts it that runs code in its address space.
+    // SAFETY: a protection domain has exactly one thread, and nothing interrupts it that runs code
+    // in its address space.
     allocator: unsafe { TalcSyncCell::new(TalcCell::new(Declared { taken: false })) },
     used: AtomicUsize::new(0),
 };

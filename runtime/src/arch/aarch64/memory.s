@@ -1,11 +1,12 @@
-// memcpy, memmove, memset, memcmp and bcmp for components, which have no vector registers: pairs of general
-// registers, 64 bytes per round, or 256. From 8 bytes on nothing goes byte by byte: what is left over is covered by accesses
-// that overlap others. Normal memory allows unaligned accesses (Arm ARM B2.8.2); none of this is for device memory.
+// memcpy, memmove, memset, memcmp and bcmp for components, which have no vector registers: pairs of
+// general registers, 64 bytes per round, or 256. From 8 bytes on nothing goes byte by byte: what is
+// left over is covered by accesses that overlap others. Normal memory allows unaligned accesses
+// (Arm ARM B2.8.2); none of this is for device memory.
 
     .section .text.memory, "ax", %progbits
 
-// x0 destination (returned), x1 source, x2 length. Keeps x18 and up.
-// culm_copy is memcpy by a name of which the compiler assumes nothing: for memory that others change meanwhile.
+// x0 destination (returned), x1 source, x2 length. Keeps x18 and up. culm_copy is memcpy by a name
+// of which the compiler assumes nothing: for memory that others change meanwhile.
     .globl memcpy
     .globl culm_copy
     .type memcpy, %function
@@ -64,7 +65,8 @@ culm_copy:
 .Lcopy_done:
     ret
 
-// The last 1 to 64 bytes are left to the tail, which copies exactly 64, counted from the end. Where there are many, 256 at a time.
+// The last 1 to 64 bytes are left to the tail, which copies exactly 64, counted from the end. Where
+// there are many, 256 at a time.
 .Lcopy_above_64:
     mov     x3, x0
     cmp     x2, #320
@@ -147,7 +149,8 @@ memmove:
     cmp     x2, #64
     b.ls    .Lcopy_16_to_64
 
-// The destination is below the source: upwards. The last 64 bytes of the source are read before a store reaches them.
+// The destination is below the source: upwards. The last 64 bytes of the source are read before a
+// store reaches them.
     mov     x3, x0
     ldp     x10, x11, [x4, #-64]
     ldp     x12, x13, [x4, #-48]
@@ -171,7 +174,8 @@ memmove:
     stp     x16, x17, [x5, #-16]
     ret
 
-// The destination is above the source, or the same: downwards, the first 64 bytes of the source read beforehand.
+// The destination is above the source, or the same: downwards, the first 64 bytes of the source
+// read beforehand.
 .Lmove_down:
     add     x4, x1, x2
     add     x5, x0, x2

@@ -1,5 +1,5 @@
-//! Statics that may be changed, without locks: a protection domain has exactly one thread, and nothing
-//! interrupts it that runs code in its address space.
+//! Statics that may be changed, without locks: a protection domain has exactly one thread, and
+//! nothing interrupts it that runs code in its address space.
 
 /// A static of the domain's own.
 pub(crate) struct Own<T: 'static> {

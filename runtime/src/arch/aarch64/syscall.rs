@@ -1,7 +1,8 @@
 //! System calls: the one door to the kernel, in the registers that [`culm_abi::syscall`] names.
 //!
-//! The kernel keeps `x19`–`x29`, the stack pointer and the program counter, as a C function does; everything else is
-//! declared as clobbered, so that it has nothing more to save when it switches protection domains.
+//! The kernel keeps `x19`–`x29`, the stack pointer and the program counter, as a C function does;
+//! everything else is declared as clobbered, so that it has nothing more to save when it switches
+//! protection domains.
 
 use crate::arch::Arrival;
 use crate::message::{CalleeGone, Message};
@@ -16,8 +17,9 @@ use culm_abi::syscall::{
 pub(crate) fn wait(leave: Leave) -> Arrival {
     let [a, b, c, d, e, f, g, h];
     let (event, set);
-    // SAFETY: everything that the kernel does not keep is an output or declared clobbered; it writes no memory of
-    // this domain. What happens to shared memory meanwhile is why the block is not `nomem`.
+    // SAFETY: everything that the kernel does not keep is an output or declared clobbered; it
+    // writes no memory of this domain. What happens to shared memory meanwhile is why the block is
+    // not `nomem`.
     unsafe {
         asm!(
             "svc #{number}",

@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Copies bytes, either or both of which others may read and write at the same time. Where the two overlap, what is
-/// copied is not defined, but nothing else is touched.
+/// Copies bytes, either or both of which others may read and write at the same time. Where the two
+/// overlap, what is copied is not defined, but nothing else is touched.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The host, where components and this crate run in tests: threads of one process, each a world of its
-//! own ([`testing`]).
+//! The host, where components and this crate run in tests: threads of one process, each a world of
+//! its own ([`testing`]).
 
 pub(crate) mod copy;
 mod own;
@@ -15,8 +15,8 @@ pub mod offered {
     pub use super::testing;
 }
 
-/// Whether memory is where [`culm_abi::memory`] says, and the start block names all of it. Here it is
-/// anywhere, and its addresses come from [`testing`].
+/// Whether memory is where [`culm_abi::memory`] says, and the start block names all of it. Here it
+/// is anywhere, and its addresses come from [`testing`].
 pub(crate) const HAS_ADDRESS_SPACE: bool = false;
 
 /// The greatest level that is logged before a start block was read: tests see all of it.

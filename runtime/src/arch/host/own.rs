@@ -1,4 +1,5 @@
-//! Statics that may be changed, without locks: tests run in threads, each of which has its own copy.
+//! Statics that may be changed, without locks: tests run in threads, each of which has its own
+//! copy.
 
 /// A static of the domain's own.
 pub(crate) struct Own<T: 'static> {

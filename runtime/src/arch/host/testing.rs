@@ -1,7 +1,9 @@
-//! What stands in for the kernel when a component runs in a host test. Each test thread has a world of its own.
+//! What stands in for the kernel when a component runs in a host test. Each test thread has a world
+//! of its own.
 //!
-//! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling `notified` and
-//! `called`, and looks at what would have reached the kernel: [`signalled`], [`deadline`], [`take_log`].
+//! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling
+//! `notified` and `called`, and looks at what would have reached the kernel: [`signalled`],
+//! [`deadline`], [`take_log`].
 //!
 //! ```
 //! use culm::{testing, time::Duration};
@@ -86,7 +88,8 @@ fn end_turn() {
     });
 }
 
-/// Ends the turn and takes the numbers of the channels that were notified since the last time, in ascending order.
+/// Ends the turn and takes the numbers of the channels that were notified since the last time, in
+/// ascending order.
 pub fn signalled() -> Vec<u32> {
     end_turn();
     let mut channels: Vec<u32> =
@@ -114,7 +117,8 @@ pub fn channels(numbers: &[u32]) -> Channels {
     Channels::new(group, numbers.iter().fold(0, |bits, number| bits | 1 << (number % GROUP)))
 }
 
-/// Gives this test's random numbers a seed, as the kernel does at each start; all zero is no source, as at first.
+/// Gives this test's random numbers a seed, as the kernel does at each start; all zero is no
+/// source, as at first.
 pub fn set_seed(seed: [u64; culm_abi::start::SEED_WORDS]) {
     crate::random::seed(seed);
 }

@@ -1,4 +1,5 @@
-//! Serves a folder on this machine, with the status pages of a system that is made up: for work on the pages.
+//! Serves a folder on this machine, with the status pages of a system that is made up: for work on
+//! the pages.
 //!
 //! `cargo run -p http --example serve -- site 8080`
 

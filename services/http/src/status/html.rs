@@ -1,8 +1,9 @@
 //! A snapshot as the page for people: complete as it is sent, so that it needs no script.
 //!
-//! The page's frame is `page/page.html`, with `{{name}}` where a part goes. Its script fetches the same page each second
-//! and puts what changed into place: a number is written in one place only, here. What the script draws as a chart, it
-//! finds in the attribute `data-value`; charts of one `data-group` have one scale.
+//! The page's frame is `page/page.html`, with `{{name}}` where a part goes. Its script fetches the
+//! same page each second and puts what changed into place: a number is written in one place only,
+//! here. What the script draws as a chart, it finds in the attribute `data-value`; charts of one
+//! `data-group` have one scale.
 
 use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, class};
 use super::json;
@@ -127,7 +128,8 @@ fn component(text: &mut Text, it: &Component) {
     put!(text, "</tr>\n");
 }
 
-/// A cell with a number and what explains it, and the column's name for screens too narrow for columns.
+/// A cell with a number and what explains it, and the column's name for screens too narrow for
+/// columns.
 fn cell(text: &mut Text, label: &str, class: &str, value: impl Display, explanation: impl Display) {
     put!(text, "<td role=\"cell\" class=\"number\" data-label=\"{label}\"><span class=\"{class}\">{value}</span>");
     put!(text, "<small class=\"sub\">{explanation}</small></td>");

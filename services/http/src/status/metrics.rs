@@ -121,7 +121,8 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
     put!(text, "# EOF\n");
 }
 
-/// One metric family: its description and a sample of each element, with the labels that `labels` writes.
+/// One metric family: its description and a sample of each element, with the labels that `labels`
+/// writes.
 fn family<T>(text: &mut Text, metric: &Metric<T>, elements: &[T], labels: impl Fn(&mut Text, usize, &T)) {
     let Metric { name, kind, help, value } = metric;
     let (kind, suffix) = if *kind == Counter { ("counter", "_total") } else { ("gauge", "") };

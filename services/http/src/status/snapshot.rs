@@ -132,7 +132,8 @@ pub struct Component {
     pub switches: u64,
     /// Times it was preempted.
     pub preemptions: u64,
-    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's callers'.
+    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's
+    /// callers'.
     pub throttles: u64,
     /// Faults.
     pub faults: u32,
@@ -153,8 +154,8 @@ impl Component {
         self.sum(is_of_drops)
     }
 
-    /// Of its counters of what it dropped or refused, the one that grows fastest, or else the greatest; none where all
-    /// are zero.
+    /// Of its counters of what it dropped or refused, the one that grows fastest, or else the
+    /// greatest; none where all are zero.
     pub fn main_drop(&self) -> Option<(&'static str, Tally)> {
         let some = self.counters.iter().filter(|(name, tally)| is_of_drops(name) && tally.total > 0);
         some.copied().max_by_key(|(_, tally)| (tally.rate, tally.total))

@@ -73,7 +73,8 @@ pub struct Source {
     counters: Vec<Option<&'static Counters>>,
     rings: Vec<(Shared<u8>, u32)>,
     frequency: u64,
-    /// Shares are taken from `base` until now. It is the mark before `latest`, so at least a second old.
+    /// Shares are taken from `base` until now. It is the mark before `latest`, so at least a second
+    /// old.
     base: Mark,
     latest: Mark,
     snapshot: Snapshot,
@@ -165,7 +166,8 @@ impl Source {
         for (queue, (ring, seen)) in self.snapshot.queues.iter_mut().zip(&mut self.rings) {
             let depth = ring.depth();
             queue.depth = depth.queued;
-            // The ring counts modulo 2³², and is looked at often enough while somebody looks at the page.
+            // The ring counts modulo 2³², and is looked at often enough while somebody looks at the
+            // page.
             queue.entries.total += u64::from(depth.total.wrapping_sub(*seen));
             *seen = depth.total;
         }
@@ -182,7 +184,8 @@ impl Source {
         }
         let cores = snapshot.cores.iter_mut().zip(self.cores).zip(&base.idle);
         for (index, ((core, account), base)) in cores.enumerate() {
-            // The present sleep of a core that sleeps is not in its idle time yet; what its components used is.
+            // The present sleep of a core that sleeps is not in its idle time yet; what its
+            // components used is.
             core.load = if account.asleep.load(Relaxed) != 0 {
                 let on_core = snapshot.components.iter().filter(|component| component.core as usize == index);
                 Share(on_core.map(|component| component.share.0).sum::<u32>().min(1_000_000))

@@ -34,7 +34,8 @@ impl Display for Quoted<'_> {
                 '"' => formatter.write_str("\\\"")?,
                 '\\' => formatter.write_str("\\\\")?,
                 '\n' => formatter.write_str("\\n")?,
-                // Other control characters are escaped differently in the two, and have no place in a name.
+                // Other control characters are escaped differently in the two, and have no place in
+                // a name.
                 letter if letter.is_control() => formatter.write_char('\u{fffd}')?,
                 letter => formatter.write_char(letter)?,
             }

@@ -1,4 +1,5 @@
-//! Writes an initial RAM disk: a `cpio` archive in the "newc" format (Linux, `Documentation/driver-api/early-userspace`).
+//! Writes an initial RAM disk: a `cpio` archive in the "newc" format (Linux,
+//! `Documentation/driver-api/early-userspace`).
 
 /// Permission and type bits of a directory that all may read.
 const DIRECTORY: u32 = 0o040_755;
@@ -39,7 +40,8 @@ impl Archive {
     fn entry(&mut self, path: &str, mode: u32, content: &[u8]) {
         self.entries += 1;
         let path = path.trim_start_matches('/');
-        // Inode, mode, owner, group, links, time, size, device (2), special device (2), length of the name, check sum.
+        // Inode, mode, owner, group, links, time, size, device (2), special device (2), length of
+        // the name, check sum.
         let fields = [self.entries, mode, 0, 0, 1, 0, content.len() as u32, 0, 0, 0, 0, path.len() as u32 + 1, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {

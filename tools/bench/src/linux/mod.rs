@@ -1,7 +1,8 @@
-//! The peer: an unmodified Debian Linux for arm64 in the same emulated machine, with the same devices and the same load.
+//! The peer: an unmodified Debian Linux for arm64 in the same emulated machine, with the same
+//! devices and the same load.
 //!
-//! Its root is an initial RAM disk made here: Debian's kernel modules for virtio, busybox, nginx, iperf3 and our own echo
-//! server. All servers run at once; one that is not asked sleeps.
+//! Its root is an initial RAM disk made here: Debian's kernel modules for virtio, busybox, nginx,
+//! iperf3 and our own echo server. All servers run at once; one that is not asked sleeps.
 
 mod cpio;
 mod packages;
@@ -30,7 +31,8 @@ pub mod port {
     pub const IPERF: u16 = 5201;
 }
 
-/// In the order in which they depend on each other; one that is built into the kernel is not there and not missed.
+/// In the order in which they depend on each other; one that is built into the kernel is not there
+/// and not missed.
 const MODULES: &[&str] = &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net"];
 
 const FOLDERS: &[&str] = &[
@@ -52,7 +54,8 @@ const FOLDERS: &[&str] = &[
     "var/log/nginx",
 ];
 
-/// Files that nginx and iperf3 need, and where they stand in Debian's packages (before and after the merge of /usr).
+/// Files that nginx and iperf3 need, and where they stand in Debian's packages (before and after
+/// the merge of /usr).
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("bin/busybox", &["bin/busybox", "usr/bin/busybox"]),
     ("bin/nginx", &["usr/sbin/nginx"]),
@@ -137,7 +140,8 @@ impl Variant {
 /// What the console says when all servers were started.
 pub const READY: &str = "culm-bench: ready";
 
-/// Fetches what is missing below `cache` and makes the RAM disk with `peer`, our own program, and the files of `site`.
+/// Fetches what is missing below `cache` and makes the RAM disk with `peer`, our own program, and
+/// the files of `site`.
 pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     fs::create_dir_all(cache)?;
     let root = packages::unpacked(cache)?;

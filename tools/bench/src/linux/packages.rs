@@ -1,5 +1,5 @@
-//! Fetches Debian's arm64 packages by name, without a change to the machine: a private root for `apt-get`, whose mirror is the
-//! one that the machine itself uses.
+//! Fetches Debian's arm64 packages by name, without a change to the machine: a private root for
+//! `apt-get`, whose mirror is the one that the machine itself uses.
 //!
 //! The release is fixed, so that the peer is the same Linux wherever the harness runs.
 
@@ -29,7 +29,8 @@ const PACKAGES: &[&str] = &[
     "zlib1g",
 ];
 
-/// Makes sure that all packages are unpacked below `cache` and returns the folder that holds their files.
+/// Makes sure that all packages are unpacked below `cache` and returns the folder that holds their
+/// files.
 pub fn unpacked(cache: &Path) -> Result<PathBuf> {
     let root = cache.join(format!("{RELEASE}-arm64"));
     if root.join(".complete").exists() {

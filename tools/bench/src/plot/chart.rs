@@ -1,4 +1,5 @@
-//! Line charts and stacked bars as SVG: plain text, no library, readable in a light and in a dark page.
+//! Line charts and stacked bars as SVG: plain text, no library, readable in a light and in a dark
+//! page.
 
 use std::fmt::Write;
 

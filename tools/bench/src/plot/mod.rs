@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use chart::{Bar, Lines, Series, Stacked};
 use std::path::Path;
 
-/// Writes every plot that the results have figures for, of benchmarks that are `whole`. Returns how many that were.
+/// Writes every plot that the results have figures for, of benchmarks that are `whole`. Returns how
+/// many that were.
 pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> Result<usize> {
     let plots = [
         ("net-throughput", throughput(results)),
@@ -128,7 +129,8 @@ fn sweep(results: &Results) -> Option<String> {
         let (Some(factor), Some(rate)) = (number(entry, "of saturation"), number(entry, "rate")) else { continue };
         for (side, sample) in &entry.samples {
             let Some(replies) = sample.figures.get("replies/s") else { continue };
-            // The rate is the first side's; each side has its own, at the same share of its saturation.
+            // The rate is the first side's; each side has its own, at the same share of its
+            // saturation.
             let asked = sample.figures.get("asked/s").copied().unwrap_or(rate);
             let point = (factor, replies / asked * factor * 100.0);
             match lines.iter_mut().find(|line| line.name == side.name()) {
@@ -170,7 +172,8 @@ fn crossing(results: &Results) -> Option<String> {
     .draw()
 }
 
-/// One line for each series and side: the cost by how many there are, as a multiple of the smallest's.
+/// One line for each series and side: the cost by how many there are, as a multiple of the
+/// smallest's.
 fn growth(results: &Results) -> Option<String> {
     let mut lines: Vec<Series> = Vec::new();
     for entry in results.entries().iter().filter(|entry| entry.bench == "growth") {

@@ -1,5 +1,5 @@
-//! What one more component in a packet's way costs: UDP echo with 0 to 8 components between copier and echo server, which
-//! hand received frames on (`apps/pass-through`), and their buffers back.
+//! What one more component in a packet's way costs: UDP echo with 0 to 8 components between copier
+//! and echo server, which hand received frames on (`apps/pass-through`), and their buffers back.
 
 use super::echo::{Pressure, measure};
 use crate::lab::{Lab, Setup};
@@ -25,7 +25,8 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     if !lab.settings.culm() || windows.is_empty() {
         return Ok(());
     }
-    // Each row is judged by the one without any, so that all of a window are measured where one is wanted.
+    // Each row is judged by the one without any, so that all of a window are measured where one is
+    // wanted.
     let mut bare = vec![0.0; windows.len()];
     for &count in COUNTS {
         let system = Echo { through: count, ..Echo::default() }.system(&format!("bench-through-{count}"));

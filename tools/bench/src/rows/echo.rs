@@ -46,7 +46,8 @@ pub fn load(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<(Sa
         targets: pressure.targets.clone(),
         size: pressure.size,
         mode: pressure.mode,
-        // Before a slow guest, and under overload, packets queue up and are answered late; that they are answered is what counts.
+        // Before a slow guest, and under overload, packets queue up and are answered late; that
+        // they are answered is what counts.
         patience: Duration::from_secs(2),
         processor: lab.load_processor,
     };

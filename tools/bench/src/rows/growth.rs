@@ -1,6 +1,8 @@
-//! Cost against work: what an operation costs as there are more of those who ask for it, or more who have nothing to do with it.
+//! Cost against work: what an operation costs as there are more of those who ask for it, or more
+//! who have nothing to do with it.
 //!
-//! Each series names its operation's cost at every size, and at the largest what that is to the cost at the smallest.
+//! Each series names its operation's cost at every size, and at the largest what that is to the
+//! cost at the smallest.
 
 use super::echo::{Pressure, measure};
 use super::web::{self, Case};
@@ -20,7 +22,8 @@ const CONNECTIONS: &[usize] = &[1, 16, 64, 256, 1024];
 
 /// Packets that each client of the card, or the one client among many components, has under way.
 const WINDOW: usize = 16;
-/// Domains of the echo system itself: driver, two virtualisers, copier, echo server, two for the serial line, supervisor.
+/// Domains of the echo system itself: driver, two virtualisers, copier, echo server, two for the
+/// serial line, supervisor.
 const OWN_COMPONENTS: u16 = 8;
 
 /// Runs the benchmark.
@@ -52,7 +55,8 @@ impl Series<'_> {
     }
 }
 
-/// Whether the caller wants any row of a series. All are measured then, since one alone says nothing.
+/// Whether the caller wants any row of a series. All are measured then, since one alone says
+/// nothing.
 fn wants(lab: &Lab, name: &str, sizes: impl Iterator<Item = usize>) -> bool {
     sizes.into_iter().any(|size| lab.wants(BENCH, &format!("{name}-{size}")))
 }

@@ -23,8 +23,8 @@ pub struct Done {
     pub seconds: f64,
 }
 
-/// Asks for `path` over so many connections, each again as soon as it has its answer; over a new connection each time
-/// where `close`.
+/// Asks for `path` over so many connections, each again as soon as it has its answer; over a new
+/// connection each time where `close`.
 pub fn wrk(lab: &Lab, address: SocketAddr, path: &str, connections: usize, close: bool) -> Result<Done> {
     let mut command = Command::new("wrk");
     let seconds = lab.window.as_secs().max(1);

@@ -1,6 +1,8 @@
-//! Calls, notifications, faults and deadlines: loops in the guest between marks, which the counting plugin records.
+//! Calls, notifications, faults and deadlines: loops in the guest between marks, which the counting
+//! plugin records.
 //!
-//! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and `hint #97` after it.
+//! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and
+//! `hint #97` after it.
 
 use super::marks::{BEGIN, END, between, wait};
 use crate::counters::Mark;
@@ -14,7 +16,8 @@ use std::time::Duration;
 
 const BENCH: &str = "ipc";
 
-/// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared with.
+/// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared
+/// with.
 const PEER: &[(u64, &str, &[&str])] = &[
     (1, "linux-getpid", &["notify-no-switch"]),
     (4, "linux-eventfd", &["call", "call-8-words"]),
@@ -26,7 +29,8 @@ const PEER: &[(u64, &str, &[&str])] = &[
 const CULM: &[(u64, &str)] =
     &[(1, "notify-no-switch"), (2, "call"), (3, "call-8-words"), (4, "notify-ping-pong"), (5, "deadline")];
 
-/// The same between two cores (`bench/systems/bench-ipc-cores.toml`); its deadlines are those of one core.
+/// The same between two cores (`bench/systems/bench-ipc-cores.toml`); its deadlines are those of
+/// one core.
 const CULM_CORES: &[(u64, &str)] = &[(101, "notify-no-wait-cores"), (104, "notify-ping-pong-cores"), (105, "")];
 
 /// From a fault until the component runs again (`apps/fault-bench`).

@@ -1,8 +1,9 @@
 //! Loops over instructions and over memory, the same instructions on both sides (`bench/guest`).
 //!
-//! There is nothing to win here: the machine does the same work for whoever asks. So the count per round must be what the source
-//! says, and a ratio off 1 points to something that gets in the way: a kernel that is entered while the loop runs, in
-//! the count; in the time, an emulator that treats a place in memory or a page's size differently.
+//! There is nothing to win here: the machine does the same work for whoever asks. So the count per
+//! round must be what the source says, and a ratio off 1 points to something that gets in the way:
+//! a kernel that is entered while the loop runs, in the count; in the time, an emulator that treats
+//! a place in memory or a page's size differently.
 
 use super::marks::{between, wait};
 use crate::lab::{Lab, Setup};
@@ -79,7 +80,8 @@ fn both(lab: &Lab, results: &mut Results, rows: Vec<Row>, rounds: u64, memory: b
     Ok(())
 }
 
-/// How many rows have ended when the one of this number has, on a side with so many kinds of memory.
+/// How many rows have ended when the one of this number has, on a side with so many kinds of
+/// memory.
 fn position(row: u64, kinds: usize) -> usize {
     if row < MEMORY {
         return (row - SPIN) as usize + 1;

@@ -1,5 +1,5 @@
-//! Rows that a program in the guest counts off by itself: it sets `hint #96` (the row's number in x0, its rounds in x1) before
-//! a loop and `hint #97` after it (`bench/guest`).
+//! Rows that a program in the guest counts off by itself: it sets `hint #96` (the row's number in
+//! x0, its rounds in x1) before a loop and `hint #97` after it (`bench/guest`).
 
 use crate::counters::Mark;
 use crate::machine::Machine;

@@ -1,5 +1,5 @@
-//! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo servers,
-//! [`marks`] what programs in the guest count by themselves.
+//! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo
+//! servers, [`marks`] what programs in the guest count by themselves.
 
 pub mod boot;
 pub mod crossing;

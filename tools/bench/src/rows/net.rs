@@ -1,4 +1,5 @@
-//! UDP echo: instructions per packet by size and window, round trips at a low rate, and what overload does.
+//! UDP echo: instructions per packet by size and window, round trips at a low rate, and what
+//! overload does.
 
 use super::echo::{Pressure, load, measure};
 use super::growth::client_targets;

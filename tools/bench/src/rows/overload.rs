@@ -1,5 +1,5 @@
-//! HTTP beyond what the server can do: answers from a tenth to three times of what saturates it, a connection for each request,
-//! and clients that mean well while a flood of SYNs goes on.
+//! HTTP beyond what the server can do: answers from a tenth to three times of what saturates it, a
+//! connection for each request, and clients that mean well while a flood of SYNs goes on.
 
 use super::http::wrk;
 use super::web::BENCH;
@@ -73,7 +73,8 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
 
 /// Answers per second where more questions bring no more answers.
 ///
-/// Clients that wait for each other's answers never ask too much, so what they get is only where to begin.
+/// Clients that wait for each other's answers never ask too much, so what they get is only where to
+/// begin.
 fn saturation(lab: &Lab, subject: &mut Subject, address: SocketAddr) -> Result<f64> {
     const STEP: f64 = 1.25;
     const STEPS: usize = 8;
@@ -126,8 +127,8 @@ fn describe(sample: &mut Sample, report: &WebReport) {
     }
 }
 
-/// What answers cost by the rate at which was asked. Of several rounds, the one with the most answers counts: what else a host does
-/// only makes them fewer.
+/// What answers cost by the rate at which was asked. Of several rounds, the one with the most
+/// answers counts: what else a host does only makes them fewer.
 #[derive(Default)]
 struct Curve {
     points: Vec<Point>,

@@ -1,4 +1,5 @@
-//! The same echo path with and without each idea that a description of the system or of the machine can leave out.
+//! The same echo path with and without each idea that a description of the system or of the machine
+//! can leave out.
 
 use super::echo::{Pressure, measure};
 use crate::lab::{Lab, Setup};

@@ -1,8 +1,8 @@
 //! Bulk TCP: instructions per MiB in, out and both ways, over one connection and over sixteen, with
 //! and without offloads of the network device.
 //!
-//! Both sides run a server that drops what it is sent (port 9) and one that sends without end (port 19); Linux runs iperf3 besides,
-//! to show that the servers are not what is measured.
+//! Both sides run a server that drops what it is sent (port 9) and one that sends without end (port
+//! 19); Linux runs iperf3 besides, to show that the servers are not what is measured.
 
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};

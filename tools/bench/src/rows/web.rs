@@ -1,5 +1,5 @@
-//! HTTP: instructions per request by size and by requests per connection, and per MiB of a large file; answers from a tenth to
-//! three times of what saturates a server; memory over many requests.
+//! HTTP: instructions per request by size and by requests per connection, and per MiB of a large
+//! file; answers from a tenth to three times of what saturates a server; memory over many requests.
 
 use super::http::{Calls, counter, download, httperf, wrk};
 use super::overload;
@@ -83,7 +83,8 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> 
     overload::floods(lab, results, subject, side, address)
 }
 
-/// Bytes that the server has allocated, before and after many requests. A million of them where the row is asked for by name.
+/// Bytes that the server has allocated, before and after many requests. A million of them where the
+/// row is asked for by name.
 fn memory(lab: &Lab, results: &mut Results) -> Result<()> {
     const ROW: &str = "memory";
     const WARM_UP: u32 = 6;
@@ -106,7 +107,8 @@ fn memory(lab: &Lab, results: &mut Results) -> Result<()> {
             std::thread::sleep(Duration::from_millis(300));
             Ok((counter(address, "requests")?, counter(address, "heap_used")?))
         };
-        // What is kept is made in the beginning, and the room for the status page by steps as its numbers get longer.
+        // What is kept is made in the beginning, and the room for the status page by steps as its
+        // numbers get longer.
         let (mut first, mut before) = round()?;
         for _ in 0..WARM_UP {
             let (requests, used) = round()?;

@@ -1,7 +1,7 @@
 //! Runs cargo for the target: once for the kernel, once for all components of a system.
 //!
-//! Cargo writes its progress and the compiler's messages to the terminal by itself; what it prints for
-//! programs says where each ELF file is.
+//! Cargo writes its progress and the compiler's messages to the terminal by itself; what it prints
+//! for programs says where each ELF file is.
 
 use super::toolchain::{TargetSupport, Toolchain};
 use crate::failure::Failure;
@@ -10,7 +10,8 @@ use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The target of kernel and components: no floating point, so that there are no vector registers to save.
+/// The target of kernel and components: no floating point, so that there are no vector registers to
+/// save.
 pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 
 /// How much the compiler optimises.
@@ -94,7 +95,8 @@ impl Cargo {
             }
         }
         let status = child.wait().map_err(|error| Failure::io("wait for cargo", &error))?;
-        // Without success an executable can be one of an earlier build; only what cargo named is taken.
+        // Without success an executable can be one of an earlier build; only what cargo named is
+        // taken.
         if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
             let missing: Vec<&str> =
                 packages.iter().filter(|name| !built.contains_key(*name)).map(String::as_str).collect();
@@ -122,7 +124,8 @@ impl Cargo {
             .current_dir(&self.root)
             .args([verb, "--target", TARGET])
             .env("RUSTC", &self.toolchain.rustc)
-            // What a later Rust will say of the standard library is no news for who builds a system.
+            // What a later Rust will say of the standard library is no news for who builds a
+            // system.
             .env("CARGO_FUTURE_INCOMPAT_REPORT_FREQUENCY", "never")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
@@ -138,8 +141,9 @@ impl Cargo {
             command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
         }
         if let Some(script) = script {
-            // Unaligned accesses to normal memory work while translation is on, which it always is for components. Without the
-            // permission the compiler reads what is not aligned (headers of packets, for one) byte by byte.
+            // Unaligned accesses to normal memory work while translation is on, which it always is
+            // for components. Without the permission the compiler reads what is not aligned
+            // (headers of packets, for one) byte by byte.
             let unaligned = "target-feature=-strict-align";
             // Separated by the unit separator, so that a path may hold spaces.
             let script = format!("link-arg=-T{}", script.display());
@@ -153,7 +157,8 @@ impl Cargo {
     }
 }
 
-/// What cargo is to print for programs: with the compiler's messages as it would show them on this terminal.
+/// What cargo is to print for programs: with the compiler's messages as it would show them on this
+/// terminal.
 fn message_format() -> &'static str {
     if std::io::stderr().is_terminal() {
         "--message-format=json-diagnostic-rendered-ansi"
@@ -162,7 +167,8 @@ fn message_format() -> &'static str {
     }
 }
 
-/// Passes a message of the compiler on; the crate's name and the program, where a line of cargo's output tells of one.
+/// Passes a message of the compiler on; the crate's name and the program, where a line of cargo's
+/// output tells of one.
 fn understand(line: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     match message["reason"].as_str()? {

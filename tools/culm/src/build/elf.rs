@@ -24,8 +24,8 @@ pub struct Program {
 pub struct Segment {
     /// Virtual address at which the program uses it.
     pub address: u64,
-    /// Virtual address at which its content is put (`p_paddr`): another than `address` where the program copies
-    /// its initialised data by itself.
+    /// Virtual address at which its content is put (`p_paddr`): another than `address` where the
+    /// program copies its initialised data by itself.
     pub load_address: u64,
     /// Bytes that it takes at `address`.
     pub size: u64,

@@ -1,5 +1,5 @@
-//! From crates to an image: finds a Rust that can build for the target, runs cargo for the kernel and for all
-//! components of a system, and has what comes out laid out and written.
+//! From crates to an image: finds a Rust that can build for the target, runs cargo for the kernel
+//! and for all components of a system, and has what comes out laid out and written.
 
 mod cargo;
 pub mod command;

@@ -1,4 +1,5 @@
-//! From a checked plan to an image on disk: programs are built, memory is laid out, the image and its report are written.
+//! From a checked plan to an image on disk: programs are built, memory is laid out, the image and
+//! its report are written.
 
 use super::cargo::{Cargo, Profile};
 use super::elf::{self, Program};
@@ -28,8 +29,8 @@ pub fn output_folder(root: &Path, plan: &Plan, profile: Profile) -> PathBuf {
     root.join("build").join(format!("{}-{}{suffix}", plan.name, plan.board.name))
 }
 
-/// How many times the stack of optimised code a component has without optimisation, where what would stay in registers is
-/// copied to the stack.
+/// How many times the stack of optimised code a component has without optimisation, where what
+/// would stay in registers is copied to the stack.
 const DEBUG_STACK: u64 = 4;
 
 /// The largest stack that is made for that reason.
@@ -87,7 +88,8 @@ pub fn build_system(root: &Path, plan: &Plan, picture: &[u8], profile: Profile) 
     Ok(BuiltSystem { image: path, report })
 }
 
-/// Writes beside the old file and then puts the new one in its place: a machine that boots meanwhile reads one or the other.
+/// Writes beside the old file and then puts the new one in its place: a machine that boots
+/// meanwhile reads one or the other.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes)

@@ -1,8 +1,8 @@
-//! Which Rust builds for the target: the first on the search path that is new enough and has either the
-//! target's libraries (rustup) or their sources (rustup's rust-src, Debian's rust-web-src).
+//! Which Rust builds for the target: the first on the search path that is new enough and has either
+//! the target's libraries (rustup) or their sources (rustup's rust-src, Debian's rust-web-src).
 //!
-//! A machine can have several, of which the first on the path need not be the one that can; nothing is
-//! installed here, that is the work of `./culm setup`.
+//! A machine can have several, of which the first on the path need not be the one that can; nothing
+//! is installed here, that is the work of `./culm setup`.
 
 use super::TARGET;
 use crate::failure::Failure;
@@ -67,7 +67,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// The first that serves: `CULM_CARGO` if set, then each cargo on the search path, then Debian's.
+    /// The first that serves: `CULM_CARGO` if set, then each cargo on the search path, then
+    /// Debian's.
     pub fn find() -> Result<Self, Failure> {
         let mut rejected = Vec::new();
         for cargo in candidates() {

@@ -1,6 +1,8 @@
-//! `culm new`: makes a component with a system that runs it, or a driver, from the templates in `tools/template`.
+//! `culm new`: makes a component with a system that runs it, or a driver, from the templates in
+//! `tools/template`.
 //!
-//! The templates are components like any others; only the names in them that stand for others are replaced.
+//! The templates are components like any others; only the names in them that stand for others are
+//! replaced.
 
 mod names;
 
@@ -140,8 +142,8 @@ fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
     Ok(made)
 }
 
-/// Removes what was made of a template before something failed: half of it would be in the way of the next attempt. None
-/// of it was there before.
+/// Removes what was made of a template before something failed: half of it would be in the way of
+/// the next attempt. None of it was there before.
 fn remove(root: &Path, template: &Template) {
     for path in template.copies.iter().map(|(_, to)| root.join(to)) {
         // What was not made yet is not there; for the rest nothing better can be done.

@@ -1,4 +1,5 @@
-//! Which names a new component can have: one that cannot work is refused with the reason, before anything is written.
+//! Which names a new component can have: one that cannot work is refused with the reason, before
+//! anything is written.
 
 use crate::failure::Failure;
 use culm_manifest::reader::check_name;
@@ -21,7 +22,8 @@ const OF_CARGO: &[&str] = &["build", "deps", "examples", "incremental"];
 /// Names of the kernel and of what is in every system.
 const OF_CULM: &[&str] = &["culm", "kernel", "supervisor"];
 
-/// Types that a component's main file has already: from its manifest, from the runtime, from Rust's prelude.
+/// Types that a component's main file has already: from its manifest, from the runtime, from Rust's
+/// prelude.
 const TYPES: &[&str] = &[
     "AsMut",
     "AsRef",

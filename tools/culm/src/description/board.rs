@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Most cores that a board can have.
 pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 
-/// Bits of an address-space identifier where the board does not say: nearly all processors have these.
+/// Bits of an address-space identifier where the board does not say: nearly all processors have
+/// these.
 const DEFAULT_ASID_BITS: u32 = 16;
 
 /// An interrupt and the interrupt controller, as advice shows them.
@@ -56,7 +57,8 @@ impl BoardFile {
         file.check_ranges(diagnostics).then_some(file)
     }
 
-    /// Warns of a board that calls itself otherwise than its file, as a copy does: systems find it by the file.
+    /// Warns of a board that calls itself otherwise than its file, as a copy does: systems find it
+    /// by the file.
     pub fn is_called_otherwise(&self, file: &Path) -> Option<Diagnostic> {
         let stem = file.file_stem()?.to_str()?;
         let name = &self.board.name;

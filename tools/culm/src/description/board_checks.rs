@@ -8,10 +8,12 @@ use culm_manifest::reader::Problems;
 use culm_manifest::units::format_size;
 use culm_manifest::{Located, Problem};
 
-/// First address that no processor has: physical addresses have 48 bits (Arm ARM D8.1.9, without FEAT_LPA).
+/// First address that no processor has: physical addresses have 48 bits (Arm ARM D8.1.9, without
+/// FEAT_LPA).
 pub const END_OF_ADDRESSES: u64 = 1 << 48;
 
-/// Boot loaders put an arm64 image at a multiple of 2 MiB, plus its offset (Linux, Documentation/arch/arm64/booting.rst).
+/// Boot loaders put an arm64 image at a multiple of 2 MiB, plus its offset (Linux,
+/// Documentation/arch/arm64/booting.rst).
 const MEMORY_STEP: u64 = 0x20_0000;
 
 /// Smallest memory that a kernel and its tables can be in, behind [`IMAGE_OFFSET`].
@@ -78,7 +80,8 @@ pub fn gic(
 ) {
     const FRAME: u64 = 0x1_0000;
     let cores_count = cores.map_or(1, |cores| cores.value.clamp(1, 64) as u64);
-    // GICv2: IHI 0048B 4.1.2 and 4.4. GICv3: IHI 0069H 12.1, two frames of 64 KiB for each redistributor.
+    // GICv2: IHI 0048B 4.1.2 and 4.4. GICv3: IHI 0069H 12.1, two frames of 64 KiB for each
+    // redistributor.
     let (alignment, distributor_size, interface_size, what) = match version.value {
         2 => (PAGE_SIZE, 0x1000, 0x2000, "the processor's interface"),
         _ => (FRAME, FRAME, 2 * FRAME * cores_count, "a redistributor for each core"),
@@ -111,7 +114,8 @@ pub fn gic(
     }
 }
 
-/// There are processors with 8 and with 16 bits of address-space identifier (Arm ARM D24.2.65, `ASIDBits`).
+/// There are processors with 8 and with 16 bits of address-space identifier (Arm ARM D24.2.65,
+/// `ASIDBits`).
 pub fn asid_bits(bits: Located<i128>, problems: &mut Problems) -> Option<u32> {
     if bits.value != 8 && bits.value != 16 {
         problems.push(
@@ -126,7 +130,8 @@ pub fn asid_bits(bits: Located<i128>, problems: &mut Problems) -> Option<u32> {
 /// Base of the memory of QEMU's `virt` machine (QEMU, hw/arm/virt.c).
 const VIRT_MEMORY: u64 = 0x4000_0000;
 
-/// The version of the interrupt controller of QEMU's `virt` machine, where `-machine`'s argument decides it.
+/// The version of the interrupt controller of QEMU's `virt` machine, where `-machine`'s argument
+/// decides it.
 fn virt_gic(machine: &str) -> Option<i128> {
     let mut options = machine.split(',');
     if options.next() != Some("virt") {
@@ -207,7 +212,8 @@ pub fn dma(size: Located<u64>, problems: &mut Problems) -> Option<u64> {
     Some(size.value.next_multiple_of(PAGE_SIZE))
 }
 
-/// A device's registers are words, its interrupts are different, and QEMU is told of nothing that would not be filled in.
+/// A device's registers are words, its interrupts are different, and QEMU is told of nothing that
+/// would not be filled in.
 pub fn device(
     registers: Option<&Located<PhysicalRange>>,
     interrupts: &[Located<Interrupt>],

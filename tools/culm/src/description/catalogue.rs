@@ -27,7 +27,8 @@ pub struct CatalogueComponent {
 pub struct Catalogue {
     /// Root of the tree.
     pub root: PathBuf,
-    /// Every component by its name: the manifest's, or the folder's where the manifest cannot be read.
+    /// Every component by its name: the manifest's, or the folder's where the manifest cannot be
+    /// read.
     pub components: BTreeMap<String, CatalogueComponent>,
 }
 
@@ -100,7 +101,8 @@ impl Catalogue {
         Some((file, name))
     }
 
-    /// The component of this name: as its manifest says, or its crate, where the manifest is wrong about it.
+    /// The component of this name: as its manifest says, or its crate, where the manifest is wrong
+    /// about it.
     pub fn component(&self, name: &str) -> Option<&CatalogueComponent> {
         let by_crate = |component: &&CatalogueComponent| component.crate_name.as_deref() == Some(name);
         self.components.get(name).or_else(|| self.components.values().find(by_crate))
@@ -179,7 +181,8 @@ impl Catalogue {
     }
 }
 
-/// The mistake of a component whose crate bears another name, by which nobody would find the program.
+/// The mistake of a component whose crate bears another name, by which nobody would find the
+/// program.
 fn crate_of_another_name(
     source: &Arc<Source>,
     manifest: &Manifest,

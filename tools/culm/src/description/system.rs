@@ -1,6 +1,7 @@
 //! System files: which components a system is made of, and how they are connected.
 //!
-//! This reads the file as it stands. What its names refer to is not known here: that is for [`crate::expand`].
+//! This reads the file as it stands. What its names refer to is not known here: that is for
+//! [`crate::expand`].
 
 use super::board::MAX_CORES;
 use crate::plan::{FaultAction, LogLevel, RestartPolicy};
@@ -14,8 +15,8 @@ use toml::de::DeTable;
 /// The board of a system that names none.
 pub const DEFAULT_BOARD: &str = "virt";
 
-/// How often a domain is restarted by default: for ever, if it serves for a quarter of a second each time. One that faults again
-/// at once is stopped for good after two and a half seconds.
+/// How often a domain is restarted by default: for ever, if it serves for a quarter of a second
+/// each time. One that faults again at once is stopped for good after two and a half seconds.
 pub const DEFAULT_RESTART: RestartPolicy = RestartPolicy { limit: 8, window: 2_000_000_000, backoff: 10_000_000 };
 
 /// Keys of the system itself. Below a header they belong to its table, for TOML.
@@ -168,8 +169,8 @@ pub struct RegionTable {
 }
 
 impl<'a> SystemFile<'a> {
-    /// Reads a system file; what is wrong with it goes to `problems`. What could be read is returned all the same,
-    /// unless the file is not even TOML.
+    /// Reads a system file; what is wrong with it goes to `problems`. What could be read is
+    /// returned all the same, unless the file is not even TOML.
     pub fn read(document: &'a Document<'a>, problems: &mut Problems) -> Option<Self> {
         problems.extend(document.problems.iter().cloned());
         if !document.problems.is_empty() {

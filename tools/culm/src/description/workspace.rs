@@ -1,11 +1,13 @@
-//! The tree as cargo sees it: a folder of the workspace in which there is no crate fails every build.
+//! The tree as cargo sees it: a folder of the workspace in which there is no crate fails every
+//! build.
 
 use super::catalogue::Catalogue;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use std::path::{Path, PathBuf};
 
-/// What is wrong with the crates of the workspace, as far as cargo would read them before it builds any.
+/// What is wrong with the crates of the workspace, as far as cargo would read them before it builds
+/// any.
 pub fn check(catalogue: &Catalogue) -> Diagnostics {
     let mut found = Diagnostics::default();
     for folder in members(&catalogue.root) {

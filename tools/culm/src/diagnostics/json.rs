@@ -1,5 +1,6 @@
-//! Diagnostics as JSON, for editors and other programs. The shape is documented in the book (`docs/src/guides/system.md`);
-//! what is there stays as it is within one `format`, new fields may be added.
+//! Diagnostics as JSON, for editors and other programs. The shape is documented in the book
+//! (`docs/src/guides/system.md`); what is there stays as it is within one `format`, new fields may
+//! be added.
 
 use super::{Diagnostic, Diagnostics, Place, SHOWN, Severity};
 use culm_manifest::problem::position;
@@ -32,7 +33,8 @@ fn one(diagnostic: &Diagnostic) -> Value {
     })
 }
 
-/// Where something stands: lines and columns count from 1, columns in characters, offsets in bytes from 0.
+/// Where something stands: lines and columns count from 1, columns in characters, offsets in bytes
+/// from 0.
 fn spot(place: &Place) -> Value {
     let text = &place.source.text;
     let end = place.span.end.max(place.span.start);

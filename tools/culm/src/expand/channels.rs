@@ -1,7 +1,7 @@
 //! `[[channel]]`: who may notify and who may call whom.
 //!
-//! A call runs the callee in the caller's place, so it must go to a higher priority on the same core: then no
-//! domain ever waits for one of lower priority, and no two can wait for each other.
+//! A call runs the callee in the caller's place, so it must go to a higher priority on the same
+//! core: then no domain ever waits for one of lower priority, and no two can wait for each other.
 
 use super::draft::{Channel, ChannelEnd, Draft};
 use crate::description::system::ChannelTable;

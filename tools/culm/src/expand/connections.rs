@@ -1,4 +1,5 @@
-//! A domain's own keys: connections by class, each the name of a device, checked against its component's manifest.
+//! A domain's own keys: connections by class, each the name of a device, checked against its
+//! component's manifest.
 
 use super::draft::{Client, Device, Draft, DraftDomain};
 use crate::class::{self, interface::NewClient};
@@ -17,7 +18,8 @@ pub fn resolve(draft: &mut Draft<'_>) {
         let Some(domain) =
             draft.domains.iter().position(|domain| domain.origin == Origin::Description && domain.name == table.name)
         else {
-            // Of a component that is not known, only what is near to a domain's own keys is known to be wrong.
+            // Of a component that is not known, only what is near to a domain's own keys is known
+            // to be wrong.
             for entry in &table.connections {
                 if nearest(&entry.key.value, table.known.iter().copied()).is_some() {
                     unknown_key(draft, table, entry, None);
@@ -232,7 +234,8 @@ pub fn check_complete(draft: &mut Draft<'_>) {
     }
 }
 
-/// Logs go to the first device whose class takes them; its own virtualiser has none, for it would talk to itself.
+/// Logs go to the first device whose class takes them; its own virtualiser has none, for it would
+/// talk to itself.
 fn add_logs(draft: &mut Draft<'_>) {
     let takes_logs = |device: &Device<'_>| class::of(device.board.class).log().is_some();
     let Some(device) = draft.devices.iter().position(takes_logs) else { return };

@@ -73,8 +73,8 @@ pub fn check_clients(draft: &mut Draft<'_>) {
     }
 }
 
-/// Reports the keys that the device's class does not know: those of another class, and those that nobody knows. Where the
-/// class is not known, those of each class pass.
+/// Reports the keys that the device's class does not know: those of another class, and those that
+/// nobody knows. Where the class is not known, those of each class pass.
 fn check_keys<'a>(
     draft: &mut Draft<'a>,
     table: &DeviceTable<'a>,
@@ -229,7 +229,8 @@ fn driver_names(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
     (!names.is_empty()).then(|| format!("the drivers of this class are `{}`", names.join("`, `")))
 }
 
-/// Virtualisers run one priority below their driver and on its core, unless the table says otherwise.
+/// Virtualisers run one priority below their driver and on its core, unless the table says
+/// otherwise.
 fn make_virtualisers<'a>(
     draft: &mut Draft<'a>,
     table: &'a DeviceTable<'a>,
@@ -284,7 +285,8 @@ pub fn require_connection(
     None
 }
 
-/// Two devices in use must not share an interrupt, nor a page of registers: that would join their drivers.
+/// Two devices in use must not share an interrupt, nor a page of registers: that would join their
+/// drivers.
 fn check_shared(draft: &mut Draft<'_>) {
     let mut found = Vec::new();
     for (index, device) in draft.devices.iter().enumerate() {

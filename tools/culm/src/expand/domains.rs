@@ -99,7 +99,8 @@ pub fn require_priority(draft: &mut Draft<'_>, name: &Located<String>, table: &s
     draft.error(diagnostic);
 }
 
-/// Makes a domain; what is wrong with its options is reported, and something sensible put in its place.
+/// Makes a domain; what is wrong with its options is reported, and something sensible put in its
+/// place.
 pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
     let Making { name, component, manifest, origin, options, priority, core, config } = making;
     if let Some(core) = &options.core {
@@ -129,7 +130,8 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
     }
 }
 
-/// What a component needs at least it says itself: with less it would fault, be restarted, and fault again.
+/// What a component needs at least it says itself: with less it would fault, be restarted, and
+/// fault again.
 fn check_least(draft: &mut Draft<'_>, manifest: &Manifest, what: &str, given: Option<&Located<u64>>, least: u64) {
     let Some(given) = given.filter(|given| given.value < least) else { return };
     let message = format!("a {what} of {} is less than `{}` needs", format_size(given.value), manifest.name);

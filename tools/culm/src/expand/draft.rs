@@ -32,7 +32,8 @@ pub struct Draft<'a> {
     pub regions: Vec<Region<'a>>,
     /// Files and folders that go into the image, each with its bytes.
     pub packed: Vec<(String, u64)>,
-    /// Connections that something in the description names, rightly or wrongly: those are not missing.
+    /// Connections that something in the description names, rightly or wrongly: those are not
+    /// missing.
     pub named: BTreeSet<(DraftDomain, usize)>,
     /// Kinds of connection of which some could not be resolved: nothing of them counts as missing.
     pub unsure: BTreeSet<ConnectionKind>,
@@ -185,12 +186,14 @@ impl<'a> Draft<'a> {
         None
     }
 
-    /// The component of this name with its manifest, for something at `span`; reports where there is none.
+    /// The component of this name with its manifest, for something at `span`; reports where there
+    /// is none.
     pub fn component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
         self.component_for("component", is_application, name, span)
     }
 
-    /// The same for a component that is to be a `what`: those that `fit` are the choice that advice offers.
+    /// The same for a component that is to be a `what`: those that `fit` are the choice that advice
+    /// offers.
     pub fn component_for(
         &mut self,
         what: &str,
@@ -221,8 +224,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Resolves `pd.connection` to a domain and one of its manifest's connections. `None` where that is not possible;
-    /// reports why, unless the domain itself has been reported.
+    /// Resolves `pd.connection` to a domain and one of its manifest's connections. `None` where
+    /// that is not possible; reports why, unless the domain itself has been reported.
     pub fn end(
         &mut self,
         end: &Located<(String, String)>,

@@ -52,7 +52,8 @@ pub fn in_words(size: u64) -> String {
     }
 }
 
-/// Each protection domain has an address-space identifier of its own: two with the same would see each other's memory.
+/// Each protection domain has an address-space identifier of its own: two with the same would see
+/// each other's memory.
 pub fn check_address_spaces(draft: &mut Draft<'_>) {
     let (count, most) = (draft.domains.len(), draft.board.board.address_spaces());
     if count > most {
@@ -64,8 +65,8 @@ pub fn check_address_spaces(draft: &mut Draft<'_>) {
     }
 }
 
-/// A first look, without programs and tables: what cannot fit is reported before anything is built. The layout, which
-/// knows of all, looks again.
+/// A first look, without programs and tables: what cannot fit is reported before anything is built.
+/// The layout, which knows of all, looks again.
 pub fn check_draft(draft: &mut Draft<'_>) {
     let mut takers = Vec::new();
     for domain in &draft.domains {

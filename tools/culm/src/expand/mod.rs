@@ -1,9 +1,10 @@
-//! From a description to a [`Plan`]: names are resolved, rules are checked, connections by class become
-//! drivers, virtualisers, copiers, queues, regions and channels.
+//! From a description to a [`Plan`]: names are resolved, rules are checked, connections by class
+//! become drivers, virtualisers, copiers, queues, regions and channels.
 //!
-//! Two steps. The [`draft`] resolves and checks everything and reports every mistake it can; nothing is wired while
-//! one stands. The [`assemble`] step then cannot fail: it numbers channels, makes queues and regions, and fills in the plan.
-//! What is particular to a class of devices is in [`crate::class`].
+//! Two steps. The [`draft`] resolves and checks everything and reports every mistake it can;
+//! nothing is wired while one stands. The [`assemble`] step then cannot fail: it numbers channels,
+//! makes queues and regions, and fills in the plan. What is particular to a class of devices is in
+//! [`crate::class`].
 
 mod assemble;
 mod channels;
@@ -45,7 +46,8 @@ pub struct Checked {
     pub warnings: Diagnostics,
 }
 
-/// Reads, checks and expands the system file at `path`. `board` takes the place of the board that the file names.
+/// Reads, checks and expands the system file at `path`. `board` takes the place of the board that
+/// the file names.
 pub fn expand(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result<Plan, Diagnostics> {
     check(catalogue, path, board).map(|checked| checked.plan)
 }
@@ -93,8 +95,8 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     if draft.diagnostics.is_empty() { Ok(draft) } else { Err(draft.diagnostics) }
 }
 
-/// The board: `given` on the command line, or as the file says, or the default one. Boards beside the system file
-/// count too, so that a system outside the tree can bring its own.
+/// The board: `given` on the command line, or as the file says, or the default one. Boards beside
+/// the system file count too, so that a system outside the tree can bring its own.
 fn read_board(
     catalogue: &Catalogue,
     system: &Path,

@@ -90,8 +90,8 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
     draft.regions.push(Region { table, mappings });
 }
 
-/// The least that the image takes of the board's memory: what lies below it is the boot loader's, and in it are the
-/// packed files besides programs and tables, whose size the build knows.
+/// The least that the image takes of the board's memory: what lies below it is the boot loader's,
+/// and in it are the packed files besides programs and tables, whose size the build knows.
 fn image(draft: &Draft<'_>) -> PhysicalRange {
     let packed = draft.packed.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(*size));
     PhysicalRange {

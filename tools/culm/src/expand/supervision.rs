@@ -1,4 +1,5 @@
-//! The supervisor: one domain that is told of every other one's faults, and acts as the description says.
+//! The supervisor: one domain that is told of every other one's faults, and acts as the description
+//! says.
 
 use super::domains::{Making, make};
 use super::draft::Draft;

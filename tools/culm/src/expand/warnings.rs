@@ -1,8 +1,8 @@
 //! Warnings about a system: things that are legal, but most likely not what its author meant. They
 //! are shown and stop nothing.
 //!
-//! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong here: the systems of
-//! this tree have no warnings.
+//! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong
+//! here: the systems of this tree have no warnings.
 
 use super::draft::{Client, Draft};
 use crate::class;
@@ -82,8 +82,8 @@ fn devices(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// A level taken for an edge: a cause that comes while the line is active for another does not interrupt. An edge taken for
-/// a level: the interrupt is not kept until it is taken.
+/// A level taken for an edge: a cause that comes while the line is active for another does not
+/// interrupt. An edge taken for a level: the interrupt is not kept until it is taken.
 fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
     for device in &draft.devices {
         let manifest = draft.domains[device.driver].manifest;
@@ -107,7 +107,8 @@ fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// Clients that keep from its turn what serves them. What is sent can wait; what comes from a device cannot.
+/// Clients that keep from its turn what serves them. What is sent can wait; what comes from a
+/// device cannot.
 fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
     for client in draft.clients.iter().filter(|client| client.slot.is_some() && receives(draft, client)) {
         let domain = &draft.domains[client.domain];
@@ -184,7 +185,8 @@ fn regions(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// A domain that computes above what it calls for work is refused; one that may notify nobody is only odd.
+/// A domain that computes above what it calls for work is refused; one that may notify nobody is
+/// only odd.
 fn channels(draft: &Draft<'_>, found: &mut Diagnostics) {
     for channel in &draft.channels {
         let [first, second] = &channel.ends;

@@ -336,8 +336,8 @@ fn upright(out: &mut String, from: Point, to: Point, x: f64, shift: f64) {
     );
 }
 
-/// The label: in the middle of the edge's first gap between columns; where edges go from lane to lane, beside the end
-/// that each of them has for itself.
+/// The label: in the middle of the edge's first gap between columns; where edges go from lane to
+/// lane, beside the end that each of them has for itself.
 fn label(out: &mut String, edge: &Edge, path: &Path) {
     let [from, to, ..] = path.points[..] else { return };
     if edge.label.is_empty() {

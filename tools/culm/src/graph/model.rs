@@ -168,8 +168,8 @@ impl Model {
         }
     }
 
-    /// One edge for each pair of queues that carries payload one way and empty buffers the other, one for each
-    /// queue of bytes. Logs are counted, and drawn as one.
+    /// One edge for each pair of queues that carries payload one way and empty buffers the other,
+    /// one for each queue of bytes. Logs are counted, and drawn as one.
     fn add_queues(&mut self, plan: &Plan) {
         let mut logs: BTreeMap<DomainId, usize> = BTreeMap::new();
         let log_regions = log_regions(plan);
@@ -209,7 +209,8 @@ impl Model {
         }
     }
 
-    /// Channels that the description names: those between domains whose connections are of the kind `channel`.
+    /// Channels that the description names: those between domains whose connections are of the kind
+    /// `channel`.
     fn add_channels(&mut self, plan: &Plan) {
         for (id, domain) in plan.domains.iter().enumerate() {
             for connection in &domain.connections {
@@ -224,7 +225,8 @@ impl Model {
                 else {
                     continue;
                 };
-                // Each channel once: from the side that calls, else that notifies, else that comes first.
+                // Each channel once: from the side that calls, else that notifies, else that comes
+                // first.
                 let rank = |call: bool, notify: bool| (call, notify);
                 let (own, other) = (rank(*call, *notify), rank(*called, *notified));
                 if own < other || (own == other && id > *peer) {
@@ -284,8 +286,8 @@ impl Model {
         }
     }
 
-    /// Moves applications and regions to the right of what leads to them. An edge that would close a cycle counts
-    /// for nothing: no column may run away.
+    /// Moves applications and regions to the right of what leads to them. An edge that would close
+    /// a cycle counts for nothing: no column may run away.
     fn layer(&mut self, plan: &Plan) {
         let moves = |node: &Node| match node.kind {
             NodeKind::Domain(domain) => plan.domains[domain].origin == Origin::Description,

@@ -44,7 +44,8 @@ pub struct Placed {
 pub struct Path {
     /// The points that it passes.
     pub points: Vec<Point>,
-    /// Where it goes from lane to lane: which stretch between two points that is, and the place of its upright part.
+    /// Where it goes from lane to lane: which stretch between two points that is, and the place of
+    /// its upright part.
     pub track: Option<(usize, f64)>,
 }
 
@@ -155,7 +156,8 @@ fn neighbours(pieces: &[Piece], item: usize, to_the_left: bool) -> impl Iterator
     })
 }
 
-/// Sorts columns by the mean position of what they are connected to, to and fro until little changes.
+/// Sorts columns by the mean position of what they are connected to, to and fro until little
+/// changes.
 fn order(lanes: &mut [Columns], items: &mut [Item], pieces: &[Piece]) {
     const SWEEPS: usize = 12;
     for sweep in 0..SWEEPS {
@@ -221,7 +223,8 @@ fn wanted(items: &[Item], pieces: &[Piece], item: usize) -> f64 {
     if count == 0 { items[item].y } else { sum / f64::from(count) }
 }
 
-/// Positions nearest to `wanted` (least squares) that keep their order and these gaps: pool adjacent violators.
+/// Positions nearest to `wanted` (least squares) that keep their order and these gaps: pool
+/// adjacent violators.
 fn spread(wanted: &[f64], gaps: &[f64]) -> Vec<f64> {
     let mut offsets = vec![0.0; wanted.len()];
     for index in 1..wanted.len() {
@@ -296,8 +299,8 @@ fn finish(model: &Model, items: &[Item], lanes: &[Columns], chains: &[Vec<usize>
     Placed { boxes, paths, lanes: lane_boxes, size }
 }
 
-/// For each edge that goes from lane to lane, its place among those behind the same column. Edges that start lower are
-/// further left, so that they turn down inside those that start above.
+/// For each edge that goes from lane to lane, its place among those behind the same column. Edges
+/// that start lower are further left, so that they turn down inside those that start above.
 fn tracks(model: &Model, items: &[Item], chains: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut crossing: Vec<Vec<usize>> = Vec::new();
     for (edge, chain) in chains.iter().enumerate() {

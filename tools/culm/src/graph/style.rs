@@ -1,5 +1,5 @@
-//! Colours and faces of the picture. Every colour stands twice, for light and for dark screens; custom properties
-//! would say it once, but not every viewer of SVG knows them.
+//! Colours and faces of the picture. Every colour stands twice, for light and for dark screens;
+//! custom properties would say it once, but not every viewer of SVG knows them.
 
 /// The style sheet.
 pub const STYLE: &str = "

@@ -1,4 +1,5 @@
-//! How wide text is, roughly: nothing in a picture may depend on the fonts of the machine that makes it.
+//! How wide text is, roughly: nothing in a picture may depend on the fonts of the machine that
+//! makes it.
 
 /// Width of `text` in a sans-serif face of this size.
 pub fn width(text: &str, size: f64) -> f64 {
@@ -10,7 +11,8 @@ pub fn bold_width(text: &str, size: f64) -> f64 {
     width(text, size) * 1.12
 }
 
-/// Advance of a character as a share of the size: classes of a usual sans-serif face, on the wide side.
+/// Advance of a character as a share of the size: classes of a usual sans-serif face, on the wide
+/// side.
 fn advance(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.30,

@@ -1,8 +1,9 @@
 //! Files and folders that configurations name, as components will find them.
 //!
-//! A folder is packed into one archive (`culm::archive` in the runtime reads it): little-endian `u32`s, the
-//! count of files, then per file the offsets and lengths of its path, of its content, and of that as gzip (a length of 0
-//! where it is not packed so), counted from the start of the archive; then the bytes. Paths are sorted bytewise and use `/`.
+//! A folder is packed into one archive (`culm::archive` in the runtime reads it): little-endian
+//! `u32`s, the count of files, then per file the offsets and lengths of its path, of its content,
+//! and of that as gzip (a length of 0 where it is not packed so), counted from the start of the
+//! archive; then the bytes. Paths are sorted bytewise and use `/`.
 
 use crate::failure::Failure;
 use crate::plan::{ConfigValue, Plan};
@@ -25,7 +26,8 @@ impl Contents {
     /// Reads all files and packs all folders that configurations in `plan` name.
     pub fn read(plan: &Plan) -> Result<Self, Failure> {
         let mut by_path = BTreeMap::new();
-        // Of all who name a folder, one that wants gzip is enough: to the others it makes no difference.
+        // Of all who name a folder, one that wants gzip is enough: to the others it makes no
+        // difference.
         let mut folders = BTreeMap::<&PathBuf, bool>::new();
         for domain in &plan.domains {
             let fields = &plan.components[domain.component].manifest.config;
@@ -60,7 +62,8 @@ impl FromIterator<(PathBuf, Vec<u8>)> for Contents {
     }
 }
 
-/// Packs what [`list_folder`] finds; with `gzip`, also the gzip form of files where that is worth it.
+/// Packs what [`list_folder`] finds; with `gzip`, also the gzip form of files where that is worth
+/// it.
 pub fn pack_folder(folder: &Path, gzip: bool) -> Result<Vec<u8>, Failure> {
     let mut files = BTreeMap::new();
     for (name, path) in list_folder(folder)? {
@@ -71,10 +74,10 @@ pub fn pack_folder(folder: &Path, gzip: bool) -> Result<Vec<u8>, Failure> {
     pack(&files).ok_or_else(|| too_large(folder))
 }
 
-/// The regular files in `folder` and below, by their paths within it. Files and folders whose names begin with a dot are
-/// left out: editors and version control leave such. A link may lead to something else in `folder`, so that a site
-/// may be put together from links; one that leads out of it is refused, because what it leads to was never meant to
-/// be published.
+/// The regular files in `folder` and below, by their paths within it. Files and folders whose names
+/// begin with a dot are left out: editors and version control leave such. A link may lead to
+/// something else in `folder`, so that a site may be put together from links; one that leads out of
+/// it is refused, because what it leads to was never meant to be published.
 pub fn list_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let mut listing = Listing { files: BTreeMap::new(), size: 0, open: Vec::new() };
     listing.add_folder(folder, "")?;
@@ -91,7 +94,8 @@ struct Listing {
     files: BTreeMap<String, PathBuf>,
     /// Bytes of all files.
     size: u64,
-    /// The folders that are being looked through, each within the one before, without links in their paths.
+    /// The folders that are being looked through, each within the one before, without links in
+    /// their paths.
     open: Vec<PathBuf>,
 }
 
@@ -148,8 +152,9 @@ impl Listing {
     }
 }
 
-/// The content of a regular file that is as long as its file system says. So neither a pipe nor what a kernel makes up
-/// while it is read (all of /proc) keeps the tool waiting or fills its memory.
+/// The content of a regular file that is as long as its file system says. So neither a pipe nor
+/// what a kernel makes up while it is read (all of /proc) keeps the tool waiting or fills its
+/// memory.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = |error: std::io::Error| Failure::io(format_args!("read {}", path.display()), &error);
     // Opening a pipe waits for its writer, unless it is asked not to.
@@ -180,8 +185,9 @@ fn not_regular(path: &Path) -> Failure {
 /// Files below this many bytes are sent in one packet either way.
 const WORTH_COMPRESSING: usize = 1024;
 
-/// The gzip form of `content` (RFC 1952, without a name or a time, so that it is the same each time). Empty where it would
-/// not save a sixteenth, as with pictures: a client would unpack it for nothing.
+/// The gzip form of `content` (RFC 1952, without a name or a time, so that it is the same each
+/// time). Empty where it would not save a sixteenth, as with pictures: a client would unpack it for
+/// nothing.
 fn compress(content: &[u8]) -> Vec<u8> {
     if content.len() < WORTH_COMPRESSING {
         return Vec::new();

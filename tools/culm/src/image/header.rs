@@ -1,5 +1,6 @@
-//! The first bytes of an image: the header of a Linux arm64 image (Linux, Documentation/arch/arm64/booting.rst),
-//! by which QEMU and U-Boot's `booti` know where to load it, then the system header.
+//! The first bytes of an image: the header of a Linux arm64 image (Linux,
+//! Documentation/arch/arm64/booting.rst), by which QEMU and U-Boot's `booti` know where to load it,
+//! then the system header.
 
 use crate::layout::Layout;
 use crate::layout::kernel::TablePlace;

@@ -1,7 +1,8 @@
 //! From a plan and a layout to the bytes that boot.
 //!
-//! The image file holds the kernel, its tables, the translation tables, each component's program once, start blocks
-//! and packed files. Everything that is zero at the beginning lies behind it and is not in the file.
+//! The image file holds the kernel, its tables, the translation tables, each component's program
+//! once, start blocks and packed files. Everything that is zero at the beginning lies behind it and
+//! is not in the file.
 
 pub mod archive;
 mod block;

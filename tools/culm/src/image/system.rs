@@ -146,7 +146,8 @@ fn end_of(plan: &Plan, firsts: &Firsts, core: u32, end: &End) -> EndDescription 
     }
 }
 
-/// Index of a domain among those of `core`, or none where it is on another. Domains are sorted by core.
+/// Index of a domain among those of `core`, or none where it is on another. Domains are sorted by
+/// core.
 fn index_on_core(plan: &Plan, core: u32, domain: DomainId) -> u32 {
     let on_core = |id: &DomainId| plan.domains[*id].core == core;
     if on_core(&domain) { (0..domain).filter(on_core).count() as u32 } else { NONE }

@@ -106,7 +106,8 @@ fn the_headers_say_what_boot_loader_and_kernel_need() {
 
 #[test]
 fn memory_that_is_used_uncached_is_named_for_cleaning() {
-    // Of three regions in a row the second is uncached, the third for DMA; one stands where the description says.
+    // Of three regions in a row the second is uncached, the third for DMA; one stands where the
+    // description says.
     let shape = Shape { region_pages: vec![3; 6], fixed: Some((4, 0x4180_0000)), ..Shape::default() };
     for (coherent, regions) in [(true, vec![1, 4]), (false, vec![1, 2, 4, 5])] {
         let made = make(&shape, |plan| plan.board.coherent_dma = coherent);

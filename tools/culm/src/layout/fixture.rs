@@ -94,7 +94,8 @@ fn segment(address: u64, load_address: u64, content: Vec<u8>, size: u64, write: 
     Segment { address, load_address, content, size, write, execute }
 }
 
-/// A program as the linker script makes it: code, constants with the initialised data behind them, variables.
+/// A program as the linker script makes it: code, constants with the initialised data behind them,
+/// variables.
 fn program(&(text, rodata, data, bss): &(usize, usize, usize, u64)) -> Program {
     let page = |address: u64| address.next_multiple_of(4096);
     let constants = page(PROGRAM_BASE + text as u64);

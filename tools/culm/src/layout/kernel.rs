@@ -1,4 +1,5 @@
-//! The kernel's half of the address space: its program, its tables, its stacks, the devices that it drives.
+//! The kernel's half of the address space: its program, its tables, its stacks, the devices that it
+//! drives.
 
 use super::objects::{KERNEL, Objects};
 use super::program::pages;
@@ -86,7 +87,8 @@ pub fn domains_per_core(plan: &Plan) -> Vec<usize> {
     counts
 }
 
-/// The regions in main memory that are used uncached: zeroed at boot through the cache, which must be cleaned then.
+/// The regions in main memory that are used uncached: zeroed at boot through the cache, which must
+/// be cleaned then.
 pub fn uncached_regions(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
     let is_memory = |region: &Region| {
         region.address.is_none_or(|address| plan.board.memory.contains(PhysicalRange { address, size: region.size }))
@@ -107,7 +109,8 @@ struct Packer {
 
 impl Packer {
     fn place(&mut self, count: usize, stride: usize) -> TablePlace {
-        // An element's alignment divides its size; no element is aligned to more than the power of two in that.
+        // An element's alignment divides its size; no element is aligned to more than the power of
+        // two in that.
         let alignment = (1_u64 << stride.trailing_zeros()).clamp(64, PAGE_SIZE);
         let place =
             TablePlace { offset: self.end.next_multiple_of(alignment), count: count as u32, stride: stride as u32 };
@@ -175,7 +178,8 @@ pub struct KernelSpace {
     pub registers: KernelDevices,
 }
 
-/// Checks that the kernel's program can be put into pages as it is linked, and returns its size in whole pages.
+/// Checks that the kernel's program can be put into pages as it is linked, and returns its size in
+/// whole pages.
 pub fn kernel_size(kernel: &Program) -> Result<u64, Failure> {
     let wrong = |what: &str| {
         Failure::new(format!("the kernel's program {what}"))

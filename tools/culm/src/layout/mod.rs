@@ -1,9 +1,9 @@
 //! The layout of memory: physical places, address spaces, and the translation tables that make
 //! them.
 //!
-//! The layout is made in steps: programs in whole pages ([`program`]), all that takes memory ([`objects`]), what each
-//! address space shows ([`space`], [`kernel`]), a physical place for all ([`physical`]), translation tables
-//! ([`translation`]). Nothing is decided while the system runs.
+//! The layout is made in steps: programs in whole pages ([`program`]), all that takes memory
+//! ([`objects`]), what each address space shows ([`space`], [`kernel`]), a physical place for all
+//! ([`physical`]), translation tables ([`translation`]). Nothing is decided while the system runs.
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -125,9 +125,9 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Chooses physical addresses. How many translation tables there are depends on them a little (the table used
-    /// while booting follows the image's end), and they on it: so it is tried until it is enough, which the second
-    /// round nearly always is.
+    /// Chooses physical addresses. How many translation tables there are depends on them a little
+    /// (the table used while booting follows the image's end), and they on it: so it is tried until
+    /// it is enough, which the second round nearly always is.
     fn settle(&mut self, plan: &Plan) -> Result<(), Failure> {
         let mut size = 0;
         loop {
@@ -188,7 +188,8 @@ impl Layout {
         space.views.iter().map(mapping).collect()
     }
 
-    /// Identity: the kernel's code executable, the rest of the image and what is to be zeroed writable.
+    /// Identity: the kernel's code executable, the rest of the image and what is to be zeroed
+    /// writable.
     fn boot_mappings(&self) -> Vec<Mapping> {
         let start = self.physical.load_address;
         let code = self.kernel.space.views.iter().find(|view| view.address == KERNEL_BASE).map_or(0, |view| view.size);

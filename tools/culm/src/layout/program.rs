@@ -1,8 +1,9 @@
 //! A component's program in whole pages: what all its domains share, and what each has for itself.
 //!
-//! A segment's content lies at its load address, which is where it is mapped; it is never writable there. A segment
-//! that the program writes is zeroed memory at the segment's address, which the runtime fills from the content
-//! at each start: so a restarted domain begins with pristine data although nobody else touches its memory.
+//! A segment's content lies at its load address, which is where it is mapped; it is never writable
+//! there. A segment that the program writes is zeroed memory at the segment's address, which the
+//! runtime fills from the content at each start: so a restarted domain begins with pristine data
+//! although nobody else touches its memory.
 
 use super::translation::Permissions;
 use crate::build::elf::{Program, Segment};

@@ -56,8 +56,9 @@ impl Space {
         address
     }
 
-    /// Takes `size` bytes with an unmapped page behind them. Memory of 2 MiB and more lies as its physical address
-    /// does in 2 MiB, so that blocks can map it; where the layout chooses the physical address, it is aligned.
+    /// Takes `size` bytes with an unmapped page behind them. Memory of 2 MiB and more lies as its
+    /// physical address does in 2 MiB, so that blocks can map it; where the layout chooses the
+    /// physical address, it is aligned.
     pub fn reserve(&mut self, size: u64, physical: Option<u64>) -> u64 {
         let mut address = self.next;
         if size >= BLOCK_SIZE {

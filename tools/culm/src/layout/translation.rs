@@ -1,8 +1,9 @@
 //! Translation tables: from a list of mappings to the bytes that the processor walks.
 //!
-//! One format serves all three kinds of table in an image: the kernel's at EL1, the kernel's at EL2 with
-//! `HCR_EL2.E2H` set (the EL2&0 regime uses the EL1&0 format, Arm ARM DDI 0487 D8.3), and the domains'. 39 bits of
-//! address, 4 KiB granule: three levels, whose entries cover 1 GiB, 2 MiB and 4 KiB (D8.2).
+//! One format serves all three kinds of table in an image: the kernel's at EL1, the kernel's at EL2
+//! with `HCR_EL2.E2H` set (the EL2&0 regime uses the EL1&0 format, Arm ARM DDI 0487 D8.3), and the
+//! domains'. 39 bits of address, 4 KiB granule: three levels, whose entries cover 1 GiB, 2 MiB and
+//! 4 KiB (D8.2).
 //!
 //! [`Permissions`] has no value that is both writable and executable, so that no table can be.
 
@@ -19,7 +20,8 @@ const ENTRIES: usize = 512;
 pub mod bits {
     /// The descriptor is valid.
     pub const VALID: u64 = 1 << 0;
-    /// A table at levels 1 and 2, a page at level 3; without it a valid descriptor of level 2 is a block.
+    /// A table at levels 1 and 2, a page at level 3; without it a valid descriptor of level 2 is a
+    /// block.
     pub const TABLE_OR_PAGE: u64 = 1 << 1;
     /// First bit of `AttrIndx`.
     pub const ATTRIBUTE_SHIFT: u32 = 2;
@@ -67,8 +69,9 @@ impl fmt::Display for Permissions {
 pub enum Owner {
     /// The kernel: global, no access from EL0.
     Kernel,
-    /// The kernel while it boots, in the half that will be the domains': tagged with the ASID that no domain has, 0, so
-    /// that what a TLB keeps of it is nobody's. Global entries there would hit in every domain (Arm ARM D8.13.3).
+    /// The kernel while it boots, in the half that will be the domains': tagged with the ASID that
+    /// no domain has, 0, so that what a TLB keeps of it is nobody's. Global entries there would hit
+    /// in every domain (Arm ARM D8.13.3).
     Boot,
     /// A protection domain: tagged with its ASID, never executable by the kernel.
     Domain,
@@ -97,7 +100,8 @@ impl Mapping {
         self.address + self.size
     }
 
-    /// The descriptor of a page (level 3) or a block (level 2) of this mapping that shows `physical`.
+    /// The descriptor of a page (level 3) or a block (level 2) of this mapping that shows
+    /// `physical`.
     fn descriptor(&self, physical: u64, level: usize) -> u64 {
         let mut descriptor =
             physical | bits::VALID | bits::ACCESSED | bits::INNER_SHAREABLE | self.attribute << bits::ATTRIBUTE_SHIFT;
@@ -224,8 +228,8 @@ impl Tables {
 }
 
 impl Node {
-    /// Puts `descriptor` for address `at` into the table of `target` level below this one, which is of `level`.
-    /// False where something is there already.
+    /// Puts `descriptor` for address `at` into the table of `target` level below this one, which is
+    /// of `level`. False where something is there already.
     fn insert(&mut self, level: usize, target: usize, at: u64, descriptor: u64) -> bool {
         let index = (at / span(level)) as usize % ENTRIES;
         if level == target {

@@ -1,8 +1,9 @@
-//! A walker of translation tables that shares nothing with the code that writes them, and what it must find: for
-//! every plan, each address shows exactly what was laid out, and nothing else is mapped.
+//! A walker of translation tables that shares nothing with the code that writes them, and what it
+//! must find: for every plan, each address shows exactly what was laid out, and nothing else is
+//! mapped.
 //!
-//! Bits are written as in the Arm ARM (DDI 0487, D8.3, 4 KiB granule, stage 1), so that both sides can be compared
-//! with the manual and not with each other.
+//! Bits are written as in the Arm ARM (DDI 0487, D8.3, 4 KiB granule, stage 1), so that both sides
+//! can be compared with the manual and not with each other.
 
 use super::fixture::{self, Shape};
 use super::translation::{Mapping, Owner, Permissions};
@@ -37,7 +38,8 @@ impl Walker<'_> {
         u64::from_le_bytes(self.memory[offset..offset + 8].try_into().expect("eight bytes"))
     }
 
-    /// Every page that the table at `root` maps, by virtual address; `top` is added to each address.
+    /// Every page that the table at `root` maps, by virtual address; `top` is added to each
+    /// address.
     fn pages(&self, root: u64, top: u64) -> BTreeMap<u64, Page> {
         let mut pages = BTreeMap::new();
         for first in 0..512 {
@@ -128,7 +130,8 @@ fn check(shape: &Shape) -> Layout {
         assert!(found.values().all(|page| !(page.write && (page.user_execute || page.kernel_execute))), "W^X");
         assert!(found.values().all(|page| !(page.user && page.kernel_execute)), "the kernel runs no user code");
         assert!(!found.contains_key(&0), "page zero");
-        // Arm ARM D8.13.3: a global entry of the lower half hits in every domain, whoever's table it came from.
+        // Arm ARM D8.13.3: a global entry of the lower half hits in every domain, whoever's table
+        // it came from.
         assert!(
             found.iter().all(|(&address, page)| page.global == (address >= KERNEL_BASE)),
             "global is the kernel's half"

@@ -28,7 +28,8 @@ pub struct Board {
 }
 
 impl Board {
-    /// How many protection domains the processor can tell apart: ASID 0 is the kernel's, for booting.
+    /// How many protection domains the processor can tell apart: ASID 0 is the kernel's, for
+    /// booting.
     pub fn address_spaces(&self) -> usize {
         (1 << self.asid_bits) - 1
     }
@@ -109,7 +110,8 @@ pub struct BoardDevice {
     pub interrupts: Vec<Interrupt>,
     /// Bytes of DMA memory that its driver needs for structures of its own, a multiple of a page.
     pub dma: u64,
-    /// Arguments by which QEMU has this device; `{name}` and `{mac}` stand for its name and hardware address.
+    /// Arguments by which QEMU has this device; `{name}` and `{mac}` stand for its name and
+    /// hardware address.
     pub qemu: Vec<String>,
 }
 

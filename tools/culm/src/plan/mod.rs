@@ -1,8 +1,10 @@
-//! A system, fully expanded and checked: what the layout, the image, the picture and `culm expand` are made from.
+//! A system, fully expanded and checked: what the layout, the image, the picture and `culm expand`
+//! are made from.
 //!
-//! Everything is plain data; things refer to each other by index ([`DomainId`], [`RegionId`], [`RingId`],
-//! [`DeviceId`]). Nothing here has a virtual address, and only fixed regions and devices have a physical one: those
-//! are the layout's to choose. Domains are in image order, sorted by core.
+//! Everything is plain data; things refer to each other by index ([`DomainId`], [`RegionId`],
+//! [`RingId`], [`DeviceId`]). Nothing here has a virtual address, and only fixed regions and
+//! devices have a physical one: those are the layout's to choose. Domains are in image order,
+//! sorted by core.
 
 mod board;
 mod connection;
@@ -42,8 +44,8 @@ pub struct Plan {
     pub components: Vec<Component>,
     /// The protection domains, sorted by core.
     pub domains: Vec<Domain>,
-    /// Regions of memory that connections need. Programs, stacks, heaps, start blocks and the content of
-    /// files are not among them: the layout makes those from the domains themselves.
+    /// Regions of memory that connections need. Programs, stacks, heaps, start blocks and the
+    /// content of files are not among them: the layout makes those from the domains themselves.
     pub regions: Vec<Region>,
     /// Queues, each within a region.
     pub rings: Vec<Ring>,
@@ -89,14 +91,15 @@ pub struct Domain {
     pub on_fault: FaultAction,
     /// How often it may be restarted.
     pub restart: RestartPolicy,
-    /// Its supervisor and the supervisor's end that stands for it; `None` for the supervisor itself.
+    /// Its supervisor and the supervisor's end that stands for it; `None` for the supervisor
+    /// itself.
     pub supervisor: Option<(DomainId, EndNumber)>,
     /// The page of counters that it writes, where its manifest names counters.
     pub counters: Option<RegionId>,
     /// One value per configuration field, in the manifest's order.
     pub config: Vec<ConfigValue>,
-    /// Its connections: those of the manifest that are made, in the manifest's order, then those that no
-    /// manifest lists (log, observation), with [`culm_abi::start::IMPLICIT`] for a slot.
+    /// Its connections: those of the manifest that are made, in the manifest's order, then those
+    /// that no manifest lists (log, observation), with [`culm_abi::start::IMPLICIT`] for a slot.
     pub connections: Vec<DomainConnection>,
     /// Its channel ends; the position is the number by which it knows the channel.
     pub ends: Vec<End>,

@@ -43,7 +43,8 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Takes the next bytes; returns for each line that ends in them its end's position and its sign.
+    /// Takes the next bytes; returns for each line that ends in them its end's position and its
+    /// sign.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<(usize, Sign)> {
         let mut signs = Vec::new();
         for (position, &byte) in bytes.iter().enumerate() {

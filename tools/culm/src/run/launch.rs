@@ -1,8 +1,9 @@
 //! The last step before the emulator: a process that makes itself ready and then becomes it.
 //!
-//! A child inherits which signals its parent blocks, and this tool blocks those that it waits for: an emulator started
-//! straight from it could not be asked to end, only killed after a while. What a child is to be like only the child
-//! itself can arrange, so the tool starts itself again, by the hidden command `become`.
+//! A child inherits which signals its parent blocks, and this tool blocks those that it waits for:
+//! an emulator started straight from it could not be asked to end, only killed after a while. What
+//! a child is to be like only the child itself can arrange, so the tool starts itself again, by the
+//! hidden command `become`.
 
 use crate::failure::Failure;
 use nix::sys::prctl::set_pdeathsig;
@@ -25,8 +26,8 @@ pub struct Become {
     arguments: Vec<OsString>,
 }
 
-/// A command that becomes `program`: with no signal blocked, and killed by the operating system should this process end
-/// without ending it.
+/// A command that becomes `program`: with no signal blocked, and killed by the operating system
+/// should this process end without ending it.
 pub fn command(program: &Path) -> Result<Command, Failure> {
     let tool = std::env::current_exe().map_err(|error| Failure::io("find the running tool", &error))?;
     let mut command = Command::new(tool);

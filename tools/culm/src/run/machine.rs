@@ -1,7 +1,7 @@
 //! A running emulator: its console passed on, its end noticed, nothing left behind.
 //!
-//! QEMU runs in a process group of its own, so that Ctrl-C reaches this program alone, which then ends QEMU; and it is
-//! killed by the operating system should this program be killed.
+//! QEMU runs in a process group of its own, so that Ctrl-C reaches this program alone, which then
+//! ends QEMU; and it is killed by the operating system should this program be killed.
 
 use super::launch;
 use super::terminal::Keyboard;
@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 /// How long QEMU may take to end when asked to, which it does within some hundredths of a second.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// After this without a word on the console its silence is told of: a system that can be heard speaks within a second.
+/// After this without a word on the console its silence is told of: a system that can be heard
+/// speaks within a second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// Why a machine ended.

@@ -66,8 +66,8 @@ fn memory(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself with status 0, or Ctrl-C
-/// ended a system that was alive.
+/// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself
+/// with status 0, or Ctrl-C ended a system that was alive.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut plan = options.system.plan()?;
     if let Some(size) = options.memory {

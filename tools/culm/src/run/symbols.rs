@@ -21,11 +21,13 @@ impl Symbols {
         Loader::new(elf).ok().map(|loader| Self { loader })
     }
 
-    /// The lines for a backtrace: the program counter first, then return addresses. Paths below `root` are shortened.
+    /// The lines for a backtrace: the program counter first, then return addresses. Paths below
+    /// `root` are shortened.
     pub fn backtrace(&self, addresses: &[u64], root: &Path) -> String {
         let mut text = String::new();
         for (number, &address) in addresses.iter().enumerate() {
-            // A return address can be that of the next function; the call is the instruction before it.
+            // A return address can be that of the next function; the call is the instruction before
+            // it.
             let probe = if number == 0 { address } else { address.saturating_sub(4) };
             let lines = self.frames(probe, root);
             if lines.is_empty() {

@@ -1,4 +1,5 @@
-//! The terminal while a machine's console is on it: keys go through one by one and are not echoed, Ctrl-C remains.
+//! The terminal while a machine's console is on it: keys go through one by one and are not echoed,
+//! Ctrl-C remains.
 
 use nix::sys::termios::{InputFlags, LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
@@ -26,7 +27,8 @@ impl Keyboard {
         Self { stdin, before }
     }
 
-    /// Whether there is input to be passed on: from a program or file always, from a terminal if it is ours.
+    /// Whether there is input to be passed on: from a program or file always, from a terminal if it
+    /// is ours.
     pub fn is_usable(&self) -> bool {
         !self.stdin.is_terminal() || self.before.is_some()
     }

@@ -15,7 +15,8 @@ pub fn schema() -> Value {
     let find = |heading: &str| tables.iter().find(|table| table.heading == heading);
     let keys = |heading: &str| find(heading).map_or(&[][..], |table| &table.keys[..]);
     let domain = keys("[pd.NAME]");
-    // A driver has what any domain has, from `priority` to `restart`, without those that only a `[pd]` can have.
+    // A driver has what any domain has, from `priority` to `restart`, without those that only a
+    // `[pd]` can have.
     let is_option = |key: &&Key| OPTIONS.contains(&key.name);
     let options: Vec<&Key> = domain.iter().filter(is_option).collect();
     let mut device: Vec<&Key> = keys("[device.NAME]").iter().collect();
@@ -68,7 +69,8 @@ fn object<'k>(keys: impl IntoIterator<Item = &'k Key>) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// What a key's value can be: by its name where the book needs words, by the book's word for it otherwise.
+/// What a key's value can be: by its name where the book needs words, by the book's word for it
+/// otherwise.
 fn value(key: &Key) -> Value {
     match (key.name, key.value.as_str()) {
         ("name", _) => name("_-"),

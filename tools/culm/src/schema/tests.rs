@@ -1,6 +1,7 @@
-//! Schemas against every file of the tree, and against the bad examples: what a reader takes a schema takes, and what a
-//! schema can know it refuses. The validator here knows the keywords that the schemas use, and fails on any other;
-//! of patterns it knows whether text is empty, so that those are held against the readers' own tests.
+//! Schemas against every file of the tree, and against the bad examples: what a reader takes a
+//! schema takes, and what a schema can know it refuses. The validator here knows the keywords that
+//! the schemas use, and fails on any other; of patterns it knows whether text is empty, so that
+//! those are held against the readers' own tests.
 
 use super::{Of, schema};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Clippy, of whatever version. Each knows lints that others do not, so only one version can be asked to find nothing:
-//! the one recorded in the workspace's `Cargo.toml`. What another finds is shown and fails nothing.
+//! Clippy, of whatever version. Each knows lints that others do not, so only one version can be
+//! asked to find nothing: the one recorded in the workspace's `Cargo.toml`. What another finds is
+//! shown and fails nothing.
 
 use crate::build::{Toolchain, Version};
 use crate::failure::Failure;

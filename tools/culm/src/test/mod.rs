@@ -1,7 +1,8 @@
 //! `culm test`: every test there is, in the order in which they are quick to fail.
 //!
-//! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is being done, and the
-//! end of the file where it fails. All stages run, whatever the earlier ones found. The last line has the plain counts.
+//! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is
+//! being done, and the end of the file where it fails. All stages run, whatever the earlier ones
+//! found. The last line has the plain counts.
 
 mod lint;
 mod stage;

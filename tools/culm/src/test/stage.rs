@@ -62,7 +62,8 @@ impl Workshop {
     /// A workshop for the checkout at `root`.
     ///
     /// # Errors
-    /// Where the logs cannot be written, or the checkout does not say which Rust is the recorded one.
+    /// Where the logs cannot be written, or the checkout does not say which Rust is the recorded
+    /// one.
     pub fn new(root: &Path, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
         let logs = root.join("build/test-logs");
         std::fs::create_dir_all(&logs)
@@ -72,8 +73,8 @@ impl Workshop {
         Ok(Self { root: root.into(), toolchain, strictness, components, tool, logs })
     }
 
-    /// A command for which the chosen Rust is the first on the search path: cargo finds its clippy and rustdoc there, and
-    /// they must be of the same Rust.
+    /// A command for which the chosen Rust is the first on the search path: cargo finds its clippy
+    /// and rustdoc there, and they must be of the same Rust.
     fn with_rust(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env("RUSTC", &self.toolchain.rustc);
@@ -168,7 +169,8 @@ impl Workshop {
         names.sort();
         let programs = names.into_iter().map(|name| {
             let mut command = self.with_rust(&self.root.join("fuzz/run"));
-            // Without `--soak` the same inputs each time, however fast the host is: what is red is this change's doing.
+            // Without `--soak` the same inputs each time, however fast the host is: what is red is
+            // this change's doing.
             let bound: &[&str] =
                 if soak { &["--runs", "200000", "--seconds", "30"] } else { &["--runs", "30000", "--seed", "1"] };
             command.args(bound).arg(&name);

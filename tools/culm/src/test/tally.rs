@@ -15,7 +15,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What a line of a program's output counts, if it is the last line of a test program of Rust's.
+    /// What a line of a program's output counts, if it is the last line of a test program of
+    /// Rust's.
     pub fn of_line(line: &str) -> Option<Self> {
         let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
         let mut tally = Self::default();
@@ -32,8 +33,8 @@ impl Tally {
         Some(tally)
     }
 
-    /// Whether a line says that a test could not be done on this machine. Rust's test programs count such a test as passed:
-    /// it finds out when it runs.
+    /// Whether a line says that a test could not be done on this machine. Rust's test programs
+    /// count such a test as passed: it finds out when it runs.
     pub fn is_skip(line: &str) -> bool {
         line.starts_with("skipped: ")
     }

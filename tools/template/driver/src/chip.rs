@@ -3,7 +3,8 @@
 use crate::registers::*;
 use culm_mmio::Registers;
 
-/// How often to look whether a reset is done. A device that never ends it must not hold up the system.
+/// How often to look whether a reset is done. A device that never ends it must not hold up the
+/// system.
 const RESET_LIMIT: u32 = 1_000_000;
 
 /// The device.

@@ -1,7 +1,8 @@
 //! Driver for new-chip.
 //!
-//! Registers are in [`registers`], what is done with them in [`chip`]. The guide "Add a driver" in the book goes on from
-//! here: what comes through `connections.queues`, and which rules a driver keeps.
+//! Registers are in [`registers`], what is done with them in [`chip`]. The guide "Add a driver" in
+//! the book goes on from here: what comes through `connections.queues`, and which rules a driver
+//! keeps.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -2,7 +2,8 @@
 
 use culm_mmio::Register;
 
-/// Bytes that the registers take, as `registers` in `component.toml` says too: a device of fewer is refused.
+/// Bytes that the registers take, as `registers` in `component.toml` says too: a device of fewer is
+/// refused.
 pub const SIZE: usize = 0x100;
 
 /// Control.

@@ -1,7 +1,8 @@
 //! Copier of the net class.
 //!
-//! The device writes frames of all clients into the same buffers. A copier stands between those and one client: it alone of
-//! the two maps them, and copies each frame, packet header included, into a buffer of the client's own. See [`copier`].
+//! The device writes frames of all clients into the same buffers. A copier stands between those and
+//! one client: it alone of the two maps them, and copies each frame, packet header included, into a
+//! buffer of the client's own. See [`copier`].
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The copier's end at any step of a turn, and what its client, a real one, has of what was received.
+//! The copier's end at any step of a turn, and what its client, a real one, has of what was
+//! received.
 
 use crate::copier::Copier;
 use crate::tests::{BUFFERS, SIZE, World};
@@ -29,7 +30,8 @@ fn client(connection: &NetCopier) -> Client {
     })
 }
 
-/// What the client receives in a round in which it takes up to `most` frames: the first byte of each.
+/// What the client receives in a round in which it takes up to `most` frames: the first byte of
+/// each.
 fn receive(client: &mut Client, most: usize) -> Vec<u8> {
     client.begin();
     let frames = core::iter::from_fn(|| Some(client.receiver.receive()?.frame()[ETHERNET_HEADER])).take(most).collect();
@@ -37,7 +39,8 @@ fn receive(client: &mut Client, most: usize) -> Vec<u8> {
     frames
 }
 
-/// Both take turns until they have found each other and nothing moves any more; what the client receives meanwhile.
+/// Both take turns until they have found each other and nothing moves any more; what the client
+/// receives meanwhile.
 fn settle(world: &mut World, client: &mut Client) -> Vec<u8> {
     let mut frames = Vec::new();
     for _ in 0..6 {
@@ -53,8 +56,8 @@ fn passed(world: &World) -> usize {
     queue::shared::<Descriptor>(world.connection.client_filled).depth().total as usize
 }
 
-/// A copier passes on some frames, and ends `steps` steps into the turn in which it passes on more; of the former the client has
-/// taken `taken`. True: its life ended.
+/// A copier passes on some frames, and ends `steps` steps into the turn in which it passes on more;
+/// of the former the client has taken `taken`. True: its life ended.
 fn end_after(steps: u32, taken: usize) -> bool {
     let mut world = World::new();
     let mut client = client(&world.connection);

@@ -281,7 +281,8 @@ fn stashed_buffers_are_forgotten_with_the_client() {
 }
 
 proptest! {
-    /// Whatever the client and the virtualiser put into their queues: nothing is written outside of the buffers that the client named.
+    /// Whatever the client and the virtualiser put into their queues: nothing is written outside of
+    /// the buffers that the client named.
     #[test]
     fn any_entries_are_survived(
         mine in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>()), 0..40),

@@ -183,7 +183,8 @@ fn a_device_that_announces_more_buffers_than_it_has_keeps_none() {
 }
 
 proptest! {
-    /// Whatever a device says about counts and lengths: a client gets whole frames, and no buffer is lost or lent twice.
+    /// Whatever a device says about counts and lengths: a client gets whole frames, and no buffer
+    /// is lost or lent twice.
     #[test]
     fn any_counts_are_survived(frames in proptest::collection::vec((0..40_u16, 0..6_usize, 0..3_usize, any::<bool>()), 1..60)) {
         let mut world = World::new(2);

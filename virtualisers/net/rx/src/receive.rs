@@ -91,7 +91,8 @@ pub(crate) struct Receive {
     driver: Link<DmaDescriptor>,
     stock: Stock,
     clients: Box<[Client]>,
-    /// A bit for each client whose queues are to be looked at in this round whether or not a frame is for it.
+    /// A bit for each client whose queues are to be looked at in this round whether or not a frame
+    /// is for it.
     noted: u64,
     /// A bit for each client that was given something or looked at in this round.
     active: u64,

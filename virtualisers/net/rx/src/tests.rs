@@ -136,7 +136,8 @@ fn frames_go_by_their_address() {
     }
     world.pass(STRANGER);
     assert!(world.clients.iter_mut().all(|client| client.take().is_empty()), "nobody is given a stranger's frame");
-    // What was returned is found when the same client is given something: so one of the four is back.
+    // What was returned is found when the same client is given something: so one of the four is
+    // back.
     assert_eq!(world.empty.len() as u32, BUFFERS - 3, "a frame for nobody costs no buffer");
 }
 
@@ -355,8 +356,8 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Client 0 is honest, client 1 hostile. Whatever the latter does, buffers are with one side only, and the honest one gets its
-    /// frames and nobody else's.
+    /// Client 0 is honest, client 1 hostile. Whatever the latter does, buffers are with one side
+    /// only, and the honest one gets its frames and nobody else's.
     #[test]
     fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..120)) {
         let mut world = World::new(2);
@@ -397,7 +398,8 @@ proptest! {
                 held.push(packet);
                 received += 1;
             }
-            // With hostile returns among them, no buffer is with the driver and a client, nor twice with the driver.
+            // With hostile returns among them, no buffer is with the driver and a client, nor twice
+            // with the driver.
             let mut with_driver = BTreeSet::new();
             for entry in &world.empty {
                 prop_assert!(with_driver.insert(entry.address - DMA), "given to the driver twice");

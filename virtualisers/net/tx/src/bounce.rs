@@ -63,7 +63,8 @@ impl Bounce {
         Self { data, slots, idle: [small, large], shares: Shares::new(slots.large(), clients), owners }
     }
 
-    /// Copies the packet of client `index`, which may send from the address `only` and uses `large_copies` of the large buffers.
+    /// Copies the packet of client `index`, which may send from the address `only` and uses
+    /// `large_copies` of the large buffers.
     ///
     /// The beginning is copied first, and checked in the copy, which the client cannot change. So a
     /// refused packet costs no more than that, however long it is.

@@ -1,4 +1,5 @@
-//! What one client can cost the others, and this domain's time: by what it sends, and by what it does besides.
+//! What one client can cost the others, and this domain's time: by what it sends, and by what it
+//! does besides.
 
 use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, dma, mac, segments, segments_of, send_packet};
 use culm::testing::set_time;
@@ -21,7 +22,8 @@ fn divided() -> PacketHeader {
 /// Bytes for which a turn brings credit, as the reference of the class says.
 const CREDIT: u64 = 16 * 1024;
 
-/// Has a client send from all of its buffers: large packets from the large ones, of others `length` bytes each.
+/// Has a client send from all of its buffers: large packets from the large ones, of others `length`
+/// bytes each.
 fn send_all(world: &mut World, client: usize, large: bool, length: usize) {
     let is_large = |buffer: &mut Descriptor| buffer.offset >= world.buffers * SIZE;
     for buffer in world.free[client].extract_if(.., |buffer| is_large(buffer) == large).collect::<Vec<_>>() {
@@ -34,8 +36,9 @@ fn send_all(world: &mut World, client: usize, large: bool, length: usize) {
     }
 }
 
-/// Bytes that each of two clients gets onto the wire which send without end, the first one packets of many segments, the
-/// other frames of `length` bytes, with a driver that completes `pace` frames at a time.
+/// Bytes that each of two clients gets onto the wire which send without end, the first one packets
+/// of many segments, the other frames of `length` bytes, with a driver that completes `pace` frames
+/// at a time.
 fn compete(length: usize, pace: usize, anti_spoof: bool) -> [u64; 2] {
     let mut world = World::with_buffers(2, anti_spoof, 16, 400);
     let mut sent = [0; 2];
@@ -99,7 +102,8 @@ fn send_some(world: &mut World, client: usize, count: usize, length: usize) {
 
 #[test]
 fn turns_alternate_by_bytes() {
-    // The frames of the two, all of which the driver may have at once: so nothing but their turns orders them.
+    // The frames of the two, all of which the driver may have at once: so nothing but their turns
+    // orders them.
     for (first, second) in [((30, 1500), (30, 1500)), ((60, 700), (30, 1500)), ((1, 60_014), (30, 1500))] {
         let mut world = World::with_buffers(2, false, 1, 400);
         for (client, (count, length)) in [first, second].into_iter().enumerate() {
@@ -139,8 +143,9 @@ fn turns_alternate_by_bytes() {
 fn a_client_that_sends_without_end_delays_others_little() {
     let (length, buffers) = (1500, 400);
     let mut world = World::with_buffers(2, false, 0, buffers);
-    // The driver may have as many times 512 bytes as frames, of which an eighth is nobody's. Half of the others are guaranteed,
-    // to two alike, and one may have all of the rest; with its last frame it may pass that.
+    // The driver may have as many times 512 bytes as frames, of which an eighth is nobody's. Half
+    // of the others are guaranteed, to two alike, and one may have all of the rest; with its last
+    // frame it may pass that.
     let shared = 512 * u64::from(culm_net::lendable(512)) * 7 / 8;
     let most = shared / 4 + shared / 2 + length as u64;
     let mut with_driver: Vec<DmaDescriptor> = Vec::new();
@@ -311,8 +316,8 @@ fn who_is_left_alone_delays_nobody() {
     assert!(culm::testing::deadline().is_some(), "one of the two is left alone");
     // The small ones first.
     world.free[0].reverse();
-    // The other sends a frame, which the driver returns without a word, since nobody waits for it; then it sends its only large
-    // one, and runs short.
+    // The other sends a frame, which the driver returns without a word, since nobody waits for it;
+    // then it sends its only large one, and runs short.
     assert!(world.send(0, mac(0)).is_some());
     world.virtualiser.note(culm::testing::channels(&[1]));
     while !world.virtualiser.round() {}

@@ -206,7 +206,8 @@ fn a_client_cannot_send_under_anothers_address() {
 fn a_client_cannot_have_the_device_write_over_what_was_checked() {
     let mut world = World::new(1, true);
     let data = Region::new(world.client_connections[0].data);
-    // Sums from anywhere to the second half of the source address, in frames of nothing in particular and of UDP.
+    // Sums from anywhere to the second half of the source address, in frames of nothing in
+    // particular and of UDP.
     for (start, offset, kind) in [(0_u8, 6_u8, 0x88_u8), (0, 10, 0x88), (10, 0, 8), (14, 12, 8), (14, 20, 8)] {
         let buffer = world.free[0].pop().expect("a buffer");
         let mut sent = frame(SOMEBODY, mac(0), &[0; 60]);
@@ -340,7 +341,8 @@ pub(crate) fn send_packet(world: &mut World, client: usize, buffer: Descriptor, 
     world.clients[client].send(&[Descriptor { length, ..buffer }]);
 }
 
-/// A world in which the client has sent `count` packets of many segments; returns what the driver got.
+/// A world in which the client has sent `count` packets of many segments; returns what the driver
+/// got.
 fn send_large(world: &mut World, count: usize, segment_size: u16) -> Vec<DmaDescriptor> {
     let large: Vec<_> = world.free[0].extract_if(.., |buffer| buffer.offset >= BUFFERS * SIZE).collect();
     for (index, buffer) in large.into_iter().enumerate() {
@@ -440,8 +442,8 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Client 0 is honest, client 1 hostile. Whatever the latter does, only memory of the sender reaches the device, nothing twice at
-    /// a time, and every frame of the honest one is sent.
+    /// Client 0 is honest, client 1 hostile. Whatever the latter does, only memory of the sender
+    /// reaches the device, nothing twice at a time, and every frame of the honest one is sent.
     #[test]
     fn a_hostile_client_harms_nobody(acts in proptest::collection::vec(act(), 0..100), anti_spoof: bool, large in 0..3_u32) {
         let mut world = World::with_large(2, anti_spoof, large);

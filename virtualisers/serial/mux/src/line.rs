@@ -1,9 +1,10 @@
 //! One line of a client: collected until it is whole, and made safe to print.
 //!
-//! Most clients write a log, whose lines say who wrote them: `[   12.345678] info  http: …`. A client that does not
-//! keep to that, whether it is no Rust component or means to speak in another's name, gets its name put in
-//! front; control characters, which could move the cursor over what others wrote, become spaces. A client that has
-//! the input is a conversation with the user instead: its bytes go out as they are.
+//! Most clients write a log, whose lines say who wrote them: `[ 12.345678] info http: …`. A client
+//! that does not keep to that, whether it is no Rust component or means to speak in another's name,
+//! gets its name put in front; control characters, which could move the cursor over what others
+//! wrote, become spaces. A client that has the input is a conversation with the user instead: its
+//! bytes go out as they are.
 
 /// Bytes of a line that are collected; a longer one is broken.
 pub const LENGTH: usize = 256;
@@ -11,7 +12,8 @@ pub const LENGTH: usize = 256;
 /// Bytes of a client's name that are printed.
 const NAME: usize = 64;
 
-/// Most bytes that a line takes on the way out: the end of another's line, a name, the line and its end.
+/// Most bytes that a line takes on the way out: the end of another's line, a name, the line and its
+/// end.
 pub const MAX_OUTPUT: usize = 2 + NAME + 2 + LENGTH + 2;
 
 /// A line being collected.

@@ -51,8 +51,8 @@ impl Client {
         Self { name, channel, may_notify, tx, rx, line: Line::EMPTY, overdue: None, active: true }
     }
 
-    /// Collects bytes until the line is whole. They stay in the client's queue (popped, not released) until their line is
-    /// printed, so that a restart of the virtualiser loses none.
+    /// Collects bytes until the line is whole. They stay in the client's queue (popped, not
+    /// released) until their line is printed, so that a restart of the virtualiser loses none.
     fn collect(&mut self, now: Instant) {
         let began = !self.line.is_empty();
         while !self.line.is_whole() {

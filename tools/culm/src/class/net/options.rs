@@ -48,8 +48,8 @@ pub struct DeviceOptions {
 
 /// The options of a client, and the domains that stand before it.
 pub struct ClientOptions {
-    /// Its hardware address, and where the system file gives it, to the client or to the device whose
-    /// it is; if nowhere, where it connects the client.
+    /// Its hardware address, and where the system file gives it, to the client or to the device
+    /// whose it is; if nowhere, where it connects the client.
     pub mac: Located<[u8; 6]>,
     /// Where the system file connects it.
     pub connected_at: Range<usize>,

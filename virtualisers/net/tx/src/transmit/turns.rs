@@ -1,12 +1,14 @@
 //! The order of clients' frames: deficit round robin.
 //!
-//! Clients take turns by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each turn brings a client credit for a
-//! number of bytes, it sends as long as that covers its next frame, and what is left it keeps for its next turn, while it has something to
-//! send. So clients that send without end share the card by bytes, however long their frames are. Besides each may have a bounded
-//! share with the driver ([`Shares`](culm_net::Shares)), also by bytes: what the card's queue holds delays everybody.
+//! Clients take turns by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each turn
+//! brings a client credit for a number of bytes, it sends as long as that covers its next frame,
+//! and what is left it keeps for its next turn, while it has something to send. So clients that
+//! send without end share the card by bytes, however long their frames are. Besides each may have a
+//! bounded share with the driver ([`Shares`](culm_net::Shares)), also by bytes: what the card's
+//! queue holds delays everybody.
 //!
-//! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy) leaves the turn to others and keeps
-//! its credit, up to a bound.
+//! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy)
+//! leaves the turn to others and keeps its credit, up to a bound.
 
 use super::{BOUNCE, Transmit, charge};
 use crate::bounce::Refusal;
@@ -175,7 +177,8 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
     turn
 }
 
-/// Copies a frame of a client that may send from one address only, and gives the client its buffer back.
+/// Copies a frame of a client that may send from one address only, and gives the client its buffer
+/// back.
 #[inline(never)]
 fn copy(
     bounce: &mut crate::bounce::Bounce,
