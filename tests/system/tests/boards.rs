@@ -52,10 +52,12 @@ fn without_optimisation_serves_from_four_cores_on_gicv2_at_el1() {
     serves(Boot::system("web4").board("virt-gicv2").debug());
 }
 
-/// A board like `virt`, whose cores have these affinities.
+/// A board like `virt`, whose cores have these affinities. It has a name of its own: two boards of one name are built in
+/// one folder, and tests that run side by side would boot each other's images.
 fn board_with_cores(folder: &Path, affinities: &[u32]) -> String {
     let virt = std::fs::read_to_string(root().join("boards/virt.toml")).expect("there is the board");
     let line = |line: &str| match line.split(' ').next() {
+        Some("name") => format!("name = \"virt-{}-of-{}\"\n", affinities[0], affinities.len()),
         Some("cores") => format!("cores = {}\n", affinities.len()),
         Some("mpidr") => format!("mpidr = {affinities:?}\n"),
         _ => format!("{line}\n"),
@@ -85,7 +87,7 @@ fn panic_of_gic(board: &str, argument: &str) -> String {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let text = std::fs::read_to_string(root().join("boards").join(board)).expect("there is the board");
     let argument = format!("arguments = [\"-machine\", \"{argument}\", ");
-    let text = text.replace("arguments = [", &argument);
+    let text = text.replace("arguments = [", &argument).replace("name = \"virt", "name = \"wrong-virt");
     let file = folder.path().join("wrong.toml");
     std::fs::write(&file, text).expect("the folder is writable");
     let machine = &mut Boot::system("hello").board(file.to_str().expect("temporary paths are text")).start(&[]);
