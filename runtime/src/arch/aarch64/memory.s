@@ -5,8 +5,9 @@
 
     .section .text.memory, "ax", %progbits
 
-// x0 destination (returned), x1 source, x2 length. Keeps x18 and up. culm_copy is memcpy by a name
-// of which the compiler assumes nothing: for memory that others change meanwhile.
+// x0 destination (returned), x1 source, x2 length. Keeps x18 and up.
+// culm_copy is memcpy by a name of which the compiler assumes nothing: for memory that others
+// change meanwhile.
     .globl memcpy
     .globl culm_copy
     .type memcpy, %function
