@@ -45,7 +45,7 @@ pub const MESSAGE_WORDS: usize = 8;
 /// kernel's own.)
 pub const GROUP: u32 = 63;
 
-/// A deadline that never passes. A deadline in the past, 0 for one, makes [`WAIT`] a poll.
+/// A deadline that never passes. A deadline in the past, such as 0, makes [`WAIT`] a poll.
 pub const NEVER: u64 = u64::MAX;
 
 /// Register `x10` of [`WAIT`], [`REPLY_WAIT`] and [`SIGNAL`]: the group in bits 32–63, and zeros.

@@ -69,7 +69,7 @@ fn ground() -> &'static (NetRxVirtualiser, [NetRxClient; 2]) {
     })
 }
 
-/// The virtualiser and who is around it. Client 0 is honest, client 1 is not.
+/// The virtualiser and its peers. Client 0 is honest, client 1 is not.
 struct World {
     virtualiser: Receive,
     clients: [NetRxClient; 2],

@@ -79,7 +79,7 @@ fn ground() -> &'static (NetTxVirtualiser, [NetTxClient; 2]) {
     })
 }
 
-/// The virtualiser and who is around it. Client 0 is honest, client 1 is not.
+/// The virtualiser and its peers. Client 0 is honest, client 1 is not.
 struct World {
     virtualiser: Transmit,
     clients: [NetTxClient; 2],

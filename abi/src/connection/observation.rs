@@ -1,4 +1,4 @@
-//! Observation: who sees the whole system.
+//! Observation: the connection of a component that sees the whole system.
 
 use super::{Form, Start};
 use core::sync::atomic::AtomicU64;

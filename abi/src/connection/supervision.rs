@@ -1,4 +1,4 @@
-//! Supervision: who is told of the faults of others.
+//! Supervision: the connections of a component that is told of the faults of others.
 
 use super::{Form, Start};
 use culm_abi_derive::Structure;

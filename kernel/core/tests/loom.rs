@@ -50,8 +50,8 @@ impl Shore {
         self.mailbox.take()
     }
 
-    /// What the other core does with mail: it wakes who waits and is notified (`Core::mail`), and
-    /// idles on else.
+    /// Does what the other core does with mail: wakes a domain that waits and is notified
+    /// (`Core::mail`), else idles on.
     fn idle_until_pending(&self, word: usize) {
         while !self.words[word].is_pending() {
             self.idle();

@@ -538,8 +538,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever pays has time of its own, and a passive domain runs only if it is called: at the
-    /// expense of the client that it serves, or of one who waits for it.
+    /// Checks that the payer has time of its own, and that a passive domain runs only if it is
+    /// called: on the budget of the client that it serves, or of one that waits for it.
     fn check_payer(&mut self, core: u32) -> Result<(), TestCaseError> {
         let first = self.domains_of(core).start;
         let payer = self.fake.cores[core as usize].paid_by().map(|payer| first + payer as usize);

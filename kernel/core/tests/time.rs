@@ -255,7 +255,7 @@ fn who_waits_for_a_server_that_is_held_back_may_pay_for_it() {
     assert_eq!(fake.seen(clients[1]), Seen::Replied(vec![2]));
 }
 
-/// The one who waits has budget again before the one who is served.
+/// The client that waits has budget again before the one that is served.
 #[test]
 fn whoever_has_budget_first_pays_for_a_server_that_was_held_back() {
     let Shared { server, clients, ends, other, mut fake } = shared([(5, 100_000), (20, 200)]);
@@ -270,7 +270,7 @@ fn whoever_has_budget_first_pays_for_a_server_that_was_held_back() {
     assert!(ticks(&fake, server) < 60);
 }
 
-/// Whoever waits for a server pays only until the served client can again.
+/// A client that waits for a server pays only until the served client can again.
 #[test]
 fn who_waits_pays_only_while_the_client_has_none() {
     let mut builder = Builder::default();

@@ -2,9 +2,9 @@
 //! time.
 //!
 //! A fixed number of renderings exists. One is kept while a connection still sends it, and is given
-//! again to whoever asks for the same document while it is fresh. So a flood of requests costs a
-//! bounded number of renderings, and slow readers a bounded amount of memory; where all renderings
-//! are held by slow readers, the answer is 503.
+//! again to any client that asks for the same document while it is fresh. So a flood of requests
+//! costs a bounded number of renderings, and slow readers a bounded amount of memory; if slow
+//! readers hold all renderings, the answer is 503.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

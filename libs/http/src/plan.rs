@@ -48,9 +48,9 @@ pub(crate) enum After {
 
 /// The last request that came over a slot, and what is answered to it.
 ///
-/// Clients repeat themselves: what they say about themselves is the same in each request, and who
-/// asks again for the same thing sends the same bytes. The answer depends on those bytes alone, so
-/// comparing them takes the place of parsing.
+/// Clients repeat themselves: their fields about themselves are the same in each request, and a
+/// client that asks again for the same thing sends the same bytes. The answer depends on those
+/// bytes alone, so comparing them takes the place of parsing.
 #[derive(Clone, Debug)]
 pub struct Memory {
     head: [u8; limits::REMEMBERED],

@@ -341,7 +341,7 @@ impl Parser {
         self.known_field(name, &line[from..to], part(start + from, to - from))
     }
 
-    /// Takes note of a field that this server knows. Length and first letter tell nearly all others
+    /// Records a field that this server knows. Length and first letter tell nearly all others
     /// apart.
     fn known_field(&mut self, name: &[u8], value: &[u8], at: Part) -> Result<(), Refusal> {
         let request = &mut self.request;

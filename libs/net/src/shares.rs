@@ -144,8 +144,8 @@ mod tests {
     }
 
     proptest! {
-        /// As above with pieces of any size: who has nothing always gets one, all together have too
-        /// much by a piece each at most, and what was taken comes back.
+        /// The same with pieces of any size: a client that has nothing always gets one, all
+        /// together have at most one piece each too much, and all that was taken comes back.
         #[test]
         fn nobody_starves_whatever_the_size(
             clients in 2_u32..10, acts in proptest::collection::vec((0_usize..10, prop_oneof![1..65_536_u32, 1..2000_u32], any::<bool>()), 0..500),

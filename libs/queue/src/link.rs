@@ -115,11 +115,11 @@ impl<O: Entry, I: Entry> Link<O, I> {
         if self.look() { Event::None } else { self.settle() }
     }
 
-    /// The first half of [`Self::begin`], for who must finish something before the pair starts
-    /// over: looks what the peer has published. False: the link is not live, and [`Self::settle`]
-    /// is to be called, in this round or a later one, after which nothing is left of the life that
-    /// was. Until then the peer's last entries of that life can be read, no more than the ring
-    /// holds, and it can be resumed; what is pushed is for nobody.
+    /// Does the first half of [`Self::begin`], for callers that must finish something before the
+    /// pair starts over: looks at what the peer has published. Returns false if the link is not
+    /// live: then call [`Self::settle`], in this round or a later one, which ends the previous
+    /// life. Until then the peer's last entries of that life can be read, no more than the ring
+    /// holds, and it can be resumed; entries that are pushed reach nobody.
     #[inline]
     pub fn look(&mut self) -> bool {
         self.input.refresh();

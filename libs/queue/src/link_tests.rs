@@ -261,7 +261,8 @@ fn what_a_previous_life_published_can_be_read_before_the_pair_starts_over() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever is restarted whenever: no buffer is with both, and in the end all are in use again.
+    /// Whichever side is restarted, at any time: no buffer is with both, and in the end all are in
+    /// use again.
     #[test]
     fn buffers_survive_restarts(acts in proptest::collection::vec((0..8_u8, 0..5_usize), 0..200)) {
         let mut ground = Ground::new();

@@ -1,8 +1,8 @@
 //! Random numbers from a seed, by ChaCha20 (RFC 8439).
 //!
 //! Each block of output replaces the key that made it and gives the rest away (*fast key erasure*),
-//! so that whoever reads the memory later cannot tell what was given out before. The kernel makes
-//! components' seeds with it, and components the numbers that they ask for.
+//! so that an attacker who reads the memory later cannot tell which numbers were given out before.
+//! The kernel makes components' seeds with it, and components the numbers that they ask for.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -11,7 +11,7 @@ pub fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
     exchange_within(PATIENCE, address, request)
 }
 
-/// The same, but a peer that is silent for so long is done too: for who asks again.
+/// The same, but a peer that is silent for so long is done too: for callers that ask again.
 pub fn exchange_within(patience: Duration, address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, patience).ok()?;
     stream.set_read_timeout(Some(patience)).ok()?;

@@ -1,4 +1,4 @@
-//! A DHCP server (RFC 2131) for the wire: whoever asks gets the next address.
+//! A DHCP server (RFC 2131) for the wire: each client that asks gets the next address.
 
 use crate::PATIENCE;
 use culm_wire::HOST;

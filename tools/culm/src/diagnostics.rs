@@ -352,7 +352,7 @@ impl Diagnostics {
     }
 }
 
-/// The most that is shown at once: who has more repairs these first.
+/// Mistakes that are shown at once, at most.
 const SHOWN: usize = 100;
 
 impl From<Diagnostic> for Diagnostics {

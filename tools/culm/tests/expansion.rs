@@ -98,7 +98,7 @@ fn check_domains(plan: &Plan) {
     }
 }
 
-/// Payload is where nobody reaches it who has no business there.
+/// Checks that no domain reaches payload that is none of its business.
 fn check_payload(plan: &Plan) {
     for device in &plan.devices {
         for region in plan.regions.iter().filter(|region| region.purpose == Purpose::Buffers) {

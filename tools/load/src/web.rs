@@ -1,9 +1,9 @@
 //! An open loop of HTTP requests, each on a connection of its own.
 //!
-//! Connections begin when they are due, whatever has become of those before; where this generator
+//! Connections begin when they are due, whatever has become of those before; if this generator
 //! itself is too late, its report says by how much. An answer counts when it is whole, and for the
-//! time at which it is; what this machine could not even ask, for want of a port or a descriptor,
-//! is told apart from what the server did not answer.
+//! time at which it is. Requests that this machine could not send because no port or descriptor was
+//! free are counted apart from those that the server did not answer.
 
 use crate::engine::pin;
 use crate::histogram::{Histogram, Percentiles};
@@ -53,7 +53,7 @@ pub struct WebCounts {
     pub answered: u64,
     /// Connections that the server reset or refused, or ended before the answer was whole.
     pub reset: u64,
-    /// Given up, for want of an answer in time.
+    /// Given up because no answer came in time.
     pub timed_out: u64,
     /// Not even asked: this machine had no descriptor or no port left.
     pub unavailable: u64,

@@ -1,11 +1,11 @@
-//! Who has asked for a connection lately.
+//! A filter of recent SYNs: the clients that have asked for a connection lately.
 //!
-//! Two things follow from that. Whoever floods a server with SYNs makes up a new sender for each,
-//! while who wants a connection asks again after a second (RFC 6298 §2): so where there are too
-//! many, those who ask again come first. And a segment of somebody who has asked lately may be of a
-//! connection that could not begin yet: it is not answered by a reset.
+//! It serves two decisions. A flood of SYNs has a new forged sender in each, while a client that
+//! wants a connection asks again after a second (RFC 6298 §2): so if there are too many, those that
+//! ask again come first. And a segment of a client that has asked lately may be of a connection
+//! that could not begin yet: it is not answered by a reset.
 //!
-//! What is kept is a bit for each asker, by hash, in two generations: the older one is forgotten
+//! The filter keeps a bit for each client, by hash, in two generations: the older one is forgotten
 //! every other second. Strangers that share a bit are taken for one; there are bits enough that few
 //! do.
 

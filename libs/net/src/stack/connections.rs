@@ -104,7 +104,7 @@ impl Stream<'_> {
         over && self.socket.recv_queue() == 0
     }
 
-    /// Who is at the other end, while the connection is not over.
+    /// Returns the peer's address and port, while the connection is not over.
     pub fn remote(&self) -> Option<IpEndpoint> {
         self.socket.remote_endpoint()
     }

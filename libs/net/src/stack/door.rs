@@ -21,8 +21,8 @@ const ROOM: usize = 256;
 /// How long a SYN may wait: then its sender asks again.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// Bits by which those who wait are known. Strangers that share one are taken for one: the second
-/// asks again.
+/// Bits by which waiting clients are known. Two clients that share a bit are taken for one: the
+/// second asks again.
 const BITS: usize = 1 << 14;
 
 /// What is known of a SYN before it is read.
@@ -139,7 +139,7 @@ fn bit(hash: u64) -> u64 {
     1 << (hash % 64)
 }
 
-/// Whose place at a full door one takes who has asked before.
+/// Returns the place at a full door that a client takes which has asked before.
 fn place(hash: u64) -> usize {
     (hash >> 32) as usize % ROOM
 }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn who_asks_again_goes_before_who_asks_for_the_first_time() {
         let mut door = Door::new(64);
-        // One who is turned away, since so many came before.
+        // A client that is turned away, since so many came before.
         for number in 0..ROOM as u32 {
             door.offer(knock(number), u64::from(number) << 6, at(0));
         }

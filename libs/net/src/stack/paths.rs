@@ -2,15 +2,15 @@
 //! what nobody takes.
 //!
 //! smoltcp looks each destination up among its neighbours, whom it learns from ARP and neighbour
-//! discovery: one question a second in all, a few places, and whoever speaks last is believed. A
-//! server needs none of that. Who asks is answered through the station that brought the question,
-//! and a connection through the one that brought what opened it. So these interfaces know one
-//! neighbour, whom they take for the router to everywhere, and the [`Port`](super::port::Port) puts
-//! the right station's address in its place.
+//! discovery: one question a second in all, a few places, and the last answer is believed. A server
+//! needs none of that. A question is answered through the station that brought it, and a connection
+//! through the station that brought its first segment. So these interfaces know one neighbour, whom
+//! they take for the router to everywhere, and the [`Port`](super::port::Port) puts the right
+//! station's address in its place.
 //!
 //! There are two of them, as smoltcp decides by interface whether it sends large packets for the
-//! device to divide. Which of them sends is chosen for each packet, so that who has but little to
-//! say needs no large buffer.
+//! device to divide. The interface is chosen for each packet, so that a short one needs no large
+//! buffer.
 
 use super::acceptor::host;
 use super::port::{LARGE_FRAME, Port};

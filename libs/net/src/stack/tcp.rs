@@ -57,7 +57,7 @@ const FIRST_GRACE: Duration = Duration::from_secs(1);
 /// In which phases connections rest, and how long they may.
 const RESTS: [(Phase, Duration); 2] = [(Phase::Resting, GRACE), (Phase::Expected, FIRST_GRACE)];
 
-/// How soon a place is looked for again, while somebody waits for one.
+/// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
 
 /// How long a peer may take nothing of what was sent to it, when places are short.
@@ -145,8 +145,8 @@ impl Tcp {
         self.door.attempts
     }
 
-    /// Attempts that were not answered, or could not be completed for want of a place, so that the
-    /// peer has to repeat itself.
+    /// Returns the attempts that were not answered, or could not be completed because no place was
+    /// free, so that the peer must repeat them.
     pub(super) fn refused(&self) -> u64 {
         self.door.refused + self.crowded
     }
@@ -204,8 +204,8 @@ impl Tcp {
         }
     }
 
-    /// Deals with a segment that belongs to no connection, or may begin a new one in place of one
-    /// that is over.
+    /// Handles a segment that belongs to no connection, or may begin a new one in place of one that
+    /// is over.
     #[cold]
     fn newcomer(
         &mut self,
@@ -490,7 +490,7 @@ impl Tcp {
         !self.touched.is_empty() || !self.wheel.is_empty()
     }
 
-    /// Sends what connections have to send, and looks after their timers.
+    /// Sends for all connections that have something to send, and serves their timers.
     #[inline(never)]
     pub(super) fn egress(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times, clock: &Clock) {
         let now = times.now;
@@ -498,13 +498,14 @@ impl Tcp {
             self.expire(index, now);
             self.touch(index);
         }
-        // Those that cannot send for want of a buffer stay in the list, those after them too.
+        // A connection that cannot send because no buffer is free stays in the list, and so do
+        // those after it.
         let mut done = 0;
         while let Some(index) = self.touched.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut bursts = BURST;
-            // Who has written something has something to send; of others it is cheaper to ask than
-            // to try.
+            // A connection to which something was written has something to send; for others it is
+            // cheaper to ask than to try.
             let mut is_due = core::mem::take(&mut slot.writes);
             let next = loop {
                 if is_due {
@@ -556,8 +557,8 @@ impl Tcp {
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
-            // "Now" means that it waits for something else, for a window to open for one: not
-            // before the next step.
+            // "Now" means that the connection waits for something else, such as a window to open:
+            // look again in the next step.
             self.wheel.set(index, next.max(now));
         }
         self.wheel.set(index, limit);
@@ -599,8 +600,8 @@ impl Tcp {
         self.table.count(phase)
     }
 
-    /// When the next timer is due, or it is time to look again for a place for who waits at the
-    /// door.
+    /// Returns the time at which the next timer is due, or at which to look again for a place for
+    /// clients that wait at the door.
     #[inline(always)]
     pub(super) fn deadline(&self, now: Instant) -> Instant {
         let timer = self.wheel.deadline();

@@ -60,13 +60,14 @@ impl Wheel {
         self.listed == 0
     }
 
-    /// Looks after `slot` at `at` or a step later, or earlier where that is already arranged.
+    /// Arranges that `slot` is looked at at `at` or a step later, or earlier if that is already
+    /// arranged.
     #[inline]
     pub(super) fn set(&mut self, slot: usize, at: Instant) {
         if at == Instant::NEVER {
             return;
         }
-        // Rounded up: who is looked at in a step finds its deadline passed.
+        // Round up, so that a slot that is looked at in a step finds its deadline passed.
         let step = ((at.ticks() >> self.shift) + 1).clamp(self.step, self.step + SPOKES - 1);
         if step < self.entries[slot].step {
             self.cancel(slot);

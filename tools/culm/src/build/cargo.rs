@@ -124,8 +124,8 @@ impl Cargo {
             .current_dir(&self.root)
             .args([verb, "--target", TARGET])
             .env("RUSTC", &self.toolchain.rustc)
-            // What a later Rust will say of the standard library is no news for who builds a
-            // system.
+            // A warning that a later Rust will reject the standard library does not help a person
+            // who builds a system.
             .env("CARGO_FUTURE_INCOMPAT_REPORT_FREQUENCY", "never")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
@@ -142,8 +142,8 @@ impl Cargo {
         }
         if let Some(script) = script {
             // Unaligned accesses to normal memory work while translation is on, which it always is
-            // for components. Without the permission the compiler reads what is not aligned
-            // (headers of packets, for one) byte by byte.
+            // for components. Without the permission the compiler reads unaligned values, such as
+            // headers of packets, byte by byte.
             let unaligned = "target-feature=-strict-align";
             // Separated by the unit separator, so that a path may hold spaces.
             let script = format!("link-arg=-T{}", script.display());

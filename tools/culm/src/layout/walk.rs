@@ -13,7 +13,7 @@ use culm_abi::memory::{KERNEL_BASE, KERNEL_STACKS, PAGE_SIZE, REGION_BASE, STACK
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What a walk finds for one page.
+/// The result of a walk for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Page {
     physical: u64,

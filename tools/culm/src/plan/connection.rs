@@ -53,7 +53,7 @@ impl DomainConnection {
 pub enum Memory {
     /// A region. If the domain has no mapping of it, the address is 0.
     Region(Part),
-    /// The stack of a domain; who is given it sees it read-only.
+    /// The stack of a domain, which the connection shows read-only.
     Stack(DomainId),
     /// Accounts of the cores.
     CoreAccounts,

@@ -28,7 +28,7 @@ impl<R: Registers> Chip<R> {
         Ok(Self { registers })
     }
 
-    /// Takes note of an interrupt; whether the device reports an error.
+    /// Handles an interrupt. Returns whether the device reports an error.
     pub fn interrupted(&mut self) -> bool {
         let status = self.registers.read(STATUS);
         self.registers.write(STATUS, status);

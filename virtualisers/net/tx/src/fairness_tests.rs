@@ -129,7 +129,8 @@ fn turns_alternate_by_bytes() {
             let ahead = sent[0].abs_diff(sent[1]);
             assert!(ahead <= CREDIT + longest, "{first:?} and {second:?}: one is {ahead} bytes ahead, {sent:?}");
         }
-        // Who has few packets, long ones, does not get them all before the other has sent anything.
+        // A client with a few long packets does not get them all sent before the other has sent
+        // anything.
         let begun = entries.iter().take_while(|entry| whose(entry) == whose(&entries[0]));
         let begun: u64 = begun.map(|entry| u64::from(entry.length)).sum();
         assert!(
