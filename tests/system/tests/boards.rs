@@ -52,8 +52,9 @@ fn without_optimisation_serves_from_four_cores_on_gicv2_at_el1() {
     serves(Boot::system("web4").board("virt-gicv2").debug());
 }
 
-/// A board like `virt`, whose cores have these affinities. It has a name of its own: two boards of one name are built in
-/// one folder, and tests that run side by side would boot each other's images.
+/// A board like `virt`, whose cores have these affinities. It has a name of its own: two boards of
+/// one name are built in one folder, and tests that run side by side would boot each other's
+/// images.
 fn board_with_cores(folder: &Path, affinities: &[u32]) -> String {
     let virt = std::fs::read_to_string(root().join("boards/virt.toml")).expect("there is the board");
     let line = |line: &str| match line.split(' ').next() {
