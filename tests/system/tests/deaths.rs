@@ -24,7 +24,9 @@ fn deaths() -> usize {
 }
 
 /// A system whose network driver dies after at most `steps` stores, each time anew. The console has
-/// a higher priority than the load, since deaths are counted there.
+/// a higher priority than the load, since deaths are counted there. `steps` must be more than a life
+/// needs to give the card all 512 receive buffers, which takes three stores each and is committed at
+/// the end: no life of fewer steps would get any further than the one before.
 fn description(name: &str, steps: u32, client: &str) -> String {
     format!(
         "name = \"{name}\"\ndescription = \"A driver that dies\"\nboard = \"virt\"\n\
@@ -123,7 +125,7 @@ fn no_connection_is_lost_and_none_waits_for_a_retransmission() {
     let client = format!(
         "[pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nconfig = {{ site = {site:?} }}\nnet = \"nic0\"\n"
     );
-    on_a_wire(boot(&folder, &description("deaths-tcp", 1500, &client)), |machine| {
+    on_a_wire(boot(&folder, &description("deaths-tcp", 3000, &client)), |machine| {
         machine.wait_for_web();
         let before = died(machine);
         let counted = counters();
