@@ -24,9 +24,9 @@ fn deaths() -> usize {
 }
 
 /// A system whose network driver dies after at most `steps` stores, each time anew. The console has
-/// a higher priority than the load, since deaths are counted there. `steps` must be more than a life
-/// needs to give the card all 512 receive buffers, which takes three stores each and is committed at
-/// the end: no life of fewer steps would get any further than the one before.
+/// a higher priority than the load, since deaths are counted there. `steps` must be more than a
+/// life needs to give the card all 512 receive buffers, which takes three stores each and is
+/// committed at the end: no life of fewer steps would get any further than the one before.
 fn description(name: &str, steps: u32, client: &str) -> String {
     format!(
         "name = \"{name}\"\ndescription = \"A driver that dies\"\nboard = \"virt\"\n\
