@@ -11,10 +11,20 @@ use std::process::{Command, Stdio};
 #[test]
 fn no_component_can_keep_the_tool_from_being_built() {
     let checkout = Checkout::copy("front-door");
-    let is_open = |why: &str| {
+    let answers = |why: &str| {
         assert!(checkout.type_line("./culm --help").contains("Usage: ./culm"), "{why}");
-        assert!(checkout.type_line("./culm check hello").contains("is well"), "{why}");
         assert!(checkout.type_line("./culm systems").contains("hello"), "{why}");
+    };
+    let is_open = |why: &str| {
+        answers(why);
+        assert!(checkout.type_line("./culm check hello").contains("is well"), "{why}");
+    };
+    // Nothing can be built, and `check` says why.
+    let names = |file: &str| {
+        answers(file);
+        let output = checkout.try_type("./culm check hello");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && errors.contains(file), "{errors}");
     };
     is_open("nothing is wrong");
     checkout.type_line("./culm new component fine");
@@ -27,9 +37,9 @@ fn no_component_can_keep_the_tool_from_being_built() {
         .write("apps/fine/Cargo.toml", &manifest.replace("[dependencies]", "[dependencies]\nno-such-crate-1 = \"1\""));
     is_open("a dependency that nobody has");
     checkout.write("apps/fine/Cargo.toml", &manifest.replace("[package]", "[package"));
-    is_open("a typo in a component's Cargo.toml");
+    names("apps/fine/Cargo.toml");
     std::fs::create_dir(checkout.root().join("apps/empty")).expect("the copy is writable");
-    is_open("an empty folder");
+    names("apps/empty");
     // Building cannot succeed now, but it says which file is to be mended.
     let output = checkout.try_type("./culm build hello");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
