@@ -1,4 +1,4 @@
-//! Marks that the counting plugin (`tools/plugin`) records: unallocated hints, which are no
+//! Marks that the counting plugin (`bench/plugin`) records: unallocated hints, which are no
 //! operation to a processor (Arm ARM C6.2.130), with two values in registers.
 
 /// A row's loop begins: `rounds` rounds.

@@ -5,7 +5,7 @@
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to
 //! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as
 //! much as it can over TCP; `peer ipc` runs loops over system calls and between two processes, each
-//! between marks that the counting plugin records (`tools/plugin`); `peer loops ROUNDS` runs loops
+//! between marks that the counting plugin records (`bench/plugin`); `peer loops ROUNDS` runs loops
 //! over instructions and memory (`bench/guest`); `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

@@ -9,7 +9,7 @@ mod common;
 
 use cases::{case, check, get};
 use common::exchange;
-use culm_http_protocol::limits;
+use culm_http::limits;
 
 /// RFC 9112 §2.2 and §3: the line itself.
 #[test]

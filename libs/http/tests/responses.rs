@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BIG, Clock, TIMEOUTS, exchange, exchange_with, get, status};
-use culm_http_protocol::{Caching, Server, Site, limits};
+use culm_http::{Caching, Server, Site, limits};
 
 fn field<'r>(response: &'r str, name: &str) -> Option<&'r str> {
     let head = response.split("\r\n\r\n").next()?;

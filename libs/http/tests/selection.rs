@@ -6,7 +6,7 @@ mod common;
 
 use cases::{case, check, get, tag};
 use common::{PACKED, PLAIN};
-use culm_http_protocol::limits;
+use culm_http::limits;
 
 /// RFC 9110 §14: ranges, of 12 bytes.
 #[test]

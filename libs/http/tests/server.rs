@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BIG, Pipe, Pipes, TIMEOUTS, server};
-use culm_http_protocol::Server;
+use culm_http::Server;
 
 const REQUEST: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::exchange;
-use culm_http_protocol::limits;
+use culm_http::limits;
 use proptest::prelude::*;
 
 /// Requests, good and bad, that follow each other on one connection.
@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn what_is_accepted_is_http(input in requests()) {
         // An independent parser must agree wherever this one accepts.
-        use culm_http_protocol::request::{Method, Parser, Progress};
+        use culm_http::request::{Method, Parser, Progress};
         let mut parser = Parser::default();
         if let Ok(Progress::Complete) = parser.advance(&input) {
             let request = parser.request();

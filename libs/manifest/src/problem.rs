@@ -118,7 +118,7 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone
 }
 
 /// The name of which `wrong` is one of the words, or which is one of the words of `wrong`, if there
-/// is just one: `virtio` for `virtio-net`.
+/// is just one: `virtio` for `net-virtio`.
 fn only_one_with<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let has_word = |name: &str, word: &str| name.split(['-', '_']).any(|part| part.eq_ignore_ascii_case(word));
     let mut found = known.into_iter().filter(|name| has_word(name, wrong) || has_word(wrong, name));
@@ -167,9 +167,12 @@ mod tests {
 
     #[test]
     fn a_word_of_one_name_only_is_taken_for_it() {
-        let known = ["virtio-net", "misbehave-net", "pl011"];
-        assert_eq!(suggest("virtio", known).as_deref(), Some("did you mean `virtio-net`?"));
-        assert_eq!(suggest("net", known).as_deref(), Some("choose one of `misbehave-net`, `pl011`, `virtio-net`"));
+        let known = ["net-virtio", "net-misbehave", "serial-pl011"];
+        assert_eq!(suggest("virtio", known).as_deref(), Some("did you mean `net-virtio`?"));
+        assert_eq!(
+            suggest("net", known).as_deref(),
+            Some("choose one of `net-misbehave`, `serial-pl011`, `net-virtio`")
+        );
     }
 
     #[test]

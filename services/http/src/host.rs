@@ -4,7 +4,7 @@
 //! For tests with real clients and for work on the pages. One thread and `poll`, as in the
 //! component.
 
-use culm_http_protocol::{Renderer, Server, Stream, Transport, limits};
+use culm_http::{Renderer, Server, Stream, Transport, limits};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! HTTP server with the system's status page.
 //!
-//! The protocol is in `culm-http-protocol`; here are the way from it to the network ([`network`]),
+//! The protocol is in `culm-http`; here are the way from it to the network ([`network`]),
 //! the status pages ([`status`]), and for hosts the same server over sockets (`host`). The
 //! component itself is in `main.rs`.
 

@@ -11,8 +11,8 @@ extern crate alloc;
 
 use culm::time::{self, Instant};
 use culm::{Channels, Component};
-use culm_http_protocol::site::File;
-use culm_http_protocol::{Caching, Renderer, Server, Site, Timeouts, limits};
+use culm_http::site::File;
+use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
 use http::network::Network;
 use http::status::{self, Source, Status};

@@ -1,6 +1,6 @@
 //! The net class's TCP connections as the server's transport.
 
-use culm_http_protocol::Transport;
+use culm_http::Transport;
 use culm_net::stack::{self, Stack};
 
 /// All connections of a stack.
@@ -25,7 +25,7 @@ impl Transport for Network<'_> {
     }
 }
 
-impl culm_http_protocol::Stream for Stream<'_> {
+impl culm_http::Stream for Stream<'_> {
     #[inline]
     fn received(&mut self) -> &[u8] {
         self.0.received()

@@ -4,9 +4,9 @@
 //! [`metrics`] render one.
 
 use alloc::vec::Vec;
-use culm_http_protocol::Renderer;
-use culm_http_protocol::media::{self, HTML};
-use culm_http_protocol::site::{Document, Embedded};
+use culm_http::Renderer;
+use culm_http::media::{self, HTML};
+use culm_http::site::{Document, Embedded};
 
 mod figures;
 pub mod html;

@@ -1,7 +1,7 @@
 //! Real clients against the server over this machine's sockets: curl, ab, wrk, httperf where they
 //! are installed.
 
-use culm_http_protocol::{Caching, Server, Site, Timeouts};
+use culm_http::{Caching, Server, Site, Timeouts};
 use http::status::{DOCUMENTS, Source, Status};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, bail};
 pub struct Options {
     /// The harness's own.
     #[command(flatten)]
-    pub settings: culm_bench::Settings,
+    pub settings: culm_bench_harness::Settings,
 }
 
 /// Runs the benchmarks.
 pub fn bench(options: &Options) -> Result<()> {
     let toolchain = Toolchain::find()?;
-    let settings = culm_bench::Settings {
+    let settings = culm_bench_harness::Settings {
         tool: std::env::current_exe().context("the tool does not find itself")?,
-        toolchain: culm_bench::Toolchain {
+        toolchain: culm_bench_harness::Toolchain {
             cargo: toolchain.cargo,
             rustc: Some(toolchain.rustc),
             linker: toolchain.linker,
@@ -25,7 +25,7 @@ pub fn bench(options: &Options) -> Result<()> {
         },
         ..options.settings.clone()
     };
-    if !culm_bench::run(&commands::root()?, &settings)? {
+    if !culm_bench_harness::run(&commands::root()?, &settings)? {
         bail!("the benchmarks did not all go well: see above");
     }
     Ok(())

@@ -203,7 +203,7 @@ mod tests {
     fn what_was_meant_is_said_where_there_is_no_such_system() {
         for (name, advice) in [
             ("virt", "`virt` is a board: `./culm check boards/virt.toml`"),
-            ("pl011", "`pl011` is a component: `./culm check drivers/serial/pl011/component.toml`"),
+            ("serial-pl011", "`serial-pl011` is a component: `./culm check drivers/serial/pl011/component.toml`"),
             ("hello.tml", "did you mean `hello`?"),
             ("greeter.toml", "did you mean `systems/greeter.toml`?"),
             ("systems/web", "did you mean `systems/web.toml`?"),

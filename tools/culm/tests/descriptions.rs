@@ -98,6 +98,21 @@ fn each_mistake_in_a_component_has_its_message() {
     });
 }
 
+/// What breaks rules on purpose must not come into a system that somebody relies on.
+#[test]
+fn no_system_for_use_gets_a_component_of_the_tests() {
+    let catalogue = catalogue();
+    let found = |folder: &str| {
+        let file = PathBuf::from(WORLD).join(folder).join("mine.toml");
+        let text = "name = \"mine\"\nboard = \"virt\"\n[pd.a]\ncomponent = \"breaker\"\npriority = 1\n";
+        let source = Source::new(file.clone(), text.to_string());
+        expand::check_source(&catalogue, &file, &source, None).err().unwrap_or_default()
+    };
+    let refused = found("systems").render(false);
+    assert!(refused.contains("`breaker` exists for `tests/`"), "{refused}");
+    assert_eq!(found("tests").render(false), "");
+}
+
 #[test]
 fn what_is_odd_has_its_warning() {
     let catalogue = catalogue();

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use culm_http_protocol::site::{Document, File, Site};
-use culm_http_protocol::{Caching, Renderer, Server, Stream, Timeouts, Transport};
+use culm_http::site::{Document, File, Site};
+use culm_http::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 
 /// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer
 /// takes until it is emptied by [`Pipe::take`].

@@ -69,12 +69,12 @@ impl Imagined {
 }
 
 const COMPONENTS: [Imagined; 9] = [
-    imagined(("nic0_driver", "virtio-net"), (0, 240), 62, Some((4100, 0))),
+    imagined(("nic0_driver", "net-virtio"), (0, 240), 62, Some((4100, 0))),
     imagined(("nic0_rx", "net-rx"), (0, 239), 31, Some((2100, 0))),
     imagined(("nic0_tx", "net-tx"), (0, 239), 28, Some((2000, 0))),
     imagined(("http_copier", "net-copier"), (1, 101), 24, Some((2100, 3))),
     imagined(("http", "http"), (1, 100), 187, None),
-    imagined(("uart0_driver", "pl011"), (0, 60), 0, None),
+    imagined(("uart0_driver", "serial-pl011"), (0, 60), 0, None),
     imagined(("uart0_virt", "serial-mux"), (0, 59), 0, None),
     imagined(("supervisor", "supervisor"), (0, 254), 0, None),
     imagined(("lorem", "misbehave"), (1, 20), 4, None),
@@ -95,7 +95,7 @@ pub fn status() -> Status {
             component: it.component,
             core: it.core,
             priority: it.priority,
-            budget: (it.component == "virtio-net").then_some((4_000_000, 10_000_000)),
+            budget: (it.component == "net-virtio").then_some((4_000_000, 10_000_000)),
             counters: it.counters().iter().map(|name| (*name, Tally::default())).collect(),
             ..Component::default()
         },

@@ -5,7 +5,7 @@
 
 mod imagined;
 
-use culm_http_protocol::{Caching, Server, Site, Timeouts};
+use culm_http::{Caching, Server, Site, Timeouts};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

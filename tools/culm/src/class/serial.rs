@@ -61,7 +61,7 @@ impl Class for Serial {
 
     fn virtualisers(&self) -> Vec<Virtualiser> {
         let connection = ConnectionKind::of::<SerialVirtualiser>();
-        vec![Virtualiser { suffix: "virt", component: "serial-virt", connection }]
+        vec![Virtualiser { suffix: "virt", component: "serial-mux", connection }]
     }
 
     fn device_keys(&self) -> Vec<Key> {

@@ -8,8 +8,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Folders that hold component crates, and how many levels below.
-const COMPONENT_FOLDERS: &[(&str, usize)] =
-    &[("drivers", 2), ("virtualisers", 2), ("services", 1), ("apps", 1), ("vmm", 0)];
+const COMPONENT_FOLDERS: &[(&str, usize)] = &[
+    ("drivers", 2),
+    ("virtualisers", 2),
+    ("services", 1),
+    ("apps", 1),
+    ("vmm", 0),
+    ("bench/components", 1),
+    ("tests/components", 1),
+];
+
+/// Folders whose components exist for what else is in them: no system that is for use gets them.
+const KEPT: &[&str] = &["bench", "tests"];
+
+/// The folder of systems that are for use.
+const SYSTEMS: &str = "systems";
 
 /// A component crate.
 #[derive(Clone, Debug)]
@@ -108,6 +121,14 @@ impl Catalogue {
         self.components.get(name).or_else(|| self.components.values().find(by_crate))
     }
 
+    /// The folder whose systems alone may use this component, if the system in `file` may not: what
+    /// breaks rules for a test, say, must not come into a system that somebody relies on.
+    pub fn kept_from(&self, file: &Path, component: &CatalogueComponent) -> Option<&'static str> {
+        let is_for_use = self.shown(file).starts_with(SYSTEMS);
+        let folder = self.shown(&component.folder);
+        KEPT.iter().copied().find(|kept| is_for_use && folder.starts_with(kept))
+    }
+
     /// A path as messages show it: relative to the root, where it lies there.
     pub fn shown(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
@@ -172,7 +193,7 @@ impl Catalogue {
 
     /// Files of all systems, by name.
     pub fn systems(&self) -> BTreeMap<String, PathBuf> {
-        toml_files(&self.root.join("systems"))
+        toml_files(&self.root.join(SYSTEMS))
     }
 
     /// Files of all boards, by name.

@@ -119,10 +119,9 @@ fn find_driver<'a>(
         return Some((component, manifest));
     }
     let catalogue = draft.catalogue;
-    let drivers: Vec<_> = catalogue
-        .components
-        .values()
-        .filter_map(|component| Some((component, component.manifest.as_ref().ok()?)))
+    let drivers: Vec<_> = draft
+        .offered()
+        .filter_map(|(_, component)| Some((component, component.manifest.as_ref().ok()?)))
         .filter(|(_, manifest)| {
             manifest
                 .driver
@@ -219,10 +218,8 @@ fn device_span(draft: &Draft<'_>, device: &BoardDevice) -> std::ops::Range<usize
 /// The drivers of a class, for advice.
 fn driver_names(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
     let names: Vec<&str> = draft
-        .catalogue
-        .components
-        .values()
-        .filter_map(|component| component.manifest.as_ref().ok())
+        .offered()
+        .filter_map(|(_, component)| component.manifest.as_ref().ok())
         .filter(|manifest| manifest.driver.as_ref().is_some_and(|driver| driver.class == class))
         .map(|manifest| manifest.name.as_str())
         .collect();

@@ -186,6 +186,13 @@ impl<'a> Draft<'a> {
         None
     }
 
+    /// The components that this system may use, by name.
+    pub fn offered(&self) -> impl Iterator<Item = (&'a str, &'a CatalogueComponent)> + use<'a> {
+        let (catalogue, path) = (self.catalogue, self.path);
+        let components = catalogue.components.iter().map(|(name, component)| (name.as_str(), component));
+        components.filter(move |(_, component)| catalogue.kept_from(path, component).is_none())
+    }
+
     /// The component of this name with its manifest, for something at `span`; reports where there
     /// is none.
     pub fn component(&mut self, name: &str, span: &Range<usize>) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
@@ -203,8 +210,8 @@ impl<'a> Draft<'a> {
     ) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
         let catalogue = self.catalogue;
         let Some(component) = catalogue.component(name) else {
-            let fitting = catalogue.components.iter().filter(|(_, component)| fits(component));
-            let names: Vec<&str> = fitting.map(|(name, _)| name.as_str()).collect();
+            let fitting = self.offered().filter(|(_, component)| fits(component));
+            let names: Vec<&str> = fitting.map(|(name, _)| name).collect();
             let meant = name.rsplit('/').next().filter(|last| names.contains(last));
             let help = match meant {
                 Some(meant) => Some(format!("did you mean `{meant}`? A component is named without its folder")),
@@ -214,6 +221,13 @@ impl<'a> Draft<'a> {
             self.error(diagnostic);
             return None;
         };
+        if let Some(kept) = catalogue.kept_from(self.path, component) {
+            let message = format!("`{name}` exists for `{kept}/`: no system in `systems/` can use it");
+            let help = format!("choose another {what}, or move this system to `{kept}/systems/`");
+            let diagnostic = self.at(span, message).help(help);
+            self.error(diagnostic);
+            return None;
+        }
         match &component.manifest {
             Ok(manifest) => Some((component, manifest)),
             Err(found) => {

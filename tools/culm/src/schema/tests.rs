@@ -100,7 +100,7 @@ fn components(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_file_of_the_tree_is_taken() {
     let mut manifests = Vec::new();
-    for folder in ["apps", "drivers", "services", "virtualisers", "bench/components"] {
+    for folder in ["apps", "drivers", "services", "virtualisers", "bench/components", "tests/components"] {
         components(&root().join(folder), &mut manifests);
     }
     let systems = ["systems", "tests/systems", "bench/systems", "tests/bad/world/systems", "tests/bad/odd"];

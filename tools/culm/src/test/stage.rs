@@ -135,7 +135,7 @@ impl Workshop {
     }
 
     fn host(&self) -> Stage {
-        let command = self.cargo(&["test", "--workspace", "--exclude", "culm-system-tests", "--no-fail-fast"]);
+        let command = self.cargo(&["test", "--workspace", "--exclude", "culm-tests-harness", "--no-fail-fast"]);
         Stage {
             name: "host",
             about: "unit, property and golden tests on the host",
@@ -185,7 +185,7 @@ impl Workshop {
     }
 
     fn systems(&self, quick: bool, soak: bool) -> Stage {
-        let mut command = self.cargo(&["test", "-p", "culm-system-tests", "--no-fail-fast"]);
+        let mut command = self.cargo(&["test", "-p", "culm-tests-harness", "--no-fail-fast"]);
         if quick {
             command.args(["--test", "smoke", "--test", "network"]).env("CULM_QUICK", "1");
         }

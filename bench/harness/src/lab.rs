@@ -1,0 +1,379 @@
+//! What every row uses: where things are, which processors are whose, and how either side is
+//! booted.
+
+use crate::awake::Awake;
+use crate::counters::{Delta, Snapshot};
+use crate::culm::Image;
+use crate::linux::{self, Linux, Variant, port};
+use crate::machine::{Board, Machine, Plan};
+use crate::network::{Network, Port, USER_NETWORKING_COST};
+use crate::profile::Blocks;
+use crate::results::Sample;
+use crate::spawn;
+use crate::systems::{Ready, System};
+use crate::{Settings, counters, culm, profile, site};
+use anyhow::{Context, Result, bail};
+use culm_bench_load::{Load, Mode};
+use std::fmt::{Display, Formatter};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The board of all measurements.
+pub const BOARD: &str = "virt";
+
+/// For Linux.
+const BOOT_PATIENCE: Duration = Duration::from_secs(90);
+/// For Culm, which takes less than a second.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+
+/// The unit of what QEMU uses of its processor.
+pub const SHARE: &str = "QEMU's share of a core";
+
+/// Everything that rows share.
+pub struct Lab {
+    /// The repository.
+    pub root: PathBuf,
+    /// Seconds in one measured window.
+    pub window: Duration,
+    /// The processor of QEMU.
+    pub guest_processor: Option<usize>,
+    /// The processor of the load.
+    pub load_processor: Option<usize>,
+    /// While the guest waits, its processor does.
+    _awake: Awake,
+    /// The caller's wishes.
+    pub settings: Settings,
+    board: Board,
+    plugin: PathBuf,
+    cache: PathBuf,
+    linux: OnceLock<Linux>,
+    notes: Mutex<Vec<String>>,
+    failed: Mutex<Vec<String>>,
+}
+
+/// What is particular to one machine.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Its emulated cores, where not those that the caller wants.
+    pub cores: Option<u32>,
+    /// QEMU may use all processors of the host: emulated cores that wait for each other by spinning
+    /// do so for long where they share one. The load shares one with it then.
+    pub unpinned: bool,
+    /// Count accesses to device registers.
+    pub devices: bool,
+    /// A network device that computes no checksums and cuts no segments.
+    pub without_offloads: bool,
+}
+
+impl Display for Setup {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if let Some(cores) = self.cores {
+            write!(f, ", {cores} cores")?;
+        }
+        f.write_str(if self.devices { ", accesses to devices counted" } else { "" })?;
+        f.write_str(if self.without_offloads { ", without offloads" } else { "" })
+    }
+}
+
+/// A booted machine, quiet, with what it does when idle.
+pub struct Subject {
+    /// The machine.
+    pub machine: Machine,
+    /// What it does when nobody asks anything of it.
+    pub idle: Delta,
+    /// The image, where it is Culm's.
+    pub image: Option<Image>,
+    profile: bool,
+}
+
+/// What is counted between [`Subject::begin`] and [`Subject::end`].
+pub struct Window {
+    before: Snapshot,
+    processor_seconds: f64,
+    started: Instant,
+    blocks: Option<Blocks>,
+}
+
+impl Lab {
+    /// Prepares what does not depend on the side.
+    pub fn new(root: &Path, settings: Settings) -> Result<Lab> {
+        let cache = match &settings.cache {
+            Some(cache) => cache.clone(),
+            None => crate::target_folder(root).join("bench"),
+        };
+        std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        let plugin = counters::build(root, &cache)?;
+        let processors = spawn::processors();
+        let lab = Lab {
+            root: root.to_owned(),
+            window: Duration::from_secs_f64(settings.seconds.clamp(0.2, 600.0)),
+            guest_processor: (processors.len() > 1).then(|| processors[0]),
+            load_processor: (processors.len() > 1).then(|| processors[1]),
+            _awake: Awake::keep((processors.len() > 1).then(|| processors[0])),
+            board: Board::read(root, BOARD)?,
+            plugin,
+            cache,
+            linux: OnceLock::new(),
+            notes: Mutex::new(Vec::new()),
+            failed: Mutex::new(Vec::new()),
+            settings,
+        };
+        if processors.len() < 2 {
+            lab.note("only one processor: QEMU and the load share it, so throughput and round trips say little");
+        }
+        Ok(lab)
+    }
+
+    /// Something that a reader of the results must know; said once.
+    pub fn note(&self, text: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !notes.iter().any(|known| known == text) {
+            eprintln!("bench: {text}");
+            notes.push(text.to_owned());
+        }
+    }
+
+    /// What was noted so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Measures a part of a benchmark: a row or several. One that fails is named, and does not take
+    /// the others with it.
+    pub fn attempt(&self, bench: &str, what: &str, work: impl FnOnce() -> Result<()>) {
+        if spawn::interrupted() {
+            return;
+        }
+        if let Err(error) = work() {
+            eprintln!("bench: {bench}/{what} failed: {error:#}");
+            self.failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(bench.to_owned());
+        }
+    }
+
+    /// Benchmarks of which something failed.
+    pub fn failed(&self) -> Vec<String> {
+        self.failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Files that both web servers serve.
+    pub fn site(&self) -> Result<PathBuf> {
+        site::write(&self.root.join("build/bench-site"))
+    }
+
+    fn linux(&self) -> Result<&Linux> {
+        if self.linux.get().is_none() {
+            let peer = linux::build_peer(&self.root, &self.settings.toolchain)?;
+            let linux = linux::prepare(&self.cache, &peer, &self.site()?)?;
+            let _ = self.linux.set(linux);
+        }
+        self.linux.get().context("the Linux baseline is not prepared")
+    }
+
+    fn network(&self) -> Result<Network> {
+        let udp = [port::ECHO, port::ECHO_BATCH].map(Port::Udp);
+        let tcp = [port::DISCARD, port::SOURCE, port::HTTP, port::IPERF].map(Port::Tcp);
+        let ports = [udp.as_slice(), &tcp].concat();
+        if self.settings.user_networking {
+            self.note(USER_NETWORKING_COST);
+            return Network::user(&ports);
+        }
+        let (network, why) = Network::open(&ports)?;
+        why.iter().for_each(|why| self.note(why));
+        Ok(network)
+    }
+
+    fn plan(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String, setup: &Setup) -> Plan<'_> {
+        Plan {
+            board: &self.board,
+            kernel,
+            initrd,
+            command_line,
+            cores: setup.cores.unwrap_or(self.settings.cores),
+            processor: self.guest_processor.filter(|_| !setup.unpinned),
+            plugin: self.plugin.clone(),
+            profile: self.settings.profile,
+            devices: setup.devices || self.settings.devices,
+            offloads: !setup.without_offloads,
+        }
+    }
+
+    /// Starts Linux without waiting for it.
+    pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<Machine> {
+        let linux = self.linux()?;
+        eprintln!("bench: booting {} ({}{setup})", variant.name(), linux.version);
+        let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
+        let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line, setup);
+        Machine::start(&plan, self.network()?)
+    }
+
+    /// Boots Linux until its servers answer.
+    pub fn boot_linux(&self, variant: Variant, setup: &Setup) -> Result<Subject> {
+        let mut machine = self.start_linux(variant, "", setup)?;
+        machine.wait_for(linux::READY, BOOT_PATIENCE)?;
+        self.settle(machine, None)
+    }
+
+    /// Builds and starts a system of Culm without waiting for it.
+    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(Machine, Image)> {
+        self.site()?;
+        let image = culm::build(self, system)?;
+        eprintln!("bench: booting culm ({}{setup})", system.name);
+        let plan = self.plan(image.image.path.clone(), None, String::new(), setup);
+        Ok((Machine::start(&plan, self.network()?)?, image))
+    }
+
+    /// Boots a system of Culm until its server answers, where it has one, or for a moment.
+    pub fn boot_culm(&self, system: &System, setup: &Setup) -> Result<Subject> {
+        let (mut machine, image) = self.start_culm(system, setup)?;
+        match system.ready {
+            Ready::Echo => drop(first_echo(&mut machine, START_PATIENCE)?),
+            Ready::Web => drop(first_http(&mut machine, START_PATIENCE)?),
+            Ready::Soon => std::thread::sleep(Duration::from_millis(500)),
+        }
+        self.settle(machine, Some(image))
+    }
+
+    /// Waits until the machine does no less than a moment ago: until everything has started.
+    fn settle(&self, mut machine: Machine, image: Option<Image>) -> Result<Subject> {
+        let moment = Duration::from_millis(700);
+        let mut idle = machine.idle(moment)?;
+        for _ in 0..12 {
+            let next = machine.idle(moment)?;
+            let settled = next.instructions() / next.seconds > 0.8 * idle.instructions() / idle.seconds;
+            idle = next;
+            if settled {
+                break;
+            }
+        }
+        Ok(Subject { machine, idle, image, profile: self.settings.profile })
+    }
+}
+
+/// Asks the echo server until it answers once. Returns the counters right after.
+pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
+    let plan = culm_bench_load::Plan {
+        targets: vec![machine.network.address(Port::Udp(port::ECHO))?],
+        size: 64,
+        mode: Mode::Window(1),
+        patience: Duration::from_millis(20),
+        processor: None,
+    };
+    let load = machine.network.within(|| Load::start(&plan))?;
+    let end = Instant::now() + patience;
+    while load.counts().answered == 0 {
+        spawn::go_on()?;
+        if Instant::now() > end {
+            bail!("no answer from the guest's echo server. Its console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    machine.snapshot()
+}
+
+/// Asks the web server until it answers once. Returns the counters right after.
+pub fn first_http(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
+    let address = machine.network.address(Port::Tcp(port::HTTP))?;
+    let end = Instant::now() + patience;
+    while machine.network.within(|| Ok(first_byte(address).is_err()))? {
+        spawn::go_on()?;
+        if Instant::now() > end {
+            bail!("no answer from the guest's web server. Its console's last lines:\n{}", machine.last_lines());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    machine.snapshot()
+}
+
+fn first_byte(address: SocketAddr) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(20))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n")?;
+    stream.read_exact(&mut [0])
+}
+
+impl Subject {
+    /// Begins to count.
+    pub fn begin(&mut self) -> Result<Window> {
+        let blocks = self.blocks()?;
+        let processor_seconds = self.machine.processor_seconds()?;
+        Ok(Window { before: self.machine.snapshot()?, processor_seconds, started: Instant::now(), blocks })
+    }
+
+    /// Executions of blocks so far, where they are counted and the names of functions are known.
+    fn blocks(&mut self) -> Result<Option<Blocks>> {
+        if !self.profile || self.image.is_none() {
+            return Ok(None);
+        }
+        let path = self.machine.folder().join("blocks");
+        self.machine.control().profile(&path)?;
+        Blocks::read(&path).map(Some)
+    }
+
+    /// Ends counting: figures per operation, for `operations` of `what` (packets, requests, …).
+    pub fn end(&mut self, window: Window, operations: f64, what: &str) -> Result<Sample> {
+        let after = self.machine.snapshot()?;
+        let wall = window.started.elapsed().as_secs_f64();
+        let busy = (self.machine.processor_seconds()? - window.processor_seconds) / wall;
+        let delta = Delta::between(&window.before, &after);
+        if operations < 1.0 {
+            bail!("nothing was answered. The guest's console's last lines:\n{}", self.machine.last_lines());
+        }
+        let (wfi_rate, seconds) = (delta.wfi / delta.seconds, delta.seconds);
+        let delta = delta.without_idle(&self.idle);
+        let mut sample = Sample::default();
+        sample.set(&format!("instructions/{what}"), delta.instructions() / operations);
+        sample.set(&format!("entries/{what}"), delta.entries / operations);
+        sample.set(&format!("system calls/{what}"), delta.svc / operations);
+        sample.set(&format!("switches/{what}"), delta.switches / operations);
+        sample.set(&format!("{what}s/s"), operations / seconds);
+        sample.set("wfi/s", wfi_rate);
+        sample.set(SHARE, busy);
+        if !delta.devices.is_empty() {
+            let accesses: f64 = delta.devices.values().map(|(reads, writes)| reads + writes).sum();
+            sample.set(&format!("device accesses/{what}"), accesses / operations);
+        }
+        sample.parts = self.parts(&delta, operations);
+        if let (Some(before), Some(after), Some(image)) = (&window.blocks, self.blocks()?, &self.image) {
+            sample.profile = Some(profile::text(&after.since(before), image, operations, what));
+        }
+        // Where the guest never waits and QEMU never idles, the guest's processor is what limits.
+        if !(wfi_rate < 100.0 && busy > 0.95) {
+            sample.notes.push("the guest's processor was not the bottleneck".to_owned());
+        }
+        Ok(sample)
+    }
+
+    fn parts(&self, delta: &Delta, operations: f64) -> Vec<(String, f64)> {
+        let mut parts = vec![("kernel".to_owned(), delta.kernel / operations)];
+        match &self.image {
+            None => parts.push(("user".to_owned(), delta.user / operations)),
+            Some(image) => {
+                for (table, own) in delta.spaces.iter().filter(|(_, own)| **own / operations >= 0.05) {
+                    parts.push((image.name_of(*table), own / operations));
+                }
+            }
+        }
+        parts
+    }
+}
+
+impl Lab {
+    /// Whether the caller wants any row of a benchmark.
+    pub fn wants_bench(&self, bench: &str) -> bool {
+        let names = &self.settings.names;
+        names.is_empty() || names.iter().any(|name| name.split('/').next() == Some(bench))
+    }
+
+    /// Whether the caller wants a row, and nobody has interrupted the run.
+    pub fn wants(&self, bench: &str, row: &str) -> bool {
+        if spawn::interrupted() {
+            return false;
+        }
+        let names = &self.settings.names;
+        let wanted = |name: &String| name == bench || name.split_once('/') == Some((bench, row));
+        names.is_empty() || names.iter().any(wanted)
+    }
+}

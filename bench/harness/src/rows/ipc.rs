@@ -1,0 +1,84 @@
+//! Calls, notifications, faults and deadlines: loops in the guest between marks, which the counting
+//! plugin records.
+//!
+//! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and
+//! `hint #97` after it.
+
+use super::marks::{BEGIN, END, between, wait};
+use crate::counters::Mark;
+use crate::lab::{Lab, Setup, Subject};
+use crate::linux::{READY, Variant};
+use crate::profile;
+use crate::results::{Results, Side};
+use crate::systems::System;
+use anyhow::{Result, bail};
+use std::time::Duration;
+
+const BENCH: &str = "ipc";
+
+/// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared
+/// with.
+const PEER: &[(u64, &str, &[&str])] = &[
+    (1, "linux-getpid", &["notify-no-switch"]),
+    (4, "linux-eventfd", &["call", "call-8-words"]),
+    (2, "linux-futex", &["notify-ping-pong"]),
+    (3, "linux-pipe", &["notify-ping-pong"]),
+];
+
+/// Numbers of Culm's rows (`bench/components/ipc-bench`).
+const CULM: &[(u64, &str)] =
+    &[(1, "notify-no-switch"), (2, "call"), (3, "call-8-words"), (4, "notify-ping-pong"), (5, "deadline")];
+
+/// The same between two cores (`bench/systems/bench-ipc-cores.toml`); its deadlines are those of
+/// one core.
+const CULM_CORES: &[(u64, &str)] = &[(101, "notify-no-wait-cores"), (104, "notify-ping-pong-cores"), (105, "")];
+
+/// From a fault until the component runs again (`bench/components/fault-bench`).
+const CULM_FAULT: &[(u64, &str)] = &[(200, "fault-restart")];
+
+/// Runs the benchmark.
+pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
+    let cores = Setup { cores: Some(2), ..Setup::default() };
+    if lab.settings.culm() {
+        culm_side(lab.boot_culm(&System::file("bench-ipc"), &Setup::default())?, results, CULM)?;
+        lab.attempt(BENCH, "cores", || {
+            culm_side(lab.boot_culm(&System::file("bench-ipc-cores"), &cores)?, results, CULM_CORES)
+        });
+        lab.attempt(BENCH, "fault-restart", || {
+            culm_side(lab.boot_culm(&System::file("bench-fault"), &Setup::default())?, results, CULM_FAULT)
+        });
+    }
+    if lab.settings.peer() {
+        let mut machine = lab.start_linux(Variant::NoKaslr, "culm.ipc", &Setup::default())?;
+        machine.wait_for(READY, Duration::from_secs(120))?;
+        let marks = machine.control().marks()?;
+        for (number, peer, rows) in PEER {
+            let Some((sample, params)) = between(&marks, *number, "round") else {
+                bail!("{peer} was not measured. The guest's console's last lines:\n{}", machine.last_lines());
+            };
+            for row in *rows {
+                results.record(Side::Peer(peer), BENCH, row, &params, sample.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) -> Result<()> {
+    let marks = wait(&mut subject.machine, rows.len())?;
+    for (number, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
+        if let Some((mut sample, params)) = between(&marks, *number, "round") {
+            sample.profile = profile(&subject, &marks, *number);
+            results.record(Side::Culm, BENCH, row, &params, sample);
+        }
+    }
+    Ok(())
+}
+
+/// Where a row's instructions went.
+fn profile(subject: &Subject, marks: &[Mark], row: u64) -> Option<String> {
+    let position = |number| marks.iter().position(|mark| mark.number == number && mark.x0 == row);
+    let (begin, end) = (position(BEGIN)?, position(END)?);
+    let blocks = subject.machine.mark_profile(end)?.since(&subject.machine.mark_profile(begin)?);
+    Some(profile::text(&blocks, subject.image.as_ref()?, marks[begin].x1.max(1) as f64, "round"))
+}

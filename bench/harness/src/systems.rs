@@ -1,0 +1,186 @@
+//! Culm's systems: those in `bench/systems`, and variations of one that are written here, so that
+//! rows which differ in a number do not need as many files.
+
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+/// When a system is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// When its echo server answers.
+    Echo,
+    /// When its web server answers.
+    Web,
+    /// A moment after it was started.
+    Soon,
+}
+
+/// A system to build and boot.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Its name.
+    pub name: String,
+    /// When it is up.
+    pub ready: Ready,
+    /// Its description, where it has no file in `bench/systems`.
+    text: Option<String>,
+}
+
+impl System {
+    /// `bench/systems/NAME.toml`.
+    pub fn file(name: &str) -> System {
+        System { name: name.to_owned(), ready: Ready::Soon, text: None }
+    }
+
+    /// `bench/systems/NAME.toml`, which has an echo server.
+    pub fn echo_file(name: &str) -> System {
+        System { ready: Ready::Echo, ..System::file(name) }
+    }
+
+    /// `bench/systems/NAME.toml`, which has a web server.
+    pub fn web_file(name: &str) -> System {
+        System { ready: Ready::Web, ..System::file(name) }
+    }
+
+    /// Where the tool finds its description.
+    pub fn description(&self, root: &Path) -> Result<PathBuf> {
+        let Some(text) = &self.text else { return Ok(root.join(format!("bench/systems/{}.toml", self.name))) };
+        let folder = root.join("build/bench-systems");
+        let path = folder.join(format!("{}.toml", self.name));
+        std::fs::create_dir_all(&folder)?;
+        if std::fs::read_to_string(&path).ok().as_ref() != Some(text) {
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(path)
+    }
+}
+
+/// What one variation of the echo system has besides, or has not.
+#[derive(Clone, Debug)]
+pub struct Echo {
+    /// Echo servers, each a client of the network card with an address of its own.
+    pub clients: u8,
+    /// Components that received frames go through between copier and client.
+    pub through: u8,
+    /// Components that have nothing to do with it.
+    pub bystanders: u16,
+    /// How often each of them wakes up; never without.
+    pub tick: Option<&'static str>,
+    /// Whether clients have a copier.
+    pub copier: bool,
+    /// Options of the connection to the card besides.
+    pub connection: &'static str,
+    /// Options of each domain besides.
+    pub domain: &'static str,
+    /// Options of the card besides.
+    pub device: &'static str,
+    /// The core of the echo servers and their copiers.
+    pub core: u32,
+}
+
+impl Default for Echo {
+    fn default() -> Echo {
+        Echo {
+            clients: 1,
+            through: 0,
+            bystanders: 0,
+            tick: None,
+            copier: true,
+            connection: "",
+            domain: "",
+            device: "",
+            core: 0,
+        }
+    }
+}
+
+impl Echo {
+    /// The system of this name.
+    pub fn system(&self, name: &str) -> System {
+        System { name: name.to_owned(), ready: Ready::Echo, text: Some(self.text(name)) }
+    }
+
+    fn text(&self, name: &str) -> String {
+        let mut text = format!(
+            "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
+             [device.nic0]\npriority = 240\n{}\n[device.uart0]\npriority = 60\n",
+            self.device
+        );
+        for client in 0..self.clients {
+            let (address, mac) = (client_address(client), client_mac(client));
+            let through = vec!["\"pass-through\""; self.through.into()].join(", ");
+            let _ = write!(
+                text,
+                "\n[pd.echo{client}]\ncomponent = \"udp-echo\"\npriority = 100\ncore = {}\n{}\
+                 config = {{ address = \"{address}/24\" }}\n\
+                 net = {{ device = \"nic0\", mac = \"{mac}\", copier = {}, through = [{through}]{} }}\n",
+                self.core, self.domain, self.copier, self.connection
+            );
+        }
+        for bystander in 0..self.bystanders {
+            let tick = self.tick.map_or(String::new(), |tick| format!("config = {{ period = \"{tick}\" }}\n"));
+            let _ = write!(
+                text,
+                "\n[pd.bystander{bystander}]\ncomponent = \"bystander\"\npriority = 50\nlog = \"off\"\n{tick}"
+            );
+        }
+        text
+    }
+}
+
+/// Loops of `rounds` rounds each, over instructions alone or over memory too.
+pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
+    let mut text = format!(
+        "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n[device.uart0]\npriority = 60\n\n\
+         [pd.loops]\ncomponent = \"loop-bench\"\npriority = 100\nconfig = {{ rounds = {rounds} }}\n"
+    );
+    for kind in ["cached", "uncached"].iter().filter(|_| memory) {
+        let _ = write!(
+            text,
+            "\n[[region]]\nname = \"{kind}\"\nsize = \"4MiB\"\nkind = \"{kind}\"\nmap = {{ \"loops.{kind}\" = \"rw\" }}\n"
+        );
+    }
+    System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
+}
+
+/// The address of one of several echo servers; the first has the guest's.
+pub fn client_address(client: u8) -> Ipv4Addr {
+    let [a, b, c, d] = crate::network::GUEST.octets();
+    Ipv4Addr::new(a, b, c, d + client)
+}
+
+/// The hardware address of one of several echo servers; the first has the guest's.
+pub fn client_mac(client: u8) -> String {
+    let (start, last) = crate::network::MAC.rsplit_once(':').unwrap_or(("52:54:00:12:34", "56"));
+    let last = u8::from_str_radix(last, 16).unwrap_or(0).wrapping_add(client);
+    format!("{start}:{last:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_have_addresses_of_their_own() {
+        assert_eq!(client_address(0), crate::network::GUEST);
+        assert_eq!(client_mac(0), crate::network::MAC);
+        assert_eq!(
+            (client_address(15).to_string(), client_mac(15)),
+            ("198.18.0.17".into(), "52:54:00:12:34:65".into())
+        );
+    }
+
+    #[test]
+    fn variations_are_descriptions_in_toml() {
+        let echo = Echo { clients: 2, through: 3, bystanders: 2, tick: Some("10ms"), ..Echo::default() };
+        let table: toml::Table = toml::from_str(&echo.text("x")).unwrap();
+        let domains = table["pd"].as_table().unwrap();
+        assert_eq!(domains.len(), 4);
+        assert_eq!(domains["echo1"]["net"]["through"].as_array().unwrap().len(), 3);
+        let memory: toml::Table = toml::from_str(&loops("y", 7, true).text.unwrap()).unwrap();
+        assert_eq!(memory["region"].as_array().unwrap().len(), 2);
+        assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
+    }
+}

@@ -1,0 +1,155 @@
+//! What the book tells a newcomer to do is done here, literally, in a copy of the checkout: its
+//! files are written as the pages show them, its lines typed as they stand there.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::book::{Step, steps};
+use culm_tests_harness::checkout::Checkout;
+use culm_tests_harness::root;
+use culm_tests_harness::terminal::Terminal;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn page(name: &str) -> Vec<Step> {
+    let page = std::fs::read_to_string(root().join("docs/src").join(name)).expect("the book has the page");
+    steps(&page)
+}
+
+/// A fresh copy, which one test has at a time.
+fn checkout() -> (Checkout, MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    // That another one failed is no reason not to begin.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    (Checkout::copy("book"), turn)
+}
+
+/// Does what a page says. A machine that was started goes on until the next is; then, and at the
+/// end, Ctrl-C is pressed.
+fn follow(checkout: &Checkout, page: &[Step]) {
+    let mut machine = None;
+    for step in page {
+        match step {
+            Step::Write { file, text } => checkout.write(file, text),
+            Step::Type { line, seen } if line.starts_with("./culm run ") => {
+                if let Some(machine) = machine.take() {
+                    end(machine);
+                }
+                // A build takes what it takes: nobody's patience counts it.
+                checkout.type_line(&line.replacen(" run ", " build ", 1));
+                let mut terminal = Terminal::run(&checkout.shell(line));
+                // Whatever runs says something.
+                let anything = ["info ".to_string()];
+                for text in if seen.is_empty() { &anything } else { seen.as_slice() } {
+                    terminal.expect(text);
+                }
+                machine = Some(terminal);
+            }
+            Step::Type { line, seen } => {
+                let said = checkout.type_line(line);
+                let mut rest = said.as_str();
+                for text in seen {
+                    let at = rest.find(text.as_str());
+                    let at = at.unwrap_or_else(|| panic!("`{line}` does not say `{text}`, but\n{said}"));
+                    rest = &rest[at + text.len()..];
+                }
+            }
+        }
+    }
+    if let Some(machine) = machine {
+        end(machine);
+    }
+}
+
+fn end(mut machine: Terminal) {
+    machine.press("\x03");
+    assert!(machine.wait().success(), "Ctrl-C ends it");
+}
+
+#[test]
+fn the_tutorial_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("tutorial.md"));
+}
+
+#[test]
+fn the_tour_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("tour.md"));
+}
+
+#[test]
+fn the_guide_of_systems_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("guides/system.md"));
+}
+
+#[test]
+fn the_guide_of_drivers_can_be_typed() {
+    let (checkout, _turn) = checkout();
+    follow(&checkout, &page("guides/driver.md"));
+    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"uart16550\"\n\
+                  [pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
+    checkout.write("systems/driven.toml", system);
+    checkout.type_line("./culm build driven");
+}
+
+/// The log goes by the driver that failed, so the kernel alone can say it.
+#[test]
+fn a_serial_driver_that_fails_is_told_of() {
+    let (checkout, _turn) = checkout();
+    checkout.type_line("./culm new driver serial/broken");
+    let main = std::fs::read_to_string(checkout.root().join("drivers/serial/broken/src/main.rs")).expect("it was made");
+    let reset = "Chip::new(Mapped::new(device.registers()))";
+    assert!(main.contains(reset), "{main}");
+    checkout
+        .write("drivers/serial/broken/src/main.rs", &main.replace(reset, &format!("{reset}.ok().filter(|_| false)")));
+    let system = "name = \"driven\"\ndescription = \"A driver that fails\"\n[device.uart0]\npriority = 60\ndriver = \"broken\"\n\
+                  restart = { limit = 1 }\n[pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
+    checkout.write("systems/driven.toml", system);
+    checkout.type_line("./culm build driven");
+    let mut machine = Terminal::run(&checkout.shell("./culm run driven"));
+    machine.expect("culm: the driver of this console faulted and stays stopped");
+    end(machine);
+}
+
+#[test]
+fn the_tutorial_makes_the_component_that_is_there_finished() {
+    let page = page("tutorial.md");
+    for (shown, finished) in [
+        ("apps/welcome/component.toml", "apps/greeter/component.toml"),
+        ("apps/welcome/src/answer.rs", "apps/greeter/src/answer.rs"),
+        ("apps/welcome/src/main.rs", "apps/greeter/src/main.rs"),
+        ("systems/welcome.toml", "systems/greeter.toml"),
+    ] {
+        let last = page.iter().rev().find_map(|step| match step {
+            Step::Write { file, text } if file == shown => Some(text),
+            _ => None,
+        });
+        let text = last.unwrap_or_else(|| panic!("the tutorial does not show {shown}"));
+        let text = text.replace("welcome", "greeter").replace("Welcome", "Greeter");
+        assert_eq!(text, std::fs::read_to_string(root().join(finished)).expect("it is there"), "{finished}");
+    }
+}
+
+#[test]
+fn new_drivers_build_and_pass_their_tests() {
+    let (checkout, _turn) = checkout();
+    for device in ["serial/uart16550", "net/e1000e"] {
+        checkout.type_line(&format!("./culm new driver {device}"));
+        let chip = Path::new(device).file_name().expect("a chip has a name").display();
+        let said = checkout.type_line(&format!("cargo test --package {chip}"));
+        assert!(said.contains("test tests::an_error_is_told_once ... ok"), "{said}");
+        // As strictly as the project's own code is taken.
+        checkout.type_line(&format!("cargo clippy --package {chip} --all-targets -- -D warnings"));
+        checkout.type_line(&format!("rustfmt --check --edition 2024 drivers/{device}/src/main.rs"));
+        // And for the target.
+        let driver = format!("[device.DEVICE]\npriority = 240\ndriver = \"{chip}\"\n");
+        let devices = match device.starts_with("net") {
+            true => format!("[device.uart0]\npriority = 60\n{}", driver.replace("DEVICE", "nic0")),
+            false => driver.replace("DEVICE", "uart0"),
+        };
+        let system = format!("name = \"driven\"\ndescription = \"A new driver\"\nboard = \"virt\"\n{devices}");
+        checkout.write("systems/driven.toml", &format!("{system}[pd.hello]\ncomponent = \"hello\"\npriority = 50\n"));
+        checkout.type_line("./culm build driven");
+    }
+}

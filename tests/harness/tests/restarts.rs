@@ -1,0 +1,86 @@
+//! Every compartment on a packet's way is made to fault under load; it is started again, and the
+//! web server serves on.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::client::{Background, curl};
+use culm_tests_harness::debugger::Debugger;
+use culm_tests_harness::{Boot, Machine, free_port, on_a_wire, root};
+use std::path::Path;
+
+/// Those on the way, in its order, and back.
+const DOMAINS: [&str; 5] = ["nic0_driver", "nic0_rx", "http_copier", "http", "nic0_tx"];
+
+/// A web server whose compartments are started again only after a while, during which their code
+/// can be put back. Where the host is too slow for that, they fault again, and wait twice as long:
+/// as often as it takes.
+fn description() -> String {
+    let restart = "restart = { limit = 1000, window = \"1s\", backoff = \"3s\" }";
+    let site = root().join("site");
+    format!(
+        "name = \"restarts\"\ndescription = \"Faults under load\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\n{restart}\n[device.uart0]\npriority = 60\n\
+         [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nconfig = {{ site = {site:?} }}\n\
+         net = \"nic0\"\n{restart}\n"
+    )
+}
+
+/// Where the code of a domain's component is: physical address and bytes.
+fn code(domain: &str) -> (u64, usize) {
+    let text = std::fs::read_to_string(root().join("build/restarts-virt/report.json")).expect("there is a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
+    let domains = report["domains"].as_array().expect("the report lists domains");
+    let found = domains.iter().find(|found| found["name"] == domain).expect("the domain is in the report");
+    let mut views = found["views"].as_array().expect("a domain has views").iter();
+    let view = views.find(|view| view["permissions"] == "rx").expect("a domain has code");
+    let number = |name: &str| view[name].as_u64().expect("a number");
+    (number("physical"), number("size") as usize)
+}
+
+/// Takes a domain's code away until it has noticed.
+fn break_down(machine: &mut Machine, port: u16, domain: &str) {
+    let (address, size) = code(domain);
+    let mut debugger = Debugger::connect(port);
+    let code = debugger.read(address, size);
+    // All instructions are undefined now (Arm ARM C6.2, UDF).
+    debugger.write(address, &vec![0; size]);
+    drop(debugger);
+    machine.expect(&format!("supervisor: {domain} faulted: undefined instruction"));
+    Debugger::connect(port).write(address, &code);
+}
+
+#[test]
+fn whatever_breaks_under_load_serves_again() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join("restarts.toml");
+    std::fs::write(&file, description()).expect("the folder is writable");
+    let port = free_port();
+    on_a_wire(boot(&file, port), |machine| {
+        machine.wait_for_web();
+        let page = curl(&machine.url("/"), &[]).body;
+        let url = machine.url("/");
+        let _load = Background::start("wrk", &["-t1", "-c32", "-d3600s", "--timeout", "5s", &url]);
+        for domain in DOMAINS {
+            break_down(machine, port, domain);
+            machine.wait_for_web();
+            assert!(curl(&url, &[]).body == page, "not the page after a restart of {domain}");
+            let status = machine.status();
+            let restarts = status.component(domain)["restarts"].as_u64();
+            assert!(restarts >= Some(1), "{domain} was not started again:\n{}", machine.tail());
+        }
+        // Nobody else noticed.
+        let status = machine.status();
+        assert_eq!(status.faulted(), sorted_as(&status, &DOMAINS), "{}", machine.tail());
+    });
+}
+
+fn boot(file: &Path, port: u16) -> Boot {
+    let listen = format!("tcp:127.0.0.1:{port}");
+    Boot::system(file.to_str().expect("temporary paths are text")).option(&["--qemu", "-gdb", "--qemu", &listen])
+}
+
+/// These names in the status's order.
+fn sorted_as<'a>(status: &'a culm_tests_harness::client::Status, names: &[&str]) -> Vec<&'a str> {
+    let all = status.components().iter().filter_map(|component| component["name"].as_str());
+    all.filter(|name| names.contains(name)).collect()
+}
