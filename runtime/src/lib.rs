@@ -77,7 +77,7 @@ pub mod time;
 pub use arch::offered::*;
 pub use channel::{Channel, Channels, Interrupt};
 pub use counters::Counter;
-pub use culm_runtime_macros::component;
+pub use culm_runtime_macros::{component, entry, manifest};
 pub use device::Device;
 pub use entry::restarts;
 pub use link::Link;

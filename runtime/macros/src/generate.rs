@@ -4,8 +4,8 @@ use culm_manifest::{ConfigField, ConfigType, Connection, ConnectionKind, Manifes
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
-/// Everything that `culm::component!` makes.
-pub fn component(component: &syn::Path, manifest: &Manifest) -> TokenStream {
+/// The types that `culm::manifest!` makes.
+pub fn types(manifest: &Manifest) -> TokenStream {
     let config = config(manifest);
     let connections = connections(manifest);
     let counters = counters(manifest);
@@ -16,7 +16,12 @@ pub fn component(component: &syn::Path, manifest: &Manifest) -> TokenStream {
 
         // Makes the compiler watch the manifest.
         const _: &[u8] = ::core::include_bytes!(::core::concat!(::core::env!("CARGO_MANIFEST_DIR"), "/component.toml"));
+    }
+}
 
+/// The entry point that `culm::entry!` makes.
+pub fn entry(component: &syn::Path) -> TokenStream {
+    quote! {
         #[cfg(target_os = "none")]
         const _: () = {
             #[unsafe(no_mangle)]
@@ -186,7 +191,8 @@ mod tests {
     fn generated() -> String {
         let manifest = Manifest::parse(MANIFEST).expect("a manifest");
         let path = syn::parse_str("Http").expect("a path");
-        component(&path, &manifest).to_string().split_whitespace().collect()
+        let code = format!("{} {}", types(&manifest), entry(&path));
+        code.split_whitespace().collect()
     }
 
     #[test]
