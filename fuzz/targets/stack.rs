@@ -207,7 +207,7 @@ impl<'a> Lan<'a> {
             while let Some(event) = self.stack.event() {
                 echo(&mut self.stack, event);
             }
-            if self.stack.settle() {
+            if self.stack.settle().is_asleep() {
                 return self.collect();
             }
         }

@@ -275,7 +275,7 @@ fuzz_target!(|data: &[u8]| {
             _ => net.note(testing_channels(input.byte())),
         }
         for _ in 0..8 {
-            if net.round() {
+            if net.round().is_asleep() {
                 break;
             }
         }

@@ -70,6 +70,7 @@ pub mod observe;
 pub mod queue;
 pub mod random;
 pub mod region;
+pub mod rounds;
 pub mod start;
 pub mod supervision;
 pub mod time;
@@ -83,6 +84,7 @@ pub use entry::restarts;
 pub use link::Link;
 pub use message::{CalleeGone, Message};
 pub use region::{Exclusive, Region};
+pub use rounds::{Progress, ROUNDS, run_rounds};
 pub use start::observation;
 pub use turn::wake_at;
 

@@ -9,7 +9,7 @@ mod answer;
 
 use answer::{LONGEST_NAME, answer};
 use culm::time::{self, Instant};
-use culm::{Channels, Component};
+use culm::{Channels, Component, run_rounds};
 use culm_net::Client;
 use culm_net::stack::{Event, Settings, Stack};
 
@@ -19,7 +19,7 @@ culm::component!(Greeter);
 const PLACES: usize = 16;
 
 /// Rounds of one turn: whatever the network has to offer, others of this priority get their turn.
-const ROUNDS: usize = 64;
+const ROUNDS: u32 = 64;
 
 struct Greeter {
     config: Config,
@@ -51,7 +51,7 @@ impl Greeter {
     /// Does everything there is to do. Every turn ends by this, so it also says when the next one
     /// is due.
     fn work(&mut self) {
-        for _ in 0..ROUNDS {
+        run_rounds(ROUNDS, || {
             self.stack.receive(&mut |_| {});
             while let Some(event) = self.stack.event() {
                 match event {
@@ -60,15 +60,11 @@ impl Greeter {
                 }
             }
             self.lose_patience();
-            if self.stack.settle() {
-                if let Some(next) = self.limits.iter().flatten().min() {
-                    culm::wake_at(*next);
-                }
-                return;
-            }
+            self.stack.settle()
+        });
+        if let Some(next) = self.limits.iter().flatten().min() {
+            culm::wake_at(*next);
         }
-        // There is more already: another turn at once, after others of this priority.
-        culm::wake_at(time::now());
     }
 
     /// Begins a conversation.

@@ -4,14 +4,11 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use culm::{Channels, Component, time};
+use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
 use culm_net::Client;
 use culm_net::stack::{Datagram, Settings, Stack};
 
 culm::component!(UdpEcho);
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 struct UdpEcho {
     stack: Stack,
@@ -32,29 +29,24 @@ impl Component for UdpEcho {
         let mut stack = Stack::new(Client::new(connections.net), settings);
         stack.bind(config.port);
         let mut this = Self { stack, port: config.port };
-        this.take_turn();
+        this.run();
         this
     }
 
     fn notified(&mut self, _: Channels) {
-        self.take_turn();
+        self.run();
     }
 }
 
 impl UdpEcho {
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.round());
     }
 
-    /// Answers what was received. False: there is more already.
+    /// Answers what was received.
     #[inline(always)]
-    fn round(&mut self) -> bool {
+    fn round(&mut self) -> Progress {
         let (mut datagrams, mut bytes, mut drops) = (0, 0, 0);
         let port = self.port;
         self.stack.receive(&mut |datagram: Datagram<'_>| {

@@ -11,6 +11,7 @@ mod receiver;
 mod transmitter;
 
 use crate::Mac;
+use culm::Progress;
 use culm::connection::NetClient;
 
 pub use receiver::{Packet, Receiver};
@@ -57,17 +58,15 @@ impl Client {
     }
 
     /// Ends a round: publishes the packets that were sent and the buffers that were returned, and
-    /// announces that the client sleeps. Returns false if there is more to do already: then begin
-    /// another round at once.
+    /// announces that the client sleeps.
     #[inline]
-    #[must_use = "there may be more to do"]
-    pub fn settle(&mut self) -> bool {
+    pub fn settle(&mut self) -> Progress {
         let _ = self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();
         // If a transmit buffer is missing, do not ask to be woken for received packets: they stay
         // queued until one is free.
-        let starved = self.transmitter.is_starved();
-        (starved || self.receiver.sleep()) & self.transmitter.sleep()
+        let received = if self.transmitter.is_starved() { Progress::Asleep } else { self.receiver.sleep() };
+        received & self.transmitter.sleep()
     }
 }

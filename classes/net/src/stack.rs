@@ -15,16 +15,13 @@
 //! # A turn
 //!
 //! ```ignore
-//! for _ in 0..ROUNDS {
+//! culm::run_rounds(ROUNDS, || {
 //!     self.stack.receive(&mut |datagram: Datagram| …);
 //!     while let Some(event) = self.stack.event() {
 //!         … self.stack.stream(slot) …
 //!     }
-//!     if self.stack.settle() {
-//!         return;
-//!     }
-//! }
-//! culm::wake_at(culm::time::now());
+//!     self.stack.settle()
+//! });
 //! ```
 //!
 //! # What it does
@@ -55,6 +52,7 @@ use crate::client::Transmitter;
 use crate::{Client, Mac};
 use alloc::vec;
 use classify::Kind;
+use culm::Progress;
 use culm::time::{self, Instant};
 use datagram::{Addresses, Ports};
 use errors::Errors;
@@ -274,10 +272,9 @@ impl Stack {
         self.tcp.release(slot);
     }
 
-    /// Sends what there is to send, publishes it, and asks to be woken for what comes next. False:
-    /// there is more to do already, take another turn at once.
-    #[must_use = "there may be more to do"]
-    pub fn settle(&mut self) -> bool {
+    /// Ends a round: sends what there is to send, publishes it, and asks to be woken for what comes
+    /// next.
+    pub fn settle(&mut self) -> Progress {
         let now = time::now();
         if now >= self.control_at {
             self.poll_control(now);
@@ -288,9 +285,9 @@ impl Stack {
             self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
         }
         let has_callers = self.tcp.has_callers(&mut self.client.transmitter, now);
-        let quiet = self.client.settle() & !self.tcp.has_events() & !has_callers;
+        let progress = self.client.settle() & Progress::more_if(self.tcp.has_events() | has_callers);
         culm::wake_at(self.control_at.min(self.tcp.deadline(now)));
-        quiet
+        progress
     }
 
     /// Lets smoltcp do what is due besides TCP.

@@ -5,7 +5,7 @@ use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac};
 use core::sync::atomic::AtomicU64;
 use culm::link::Event;
 use culm::queue::{Consumer, Entry, Producer};
-use culm::{Link, Region};
+use culm::{Link, Progress, Region};
 use culm_abi::connection::Ring;
 use culm_abi::start::Memory;
 use std::boxed::Box;
@@ -89,8 +89,8 @@ impl<T: Entry> Peer<T> {
         self.rang |= self.link.output.publish();
     }
 
-    /// Announces that this side sleeps; returns whether there was nothing to read.
-    pub fn sleep(&mut self) -> bool {
+    /// Announces that this side sleeps.
+    pub fn sleep(&mut self) -> Progress {
         self.link.sleep()
     }
 }

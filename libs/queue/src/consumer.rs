@@ -1,7 +1,7 @@
 //! The reading side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, NOBODY, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Progress, Shared, generation, index, next_generation, passed, word};
 
 /// The reading side of a ring.
 #[derive(Debug)]
@@ -272,23 +272,25 @@ impl<T: Entry> Consumer<T> {
         (self.head.wrapping_sub(self.released) >= count || self.fresh) && self.release()
     }
 
-    /// Announces that this side wants a notification as soon as there is an entry to pop. Returns
-    /// false if there is one already: then do not sleep.
+    /// Announces that this side wants a notification as soon as there is an entry to pop, unless
+    /// there is one already.
     #[inline(always)]
-    #[must_use = "there may be entries already"]
-    pub fn sleep(&mut self) -> bool {
+    pub fn sleep(&mut self) -> Progress {
         self.announce(1);
         let peer = self.shared.header().producer.word.load(Ordering::Acquire);
         // Nothing new, nothing to pop: the usual case.
-        (peer == self.peer_generation << 32 | u64::from(self.tail) && self.head == self.tail) || self.sleep_until(1)
+        if peer == self.peer_generation << 32 | u64::from(self.tail) && self.head == self.tail {
+            Progress::Asleep
+        } else {
+            self.sleep_until(1)
+        }
     }
 
     /// Announces that this side wants a notification as soon as there are `count` entries to pop
-    /// (at least 1, at most the capacity). Returns false if there are already: then do not sleep.
-    /// Release first: the producer cannot fill slots that it was not given back.
+    /// (at least 1, at most the capacity), unless there are already. Release first: the producer
+    /// cannot fill slots that it was not given back.
     #[inline]
-    #[must_use = "there may be entries already"]
-    pub fn sleep_until(&mut self, count: u32) -> bool {
+    pub fn sleep_until(&mut self, count: u32) -> Progress {
         let count = count.clamp(1, self.capacity());
         let head = self.head;
         self.announce(count);
@@ -299,7 +301,7 @@ impl<T: Entry> Consumer<T> {
             self.announce(count);
             self.refresh();
         }
-        self.available() < count && !self.stale
+        Progress::asleep_if(self.available() < count && !self.stale)
     }
 
     /// Tells the producer to wake us when there are `count` entries, before a look at its index.

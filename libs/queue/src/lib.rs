@@ -73,12 +73,14 @@ pub mod crash;
 mod entry;
 pub mod link;
 mod producer;
+mod progress;
 mod shared;
 
 pub use consumer::{Consumer, Drain};
 pub use entry::{Entry, Word};
 pub use link::{Event, Generations, Link};
 pub use producer::{Full, Producer, Reservation};
+pub use progress::Progress;
 pub use shared::{Depth, Invalid, Shared, Storage};
 
 /// Bytes before the first entry.

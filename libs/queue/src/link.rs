@@ -33,7 +33,7 @@
 //! life of that time; if the peer has begun another since, it skips them.
 
 use crate::atomic::Ordering;
-use crate::{Consumer, Entry, Producer, Shared, generation, index, next_generation};
+use crate::{Consumer, Entry, Producer, Progress, Shared, generation, index, next_generation};
 
 /// The result of the beginning of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,39 +160,35 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.enter(next_generation(self.generations.own));
     }
 
-    /// Ends a round: announces that this side wants a notification for the next entry. Returns
-    /// false if there is one already, or the state of the link has changed: then begin another
-    /// round.
+    /// Ends a round: announces that this side wants a notification for the next entry, unless there
+    /// is one already, or the state of the link has changed.
     #[inline(always)]
-    #[must_use = "there may be more to do"]
-    pub fn sleep(&mut self) -> bool {
-        if self.live && self.input.sleep() { true } else { self.sleep_apart() }
+    pub fn sleep(&mut self) -> Progress {
+        if self.live && self.input.sleep().is_asleep() { Progress::Asleep } else { self.sleep_apart() }
     }
 
     /// Does what [`Self::sleep`] does, for `count` entries at once.
     #[inline]
-    #[must_use = "there may be more to do"]
-    pub fn sleep_until(&mut self, count: u32) -> bool {
-        if self.live && self.input.sleep_until(count) { true } else { self.sleep_apart() }
+    pub fn sleep_until(&mut self, count: u32) -> Progress {
+        if self.live && self.input.sleep_until(count).is_asleep() { Progress::Asleep } else { self.sleep_apart() }
     }
 
     /// Does what [`Self::sleep`] does, for space for `count` entries. It works too if the link is
     /// not live.
     #[inline]
-    #[must_use = "there may be space already"]
-    pub fn sleep_for_space(&mut self, count: u32) -> bool {
-        if self.live && self.output.sleep_until(count) { true } else { self.sleep_apart() }
+    pub fn sleep_for_space(&mut self, count: u32) -> Progress {
+        if self.live && self.output.sleep_until(count).is_asleep() { Progress::Asleep } else { self.sleep_apart() }
     }
 
-    /// Returns true, to sleep, if the link is not live and nothing has changed: the peer notifies
-    /// whenever it changes what this side waits for.
+    /// Lets a side sleep whose link is not live, if nothing has changed: the peer notifies whenever
+    /// it changes what this side waits for.
     #[cold]
-    fn sleep_apart(&mut self) -> bool {
+    fn sleep_apart(&mut self) -> Progress {
         if self.live {
             self.check();
-            return false;
+            return Progress::More;
         }
-        !self.has_news()
+        Progress::more_if(self.has_news())
     }
 
     /// Returns whether [`Self::settle`] would find a change. What [`Self::look`] found does not

@@ -41,7 +41,7 @@ fn find(mut link: Link<u64>, peer: u32, bells: &Bells) -> Link<u64> {
         if link.is_live() && link.generations().peer == peer {
             return link;
         }
-        if link.sleep() {
+        if link.sleep().is_asleep() {
             bells.own.wait();
         }
     }

@@ -110,11 +110,11 @@ fn settle(owner: &mut Owner, borrower: &mut Borrower) {
     for _ in 0..40 {
         if core::mem::take(&mut wake_owner) {
             wake_borrower |= owner.turn(false);
-            wake_owner |= !owner.link.sleep();
+            wake_owner |= owner.link.sleep().is_more();
         }
         if core::mem::take(&mut wake_borrower) {
             wake_owner |= borrower.turn(0, false);
-            wake_borrower |= !borrower.link.sleep();
+            wake_borrower |= borrower.link.sleep().is_more();
         }
     }
     assert!(owner.link.is_live() && borrower.link.is_live(), "{owner:?} {borrower:?}");
@@ -148,7 +148,7 @@ fn nothing_passes_before_both_are_there() {
     let mut ground = Ground::new();
     let mut owner = ground.owner();
     assert!(owner.turn(true), "a new life notifies");
-    assert!(owner.link.sleep() && !owner.link.is_live());
+    assert!(owner.link.sleep().is_asleep() && !owner.link.is_live());
     assert!(owner.link.output.push(1).is_err() && owner.link.input.pop().is_none());
     let mut borrower = ground.borrower();
     assert!(borrower.turn(0, true) && !borrower.link.is_live());
@@ -198,7 +198,7 @@ fn a_violation_has_both_start_over() {
         let word = if at == 0 { &ground.back.header().producer.word } else { &ground.there.header().consumer.word };
         word.store(word.load(Ordering::Relaxed) + 100, Ordering::Relaxed);
         owner.link.output.refresh();
-        assert!(!owner.link.sleep_for_space(8));
+        assert!(owner.link.sleep_for_space(8).is_more());
         settle(&mut owner, &mut borrower);
         assert_eq!(owner.link.violations(), 1);
         assert_eq!((owner.renewals, borrower.renewals), (2, 2));
@@ -245,11 +245,11 @@ fn what_a_previous_life_published_can_be_read_before_the_pair_starts_over() {
     let mut borrower = ground.borrower();
     assert!(!owner.link.look());
     assert_eq!(owner.link.input.pop(), Some(7));
-    assert!(!owner.link.sleep() && !owner.link.look());
+    assert!(owner.link.sleep().is_more() && !owner.link.look());
     // The peer, hostile now, shows its previous generation again.
     let word = &ground.back.header().producer.word;
     let shown = word.swap(u64::from(owner.link.generations().peer) << 32, Ordering::Relaxed);
-    assert!(!owner.link.sleep(), "what was found does not pass");
+    assert!(owner.link.sleep().is_more(), "what was found does not pass");
     word.store(shown, Ordering::Relaxed);
     // Whatever is pushed in between is for nobody.
     let _ = owner.link.output.push(9);

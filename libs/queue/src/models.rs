@@ -36,7 +36,7 @@ fn consume(mut consumer: Consumer<u64>, count: usize, own: &Notify, peer: &Notif
         if taken.len() >= count {
             return taken;
         }
-        if consumer.sleep() {
+        if consumer.sleep().is_asleep() {
             own.wait();
         }
     }
@@ -46,7 +46,7 @@ fn consume(mut consumer: Consumer<u64>, count: usize, own: &Notify, peer: &Notif
 fn produce(mut producer: Producer<u64>, entries: core::ops::RangeInclusive<u64>, own: &Notify, peer: &Notify) {
     for entry in entries {
         while producer.push(entry).is_err() {
-            if producer.sleep() {
+            if producer.sleep().is_asleep() {
                 own.wait();
             }
         }
@@ -118,7 +118,7 @@ fn an_awake_consumer_is_not_notified() {
         });
         // One announcement, so at most one notification, however the two interleave. (The
         // announcement of an empty ring that was never slept on counts as the first.)
-        let asleep = consumer.sleep();
+        let asleep = consumer.sleep().is_asleep();
         let notifications = thread.join().unwrap();
         assert!(notifications <= 1, "{notifications} notifications for one announcement");
         assert!(!asleep || notifications == 1, "asleep and not woken");

@@ -1,7 +1,7 @@
 //! The writing side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, NOBODY, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Progress, Shared, generation, index, next_generation, passed, word};
 use core::fmt;
 
 /// There is no space left in the ring.
@@ -284,27 +284,25 @@ impl<T: Entry> Producer<T> {
         passed(wanted, self.published, self.published.wrapping_add(count))
     }
 
-    /// Announces that this side wants a notification as soon as there is space for one entry.
-    /// Returns false if there is some already: then do not sleep.
+    /// Announces that this side wants a notification as soon as there is space for one entry,
+    /// unless there is some already.
     #[inline]
-    #[must_use = "there may be space already"]
-    pub fn sleep(&mut self) -> bool {
+    pub fn sleep(&mut self) -> Progress {
         self.sleep_until(1)
     }
 
     /// Announces that this side wants a notification as soon as there is space for `count` entries
-    /// (at least 1, at most the capacity). Returns false if there is already: then do not sleep.
-    /// Publish first: the consumer cannot release entries that it does not see.
+    /// (at least 1, at most the capacity), unless there is already. Publish first: the consumer
+    /// cannot release entries that it does not see.
     #[inline]
-    #[must_use = "there may be space already"]
-    pub fn sleep_until(&mut self, count: u32) -> bool {
+    pub fn sleep_until(&mut self, count: u32) -> Progress {
         let count = count.clamp(1, self.capacity());
         // The consumer must reach `tail + count - capacity`, that is, pass the index before it.
         let wanted = self.tail.wrapping_add(count).wrapping_sub(self.capacity()).wrapping_sub(1);
         crate::step();
         self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.refresh() < count && !self.stale
+        Progress::asleep_if(self.refresh() < count && !self.stale)
     }
 
     /// Returns whether the consumer was restarted since the last call of this.

@@ -114,7 +114,7 @@ fn one_announcement_brings_one_notification() {
     let shared = ring::<8>();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
     assert!(producer.publish() && consumer.release(), "a new generation announces itself");
-    assert!(consumer.sleep_until(2));
+    assert!(consumer.sleep_until(2).is_asleep());
     let mut push = |entry| {
         producer.push(entry).unwrap();
         producer.publish()
@@ -122,11 +122,11 @@ fn one_announcement_brings_one_notification() {
     assert!(!push(1), "it waits for two");
     assert!(push(2));
     assert!(!push(3), "it is awake");
-    assert!(!consumer.sleep(), "there is something to do");
+    assert!(consumer.sleep().is_more(), "there is something to do");
 
     assert_eq!(producer.push_slice(&[4, 5, 6, 7, 8]), 5);
     let _ = producer.publish();
-    assert!(producer.sleep_until(4));
+    assert!(producer.sleep_until(4).is_asleep());
     assert_eq!(consumer.drain(3).count(), 3);
     assert!(!consumer.release(), "it waits for four");
     assert_eq!(consumer.drain(1).count(), 1);
@@ -252,13 +252,13 @@ fn run(start: u32, steps: Vec<Step>) {
                 }
             }
             Step::ProducerSleeps(count) => {
-                let sleeps = producer.sleep_until(count);
+                let sleeps = producer.sleep_until(count).is_asleep();
                 let count = (count as usize).min(Model::CAPACITY);
                 assert_eq!(sleeps, Model::CAPACITY - model.slots.len() < count);
                 model.producer_waits = sleeps.then_some(count);
             }
             Step::ConsumerSleeps(count) => {
-                let sleeps = consumer.sleep_until(count);
+                let sleeps = consumer.sleep_until(count).is_asleep();
                 let count = (count as usize).min(Model::CAPACITY);
                 assert_eq!(sleeps, model.queued() < count);
                 // Entries that are popped and not released are counted from the next one to read.
@@ -442,7 +442,7 @@ fn a_producer_can_ask_whether_it_is_waited_for() {
     let ring = ring::<8>();
     let mut producer = Producer::attach(ring);
     let mut consumer = Consumer::attach(ring);
-    assert!(consumer.sleep_until(3));
+    assert!(consumer.sleep_until(3).is_asleep());
     assert!(!producer.awaited(2) && producer.awaited(3) && producer.awaited(8));
     for entry in 0..3 {
         producer.push(entry).expect("there is space");
@@ -458,7 +458,7 @@ fn small_change_can_be_put_off() {
     let (mut producer, mut consumer) = (Producer::attach(ring), Consumer::attach(ring));
     let _ = (producer.refresh(), consumer.refresh());
     assert!(producer.publish_many(4) && consumer.release_many(4), "the first always ask for a notification");
-    assert!(consumer.sleep());
+    assert!(consumer.sleep().is_asleep());
     for entry in 0..3 {
         producer.push(entry).expect("there is space");
         assert!(!producer.publish_many(4));
@@ -467,7 +467,7 @@ fn small_change_can_be_put_off() {
     producer.push(3).expect("there is space");
     assert!(producer.publish_many(4));
     assert_eq!(consumer.drain(8).count(), 4);
-    assert!(producer.sleep_until(8));
+    assert!(producer.sleep_until(8).is_asleep());
     assert!(!consumer.release_many(5) && producer.refresh() == 4);
     assert!(consumer.release_many(4) && producer.refresh() == 8);
 }

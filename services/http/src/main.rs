@@ -10,7 +10,7 @@
 extern crate alloc;
 
 use culm::time::{self, Instant};
-use culm::{Channels, Component};
+use culm::{Channels, Component, Progress, run_rounds};
 use culm_http::site::File;
 use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
@@ -24,7 +24,7 @@ const TURNS: usize = 64;
 
 /// Rounds of one turn: whatever the network has to offer, others of this priority get their turn,
 /// and what is counted is shown.
-const ROUNDS: usize = 64;
+const ROUNDS: u32 = 64;
 
 /// How long nothing may happen on a connection after its last response, until its client ends it
 /// too.
@@ -76,7 +76,7 @@ impl Component for Http {
 
 impl Http {
     fn turn(&mut self) {
-        for _ in 0..ROUNDS {
+        run_rounds(ROUNDS, || {
             self.stack.receive(&mut |_| {});
             let now = time::now();
             while let Some(event) = self.stack.event() {
@@ -90,14 +90,11 @@ impl Http {
                 self.server.expire(&mut Network(&mut self.stack), now.ticks());
                 self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
             }
-            if self.stack.settle() && !more {
-                if self.server.open() > 0 {
-                    culm::wake_at(self.patrol);
-                }
-                return self.count();
-            }
+            self.stack.settle() & Progress::more_if(more)
+        });
+        if self.server.open() > 0 {
+            culm::wake_at(self.patrol);
         }
-        culm::wake_at(time::now());
         self.count();
     }
 

@@ -11,13 +11,10 @@
 
 use culm::connection::NetCopier as Connection;
 use culm::link::Event;
-use culm::{Channels, Component, Link, time};
+use culm::{Channels, Component, Link, Progress, ROUNDS, run_rounds};
 use culm_net::Descriptor;
 
 culm::component!(PassThrough);
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 /// One of the two that this component stands between.
 struct Side {
@@ -72,12 +69,12 @@ impl Component for PassThrough {
 
     fn init(_: Config, connections: Connections) -> Self {
         let mut this = Self::new(&connections.net);
-        this.take_turn();
+        this.run();
         this
     }
 
     fn notified(&mut self, _: Channels) {
-        self.take_turn();
+        self.run();
     }
 }
 
@@ -90,18 +87,13 @@ impl PassThrough {
     }
 
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.round());
     }
 
-    /// Passes everything on both ways. False: there is more already.
+    /// Passes everything on both ways.
     #[inline(always)]
-    fn round(&mut self) -> bool {
+    fn round(&mut self) -> Progress {
         if self.client.begin() {
             self.device.start_over();
         }
@@ -116,10 +108,9 @@ impl PassThrough {
         self.sleep()
     }
 
-    /// Asks to be woken for what can be passed on, or for space where that is what lacks. False:
-    /// there is something already.
+    /// Asks to be woken for what can be passed on, or for space where that is what lacks.
     #[inline(always)]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self) -> Progress {
         let (device, client) = (&mut self.device.link, &mut self.client.link);
         if !(device.is_live() & client.is_live()) {
             return sleep_apart(device, client);
@@ -134,8 +125,9 @@ impl PassThrough {
 
 /// Asks to be woken when both sides are there: what the one sends waits until then.
 #[cold]
-fn sleep_apart(device: &mut Link<Descriptor>, client: &mut Link<Descriptor>) -> bool {
-    (device.is_live() || device.sleep()) & (client.is_live() || client.sleep())
+fn sleep_apart(device: &mut Link<Descriptor>, client: &mut Link<Descriptor>) -> Progress {
+    let sleep = |link: &mut Link<Descriptor>| if link.is_live() { Progress::Asleep } else { link.sleep() };
+    sleep(device) & sleep(client)
 }
 
 #[cfg(test)]
@@ -181,7 +173,7 @@ mod tests {
         /// The two sides greet each other through it.
         fn settle(&mut self) {
             for _ in 0..4 {
-                self.passing.take_turn();
+                self.passing.run();
                 let _ = (self.virtualiser.take(), self.client.take());
             }
         }
@@ -193,11 +185,11 @@ mod tests {
         for turn in 0..100 {
             let frame = Descriptor { offset: turn % 8 * SIZE, length: 76, flags: 0 };
             world.virtualiser.send(&[frame]);
-            world.passing.take_turn();
+            world.passing.run();
             assert_eq!(world.client.take(), [frame]);
             let buffer = Descriptor::empty(frame.offset);
             world.client.send(&[buffer]);
-            world.passing.take_turn();
+            world.passing.run();
             assert_eq!(world.virtualiser.take(), [buffer]);
         }
     }
@@ -225,20 +217,20 @@ mod tests {
         let mut virtualiser = Peer::<Descriptor>::new(rings[1], rings[0]);
         let mut client = Peer::<Descriptor>::new(rings[4], rings[5]);
         for _ in 0..4 {
-            first.take_turn();
-            second.take_turn();
+            first.run();
+            second.run();
             let _ = (virtualiser.take(), client.take());
         }
         let _ = culm::testing::signalled();
         let renewals = virtualiser.renewals;
         client = Peer::<Descriptor>::new(rings[4], rings[5]);
-        second.take_turn();
+        second.run();
         let _ = client.take();
-        second.take_turn();
+        second.run();
         assert!(culm::testing::signalled().contains(&2));
         for _ in 0..4 {
-            first.take_turn();
-            second.take_turn();
+            first.run();
+            second.run();
             let _ = (virtualiser.take(), client.take());
         }
         assert_eq!((virtualiser.renewals, client.renewals), (renewals + 1, 1));
@@ -255,7 +247,7 @@ mod tests {
         world.settle();
         let frame = Descriptor { offset: SIZE, length: 76, flags: 0 };
         world.virtualiser.send(&[frame]);
-        world.passing.take_turn();
+        world.passing.run();
         assert_eq!(world.client.take(), [frame]);
     }
 }

@@ -10,7 +10,7 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
-use culm::{Channels, Component};
+use culm::{Channels, Component, run_rounds};
 use culm_net::stack::{Event, Settings, Stack, Stream};
 
 culm::component!(TcpBulk);
@@ -25,7 +25,7 @@ static CONTENT: [u8; 16 * 1024] = [b'c'; 16 * 1024];
 
 /// Rounds of one turn: whatever the network has to offer, other components of this priority get
 /// their turn.
-const ROUNDS: usize = 64;
+const ROUNDS: u32 = 64;
 
 struct TcpBulk {
     stack: Stack,
@@ -65,7 +65,7 @@ impl Component for TcpBulk {
 
 impl TcpBulk {
     fn turn(&mut self) {
-        for _ in 0..ROUNDS {
+        run_rounds(ROUNDS, || {
             self.stack.receive(&mut |_| {});
             while let Some(event) = self.stack.event() {
                 match event {
@@ -73,11 +73,8 @@ impl TcpBulk {
                     Event::Ready { slot } => self.serve(slot),
                 }
             }
-            if self.stack.settle() {
-                return;
-            }
-        }
-        culm::wake_at(culm::time::now());
+            self.stack.settle()
+        });
     }
 
     fn opened(&mut self, slot: usize, port: u16) {

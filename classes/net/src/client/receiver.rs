@@ -13,7 +13,7 @@ use crate::{Descriptor, HEADROOM, PacketHeader, Slots, checksum, lendable, put_o
 use culm::connection::NetClient;
 use culm::link::Event;
 use culm::queue::Producer;
-use culm::{Link, Region};
+use culm::{Link, Progress, Region};
 
 /// The receiving half of a client.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Receiver {
     }
 
     #[inline]
-    pub(super) fn sleep(&mut self) -> bool {
+    pub(super) fn sleep(&mut self) -> Progress {
         self.link.sleep()
     }
 }

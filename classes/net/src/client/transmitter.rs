@@ -7,7 +7,7 @@ use crate::slots::LARGEST_PACKET;
 use crate::{Descriptor, HEADROOM, PacketHeader, Slots, Stash, checksum};
 use culm::connection::NetClient;
 use culm::link::Event;
-use culm::{Exclusive, Link};
+use culm::{Exclusive, Link, Progress};
 
 /// The transmitting half of a client.
 #[derive(Debug)]
@@ -224,12 +224,12 @@ impl Transmitter {
     }
 
     #[inline]
-    pub(super) fn sleep(&mut self) -> bool {
+    pub(super) fn sleep(&mut self) -> Progress {
         if !self.link.is_live() {
             return self.link.sleep();
         }
         if !core::mem::take(&mut self.starved) {
-            return true;
+            return Progress::Asleep;
         }
         // Wait for what is missing: a free buffer if there is none, else queue space for the two
         // spare buffers.

@@ -3,11 +3,8 @@
 use crate::net::Net;
 use crate::registers;
 use culm::connection::NetDriver;
-use culm::{Channels, Device, Interrupt, time};
+use culm::{Channels, Device, Interrupt, ROUNDS, run_rounds};
 use culm_mmio::Mapped;
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 /// The driver of one device.
 pub struct Driver {
@@ -29,7 +26,7 @@ impl Driver {
             Err(reason) => panic!("{reason}"),
         };
         let mut driver = Self { net, interrupt };
-        driver.take_turn();
+        driver.run();
         // A previous life may have left the interrupt masked.
         driver.interrupt.enable();
         driver
@@ -46,19 +43,14 @@ impl Driver {
         if channels != Channels::from(interrupt) {
             self.net.note(channels);
         }
-        self.take_turn();
+        self.run();
         if interrupted {
             self.interrupt.enable();
         }
     }
 
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.net.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.net.round());
     }
 }

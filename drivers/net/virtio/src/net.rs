@@ -15,7 +15,7 @@ use crate::patience::Patience;
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use crate::ring::Ring;
 use culm::connection::NetDriver;
-use culm::{Channels, Region, time};
+use culm::{Channels, Progress, Region, time};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
 
@@ -147,12 +147,12 @@ impl<R: Registers> Net<R> {
     }
 
     /// Moves packets and buffers in the directions that are due, publishes them and announces
-    /// sleep. Returns false if there is more already.
+    /// sleep.
     #[inline]
-    pub fn round(&mut self) -> bool {
+    pub fn round(&mut self) -> Progress {
         if self.out_of_service {
             self.repair();
-            return self.out_of_service;
+            return Progress::asleep_if(self.out_of_service);
         }
         if self.receive.due {
             let received = self.serve_receive();
@@ -166,7 +166,7 @@ impl<R: Registers> Net<R> {
         if self.receive.stale | self.failed | self.rings.receive.is_broken() | self.rings.transmit.is_broken() {
             self.repair();
         }
-        !(self.receive.due | self.transmit.due)
+        Progress::more_if(self.receive.due | self.transmit.due)
     }
 
     /// Passes received packets on, gives the device empty buffers. Returns how many packets there
@@ -199,9 +199,12 @@ impl<R: Registers> Net<R> {
         count_errors(ring);
 
         // While the device has plenty, returned buffers are found at the next packet.
-        let mut asleep = ring.in_flight() >= ring.size() / 4 || pair.link.sleep();
-        asleep &= if pair.link.output.free() > 0 { ring.wait_for(1) } else { pair.link.sleep_for_space(1) };
-        pair.due = !asleep;
+        let mut progress = Progress::Asleep;
+        if ring.in_flight() < ring.size() / 4 {
+            progress &= pair.link.sleep();
+        }
+        progress &= if pair.link.output.free() > 0 { ring.wait_for(1) } else { pair.link.sleep_for_space(1) };
+        pair.due = progress.is_more();
         received
     }
 
@@ -215,7 +218,7 @@ impl<R: Registers> Net<R> {
         let pair = &mut self.receive;
         // It may have to be told of this life.
         pair.pass_on();
-        pair.due = !pair.stale && !pair.link.sleep();
+        pair.due = !pair.stale && pair.link.sleep().is_more();
     }
 
     /// Gives the device packets to send, and returns sent buffers if the virtualiser waits for
@@ -229,7 +232,7 @@ impl<R: Registers> Net<R> {
             // It may have to be told of this life.
             pair.pass_on();
             self.waits_for_sent = false;
-            pair.due = !pair.link.sleep();
+            pair.due = pair.link.sleep().is_more();
             return;
         }
         let in_flight = ring.in_flight();
@@ -248,19 +251,19 @@ impl<R: Registers> Net<R> {
         if pair.stale {
             return self.wait_for_the_last();
         }
-        let mut asleep = true;
+        let mut progress = Progress::Asleep;
         let in_flight = ring.in_flight();
         let full = ring.space() == 0;
         if !full {
-            asleep &= pair.link.sleep();
+            progress &= pair.link.sleep();
         }
         self.waits_for_sent = full || (in_flight > 0 && pair.link.output.awaited(in_flight.into()));
         if self.waits_for_sent {
             // Wait for most of them, so that one interrupt serves many.
             let most = in_flight - in_flight / 4;
-            asleep &= if pair.link.output.free() > 0 { ring.wait_for(most) } else { pair.link.sleep_for_space(1) };
+            progress &= if pair.link.output.free() > 0 { ring.wait_for(most) } else { pair.link.sleep_for_space(1) };
         }
-        pair.due = !asleep;
+        pair.due = progress.is_more();
     }
 
     /// Handles a transmit virtualiser that was restarted: its link becomes live when the device has
@@ -271,7 +274,7 @@ impl<R: Registers> Net<R> {
         take_sent(ring, pair);
         self.waits_for_sent = true;
         let in_flight = ring.in_flight();
-        pair.due = in_flight == 0 || !ring.wait_for(in_flight);
+        pair.due = in_flight == 0 || ring.wait_for(in_flight).is_more();
         if time::now() >= pair.patience {
             culm::warn!("the device does not send {in_flight} packets of a previous life");
             self.failed = true;

@@ -170,7 +170,7 @@ impl World {
                     net
                 }
             };
-            let asleep = (0..8).any(|_| net.round());
+            let asleep = (0..8).any(|_| net.round().is_asleep());
             (net, asleep)
         });
         let armed = self.death.take();

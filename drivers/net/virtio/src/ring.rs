@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
-use culm::Region;
+use culm::{Progress, Region};
 
 /// The offsets of a queue's parts in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,9 +408,9 @@ impl Ring {
     }
 
     /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than
-    /// were taken. Returns false if it has already.
+    /// were taken, unless it has already.
     #[inline]
-    pub fn wait_for(&mut self, count: u16) -> bool {
+    pub fn wait_for(&mut self, count: u16) -> Progress {
         let count = count.max(1);
         if self.event_index {
             self.used_event(self.seen.wrapping_add(count - 1));
@@ -420,7 +420,7 @@ impl Ring {
         // The fence is between our wish and the device's index: either the device sees the one, or
         // we see the other (§2.7.7).
         fence(SeqCst);
-        self.refresh() < count
+        Progress::asleep_if(self.refresh() < count)
     }
 
     /// Asks for no interrupt.

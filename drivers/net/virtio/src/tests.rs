@@ -100,7 +100,7 @@ impl World {
     fn turn(&mut self) {
         self.net.note(culm::testing::channels(&[1, 2]));
         for _ in 0..8 {
-            if self.net.round() {
+            if self.net.round().is_asleep() {
                 return;
             }
         }
@@ -109,7 +109,7 @@ impl World {
     fn interrupt(&mut self) {
         self.net.interrupted();
         for _ in 0..8 {
-            if self.net.round() {
+            if self.net.round().is_asleep() {
                 return;
             }
         }
@@ -206,7 +206,7 @@ fn received_packets_are_passed_on() {
 fn one_interrupt_and_one_notification_for_many() {
     let mut world = World::new();
     world.provide(0..10);
-    assert!(world.rx.sleep());
+    assert!(world.rx.sleep().is_asleep());
     let _ = culm::testing::signalled();
     for _ in 0..10 {
         world.state.use_next(RECEIVE, 60);
@@ -245,11 +245,11 @@ fn nobody_is_disturbed_for_sent_packets_unless_somebody_waits() {
     assert_eq!(world.state.interrupts.get(), 0);
     assert!(world.tx.take().is_empty());
     // Now the virtualiser waits: announced before the packets that the driver sees.
-    assert!(world.tx.sleep());
+    assert!(world.tx.sleep().is_asleep());
     world.tx.send(&[buffer(2)]);
     world.turn();
     assert_eq!(world.tx.take().len(), 2, "those that were sent come back at once");
-    assert!(world.tx.sleep());
+    assert!(world.tx.sleep().is_asleep());
     world.turn();
     world.state.take(TRANSMIT);
     world.state.use_next(TRANSMIT, 0);
@@ -417,7 +417,7 @@ fn a_device_that_does_not_send_is_reset_for_a_restarted_virtualiser() {
     let deadline = culm::testing::deadline().expect("it waits for the device, but not for ever");
     culm::testing::set_time(deadline);
     world.net.note(Channels::NONE);
-    while !world.net.round() {}
+    while world.net.round().is_more() {}
     world.settle();
     assert_eq!(world.state.resets.get(), 2);
     assert!(world.tx.is_live());
@@ -555,7 +555,7 @@ proptest! {
                     while ring.take().is_some() {
                         back += 1;
                     }
-                    asleep = ring.in_flight() > 0 && ring.wait_for(1);
+                    asleep = ring.in_flight() > 0 && ring.wait_for(1).is_asleep();
                 }
             }
         }

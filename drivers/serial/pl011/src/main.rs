@@ -71,7 +71,7 @@ impl Pl011 {
         // If the FIFO is full, its interrupt brings the next turn; else the next bytes do. Bytes
         // that came just now get a turn of their own, so that a virtualiser that never stops cannot
         // make this turn endless.
-        if !self.port.waits_to_send() && !self.tx.sleep() {
+        if !self.port.waits_to_send() && self.tx.sleep().is_more() {
             culm::wake_at(culm::time::now());
         }
     }

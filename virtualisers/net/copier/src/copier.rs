@@ -12,7 +12,7 @@
 use crate::counters;
 use culm::connection::NetCopier as Connection;
 use culm::link::Event;
-use culm::{Channels, Link, Region};
+use culm::{Channels, Link, Progress, Region};
 use culm_net::descriptor::flags::CONTINUES;
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots, Stash};
@@ -69,9 +69,9 @@ impl Copier {
         self.client_notified |= channels.contains(self.client.link.channel());
     }
 
-    /// Copies frames, publishes them and announces sleep. Returns false if there is more already.
+    /// Copies frames, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> bool {
+    pub(crate) fn round(&mut self) -> Progress {
         if self.client_notified | !self.client.link.is_live() {
             self.look_at_client();
         }
@@ -225,12 +225,15 @@ impl Copier {
     }
 
     #[inline]
-    fn sleep(&mut self, starved: bool) -> bool {
+    fn sleep(&mut self, starved: bool) -> Progress {
+        let mut progress = Progress::Asleep;
         // A side whose link is not live waits for its peer.
-        let mut asleep = if starved | !self.client.link.is_live() { self.client.link.sleep() } else { true };
-        if !starved | !self.device.link.is_live() {
-            asleep &= self.device.link.sleep();
+        if starved | !self.client.link.is_live() {
+            progress &= self.client.link.sleep();
         }
-        asleep
+        if !starved | !self.device.link.is_live() {
+            progress &= self.device.link.sleep();
+        }
+        progress
     }
 }

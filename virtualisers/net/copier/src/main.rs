@@ -14,12 +14,9 @@ mod restart_tests;
 mod tests;
 
 use copier::Copier;
-use culm::{Channels, Component, time};
+use culm::{Channels, Component, ROUNDS, run_rounds};
 
 culm::component!(NetCopier);
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 struct NetCopier(Copier);
 
@@ -29,24 +26,19 @@ impl Component for NetCopier {
 
     fn init(_: Config, connections: Connections) -> Self {
         let mut this = Self(Copier::new(&connections.net));
-        this.take_turn();
+        this.run();
         this
     }
 
     fn notified(&mut self, channels: Channels) {
         self.0.note(channels);
-        self.take_turn();
+        self.run();
     }
 }
 
 impl NetCopier {
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.0.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.0.round());
     }
 }

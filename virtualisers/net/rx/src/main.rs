@@ -20,13 +20,10 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-use culm::{Channels, Component, start, time};
+use culm::{Channels, Component, ROUNDS, run_rounds, start};
 use receive::Receive;
 
 culm::component!(NetRx);
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 struct NetRx(Receive);
 
@@ -36,24 +33,19 @@ impl Component for NetRx {
 
     fn init(_: Config, connections: Connections) -> Self {
         let mut this = Self(Receive::new(&connections.net, start::list(connections.net.clients)));
-        this.take_turn();
+        this.run();
         this
     }
 
     fn notified(&mut self, channels: Channels) {
         self.0.note(channels);
-        self.take_turn();
+        self.run();
     }
 }
 
 impl NetRx {
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.0.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.0.round());
     }
 }

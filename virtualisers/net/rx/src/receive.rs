@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Region, time};
+use culm::{Channels, Link, Progress, Region, time};
 use culm_net::allowance::PAUSE;
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Shares, Slots, lendable, put_off};
@@ -144,10 +144,9 @@ impl Receive {
         }
     }
 
-    /// Moves frames and buffers, publishes them and announces sleep. Returns false if there is more
-    /// already.
+    /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> bool {
+    pub(crate) fn round(&mut self) -> Progress {
         self.noted |= self.apart;
         if self.runs_low() {
             self.noted = self.all();
@@ -438,32 +437,32 @@ impl Receive {
     }
 
     #[inline]
-    fn sleep(&mut self) -> bool {
-        let mut asleep = self.driver.sleep();
+    fn sleep(&mut self) -> Progress {
+        let mut progress = self.driver.sleep();
         if self.driver.is_live() && self.driver.output.free() == 0 {
             // The queue to the driver is full of entries that it has not read: ask to be woken when
             // there is space.
-            asleep &= self.driver.sleep_for_space(1);
+            progress &= self.driver.sleep_for_space(1);
         }
         if self.apart != 0 || self.runs_low() {
-            asleep &= self.wait_for_clients();
+            progress &= self.wait_for_clients();
         }
-        asleep & (self.noted == 0)
+        progress & Progress::more_if(self.noted != 0)
     }
 
     /// Asks clients to notify for the buffers that they return.
     #[cold]
-    fn wait_for_clients(&mut self) -> bool {
+    fn wait_for_clients(&mut self) -> Progress {
         let low = self.runs_low();
-        let mut asleep = true;
+        let mut progress = Progress::Asleep;
         for (index, client) in self.clients.iter_mut().enumerate() {
             // A paused client is looked at when its allowance is back.
             let waits = !client.link.is_live() || low && client.held > 0;
             if waits && self.paused & 1 << index == 0 {
-                asleep &= client.link.sleep();
+                progress &= client.link.sleep();
             }
         }
-        asleep
+        progress
     }
 }
 

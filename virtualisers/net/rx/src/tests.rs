@@ -83,7 +83,7 @@ impl World {
 
     pub(crate) fn turn(&mut self) {
         for _ in 0..4 {
-            if self.virtualiser.round() {
+            if self.virtualiser.round().is_asleep() {
                 return;
             }
         }
@@ -219,7 +219,7 @@ fn lengths_that_cannot_be_are_dropped() {
 fn the_driver_is_woken_only_when_it_runs_low() {
     let mut world = World::new(1);
     let _ = culm::testing::signalled();
-    assert!(world.clients[0].sleep());
+    assert!(world.clients[0].sleep().is_asleep());
     world.pass(mac(0));
     assert_eq!(culm::testing::signalled(), [1], "the client sleeps, the driver has plenty");
 }
@@ -275,12 +275,12 @@ fn a_client_that_only_notifies_is_left_alone() {
     let lent = world.clients[1].take();
     for _ in 0..1000 {
         world.virtualiser.note(channels(&[2]));
-        assert!(world.virtualiser.round());
+        assert!(world.virtualiser.round().is_asleep());
     }
     let deadline = culm::testing::deadline().expect("it looks again");
     world.clients[1].send(&lent);
     world.virtualiser.note(channels(&[2]));
-    assert!(world.virtualiser.round());
+    assert!(world.virtualiser.round().is_asleep());
     world.driver_turn();
     assert_eq!(world.empty.len() as u32, BUFFERS - 1, "nobody looks whether it has returned something this time");
     // Meanwhile others get what is for them, and it does too.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
-use culm::{Link, Region};
+use culm::{Link, Progress, Region};
 use culm_net::{Allowance, Descriptor, Mac, Slots, lendable};
 
 /// Buffers that are lent at a time to a client that starts over, between others' turns.
@@ -166,21 +166,21 @@ impl Client {
         self.allowance.spend(CHANGE + self.slots.count() / 8);
     }
 
-    /// Gives the client some of the buffers that are here. Returns true if there are more, and
-    /// space for them.
+    /// Gives the client some of the buffers that are here. There is more to do if there are more of
+    /// them, and space.
     #[cold]
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn settle(&mut self) -> Progress {
         if !self.link.is_live() {
             self.begin();
         }
         if !self.link.is_live() {
-            return false;
+            return Progress::Asleep;
         }
         let end = self.next.saturating_add(LENDING).min(self.slots.count());
         let given = self.here;
         while self.next < end && self.here > 0 {
             if self.places.get(self.next as usize) == Some(&Place::HERE) && !self.give_here(self.next) {
-                return false;
+                return Progress::Asleep;
             }
             self.next += 1;
         }
@@ -188,7 +188,7 @@ impl Client {
             self.next = 0;
         }
         self.allowance.spend(1 + given - self.here);
-        self.here > 0
+        Progress::more_if(self.here > 0)
     }
 
     /// Gives a buffer that is here to the client. Returns false if its queue is full.
@@ -263,8 +263,10 @@ impl Client {
     }
 
     /// Asks to be notified of its next frame, of its new life, or of space for buffers that wait
-    /// for it. Returns false if there is one of these already.
-    pub(crate) fn sleep(&mut self) -> bool {
-        self.link.sleep() && (!self.link.is_live() || self.here == 0 || self.link.sleep_for_space(1))
+    /// for it, unless there is one of these already.
+    pub(crate) fn sleep(&mut self) -> Progress {
+        let progress = self.link.sleep();
+        let waits_for_space = progress.is_asleep() && self.link.is_live() && self.here > 0;
+        if waits_for_space { self.link.sleep_for_space(1) } else { progress }
     }
 }

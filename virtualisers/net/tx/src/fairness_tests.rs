@@ -242,7 +242,7 @@ fn reading_ends_whatever_a_client_sends() {
             // Others go on meanwhile.
             assert!(world.send(0, mac(0)).is_some());
             world.virtualiser.note(culm::testing::channels(&[1, 2]));
-            assert!(world.virtualiser.round());
+            assert!(world.virtualiser.round().is_asleep());
             assert_eq!(world.driver.take().len(), 1);
             set_time(deadline);
             world.virtualiser.note(culm::testing::channels(&[]));
@@ -274,12 +274,12 @@ fn a_client_that_only_notifies_is_left_alone() {
     let mut world = World::new(2, false);
     for _ in 0..1000 {
         world.virtualiser.note(culm::testing::channels(&[2]));
-        assert!(world.virtualiser.round());
+        assert!(world.virtualiser.round().is_asleep());
     }
     let deadline = culm::testing::deadline().expect("it looks again");
     let frame = world.send(1, mac(1));
     world.virtualiser.note(culm::testing::channels(&[2]));
-    assert!(world.virtualiser.round() && frame.is_some());
+    assert!(world.virtualiser.round().is_asleep() && frame.is_some());
     assert!(world.driver.take().is_empty(), "nobody looks whether it has a frame this time");
     set_time(deadline);
     let _ = world.virtualiser.round();
@@ -321,13 +321,13 @@ fn who_is_left_alone_delays_nobody() {
     // then it sends its only large one, and runs short.
     assert!(world.send(0, mac(0)).is_some());
     world.virtualiser.note(culm::testing::channels(&[1]));
-    while !world.virtualiser.round() {}
+    while world.virtualiser.round().is_more() {}
     let sent = world.driver.take();
     assert_eq!(sent.len(), 1);
     world.driver.send(&sent);
     send_all(&mut world, 0, true, 0);
     world.virtualiser.note(culm::testing::channels(&[1]));
-    while !world.virtualiser.round() {}
+    while world.virtualiser.round().is_more() {}
     world.collect();
     assert_eq!(world.free[0].len() as u32, BUFFERS, "what was returned is found");
 }
@@ -338,15 +338,15 @@ fn a_client_that_sends_is_never_left_alone() {
     for _ in 0..2000 {
         assert!(world.send(0, mac(0)).is_some());
         world.virtualiser.note(culm::testing::channels(&[1]));
-        while !world.virtualiser.round() {}
+        while world.virtualiser.round().is_more() {}
         let sent = world.driver.take();
         assert_eq!(sent.len(), 1);
         // Once more than there is a reason for.
         world.virtualiser.note(culm::testing::channels(&[1]));
-        while !world.virtualiser.round() {}
+        while world.virtualiser.round().is_more() {}
         world.driver.send(&sent);
         world.virtualiser.note(culm::testing::channels(&[0]));
-        while !world.virtualiser.round() {}
+        while world.virtualiser.round().is_more() {}
         world.collect();
     }
 }
@@ -360,7 +360,7 @@ fn a_restarted_client_has_its_buffers_at_once() {
         world.free[0].clear();
         for _ in 0..3 {
             world.virtualiser.note(culm::testing::channels(&[1]));
-            while !world.virtualiser.round() {}
+            while world.virtualiser.round().is_more() {}
             world.collect();
         }
         assert_eq!(world.free[0].len() as u32, BUFFERS + 4);

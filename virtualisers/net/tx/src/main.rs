@@ -21,13 +21,10 @@ mod fairness_tests;
 mod tests;
 mod transmit;
 
-use culm::{Channels, Component, start, time};
+use culm::{Channels, Component, ROUNDS, run_rounds, start};
 use transmit::Transmit;
 
 culm::component!(NetTx);
-
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
 
 struct NetTx(Transmit);
 
@@ -37,24 +34,19 @@ impl Component for NetTx {
 
     fn init(_: Config, connections: Connections) -> Self {
         let mut this = Self(Transmit::new(&connections.net, start::list(connections.net.clients)));
-        this.take_turn();
+        this.run();
         this
     }
 
     fn notified(&mut self, channels: Channels) {
         self.0.note(channels);
-        self.take_turn();
+        self.run();
     }
 }
 
 impl NetTx {
     #[inline(always)]
-    fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.0.round() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.0.round());
     }
 }

@@ -96,7 +96,7 @@ impl World {
         let channels: Vec<u32> = (0..=self.clients.len() as u32).collect();
         self.virtualiser.note(culm::testing::channels(&channels));
         for _ in 0..8 {
-            if self.virtualiser.round() {
+            if self.virtualiser.round().is_asleep() {
                 return;
             }
         }
@@ -250,7 +250,7 @@ fn the_driver_is_asked_for_buffers_only_when_they_run_short() {
 fn who_waits_for_its_share_has_the_driver_look() {
     for clients in [1, 2, 8] {
         let mut world = World::new(clients, false);
-        assert!(world.driver.sleep());
+        assert!(world.driver.sleep().is_asleep());
         let _ = culm::testing::signalled();
         let (mut sent, mut looked) = (0, false);
         for _ in 0..BUFFERS {
@@ -260,7 +260,7 @@ fn who_waits_for_its_share_has_the_driver_look() {
             if culm::testing::signalled().contains(&0) {
                 sent += world.driver.take().len() as u32;
                 looked = world.driver.output().awaited(sent);
-                assert!(world.driver.sleep());
+                assert!(world.driver.sleep().is_asleep());
             }
         }
         assert!(looked, "{clients} clients: {sent} frames are being sent, and the driver does not know that one waits");

@@ -21,7 +21,7 @@ use crate::counters;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, time};
+use culm::{Channels, Link, Progress, time};
 use culm_net::allowance::PAUSE;
 use culm_net::{DmaDescriptor, Shares, lendable};
 
@@ -134,12 +134,11 @@ impl Transmit {
         }
     }
 
-    /// Moves frames and buffers, publishes them and announces sleep. Returns false if there is more
-    /// already.
+    /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> bool {
-        if self.paused != 0 && !self.look_at_paused() {
-            return true;
+    pub(crate) fn round(&mut self) -> Progress {
+        if self.paused != 0 && self.look_at_paused().is_asleep() {
+            return Progress::Asleep;
         }
         // Take buffers back only if a client waits for them, the driver notified, or a whole batch
         // is out. The others stay queued until then.
@@ -149,20 +148,20 @@ impl Transmit {
         self.active |= self.noted;
         let driver_full = self.submit();
         self.limited = self.noted;
-        let clients_asleep = self.publish_to_clients();
+        let clients = self.publish_to_clients();
         // Announce this before the frames become visible; see the header.
-        let none_returned = self.wait_for_buffers();
+        let returned = self.wait_for_buffers();
         self.driver.link.publish();
         // Buffers that are there already are taken back in the next round, even if that has nothing
         // else to do.
-        self.woken |= !none_returned;
-        self.sleep(driver_full) & clients_asleep & none_returned
+        self.woken |= returned.is_more();
+        self.sleep(driver_full) & clients & returned
     }
 
-    /// Marks the clients whose allowance is back, and asks to be woken for the others. Returns
-    /// false if there is nothing to do except for those.
+    /// Marks the clients whose allowance is back, and asks to be woken for the others. Asleep if
+    /// there is nothing to do except for those.
     #[cold]
-    fn look_at_paused(&mut self) -> bool {
+    fn look_at_paused(&mut self) -> Progress {
         let mut paused = self.paused;
         while paused != 0 {
             let index = paused.trailing_zeros() as usize;
@@ -176,7 +175,7 @@ impl Transmit {
         if self.paused != 0 {
             culm::wake_at(time::now() + PAUSE);
         }
-        self.woken | (self.noted != 0)
+        Progress::more_if(self.woken | (self.noted != 0))
     }
 
     /// Takes back the buffers that the driver returns.
@@ -245,11 +244,10 @@ impl Transmit {
         (1 << self.clients.len()) - 1
     }
 
-    /// Publishes to the clients of this round, and announces sleep to them. Returns false if there
-    /// is more already.
+    /// Publishes to the clients of this round, and announces sleep to them.
     #[inline]
-    fn publish_to_clients(&mut self) -> bool {
-        let mut asleep = true;
+    fn publish_to_clients(&mut self) -> Progress {
+        let mut progress = Progress::Asleep;
         let mut active = core::mem::take(&mut self.active);
         while active != 0 {
             let index = active.trailing_zeros() as usize;
@@ -257,36 +255,36 @@ impl Transmit {
             active ^= bit;
             let Some(client) = self.clients.get_mut(index) else { break };
             if client.is_unsettled() {
-                asleep &= self.publish_to_unsettled(index);
+                progress &= self.publish_to_unsettled(index);
                 continue;
             }
             client.link.publish();
             self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
             // Clients that wait for their share, or for the driver, have something to send already.
-            if (self.noted | self.paused) & bit == 0 && !client.link.sleep() {
+            if (self.noted | self.paused) & bit == 0 && client.link.sleep().is_more() {
                 self.noted |= bit;
-                asleep = false;
+                progress = Progress::More;
             }
         }
-        asleep
+        progress
     }
 
     /// Does what [`Self::publish_to_clients`] does, for a client that starts over, or whose queue
     /// has no space for the buffers that are to be given to it.
     #[cold]
-    fn publish_to_unsettled(&mut self, index: usize) -> bool {
+    fn publish_to_unsettled(&mut self, index: usize) -> Progress {
         let bit = 1 << index;
-        let Some(client) = self.clients.get_mut(index) else { return true };
-        let more = self.paused & bit == 0 && client.settle();
+        let Some(client) = self.clients.get_mut(index) else { return Progress::Asleep };
+        let more = self.paused & bit == 0 && client.settle().is_more();
         client.link.publish();
         self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
         if client.allowance.is_spent() {
             self.pause(index);
-        } else if self.noted & bit == 0 && (more || !client.sleep()) {
+        } else if self.noted & bit == 0 && (more || client.sleep().is_more()) {
             self.noted |= bit;
-            return false;
+            return Progress::More;
         }
-        true
+        Progress::Asleep
     }
 
     /// Leaves a client alone until its allowance is back.
@@ -299,13 +297,12 @@ impl Transmit {
         }
     }
 
-    /// Asks the driver to return buffers, if a client waits for some or may soon. Returns false if
-    /// there are some already.
+    /// Asks the driver to return buffers, if a client waits for some or may soon.
     #[inline]
-    fn wait_for_buffers(&mut self) -> bool {
+    fn wait_for_buffers(&mut self) -> Progress {
         let needed = (self.short | self.limited) != 0 && self.driver.link.is_live();
         if !needed || self.waits || self.driver.in_flight == 0 {
-            return true;
+            return Progress::Asleep;
         }
         self.waits = true;
         // The driver looks for the announcement when it gets frames. There may be none to give, so
@@ -315,18 +312,19 @@ impl Transmit {
     }
 
     /// Announces to the driver that this side waits for space, or for a new life of the link.
-    /// Returns false if it is there already.
     #[inline]
-    fn sleep(&mut self, driver_full: bool) -> bool {
+    fn sleep(&mut self, driver_full: bool) -> Progress {
         let link = &mut self.driver.link;
-        let asleep = if driver_full {
+        let progress = if driver_full {
             let space = BATCH.min(link.output.capacity() / 2);
             link.sleep_for_space(space)
+        } else if link.is_live() {
+            Progress::Asleep
         } else {
-            link.is_live() || link.sleep()
+            link.sleep()
         };
-        self.woken |= !asleep;
-        asleep
+        self.woken |= progress.is_more();
+        progress
     }
 }
 

@@ -151,7 +151,7 @@ impl Mux {
         }
         // If blocked, the driver's notification brings the next turn, unless it has made space just
         // now.
-        let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32);
+        let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32).is_asleep();
         if more_input || !blocked && self.clients.iter().any(|client| client.active) {
             culm::wake_at(now);
         } else if !blocked && let Some(overdue) = self.clients.iter().filter_map(|client| client.overdue).min() {
@@ -205,7 +205,7 @@ impl Mux {
             if !client.is_ready(now) {
                 // The client notifies when there is more; bytes that came just now are looked at in
                 // another turn.
-                client.active = !client.tx.sleep();
+                client.active = client.tx.sleep().is_more();
                 return false;
             }
             if !self.put_out(index, done) {
@@ -280,7 +280,7 @@ impl Mux {
         if moved {
             self.tell_focus();
         }
-        !self.rx.sleep()
+        self.rx.sleep().is_more()
     }
 
     /// Gives the input to the next client that can take it, if there are several.

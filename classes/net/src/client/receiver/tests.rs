@@ -87,13 +87,13 @@ fn frames_of_a_previous_copier_are_received_first() {
     world.pass(5);
     world.restart();
     assert_eq!(world.round(2), 2);
-    assert!(!world.receiver.sleep(), "there is more");
+    assert!(world.receiver.sleep().is_more(), "there is more");
     assert!(world.peer.take().is_empty(), "buffers are not lent to the new one before");
     assert!(!world.peer.is_live());
     assert_eq!(world.round(usize::MAX), 3);
-    assert!(!world.receiver.sleep(), "the pair has to start over");
+    assert!(world.receiver.sleep().is_more(), "the pair has to start over");
     assert_eq!(world.round(usize::MAX), 0);
-    assert!(world.receiver.sleep(), "the peer has to look");
+    assert!(world.receiver.sleep().is_asleep(), "the peer has to look");
     let mut lent = Vec::new();
     for _ in 0..3 {
         lent.extend(world.peer.take().iter().map(|buffer| buffer.offset / SIZE));
