@@ -31,13 +31,13 @@ pub struct CoreAccount {
 pub struct DomainAccount {
     /// Ticks it ran, its system calls included. A callee's time is its own, whoever's budget pays.
     pub ticks: AtomicU64,
-    /// System calls it made, but for those in `straight`: see [`Self::system_calls`].
+    /// System calls it made, but for those in `fast_switches`: see [`Self::system_calls`].
     pub other_calls: AtomicU64,
-    /// Times it left the core, but for those in `straight`: see [`Self::switches`].
+    /// Times it left the core, but for those in `fast_switches`: see [`Self::switches`].
     pub other_switches: AtomicU64,
-    /// System calls by which it handed the core straight to another domain: nearly all that a busy
-    /// domain makes.
-    pub straight: AtomicU64,
+    /// System calls by which it handed the core to another domain on a fast path: nearly all that a
+    /// busy domain makes.
+    pub fast_switches: AtomicU64,
     /// Times it was preempted.
     pub preemptions: AtomicU64,
     /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's
@@ -55,12 +55,12 @@ pub struct DomainAccount {
 impl DomainAccount {
     /// System calls it made.
     pub fn system_calls(&self) -> u64 {
-        self.other_calls.load(Ordering::Relaxed).wrapping_add(self.straight.load(Ordering::Relaxed))
+        self.other_calls.load(Ordering::Relaxed).wrapping_add(self.fast_switches.load(Ordering::Relaxed))
     }
 
     /// Times it left the core to another domain, or to nobody.
     pub fn switches(&self) -> u64 {
-        self.other_switches.load(Ordering::Relaxed).wrapping_add(self.straight.load(Ordering::Relaxed))
+        self.other_switches.load(Ordering::Relaxed).wrapping_add(self.fast_switches.load(Ordering::Relaxed))
     }
 }
 

@@ -9,7 +9,7 @@ use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::SystemHeader;
 use culm_kernel_core::system::{Command, System};
 use culm_kernel_core::timer::TimerQueue;
-use culm_kernel_core::{Core, Next, Passed, SignalLeft};
+use culm_kernel_core::{Core, FastSwitch, Next, SignalLeft};
 
 /// Exception classes (`ESR_ELx.EC`, Arm ARM D24.2.40): BRK from AArch64, and a data abort of this
 /// exception level's own.
@@ -27,18 +27,18 @@ pub struct Processor {
     core: Core<'static, Registers, Machine>,
 }
 
-/// The result of a straight path, in two registers: the address of the saved registers of the
-/// domain that has the core now, and its result.
+/// The result of a fast path, in two registers: the address of the saved registers of the domain
+/// that has the core now, and its result.
 #[repr(C)]
-pub struct Straight {
+pub struct FastReturn {
     registers: *mut Registers,
     result: u64,
 }
 
-impl From<Passed<'_, 'static, Registers>> for Straight {
+impl From<FastSwitch<'_, 'static, Registers>> for FastReturn {
     #[inline(always)]
-    fn from(passed: Passed<'_, 'static, Registers>) -> Self {
-        Self { registers: &mut passed.domain.context, result: passed.result }
+    fn from(switch: FastSwitch<'_, 'static, Registers>) -> Self {
+        Self { registers: &mut switch.domain.context, result: switch.result }
     }
 }
 
@@ -143,14 +143,14 @@ unsafe fn make(
 
 // ---- what the entry code calls ------------------------------------------------------------------
 //
-// The straight paths return to the entry code and contain no call that returns, so the compiler
-// makes no stack frame for them. Everything else is in separate functions, never inlined, which
-// leave the kernel by [`Processor::resume`].
+// The fast paths return to the entry code and contain no call that returns, so the compiler makes
+// no stack frame for them. Everything else is in separate functions, never inlined, which leave the
+// kernel by [`Processor::resume`].
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> Straight {
+extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> FastReturn {
     match processor.core.fast_wait(signals, deadline, options) {
-        Some(passed) => passed.into(),
+        Some(switch) => switch.into(),
         None => wait(processor, signals, deadline, options),
     }
 }
@@ -167,9 +167,9 @@ extern "C" fn culm_reply_wait(
     signals: u64,
     deadline: u64,
     options: u64,
-) -> Straight {
+) -> FastReturn {
     match processor.core.fast_reply(signals, deadline, options) {
-        Some(passed) => passed.into(),
+        Some(switch) => switch.into(),
         None => reply_wait(processor, signals, deadline, options),
     }
 }
@@ -181,9 +181,9 @@ extern "C" fn reply_wait(processor: &'static mut Processor, signals: u64, deadli
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn culm_call(processor: &'static mut Processor, channel: u64) -> Straight {
+extern "C" fn culm_call(processor: &'static mut Processor, channel: u64) -> FastReturn {
     match processor.core.fast_call(channel) {
-        Some(passed) => passed.into(),
+        Some(switch) => switch.into(),
         None => call(processor, channel),
     }
 }

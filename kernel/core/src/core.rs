@@ -205,7 +205,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         caller.state = State::Calling;
         caller.callee = callee;
         match self.domains[callee as usize].state {
-            State::Waiting | State::Open => {
+            State::Waiting | State::WaitingFast => {
                 self.accept(callee, current, Event(end.event), message);
                 self.run(callee)
             }
@@ -337,7 +337,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if deadline != NEVER {
             return self.pause(deadline);
         }
-        domain.state = if self.budgets { State::Waiting } else { State::Open };
+        domain.state = if self.budgets { State::Waiting } else { State::WaitingFast };
         false
     }
 
@@ -413,12 +413,12 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.callers_changed(callee);
     }
 
-    /// Decides again whether the straight paths may end a turn of this domain. Call it after every
+    /// Decides again whether the fast paths may end a turn of this domain. Call it after every
     /// change of its queue of callers.
     pub(crate) fn callers_changed(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let free = !self.budgets && domain.callers.0 == NO_DOMAIN;
-        domain.straight = if let ([word], true) = (domain.words, free) { Some(word) } else { None };
+        domain.fast_word = if let ([word], true) = (domain.words, free) { Some(word) } else { None };
     }
 
     // ---- schedule -------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ pub enum State {
     Waiting,
     /// In a wait without a deadline, on a core without budgets: a call to it can take the fast
     /// path.
-    Open,
+    WaitingFast,
     /// In a call, queued at the callee or being served by it.
     Calling,
     /// Faulted; its supervisor decides.
@@ -68,7 +68,7 @@ impl State {
     /// Returns whether it is in a wait.
     #[inline(always)]
     pub fn waits(self) -> bool {
-        matches!(self, Self::Waiting | Self::Open)
+        matches!(self, Self::Waiting | Self::WaitingFast)
     }
 }
 
@@ -86,9 +86,9 @@ pub struct Domain<'s, C> {
     pub(crate) near_ends: &'s [EndDescription],
     /// Its notification words, one per group of channels.
     pub(crate) words: &'s [Word],
-    /// Its notification word, if the straight paths may end its turns: it has exactly one word, its
+    /// Its notification word, if the fast paths may end its turns: it has exactly one word, its
     /// core has no budgets, and no caller is queued.
-    pub(crate) straight: Option<&'s Word>,
+    pub(crate) fast_word: Option<&'s Word>,
     /// Its account: time, switches and calls.
     pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
@@ -143,7 +143,7 @@ impl<'s, C: Context> Domain<'s, C> {
             ends,
             near_ends: &ends[..ends.len().min(GROUP as usize)],
             words: &system.words[range(description.first_word, description.groups)],
-            straight: None,
+            fast_word: None,
             account: &system.domain_accounts[index as usize],
             next: NO_DOMAIN,
             payer: index - system.cores[description.core as usize].first_domain,

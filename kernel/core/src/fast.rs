@@ -8,9 +8,9 @@
 //! another core whose interrupt has not arrived yet.)
 //!
 //! The preconditions: no budget is on the core, each domain has exactly one notification word and
-//! no queue of callers ([`Domain::straight`]), and no deadline is set. So neither the timer nor the
-//! ready queue changes. The entry code passes a message on in the registers in which it came; these
-//! functions do not see it.
+//! no queue of callers ([`Domain::fast_word`]), and no deadline is set. So neither the timer nor
+//! the ready queue changes. The entry code passes a message on in the registers in which it came;
+//! these functions do not see it.
 
 use crate::account::add;
 use crate::core::Core;
@@ -32,7 +32,7 @@ pub enum SignalLeft {
 
 /// The domain that has the core now, and its result.
 #[derive(Debug)]
-pub struct Passed<'c, 's, C> {
+pub struct FastSwitch<'c, 's, C> {
     /// The domain whose registers are to be loaded.
     pub domain: &'c mut Domain<'s, C>,
     /// [`Core::fast_wait`]: the set of notifications, of group 0. [`Core::fast_call`] and
@@ -53,15 +53,15 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     /// Does a `wait` with one signal, to a waiting domain of this core that runs next.
     #[inline(always)]
-    pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
+    pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
         let end = single_peer(from, signals, options)?;
-        let (own, account) = (from.straight?, from.account);
+        let (own, account) = (from.fast_word?, from.account);
         let next = end.target.wrapping_sub(self.first);
         let to = domains.get(next as usize)?;
-        let word = to.straight?;
+        let word = to.fast_word?;
         if !to.state.waits()
             // Ready domains of the same priority run first.
             || i32::from(to.priority) <= highest
@@ -71,22 +71,22 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         {
             return None;
         }
-        domains[current as usize].state = State::Open;
+        domains[current as usize].state = State::WaitingFast;
         let domain = &mut domains[next as usize];
         domain.state = State::Running;
         domain.deadline = NEVER;
-        self.meter.pass_straight(next, account, &self.hardware);
-        Some(Passed { domain, result: word.take_with(end.bit) })
+        self.meter.switch_fast(next, account, &self.hardware);
+        Some(FastSwitch { domain, result: word.take_with(end.bit) })
     }
 
     /// Does a `call` of a domain that is in a wait without a deadline, on a core without budgets.
     #[inline(always)]
-    pub fn fast_call(&mut self, channel: u64) -> Option<Passed<'_, 's, C>> {
+    pub fn fast_call(&mut self, channel: u64) -> Option<FastSwitch<'_, 's, C>> {
         let current = self.meter.current();
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
         let (end, account) = (from.ends.get(channel as usize)?, from.account);
-        if domains.get(end.callee as usize)?.state != State::Open {
+        if domains.get(end.callee as usize)?.state != State::WaitingFast {
             return None;
         }
         let from = &mut domains[current as usize];
@@ -95,28 +95,28 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let domain = &mut domains[end.callee as usize];
         domain.client = current;
         domain.state = State::Running;
-        self.meter.pass_straight(end.callee, account, &self.hardware);
-        Some(Passed { domain, result: end.event })
+        self.meter.switch_fast(end.callee, account, &self.hardware);
+        Some(FastSwitch { domain, result: end.event })
     }
 
     /// Does a `reply_wait` without signals, to a caller that runs next.
     #[inline(always)]
-    pub fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<Passed<'_, 's, C>> {
+    pub fn fast_reply(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
-        let (own, account, client) = (from.straight?, from.account, from.client);
+        let (own, account, client) = (from.fast_word?, from.account, from.client);
         let to = domains.get(client as usize)?;
         if signals | options | !deadline != 0 || i32::from(to.priority) < highest || !own.still_asleep() {
             return None;
         }
         let from = &mut domains[current as usize];
         from.client = NO_DOMAIN;
-        from.state = State::Open;
+        from.state = State::WaitingFast;
         let domain = &mut domains[client as usize];
         domain.state = State::Running;
-        self.meter.pass_straight(client, account, &self.hardware);
-        Some(Passed { domain, result: CallStatus::Replied as u64 })
+        self.meter.switch_fast(client, account, &self.hardware);
+        Some(FastSwitch { domain, result: CallStatus::Replied as u64 })
     }
 }
 

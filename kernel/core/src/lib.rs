@@ -33,7 +33,7 @@ pub mod word;
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
 pub use crate::domain::{Context, Domain};
-pub use crate::fast::{Passed, SignalLeft};
+pub use crate::fast::{FastSwitch, SignalLeft};
 pub use crate::system::{Hardware, Interrupt, System};
 
 /// Atomics of the standard kind, or loom's when models are checked.

@@ -5,7 +5,7 @@
 //! domain, or to the wrong budget, and no budget runs without a timer that ends it. An entry reads
 //! the clock once, when it first needs the time, so two decisions of one entry agree about the
 //! time. On the general paths the time never goes back, even if the machine's counter does; the
-//! straight paths take the counter as it is ([`Meter::pass_straight`]).
+//! fast paths take the counter as it is ([`Meter::switch_fast`]).
 
 use crate::account::add;
 use crate::domain::{Context, Domain, NO_DOMAIN};
@@ -144,9 +144,9 @@ impl<'s> Meter<'s> {
     /// which the architecture rules out (Arm DDI 0487, D12.1.2), one domain's account has that much
     /// less and the next one's that much more. No budget is on such a core.
     #[inline(always)]
-    pub fn pass_straight(&mut self, next: u32, account: &DomainAccount, hardware: &impl Hardware) {
+    pub fn switch_fast(&mut self, next: u32, account: &DomainAccount, hardware: &impl Hardware) {
         self.current = next;
-        add(&account.straight, 1);
+        add(&account.fast_switches, 1);
         let now = hardware.now();
         add(&account.ticks, now.wrapping_sub(self.since));
         self.since = now;

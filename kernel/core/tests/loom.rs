@@ -176,10 +176,11 @@ fn the_last_command_reaches_the_other_core() {
     });
 }
 
-/// A domain goes to sleep straight (`Core::fast_wait`), by the one step that fails where something
-/// is pending, and hands the core to a peer that sleeps. Another core signals both meanwhile.
+/// A domain goes to sleep on the fast path (`Core::fast_wait`), by the one step that fails where
+/// something is pending, and hands the core to a peer that sleeps. Another core signals both
+/// meanwhile.
 #[test]
-fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
+fn a_domain_that_sleeps_on_the_fast_path_and_its_peer_miss_no_signal() {
     loom::model(|| {
         let shore = Arc::new(Shore::default());
         assert!(shore.words[1].sleep());
@@ -192,7 +193,7 @@ fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
                 }
             })
         };
-        let straight = shore.words[0].sleep_idle();
+        let fast = shore.words[0].sleep_idle();
         // The local signal wakes the peer, be another pending there or not; its mail finds the peer
         // at work.
         let mut of_peer = shore.words[1].take_with(1);
@@ -202,7 +203,7 @@ fn a_domain_that_sleeps_straight_and_its_peer_miss_no_signal() {
             thread::yield_now();
         }
         assert_eq!(shore.data[1].load(Ordering::Relaxed), 1, "what was written before is seen");
-        if straight || shore.words[0].sleep() {
+        if fast || shore.words[0].sleep() {
             shore.idle_until_pending(0);
         }
         assert_eq!(shore.words[0].take(), 1);

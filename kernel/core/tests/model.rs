@@ -1,8 +1,8 @@
 //! Random systems of one core without time against a model that is too simple to be wrong: sets,
 //! queues and a linear search. (`systems.rs` has time, budgets, supervision and several cores.)
 //!
-//! Each sequence runs three times: in the model, in the kernel with its straight paths, in the
-//! kernel without them.
+//! Each sequence runs three times: in the model, in the kernel with its fast paths, in the kernel
+//! without them.
 #![cfg(not(loom))]
 
 mod common;
@@ -217,9 +217,9 @@ fn callee_of(priorities: &[u8; DOMAINS], caller: usize, choice: u8) -> Option<us
     (!higher.is_empty()).then(|| higher[choice as usize % higher.len()])
 }
 
-fn play(priorities: [u8; DOMAINS], steps: &[Step], straight: bool) -> Result<(), TestCaseError> {
+fn play(priorities: [u8; DOMAINS], steps: &[Step], fast: bool) -> Result<(), TestCaseError> {
     let mut fake = build(&priorities);
-    fake.straight = straight;
+    fake.fast_path = fast;
     let mut model = Model::new(priorities);
     for step in steps {
         match (step, model.running) {
@@ -252,7 +252,7 @@ fn play(priorities: [u8; DOMAINS], steps: &[Step], straight: bool) -> Result<(),
         model.schedule();
         prop_assert_eq!(fake.runs(0).map(|domain| domain as usize), model.running, "after {:?}", step);
         if let Some(running) = model.running {
-            // A straight signal leaves the results to the entry code.
+            // A fast signal leaves the results to the entry code.
             let seen = fake.seen(running as u32);
             if model.seen[running] != Seen::Nothing {
                 prop_assert_eq!(&seen, &model.seen[running], "domain {} after {:?}", running, step);

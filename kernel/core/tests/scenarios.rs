@@ -118,9 +118,9 @@ fn a_callee_that_waits_instead_of_replying_is_stopped_and_no_caller_is_forgotten
     let clients = [builder.domain(0, 20), builder.domain(0, 10)];
     let ends = clients.map(|client| builder.channel(client, server).0);
     let (at_server, _) = builder.channel(server, waker);
-    for straight in [true, false] {
+    for fast in [true, false] {
         let mut fake = builder.clone().build();
-        fake.straight = straight;
+        fake.fast_path = fast;
         for domain in [supervisor, waker, server] {
             fake.wait(domain, 0);
         }

@@ -5,7 +5,7 @@
 //! Nothing here predicts who runs. After each step it checks what must hold of every system: the
 //! highest domain runs that may; nobody uses more than its budget in any window; timers are set for
 //! all that is due; signals and answers arrive, once, and nothing else does; all time adds up to
-//! the clock. Each system runs by the straight paths and without them, and both do the same.
+//! the clock. Each system runs by the fast paths and without them, and both do the same.
 #![cfg(not(loom))]
 
 mod common;
@@ -172,9 +172,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(shape: &Shape, straight: bool) -> Self {
+    fn new(shape: &Shape, fast: bool) -> Self {
         let mut fake = build(shape);
-        fake.straight = straight;
+        fake.fast_path = fast;
         let start = fake.bench.now.get();
         let known = vec![Known::default(); DOMAINS];
         Self {
@@ -587,8 +587,8 @@ impl Run {
 
 /// Runs a system. A `lifelike` machine's clock moves whenever it is read and its mail comes when
 /// the steps say so; else the clock stands still within a step, and mail comes at the end of each.
-fn play(shape: &Shape, steps: &[(u32, Action)], straight: bool, lifelike: bool) -> Result<Run, TestCaseError> {
-    let mut run = Run::new(shape, straight);
+fn play(shape: &Shape, steps: &[(u32, Action)], fast: bool, lifelike: bool) -> Result<Run, TestCaseError> {
+    let mut run = Run::new(shape, fast);
     run.fake.bench.pace.set(lifelike.into());
     run.fake.cores.iter_mut().for_each(|core| core.hardware().toll = if lifelike { TOLL } else { 0 });
     run.timers()?;
@@ -635,15 +635,15 @@ proptest! {
     fn what_must_hold_holds_in_every_system(shape in shapes(), steps in steps()) {
         play(&shape, &steps, true, true)?;
         play(&shape, &steps, false, true)?;
-        // The straight paths read the clock at other times than the general ones, and take a signal
+        // The fast paths read the clock at other times than the general ones, and take a signal
         // whose mail is still under way, where the general ones leave it to the mail. So neither
         // may happen where the two are compared.
-        let straight = play(&shape, &steps, true, false)?;
+        let fast = play(&shape, &steps, true, false)?;
         let general = play(&shape, &steps, false, false)?;
-        prop_assert_eq!(&straight.trace, &general.trace);
+        prop_assert_eq!(&fast.trace, &general.trace);
         for domain in 0..DOMAINS as u32 {
             let ticks = |run: &Run| run.account(domain as usize).ticks.load(Ordering::Relaxed);
-            prop_assert_eq!(ticks(&straight), ticks(&general), "the time of domain {}", domain);
+            prop_assert_eq!(ticks(&fast), ticks(&general), "the time of domain {}", domain);
         }
     }
 

@@ -72,8 +72,8 @@ fn a_counter_that_steps_back_harms_nobody() {
     assert!(ticks(&fake, greedy) <= 64 && ticks(&fake, modest) <= 100);
 }
 
-/// The straight paths, which a core without budgets takes, book time as well: none of it twice,
-/// none for nobody.
+/// The fast paths, which a core without budgets takes, book time as well: none of it twice, none
+/// for nobody.
 #[test]
 fn a_counter_that_steps_back_leaves_the_sum_of_accounts_right() {
     let mut builder = Builder::default();
@@ -90,9 +90,9 @@ fn a_counter_that_steps_back_leaves_the_sum_of_accounts_right() {
         fake.reply_wait(server, &[]);
         assert_eq!(booked(&fake) - before, fake.bench.now.get() - begin);
     }
-    let straight =
-        [client, server].map(|domain| fake.system.domain_accounts[domain as usize].straight.load(Ordering::Relaxed));
-    assert_eq!(straight, [5; 2]);
+    let fast = [client, server]
+        .map(|domain| fake.system.domain_accounts[domain as usize].fast_switches.load(Ordering::Relaxed));
+    assert_eq!(fast, [5; 2]);
 }
 
 /// A domain that ran out of budget in its own wait, and is woken, is held back: nothing else may be
@@ -372,7 +372,7 @@ fn registers_that_say_more_than_a_channel_are_a_fault() {
         // 63 times this wraps to 60 in 32 bits, which is a channel.
         (1 << 3, 0xc30c_30c4 << 32, BadCall::Channel),
     ] {
-        for straight in [true, false] {
+        for fast in [true, false] {
             for waits in [true, false] {
                 let mut builder = Builder::default();
                 let (domain, peer) = (builder.domain(0, 20), builder.domain(0, 10));
@@ -382,7 +382,7 @@ fn registers_that_say_more_than_a_channel_are_a_fault() {
                     builder.channel(domain, peer);
                 }
                 let mut fake = build(builder);
-                fake.straight = straight;
+                fake.fast_path = fast;
                 fake.wait(supervisor, 0);
                 if waits {
                     fake.wait_with(domain, signals, NEVER, options);

@@ -357,7 +357,7 @@ impl Builder {
                 Core::new(index, system, domains, TimerQueue::new(slots), hardware)
             })
             .collect();
-        let mut fake = Fake { straight: true, cores, bench, system };
+        let mut fake = Fake { fast_path: true, cores, bench, system };
         for core in &mut fake.cores {
             _ = core.what_next();
         }
@@ -368,8 +368,8 @@ impl Builder {
 pub type FakeCore = Core<'static, FakeContext, FakeHardware>;
 
 pub struct Fake {
-    /// Whether entries go by the straight paths where they can, as in the kernel.
-    pub straight: bool,
+    /// Whether entries go by the fast paths where they can, as in the kernel.
+    pub fast_path: bool,
     pub cores: Vec<FakeCore>,
     pub bench: Rc<Bench>,
     pub system: System<'static>,
@@ -404,10 +404,10 @@ impl Fake {
 
     /// `wait` with all its registers.
     pub fn wait_with(&mut self, domain: u32, signals: u64, deadline: u64, options: u64) {
-        let straight = self.straight;
+        let fast = self.fast_path;
         let core = self.running(domain);
-        if let Some(passed) = straight.then(|| core.fast_wait(signals, deadline, options)).flatten() {
-            passed.domain.context.notified(Event::notified(0), passed.result);
+        if let Some(switch) = fast.then(|| core.fast_wait(signals, deadline, options)).flatten() {
+            switch.domain.context.notified(Event::notified(0), switch.result);
             return;
         }
         _ = core.wait(signals, deadline, options);
@@ -433,9 +433,9 @@ impl Fake {
 
     /// `signal` with all its registers.
     pub fn signal_with(&mut self, domain: u32, signals: u64, options: u64) {
-        let straight = self.straight;
+        let fast = self.fast_path;
         let core = self.running(domain);
-        let left = if straight { core.fast_signal(signals, options) } else { SignalLeft::All };
+        let left = if fast { core.fast_signal(signals, options) } else { SignalLeft::All };
         _ = match left {
             SignalLeft::Nothing => core.what_next(),
             SignalLeft::Wake(target) => core.signal_wake(target),
@@ -444,10 +444,10 @@ impl Fake {
     }
 
     pub fn call(&mut self, domain: u32, channel: u32, words: &[u64]) {
-        let straight = self.straight;
+        let fast = self.fast_path;
         let core = self.running(domain);
-        if let Some(passed) = straight.then(|| core.fast_call(channel.into())).flatten() {
-            passed.domain.context.called(Event(passed.result), &message(words));
+        if let Some(switch) = fast.then(|| core.fast_call(channel.into())).flatten() {
+            switch.domain.context.called(Event(switch.result), &message(words));
             return;
         }
         _ = core.call(&message(words), channel.into());
@@ -459,11 +459,11 @@ impl Fake {
 
     /// `reply_wait` with all its registers.
     pub fn reply_wait_with(&mut self, domain: u32, words: &[u64], signals: u64, deadline: u64, options: u64) {
-        let straight = self.straight;
+        let fast = self.fast_path;
         let core = self.running(domain);
-        if let Some(passed) = straight.then(|| core.fast_reply(signals, deadline, options)).flatten() {
-            assert_eq!(passed.result, CallStatus::Replied as u64);
-            passed.domain.context.replied(CallStatus::Replied, &message(words));
+        if let Some(switch) = fast.then(|| core.fast_reply(signals, deadline, options)).flatten() {
+            assert_eq!(switch.result, CallStatus::Replied as u64);
+            switch.domain.context.replied(CallStatus::Replied, &message(words));
             return;
         }
         _ = core.reply_wait(&message(words), signals, deadline, options);

@@ -7,12 +7,13 @@
 //! stack ends.
 //!
 //! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything
-//! else clobbered. One that switches straight to another domain ([`culm_kernel_core::Passed`])
-//! leaves by `passed_message` or `passed_set`, its result in registers. All others leave by
-//! `culm_resume`, their result in the domain's saved registers. A `signal` that switches to no
-//! other domain saves nothing. An interrupt or fault saves all registers. On the way back every
-//! register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it without the
-//! kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
+//! else clobbered. One that switches to another domain on a fast path
+//! ([`culm_kernel_core::FastSwitch`]) leaves by `fast_exit_message` or `fast_exit_notifications`,
+//! its result in registers. All others leave by `culm_resume`, their result in the domain's saved
+//! registers. A `signal` that switches to no other domain saves nothing. An interrupt or fault
+//! saves all registers. On the way back every register that carries no result is cleared. So is
+//! `TPIDR_EL0`: a domain can write it without the kernel's help (Arm ARM D19.2.147), and would
+//! leave a message there for the next.
 
 use super::registers::{Registers, resume};
 use crate::processor::Processor;
@@ -134,7 +135,7 @@ culm_vectors:
     mov     x2, x9
     mov     x3, x10
     bl      culm_reply_wait
-    b       passed_message
+    b       fast_exit_message
 
     .balign 0x80                    // EL0, interrupt
     stp     x16, x17, [sp, #-16]
@@ -158,7 +159,7 @@ call_wait:
     bl      culm_wait
 
     // x0: the registers of the domain that has the core now; x1: the set of its notifications.
-passed_set:
+fast_exit_notifications:
     str     x0, [sp, #{current}]
     mov     x9, x1
     msr     spsr_el1, xzr
@@ -178,7 +179,7 @@ call_call:
 
     // x0: the registers of the domain that has the core now; x1: its event or status. The message
     // is the sender's.
-passed_message:
+fast_exit_message:
     str     x0, [sp, #{current}]
     mov     x8, x1
     msr     spsr_el1, xzr

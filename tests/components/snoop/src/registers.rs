@@ -48,19 +48,19 @@ pub fn low(config: &Config, peer: Channel) -> ! {
 }
 
 /// Of higher priority: replies to calls, answers notifications, and looks at its registers after
-/// each event. Every other time it waits without a deadline, so that the kernel's straight paths
-/// are taken as well as the others.
+/// each event. Every other time it waits without a deadline, so that the kernel's fast paths are
+/// taken as well as the others.
 pub fn high(config: &Config, peer: Channel) -> ! {
-    let (mut called, mut notified, mut straight) = (false, false, false);
+    let (mut called, mut notified, mut fast) = (false, false, false);
     loop {
-        let deadline = (!straight).then(|| time::now() + Duration::from_micros(200));
+        let deadline = (!fast).then(|| time::now() + Duration::from_micros(200));
         let before = wait_registers(HIGH, notified.then_some(peer), deadline);
         let mut after = before;
         with_registers(if called { snoop_reply_wait } else { snoop_wait }, &mut after);
         check(&Result::Event, &before, &after);
         called = Event(after[8]).is_call();
         notified = !called && after[9] != 0;
-        straight = !straight;
+        fast = !fast;
         report(config);
     }
 }
