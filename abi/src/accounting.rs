@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub struct CoreAccount {
     /// Ticks spent with nothing to run.
     pub idle: AtomicU64,
-    /// Interrupts taken, signals between cores included.
+    /// Interrupts taken, those of other cores included.
     pub interrupts: AtomicU64,
-    /// Signals sent to other cores by interrupt.
-    pub signals_sent: AtomicU64,
+    /// Inter-processor interrupts (IPIs) sent to other cores.
+    pub ipis_sent: AtomicU64,
     /// Timer expiries.
     pub timer: AtomicU64,
     /// Times the core went to sleep.

@@ -294,8 +294,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let core = &self.system.cores[index as usize];
         let local = target - core.first_domain;
         if self.system.mailboxes[(core.first_mailbox_word + local / 64) as usize].post(local % 64) {
-            add(&self.system.core_accounts[self.index as usize].signals_sent, 1);
-            self.hardware.interrupt_core(index);
+            add(&self.system.core_accounts[self.index as usize].ipis_sent, 1);
+            self.hardware.send_ipi(index);
         }
     }
 

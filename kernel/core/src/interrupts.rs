@@ -9,8 +9,8 @@
 //! - The timer goes off for a deadline once per wait, and for a budget as often as it comes back in
 //!   pieces, whose count within a period is bounded. Periods are not shorter than
 //!   [`culm_abi::system::MIN_PERIOD`].
-//! - Another core sends mail for a domain that sleeps, once per sleep, or for a command of a
-//!   supervisor.
+//! - Another core sends an interrupt for a domain that sleeps, once per sleep, or for a command of
+//!   a supervisor.
 //!
 //! The time of an interrupt is taken before anything else is done. What is done from there on is
 //! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of
@@ -35,7 +35,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             // Each interrupt decides what runs next; only the last decision counts.
             _ = match self.hardware.take_interrupt() {
                 Some(Interrupt::Timer) => self.timer(),
-                Some(Interrupt::Mail) => self.mail(),
+                Some(Interrupt::Ipi) => self.ipi(),
                 Some(Interrupt::Device(number)) => self.interrupt(number),
                 None => break,
             };
@@ -82,8 +82,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.choose()
     }
 
-    /// Handles another core's interrupt: takes the domains that it left in the mailbox.
-    pub fn mail(&mut self) -> Next {
+    /// Handles an inter-processor interrupt: takes the domains that another core left in the
+    /// mailbox.
+    pub fn ipi(&mut self) -> Next {
         self.count_interrupt();
         let core = &self.system.cores[self.index as usize];
         for word in 0..core.mailbox_words {

@@ -15,8 +15,8 @@ pub trait Hardware {
     fn now(&self) -> u64;
     /// Asks for a timer interrupt at `time`, in place of the one asked for before.
     fn set_timer(&mut self, time: u64);
-    /// Interrupts another core, so that it looks into its mailbox.
-    fn interrupt_core(&mut self, core: u32);
+    /// Sends an inter-processor interrupt (IPI) to another core, so that it looks into its mailbox.
+    fn send_ipi(&mut self, core: u32);
     /// Takes an interrupt that is pending, if there is one. A device's does not come again before
     /// [`Self::enable_interrupt`].
     fn take_interrupt(&mut self) -> Option<Interrupt>;
@@ -36,8 +36,8 @@ pub trait Hardware {
 pub enum Interrupt {
     /// The timer.
     Timer,
-    /// Another core has left something in the mailbox.
-    Mail,
+    /// An inter-processor interrupt: another core has left something in the mailbox.
+    Ipi,
     /// A device.
     Device(u32),
 }

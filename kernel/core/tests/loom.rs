@@ -50,8 +50,8 @@ impl Shore {
         self.mailbox.take()
     }
 
-    /// Does what the other core does with mail: wakes a domain that waits and is notified
-    /// (`Core::mail`), else idles on.
+    /// Does what the other core does at an IPI: wakes a domain that waits and is notified
+    /// (`Core::ipi`), else idles on.
     fn idle_until_pending(&self, word: usize) {
         while !self.words[word].is_pending() {
             self.idle();
@@ -127,7 +127,7 @@ fn no_signal_is_lost_between_groups() {
 
 /// A call finds its callee asleep and leaves the mark; the callee, when it has replied, looks only
 /// whether it still stands there alone (`Core::fast_reply`). Mail that comes while it serves wakes
-/// nobody (`Core::mail`).
+/// nobody (`Core::ipi`).
 #[test]
 fn a_callee_that_replies_misses_no_signal() {
     loom::model(|| {
@@ -194,7 +194,7 @@ fn a_domain_that_sleeps_on_the_fast_path_and_its_peer_miss_no_signal() {
             })
         };
         let fast = shore.words[0].sleep_idle();
-        // The local signal wakes the peer, be another pending there or not; its mail finds the peer
+        // The local signal wakes the peer, be another pending there or not; its IPI finds the peer
         // at work.
         let mut of_peer = shore.words[1].take_with(1);
         assert!(of_peer & 0b10 != 0);
@@ -213,7 +213,7 @@ fn a_domain_that_sleeps_on_the_fast_path_and_its_peer_miss_no_signal() {
 }
 
 /// A domain that sleeps is restarted while another core signals it. The signal ends with the old
-/// life or ends a wait of the new one, and mail for the old life ends none.
+/// life or ends a wait of the new one, and an IPI for the old life ends none.
 #[test]
 fn a_signal_to_a_domain_that_restarts_is_of_one_life() {
     loom::model(|| {

@@ -134,7 +134,7 @@ fn a_callee_that_waits_instead_of_replying_is_stopped_and_no_caller_is_forgotten
         assert_eq!(fake.runs(0), None, "both callers wait for what the supervisor decides");
         fake.system.shared[server as usize].command(Command::Restart);
         assert!(fake.system.mailboxes[0].post(server));
-        _ = fake.cores[0].mail();
+        _ = fake.cores[0].ipi();
         fake.wait(server, 0);
         assert_eq!(fake.seen(clients[0]), Seen::CalleeGone);
         fake.reply_wait(server, &[3]);
@@ -355,7 +355,7 @@ fn when_a_callee_restarts_its_client_learns_and_queued_callers_stay() {
     let _ = end;
     fake.system.shared[server as usize].command(Command::Restart);
     assert!(fake.system.mailboxes[0].post(server));
-    _ = fake.cores[0].mail();
+    _ = fake.cores[0].ipi();
     assert_eq!(fake.runs(0), Some(server));
     assert_eq!(fake.seen(first), Seen::CalleeGone);
     fake.wait(server, 0);
@@ -388,12 +388,12 @@ fn cores_signal_each_other_with_one_interrupt_per_sleep() {
     fake.wait(there, 0);
     fake.signal(here, 1 << at_here);
     fake.signal(here, 1 << at_here);
-    assert_eq!(*fake.bench.called.borrow(), [1], "the second signal finds the first under way");
-    fake.mail();
+    assert_eq!(*fake.bench.ipis.borrow(), [1], "the second signal finds the first under way");
+    fake.deliver_ipis();
     assert_eq!(fake.runs(1), Some(there));
     assert_eq!(fake.seen(there), Seen::Notified(0, 1 << at_there));
     fake.signal(here, 1 << to_busy);
-    assert!(fake.bench.called.borrow().is_empty(), "a domain that does not sleep needs no interrupt");
+    assert!(fake.bench.ipis.borrow().is_empty(), "a domain that does not sleep needs no interrupt");
 }
 
 #[test]
@@ -405,10 +405,10 @@ fn a_supervisor_stops_and_restarts_across_cores() {
     let mut fake = builder.build();
     assert_eq!(fake.runs(1), Some(child));
     _ = fake.cores[0].supervise(u64::from(end), Command::Stop, 7);
-    fake.mail();
+    fake.deliver_ipis();
     assert_eq!(fake.runs(1), None);
     _ = fake.cores[0].supervise(u64::from(end), Command::Restart, 6);
-    fake.mail();
+    fake.deliver_ipis();
     assert_eq!(fake.runs(1), Some(child));
     assert_eq!(fake.seen(child), Seen::Started);
 }

@@ -1,5 +1,5 @@
 //! Random systems with all that takes time: budgets, periods, deadlines, passive domains,
-//! supervision, two cores with mail between them, domains with two groups of channels. The clock
+//! supervision, two cores with IPIs between them, domains with two groups of channels. The clock
 //! moves whenever it is read.
 //!
 //! Nothing here predicts who runs. After each step it checks what must hold of every system: the
@@ -81,7 +81,7 @@ enum Action {
     },
     /// The timer goes off, although it is not due.
     Timer,
-    Mail,
+    Ipi,
     Pass {
         ticks: u64,
     },
@@ -100,7 +100,7 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Action)>> {
         3 => any::<u8>().prop_map(|domain| Action::Interrupt { domain }),
         1 => any::<u8>().prop_map(|domain| Action::Storm { domain }),
         1 => Just(Action::Timer),
-        3 => Just(Action::Mail),
+        3 => Just(Action::Ipi),
         5 => (0..100_u64).prop_map(|ticks| Action::Pass { ticks }),
     ];
     prop::collection::vec((prop_oneof![3 => Just(0), 1 => Just(1)], action), 0..250)
@@ -344,7 +344,7 @@ impl Run {
                 }
             }
             (Action::Timer, _) => _ = self.fake.cores[core as usize].timer(),
-            (Action::Mail, _) => self.mail(),
+            (Action::Ipi, _) => self.deliver_ipis(),
             _ => {}
         }
         Ok(())
@@ -378,10 +378,10 @@ impl Run {
         core.domain(local).context.seen = Seen::Nothing;
     }
 
-    /// Delivers the interrupts between cores.
-    fn mail(&mut self) {
-        let called = self.fake.bench.called.borrow().clone();
-        for core in called {
+    /// Delivers the inter-processor interrupts that are under way.
+    fn deliver_ipis(&mut self) {
+        let interrupted = self.fake.bench.ipis.borrow().clone();
+        for core in interrupted {
             let first = self.fake.system.cores[core as usize].first_domain as usize;
             for domain in first..first + self.fake.system.cores[core as usize].domain_count as usize {
                 if let Some(command) = self.known[domain].command.take() {
@@ -389,7 +389,7 @@ impl Run {
                 }
             }
         }
-        self.fake.mail();
+        self.fake.deliver_ipis();
     }
 
     /// Timers that are due go off.
@@ -507,12 +507,12 @@ impl Run {
         core.first_domain as usize..(core.first_domain + core.domain_count) as usize
     }
 
-    /// The highest that may run does, and timers and mail are under way for all who sleep.
+    /// The highest that may run does, and timers and IPIs are under way for all who sleep.
     fn check_schedule(&mut self, core: u32) -> Result<(), TestCaseError> {
         let running = self.running(core);
         let now = self.now();
         let alarm = self.fake.cores[core as usize].hardware().alarm;
-        let mail = self.fake.bench.called.borrow().contains(&core);
+        let ipi = self.fake.bench.ipis.borrow().contains(&core);
         for domain in self.domains_of(core) {
             let (state, held_back) = {
                 let (core, local) = self.fake.core(domain as u32);
@@ -531,7 +531,7 @@ impl Run {
             }
             if state.waits() {
                 let known = &self.known[domain];
-                prop_assert!(known.pending.is_empty() || mail, "domain {} sleeps through a signal", domain);
+                prop_assert!(known.pending.is_empty() || ipi, "domain {} sleeps through a signal", domain);
                 prop_assert!(alarm <= known.deadline.unwrap_or(NEVER), "domain {} oversleeps", domain);
             }
         }
@@ -585,8 +585,8 @@ impl Run {
     }
 }
 
-/// Runs a system. A `lifelike` machine's clock moves whenever it is read and its mail comes when
-/// the steps say so; else the clock stands still within a step, and mail comes at the end of each.
+/// Runs a system. A `lifelike` machine's clock moves whenever it is read and its IPIs come when the
+/// steps say so; else the clock stands still within a step, and IPIs come at the end of each.
 fn play(shape: &Shape, steps: &[(u32, Action)], fast: bool, lifelike: bool) -> Result<Run, TestCaseError> {
     let mut run = Run::new(shape, fast);
     run.fake.bench.pace.set(lifelike.into());
@@ -595,7 +595,7 @@ fn play(shape: &Shape, steps: &[(u32, Action)], fast: bool, lifelike: bool) -> R
     for (core, action) in steps {
         run.step(*core, action).map_err(|error| TestCaseError::fail(format!("after {action:?} on {core}: {error}")))?;
         if !lifelike {
-            run.step(*core, &Action::Mail)?;
+            run.step(*core, &Action::Ipi)?;
         }
     }
     // The timer books all that is not booked yet.
@@ -636,8 +636,8 @@ proptest! {
         play(&shape, &steps, true, true)?;
         play(&shape, &steps, false, true)?;
         // The fast paths read the clock at other times than the general ones, and take a signal
-        // whose mail is still under way, where the general ones leave it to the mail. So neither
-        // may happen where the two are compared.
+        // whose IPI is still under way, where the general ones leave it to the IPI. So neither may
+        // happen where the two are compared.
         let fast = play(&shape, &steps, true, false)?;
         let general = play(&shape, &steps, false, false)?;
         prop_assert_eq!(&fast.trace, &general.trace);

@@ -27,7 +27,7 @@ fn ticks(fake: &Fake, domain: u32) -> u64 {
 fn command(fake: &mut Fake, domain: u32, command: Command) {
     fake.system.shared[domain as usize].command(command);
     assert!(fake.system.mailboxes[0].post(domain));
-    _ = fake.cores[0].mail();
+    _ = fake.cores[0].ipi();
 }
 
 /// A callee on its caller's budget wakes at its deadline while that caller computes: accounting
@@ -339,10 +339,10 @@ fn inheritance_reaches_through_calls() {
     assert_eq!(fake.cores[0].paid_by(), Some(clients[1]));
 }
 
-/// The signal was taken by a wait that ended with another one, or at a deadline, before the mail
+/// The signal was taken by a wait that ended with another one, or at a deadline, before the IPI
 /// came.
 #[test]
-fn late_mail_does_not_end_a_later_wait() {
+fn a_late_ipi_does_not_end_a_later_wait() {
     let mut builder = Builder::default();
     let (here, there) = (builder.domain(0, 10), builder.domain(1, 10));
     let (_, at_there) = builder.channel(here, there);
@@ -355,7 +355,7 @@ fn late_mail_does_not_end_a_later_wait() {
     assert_eq!(fake.seen(here), Seen::Notified(0, 1));
     fake.wait(here, 0);
     assert_eq!(fake.runs(0), None);
-    fake.mail();
+    fake.deliver_ipis();
     assert_eq!(fake.runs(0), None, "there is nothing for it");
 }
 

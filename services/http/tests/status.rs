@@ -63,7 +63,7 @@ fn snapshot() -> Snapshot {
         uptime: Ticks { ticks: 100, frequency: 1000 },
         window: Ticks { ticks: 1500, frequency: 1000 },
         cores: vec![
-            Core { load: Share(1_000_000), interrupts: tally(u64::MAX, 1), ..Core::default() },
+            Core { load: Share(1_000_000), interrupts: tally(u64::MAX, 1), ipis_sent: 11, ..Core::default() },
             Core::default(),
         ],
         components: vec![
@@ -95,6 +95,8 @@ fn json_says_everything() {
     assert_eq!(json["uptime_seconds"], 0.1);
     assert_eq!(json["cores"][0]["load"], 1.0);
     assert_eq!(json["cores"][0]["interrupts"], u64::MAX);
+    let core = &json["cores"][0];
+    assert_eq!((&core["ipis_sent"], &core["signals_sent"]), (&json!(11), &json!(11)), "by the old name too");
     let component = &json["components"][0];
     assert_eq!(component["state"], "faulted");
     assert_eq!(component["cpu_share"], 0.012345);

@@ -91,7 +91,8 @@ pub struct Bench {
     pub now: Cell<u64>,
     /// How far the clock moves whenever it is read.
     pub pace: Cell<u64>,
-    pub called: RefCell<Vec<u32>>,
+    /// Cores that were sent an IPI which has not arrived yet, in order.
+    pub ipis: RefCell<Vec<u32>>,
     pub enabled: RefCell<Vec<u32>>,
     /// Domains that stay stopped after a fault.
     pub given_up: RefCell<Vec<u32>>,
@@ -135,8 +136,8 @@ impl Hardware for FakeHardware {
     fn set_timer(&mut self, time: u64) {
         self.alarm = time;
     }
-    fn interrupt_core(&mut self, core: u32) {
-        self.bench.called.borrow_mut().push(core);
+    fn send_ipi(&mut self, core: u32) {
+        self.bench.ipis.borrow_mut().push(core);
     }
     fn take_interrupt(&mut self) -> Option<Interrupt> {
         self.bench.now.set(self.bench.now.get() + self.toll);
@@ -487,11 +488,11 @@ impl Fake {
         self.bench.now.set(end.max(self.bench.now.get()));
     }
 
-    /// Delivers the interrupts between cores.
-    pub fn mail(&mut self) {
-        let called = std::mem::take(&mut *self.bench.called.borrow_mut());
-        for core in called {
-            _ = self.cores[core as usize].mail();
+    /// Delivers the inter-processor interrupts that are under way.
+    pub fn deliver_ipis(&mut self) {
+        let interrupted = std::mem::take(&mut *self.bench.ipis.borrow_mut());
+        for core in interrupted {
+            _ = self.cores[core as usize].ipi();
         }
     }
 }

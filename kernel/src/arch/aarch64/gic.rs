@@ -15,10 +15,11 @@ use culm_abi::system::{
 };
 use culm_kernel_core::System;
 
-/// The software-generated interrupt by which one core tells another to look into its mailbox.
-pub const CALL_INTERRUPT: u32 = 0;
-/// The software-generated interrupt that stops a core for good.
-pub const STOP_INTERRUPT: u32 = 1;
+/// The inter-processor interrupt (IPI), a software-generated one, by which one core tells another
+/// to look into its mailbox.
+pub const IPI_WAKE: u32 = 0;
+/// The inter-processor interrupt that stops a core for good.
+pub const IPI_STOP: u32 = 1;
 /// The first interrupt that is no software-generated one.
 pub const FIRST_PRIVATE: u32 = 16;
 /// The first of the special INTIDs, which an acknowledgement returns if no interrupt is pending.
@@ -208,7 +209,7 @@ impl Gic {
         for number in (0..32).step_by(4) {
             write(private + distributor::IPRIORITYR + number, PRIORITY);
         }
-        write(private + distributor::ISENABLER, 1 << timer | 1 << CALL_INTERRUPT | 1 << STOP_INTERRUPT);
+        write(private + distributor::ISENABLER, 1 << timer | 1 << IPI_WAKE | 1 << IPI_STOP);
         if gic.version == 3 {
             write_register!("S3_0_C4_C6_0", 0xf0); // ICC_PMR_EL1
             write_register!("S3_0_C12_C12_4", 1 << 1); // ICC_CTLR_EL1: EOImode
@@ -231,9 +232,10 @@ impl Gic {
         if let Some(place) = TARGETS.get(index as usize) {
             place.store(bit, Ordering::Relaxed);
         }
-        // A core that left mail before this could not interrupt: look once without an interrupt.
+        // A core that posted a domain before this could not interrupt: look once without an
+        // interrupt.
         super::machine::barrier();
-        write(self.distributor + distributor::SGIR, TO_SELF | CALL_INTERRUPT);
+        write(self.distributor + distributor::SGIR, TO_SELF | IPI_WAKE);
     }
 
     /// Enables the interrupts of this core's devices, whose domains exist now. It writes registers
@@ -303,10 +305,10 @@ impl Gic {
         }
     }
 
-    /// Sends [`CALL_INTERRUPT`] to core `index`.
-    pub fn call_core(&self, index: u32, core: &CoreDescription) {
+    /// Sends [`IPI_WAKE`] to core `index`.
+    pub fn send_ipi(&self, index: u32, core: &CoreDescription) {
         let affinity = |level: u64| (core.mpidr >> (8 * level)) & 0xff;
-        // Make the mail visible to the other core before the interrupt arrives.
+        // Make the posted domain visible to the other core before the interrupt arrives.
         super::machine::barrier();
         if self.version == 3 {
             let value = ((core.mpidr >> 32) & 0xff) << 48
@@ -314,11 +316,11 @@ impl Gic {
                 | (affinity(1) << 16)
                 | ((affinity(0) >> 4) << 44)
                 | (1 << (affinity(0) & 15))
-                | (u64::from(CALL_INTERRUPT) << 24);
+                | (u64::from(IPI_WAKE) << 24);
             write_register!("S3_0_C12_C11_5", value); // ICC_SGI1R_EL1
             super::machine::synchronise();
         } else {
-            write(self.distributor + distributor::SGIR, u32::from(target(index)) << 16 | CALL_INTERRUPT);
+            write(self.distributor + distributor::SGIR, u32::from(target(index)) << 16 | IPI_WAKE);
         }
     }
 }
@@ -326,11 +328,11 @@ impl Gic {
 /// Stops all other cores, at the end of the system. It works in any state of this core.
 pub fn stop_others(description: &GicDescription) {
     if description.version == 2 {
-        write(description.distributor as usize + distributor::SGIR, TO_OTHERS | STOP_INTERRUPT);
+        write(description.distributor as usize + distributor::SGIR, TO_OTHERS | IPI_STOP);
     } else if has_system_registers() && read_register!("S3_0_C12_C12_5") & 1 != 0 {
         // ICC_SGI1R_EL1, IRM: to all but this one. Before ICC_SRE_EL1.SRE is set there are no
         // others yet.
-        write_register!("S3_0_C12_C11_5", 1 << 40 | u64::from(STOP_INTERRUPT) << 24);
+        write_register!("S3_0_C12_C11_5", 1 << 40 | u64::from(IPI_STOP) << 24);
         super::machine::synchronise();
     }
 }

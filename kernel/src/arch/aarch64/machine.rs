@@ -1,6 +1,6 @@
 //! The machine as the logic sees it: clock, timer, interrupts, other cores, power.
 
-use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, Gic, STOP_INTERRUPT};
+use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, Gic, IPI_STOP};
 use super::system_register::{read_register, write_register};
 use super::{boot, console, psci, random};
 use crate::seeds::Seeds;
@@ -85,8 +85,8 @@ impl Hardware for Machine {
         write_register!("cntv_cval_el0", time);
     }
 
-    fn interrupt_core(&mut self, core: u32) {
-        self.gic.call_core(core, &self.cores[core as usize]);
+    fn send_ipi(&mut self, core: u32) {
+        self.gic.send_ipi(core, &self.cores[core as usize]);
     }
 
     fn take_interrupt(&mut self) -> Option<Interrupt> {
@@ -95,10 +95,10 @@ impl Hardware for Machine {
             self.gic.deactivate(number);
             Some(Interrupt::Timer)
         } else if number < FIRST_PRIVATE {
-            if number == STOP_INTERRUPT {
+            if number == IPI_STOP {
                 stop();
             }
-            Some(Interrupt::Mail)
+            Some(Interrupt::Ipi)
         } else {
             (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
         }

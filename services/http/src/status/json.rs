@@ -41,7 +41,9 @@ fn list<'e, T: 'e>(
 
 fn core(text: &mut Text, index: usize, core: &Core) {
     put!(text, "{{\"core\":{index},\"load\":{},\"idle_seconds\":{},", Ratio(core.load), Seconds(core.idle));
-    put!(text, "\"interrupts\":{},\"signals_sent\":{},", core.interrupts.total, core.signals_sent);
+    put!(text, "\"interrupts\":{},\"ipis_sent\":{},", core.interrupts.total, core.ipis_sent);
+    // The old name of `ipis_sent`; it goes with the version after 0.1.
+    put!(text, "\"signals_sent\":{},", core.ipis_sent);
     put!(text, "\"timer\":{},\"sleeps\":{}}}", core.timer, core.sleeps);
 }
 

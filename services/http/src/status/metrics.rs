@@ -54,11 +54,17 @@ const fn metric<T>(name: &'static str, kind: Kind, help: &'static str, value: fn
 
 use Kind::{Counter, Gauge};
 
-const CORES: [Metric<Core>; 6] = [
+const CORES: [Metric<Core>; 7] = [
     metric("core_load_ratio", Gauge, "Share of time in which the core was not idle.", |it| Value::Ratio(it.load)),
     metric("core_idle_seconds", Counter, "Time without anything to run.", |it| Value::Seconds(it.idle)),
     metric("core_interrupts", Counter, "Interrupts taken.", |it| Value::Count(it.interrupts.total)),
-    metric("core_signals_sent", Counter, "Signals sent to other cores.", |it| Value::Count(it.signals_sent)),
+    metric("core_ipis_sent", Counter, "Inter-processor interrupts sent to other cores.", |it| {
+        Value::Count(it.ipis_sent)
+    }),
+    // The old name of the one above; it goes with the version after 0.1.
+    metric("core_signals_sent", Counter, "As core_ipis_sent, to be left out after Culm 0.1.", |it| {
+        Value::Count(it.ipis_sent)
+    }),
     metric("core_timer", Counter, "Timer expiries.", |it| Value::Count(it.timer)),
     metric("core_sleeps", Counter, "Times the core went to sleep.", |it| Value::Count(it.sleeps)),
 ];

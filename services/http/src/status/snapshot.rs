@@ -97,8 +97,8 @@ pub struct Core {
     pub idle: Ticks,
     /// Interrupts taken.
     pub interrupts: Tally,
-    /// Signals sent to other cores.
-    pub signals_sent: u64,
+    /// Inter-processor interrupts sent to other cores.
+    pub ipis_sent: u64,
     /// Timer expiries.
     pub timer: u64,
     /// Times it went to sleep.

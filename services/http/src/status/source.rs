@@ -159,7 +159,7 @@ impl Source {
         for (core, account) in self.snapshot.cores.iter_mut().zip(self.cores) {
             core.idle = ticks(account.idle.load(Relaxed));
             core.interrupts.total = account.interrupts.load(Relaxed);
-            core.signals_sent = account.signals_sent.load(Relaxed);
+            core.ipis_sent = account.ipis_sent.load(Relaxed);
             core.timer = account.timer.load(Relaxed);
             core.sleeps = account.sleeps.load(Relaxed);
         }
