@@ -65,8 +65,9 @@ pub struct SystemHeader {
     /// Zeroed notification words (`u64`): each domain has [`DomainDescription::groups`] of them,
     /// from [`DomainDescription::first_word`].
     pub words: Table,
-    /// Zeroed mailbox words (`u64`): each core has [`CoreDescription::mailbox_words`] of them.
-    pub mailboxes: Table,
+    /// Zeroed words of pending domains (`u64`): each core has [`CoreDescription::pending_words`] of
+    /// them.
+    pub pending_domains: Table,
     /// Zeroed timer slots, one per domain; element size from [`KernelLayout`].
     pub timer_slots: Table,
     /// [`crate::accounting::CoreAccount`]s, then [`crate::accounting::DomainAccount`]s, on pages of
@@ -150,10 +151,10 @@ pub struct CoreDescription {
     pub first_domain: u32,
     /// Count of this core's domains.
     pub domain_count: u32,
-    /// First of this core's mailbox words.
-    pub first_mailbox_word: u32,
-    /// Count of this core's mailbox words: one per 64 domains, rounded up.
-    pub mailbox_words: u32,
+    /// First of this core's words of pending domains.
+    pub first_pending_word: u32,
+    /// Count of this core's words of pending domains: one per 64 domains, rounded up.
+    pub pending_words: u32,
 }
 
 /// Bit at which an address-space identifier stands in `TTBR0` (Arm ARM D24.2.175).

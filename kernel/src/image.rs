@@ -64,9 +64,9 @@ pub fn check_header(header: &SystemHeader) {
 
 /// Returns the tables that all cores share.
 pub fn system(header: &SystemHeader) -> System<'static> {
-    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words,
-    // mailboxes, shared state and accounts are zeroed memory, mapped for the kernel, made of
-    // atomics only, for which zero is a value.
+    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words, pending
+    // domains, shared state and accounts are zeroed memory, mapped for the kernel, made of atomics
+    // only, for which zero is a value.
     unsafe {
         System {
             cores: shared("cores", &header.cores),
@@ -74,7 +74,7 @@ pub fn system(header: &SystemHeader) -> System<'static> {
             ends: shared("ends", &header.ends),
             routes: shared("interrupts", &header.interrupts),
             words: shared("words", &header.words),
-            mailboxes: shared("mailboxes", &header.mailboxes),
+            pending_domains: shared("pending_domains", &header.pending_domains),
             shared: shared("shared_state", &header.shared_state),
             core_accounts: shared("core_accounts", &header.core_accounts),
             domain_accounts: shared("domain_accounts", &header.domain_accounts),

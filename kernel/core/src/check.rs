@@ -39,13 +39,14 @@ impl System<'_> {
         self.check_routes()
     }
 
-    /// Checks that each core has a range of domains and a range of mailbox words of its own.
+    /// Checks that each core has a range of domains and a range of words of pending domains of its
+    /// own.
     fn check_cores(&self) -> Result<(), BadTable> {
-        let (mut domains, mut mailboxes) = (0, 0);
+        let (mut domains, mut pending) = (0, 0);
         for (index, core) in self.cores.iter().enumerate() {
             if !follows(&mut domains, core.first_domain, core.domain_count, self.domains.len())
-                || !follows(&mut mailboxes, core.first_mailbox_word, core.mailbox_words, self.mailboxes.len())
-                || core.mailbox_words < core.domain_count.div_ceil(64)
+                || !follows(&mut pending, core.first_pending_word, core.pending_words, self.pending_domains.len())
+                || core.pending_words < core.domain_count.div_ceil(64)
             {
                 return Err(BadTable("cores", index));
             }

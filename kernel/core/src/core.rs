@@ -285,7 +285,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if (local as usize) < self.domains.len() { self.wake(local) } else { self.post(target) }
     }
 
-    /// Posts one of another core's domains to that core's mailbox: to be woken, or to obey a
+    /// Adds one of another core's domains to that core's pending domains: to be woken, or to obey a
     /// command.
     #[cold]
     #[inline(never)]
@@ -293,7 +293,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let index = self.system.domains[target as usize].core;
         let core = &self.system.cores[index as usize];
         let local = target - core.first_domain;
-        if self.system.mailboxes[(core.first_mailbox_word + local / 64) as usize].post(local % 64) {
+        if self.system.pending_domains[(core.first_pending_word + local / 64) as usize].post(local % 64) {
             add(&self.system.core_accounts[self.index as usize].ipis_sent, 1);
             self.hardware.send_ipi(index);
         }

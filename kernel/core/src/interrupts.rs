@@ -82,13 +82,12 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.choose()
     }
 
-    /// Handles an inter-processor interrupt: takes the domains that another core left in the
-    /// mailbox.
+    /// Handles an inter-processor interrupt: takes the domains that other cores made pending.
     pub fn ipi(&mut self) -> Next {
         self.count_interrupt();
         let core = &self.system.cores[self.index as usize];
-        for word in 0..core.mailbox_words {
-            let mut set = self.system.mailboxes[(core.first_mailbox_word + word) as usize].take();
+        for word in 0..core.pending_words {
+            let mut set = self.system.pending_domains[(core.first_pending_word + word) as usize].take();
             while set != 0 {
                 let local = word * 64 + set.trailing_zeros();
                 set &= set - 1;

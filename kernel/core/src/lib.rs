@@ -5,7 +5,7 @@
 //! in `kernel/` supplies both, host tests supply fakes.
 //!
 //! There is one [`Core`] per processor core. It alone owns the state of its protection domains;
-//! other cores reach them only by the atomics in [`word`] and [`mailbox`], so nothing is locked.
+//! other cores reach them only by the atomics in [`word`] and [`pending`], so nothing is locked.
 //! Nothing is allocated either: every table has the size that the build tool gave it.
 
 #![no_std]
@@ -21,9 +21,9 @@ pub mod core;
 pub mod domain;
 mod fast;
 mod interrupts;
-pub mod mailbox;
 mod meter;
 mod payer;
+pub mod pending;
 pub mod ready;
 mod supervise;
 pub mod system;

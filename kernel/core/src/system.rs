@@ -1,7 +1,7 @@
 //! State that all cores share: the image's tables, and memory that is accessed by atomics.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::mailbox::Mailbox;
+use crate::pending::PendingDomains;
 use crate::word::Word;
 use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::start::SEED_WORDS;
@@ -15,7 +15,8 @@ pub trait Hardware {
     fn now(&self) -> u64;
     /// Asks for a timer interrupt at `time`, in place of the one asked for before.
     fn set_timer(&mut self, time: u64);
-    /// Sends an inter-processor interrupt (IPI) to another core, so that it looks into its mailbox.
+    /// Sends an inter-processor interrupt (IPI) to another core, so that it looks at its pending
+    /// domains.
     fn send_ipi(&mut self, core: u32);
     /// Takes an interrupt that is pending, if there is one. A device's does not come again before
     /// [`Self::enable_interrupt`].
@@ -36,7 +37,7 @@ pub trait Hardware {
 pub enum Interrupt {
     /// The timer.
     Timer,
-    /// An inter-processor interrupt: another core has left something in the mailbox.
+    /// An inter-processor interrupt: another core has made a domain of this one pending.
     Ipi,
     /// A device.
     Device(u32),
@@ -55,8 +56,8 @@ pub struct System<'s> {
     pub routes: &'s [InterruptRoute],
     /// Notification words of all domains.
     pub words: &'s [Word],
-    /// Mailbox words of all cores.
-    pub mailboxes: &'s [Mailbox],
+    /// Words of pending domains of all cores.
+    pub pending_domains: &'s [PendingDomains],
     /// State of all domains that other cores may touch.
     pub shared: &'s [Shared],
     /// Accounts of all cores.

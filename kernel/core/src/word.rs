@@ -70,8 +70,8 @@ impl Word {
         self.0.load(Ordering::Relaxed) == ASLEEP
     }
 
-    /// Returns whether a notification is pending. A core that found the domain in its mailbox sees
-    /// at least the signal that put it there, unless a wait has taken it since.
+    /// Returns whether a notification is pending. A core that found the domain pending sees at
+    /// least the signal that made it so, unless a wait has taken it since.
     pub fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed) & !ASLEEP != 0
     }

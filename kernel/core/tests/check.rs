@@ -133,7 +133,7 @@ fn every_range_is_its_domains_own() {
     assert!(with_domain(1, |domain| domain.priority = 256).is_err());
     let mut system = sound();
     let mut cores = system.cores.to_vec();
-    cores[1].first_mailbox_word = 0;
+    cores[1].first_pending_word = 0;
     system.cores = &cores;
     assert_eq!(system.check(), Err(BadTable("cores", 1)));
 }

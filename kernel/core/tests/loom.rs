@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use culm_abi::syscall::FaultReport;
-use culm_kernel_core::mailbox::Mailbox;
+use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::{Command, Shared};
 use culm_kernel_core::word::Word;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use loom::thread;
 #[derive(Default)]
 struct Shore {
     words: [Word; 2],
-    mailbox: Mailbox,
+    pending: PendingDomains,
     line: Mutex<bool>,
     rises: Condvar,
     data: [AtomicU64; 2],
@@ -26,7 +26,7 @@ struct Shore {
 impl Shore {
     /// What `Core::wake_any` does for a domain of another core.
     fn post(&self) {
-        if self.mailbox.post(0) {
+        if self.pending.post(0) {
             *self.line.lock().unwrap() = true;
             self.rises.notify_one();
         }
@@ -39,7 +39,7 @@ impl Shore {
     }
 
     /// What the other core does when its domain sleeps: idle until the line goes up, then look into
-    /// the mailbox. A lost wake-up shows as a deadlock, which loom reports.
+    /// the pending domains. A lost wake-up shows as a deadlock, which loom reports.
     fn idle(&self) -> u64 {
         let mut line = self.line.lock().unwrap();
         while !*line {
@@ -47,7 +47,7 @@ impl Shore {
         }
         *line = false;
         drop(line);
-        self.mailbox.take()
+        self.pending.take()
     }
 
     /// Does what the other core does at an IPI: wakes a domain that waits and is notified
@@ -141,7 +141,7 @@ fn a_callee_that_replies_misses_no_signal() {
             })
         };
         if std::mem::take(&mut *shore.line.lock().unwrap()) {
-            assert_eq!(shore.mailbox.take(), 1, "it serves a call: nothing is done about it");
+            assert_eq!(shore.pending.take(), 1, "it serves a call: nothing is done about it");
         }
         if shore.words[0].still_asleep() {
             shore.idle();

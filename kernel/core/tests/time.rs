@@ -26,7 +26,7 @@ fn ticks(fake: &Fake, domain: u32) -> u64 {
 /// A command of a supervisor on another core.
 fn command(fake: &mut Fake, domain: u32, command: Command) {
     fake.system.shared[domain as usize].command(command);
-    assert!(fake.system.mailboxes[0].post(domain));
+    assert!(fake.system.pending_domains[0].post(domain));
     _ = fake.cores[0].ipi();
 }
 

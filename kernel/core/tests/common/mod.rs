@@ -8,7 +8,7 @@ use culm_abi::system::{
     CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
 };
 use culm_kernel_core::domain::State;
-use culm_kernel_core::mailbox::Mailbox;
+use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
 use culm_kernel_core::word::Word;
@@ -309,20 +309,20 @@ impl Builder {
             }
         }
         let core_count = domains.iter().map(|description| description.core).max().unwrap_or(0) + 1;
-        let (mut cores, mut first, mut mailbox) = (vec![], 0, 0);
+        let (mut cores, mut first, mut first_pending_word) = (vec![], 0, 0);
         for core in 0..core_count {
             let count = domains.iter().filter(|description| description.core == core).count() as u32;
-            let mailbox_words = count.div_ceil(64);
+            let pending_words = count.div_ceil(64);
             cores.push(CoreDescription {
                 mpidr: u64::from(core),
                 stack_top: 0,
                 first_domain: first,
                 domain_count: count,
-                first_mailbox_word: mailbox,
-                mailbox_words,
+                first_pending_word,
+                pending_words,
             });
             first += count;
-            mailbox += mailbox_words;
+            first_pending_word += pending_words;
         }
         fn table<T: Default>(count: u32) -> &'static [T] {
             Box::leak((0..count).map(|_| T::default()).collect())
@@ -330,7 +330,7 @@ impl Builder {
         let system = System {
             shared: table::<Shared>(domains.len() as u32),
             words: table::<Word>(words),
-            mailboxes: table::<Mailbox>(mailbox),
+            pending_domains: table::<PendingDomains>(first_pending_word),
             core_accounts: table::<CoreAccount>(core_count),
             domain_accounts: table::<DomainAccount>(domains.len() as u32),
             cores: Box::leak(cores.into()),

@@ -16,7 +16,7 @@ use culm_abi::system::{
 use culm_kernel_core::System;
 
 /// The inter-processor interrupt (IPI), a software-generated one, by which one core tells another
-/// to look into its mailbox.
+/// to look at its pending domains.
 pub const IPI_WAKE: u32 = 0;
 /// The inter-processor interrupt that stops a core for good.
 pub const IPI_STOP: u32 = 1;

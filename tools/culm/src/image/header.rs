@@ -56,7 +56,7 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
         local_state: at(objects.state, &tables.local_state),
         shared_state: at(objects.state, &tables.shared_state),
         words: at(objects.state, &tables.words),
-        mailboxes: at(objects.state, &tables.mailboxes),
+        pending_domains: at(objects.state, &tables.pending_domains),
         timer_slots: at(objects.state, &tables.timer_slots),
         core_accounts: at(objects.core_accounts, &tables.core_accounts),
         domain_accounts: at(objects.domain_accounts, &tables.domain_accounts),

@@ -1,7 +1,7 @@
 //! The tables that the kernel reads and never changes ([`culm_abi::system`]).
 
 use crate::layout::Layout;
-use crate::layout::kernel::{TablePlace, domains_per_core, groups, mailbox_words, uncached_regions};
+use crate::layout::kernel::{TablePlace, domains_per_core, groups, pending_words, uncached_regions};
 use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};
@@ -74,7 +74,7 @@ fn uncached(plan: &Plan, layout: &Layout) -> Vec<MemoryRange> {
 }
 
 fn cores(plan: &Plan, layout: &Layout) -> Vec<CoreDescription> {
-    let (mut first_domain, mut first_mailbox_word) = (0, 0);
+    let (mut first_domain, mut first_pending_word) = (0, 0);
     let describe = |(core, count): (usize, usize)| {
         let stack = layout.kernel.space.address(layout.objects.kernel_stacks[core]).unwrap_or(0);
         let description = CoreDescription {
@@ -82,11 +82,11 @@ fn cores(plan: &Plan, layout: &Layout) -> Vec<CoreDescription> {
             stack_top: stack + KERNEL_STACK_SIZE,
             first_domain,
             domain_count: count as u32,
-            first_mailbox_word,
-            mailbox_words: mailbox_words(count),
+            first_pending_word,
+            pending_words: pending_words(count),
         };
         first_domain += description.domain_count;
-        first_mailbox_word += description.mailbox_words;
+        first_pending_word += description.pending_words;
         description
     };
     domains_per_core(plan).into_iter().enumerate().map(describe).collect()

@@ -142,8 +142,8 @@ fn domains_are_described_as_planned() {
     let text = made.domain_memory(2, domains[2].entry);
     assert_eq!(text[..4], [0xaa; 4]);
     let cores: Vec<culm_abi::system::CoreDescription> = made.table(made.header().cores);
-    assert_eq!((cores[0].first_domain, cores[0].domain_count, cores[0].mailbox_words), (0, 2, 1));
-    assert_eq!((cores[1].first_domain, cores[1].first_mailbox_word), (2, 1));
+    assert_eq!((cores[0].first_domain, cores[0].domain_count, cores[0].pending_words), (0, 2, 1));
+    assert_eq!((cores[1].first_domain, cores[1].first_pending_word), (2, 1));
 }
 
 #[test]

@@ -58,8 +58,8 @@ pub struct KernelTables {
     pub shared_state: TablePlace,
     /// Notification words.
     pub words: TablePlace,
-    /// Mailbox words.
-    pub mailboxes: TablePlace,
+    /// Words of pending domains.
+    pub pending_domains: TablePlace,
     /// Timer slots.
     pub timer_slots: TablePlace,
     /// On pages of their own.
@@ -73,8 +73,8 @@ pub fn groups(ends: usize) -> u32 {
     (ends as u32).div_ceil(GROUP).max(1)
 }
 
-/// Mailbox words of a core with `domains` domains.
-pub fn mailbox_words(domains: usize) -> u32 {
+/// Words of pending domains of a core with `domains` domains.
+pub fn pending_words(domains: usize) -> u32 {
     domains.div_ceil(64) as u32
 }
 
@@ -126,7 +126,7 @@ impl KernelTables {
         let domains = plan.domains.len();
         let ends = plan.domains.iter().map(|domain| domain.ends.len()).sum();
         let words: u32 = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum();
-        let mailboxes: u32 = domains_per_core(plan).into_iter().map(mailbox_words).sum();
+        let pending: u32 = domains_per_core(plan).into_iter().map(pending_words).sum();
         let mut fixed = Packer::default();
         let mut state = Packer::default();
         Self {
@@ -138,7 +138,7 @@ impl KernelTables {
             local_state: state.place(domains, layout.local_state as usize),
             shared_state: state.place(domains, layout.shared_state as usize),
             words: state.place(words as usize, 8),
-            mailboxes: state.place(mailboxes as usize, 8),
+            pending_domains: state.place(pending as usize, 8),
             timer_slots: state.place(domains, layout.timer_slot as usize),
             core_accounts: Packer::default().place(cores, size_of::<CoreAccount>()),
             domain_accounts: Packer::default().place(domains, size_of::<DomainAccount>()),

@@ -1,24 +1,24 @@
-//! Mailboxes: they tell a core which of its domains another core wants to wake or has a command
-//! for.
+//! Pending domains: which domains of a core another core wants to wake or has a command for.
 //!
-//! A mailbox is a set of domains of one core, one bit each. A sender that finds a mailbox word
-//! empty interrupts the core; a sender that finds it occupied knows that an interrupt is under way.
+//! They are a set for each core, one bit for each domain, in words of 64. A sender that finds a
+//! word empty interrupts the core; a sender that finds it occupied knows that an interrupt is under
+//! way.
 
 use crate::atomic::{AtomicU64, Ordering};
 
 /// Up to 64 domains of one core that want attention.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct Mailbox(AtomicU64);
+pub struct PendingDomains(AtomicU64);
 
-impl Default for Mailbox {
+impl Default for PendingDomains {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Mailbox {
-    /// Creates an empty mailbox.
+impl PendingDomains {
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -29,7 +29,7 @@ impl Mailbox {
         self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == 0
     }
 
-    /// Takes the whole set; called by the mailbox's own core.
+    /// Takes the whole set; called by the domains' own core.
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::AcqRel)
     }
