@@ -40,7 +40,7 @@ pub struct DomainAccount {
     pub fast_switches: AtomicU64,
     /// Times it was preempted.
     pub preemptions: AtomicU64,
-    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's
+    /// Times it was throttled, because nobody had budget to pay for it: its own, or a passive one's
     /// callers'.
     pub throttles: AtomicU64,
     /// Faults.

@@ -6,7 +6,7 @@
 //! Stanovic and others, RTAS 2010: a piece that comes back is never counted from before it was
 //! there). The pieces wait in a list of fixed length; when it is full, two neighbours become one at
 //! the later time, which can only delay the domain, never give it more than its budget. So a domain
-//! whose time is cut into more pieces than the list holds, within one period, may be held back
+//! whose time is cut into more pieces than the list holds, within one period, may be throttled
 //! before it has used its budget.
 
 /// Pieces of a budget at most. A domain with at most so many turns in a period gets its whole

@@ -226,7 +226,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
                     return self.run(callee);
                 }
                 if self.budgets {
-                    self.relieve(callee);
+                    self.unthrottle_callee(callee);
                 }
                 self.pick()
             }

@@ -51,7 +51,7 @@ pub enum State {
     Dormant,
     /// On the core.
     Running,
-    /// In the ready queue, or held back until a budget pays for it.
+    /// In the ready queue, or throttled until a budget pays for it.
     Ready,
     /// In a wait.
     Waiting,
@@ -103,7 +103,7 @@ pub struct Domain<'s, C> {
     pub(crate) passive: bool,
     /// True if it could run but no budget pays for it. It is not in the ready queue then: its
     /// deadline says when it may go on.
-    pub(crate) held_back: bool,
+    pub(crate) throttled: bool,
     /// The caller that it serves; [`NO_DOMAIN`] or [`GONE`] if there is none.
     pub(crate) client: u32,
     /// Its state.
@@ -151,7 +151,7 @@ impl<'s, C: Context> Domain<'s, C> {
             state: State::Stopped,
             woken: false,
             passive: description.flags & domain_flags::PASSIVE != 0,
-            held_back: false,
+            throttled: false,
             client: NO_DOMAIN,
             deadline: u64::MAX,
             call: Event(0),
@@ -170,7 +170,7 @@ impl<'s, C: Context> Domain<'s, C> {
     }
 
     /// Returns when to look at the domain again, if it could run but no budget pays for it.
-    pub fn held_back_until(&self) -> Option<u64> {
-        self.held_back.then_some(self.deadline)
+    pub fn throttled_until(&self) -> Option<u64> {
+        self.throttled.then_some(self.deadline)
     }
 }

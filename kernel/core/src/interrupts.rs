@@ -65,7 +65,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Handles the timer's interrupt: deadlines pass, budgets run out.
     pub fn timer(&mut self) -> Next {
         add(&self.system.core_accounts[self.index as usize].timer, 1);
-        self.meter.rang(&mut self.hardware);
+        self.meter.alarm_fired(&mut self.hardware);
         let now = self.meter.time(&self.hardware);
         while let Some(local) = self.timers.expired(now) {
             let domain = &mut self.domains[local as usize];
@@ -73,8 +73,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 if domain.deadline != NEVER {
                     self.timers.set(local, domain.deadline);
                 }
-            } else if domain.held_back {
-                self.release(local);
+            } else if domain.throttled {
+                self.unthrottle(local);
             } else {
                 self.wake(local);
             }

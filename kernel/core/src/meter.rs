@@ -153,7 +153,7 @@ impl<'s> Meter<'s> {
     }
 
     /// Marks the timer as fired, and sets it to no time.
-    pub fn rang(&mut self, hardware: &mut impl Hardware) {
+    pub fn alarm_fired(&mut self, hardware: &mut impl Hardware) {
         self.alarm = NEVER;
         hardware.set_timer(NEVER);
     }

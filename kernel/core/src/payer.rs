@@ -5,7 +5,7 @@
 //! may pay (bandwidth inheritance: Lamastra, Lipari, Abeni, *A Bandwidth Inheritance Algorithm for
 //! Real-Time Task Synchronization in Open Systems*, RTSS 2001); otherwise all clients of a server
 //! would wait until the budget of the one that it serves returns. A domain for which no budget can
-//! pay is held back, outside the ready queue.
+//! pay is *throttled*: held outside the ready queue until a budget returns.
 //!
 //! The payer is looked for when a domain's turn to run has come, not before.
 
@@ -17,8 +17,8 @@ use culm_abi::syscall::NEVER;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Returns the domain whose budget pays for `local`; [`NO_DOMAIN`] if this core has no budgets.
-    /// `None`: no budget can pay now, and the domain is held back until one returns or a caller
-    /// with a budget comes ([`Self::relieve`]).
+    /// `None`: no budget can pay now, and the domain is throttled until one returns or a caller
+    /// with a budget comes ([`Self::unthrottle_callee`]).
     #[inline(always)]
     pub(crate) fn payer(&mut self, local: u32) -> Option<u32> {
         if self.budgets { self.find_payer(local) } else { Some(NO_DOMAIN) }
@@ -43,7 +43,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         }
         let domain = &mut self.domains[local as usize];
         domain.state = State::Ready;
-        domain.held_back = true;
+        domain.throttled = true;
         domain.deadline = from;
         add(&domain.account.throttles, 1);
         self.timers.set(local, from);
@@ -71,21 +71,21 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         at
     }
 
-    /// Makes a domain that was held back ready: a budget may pay for it now.
-    pub(crate) fn release(&mut self, local: u32) {
+    /// Makes a domain that was throttled ready: a budget may pay for it now.
+    pub(crate) fn unthrottle(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
-        domain.held_back = false;
+        domain.throttled = false;
         domain.deadline = NEVER;
         self.make_ready(local);
     }
 
-    /// Releases the domain at the end of `callee`'s chain of calls, if it is held back: a new
+    /// Unthrottles the domain at the end of `callee`'s chain of calls, if it is throttled: a new
     /// caller's budget may pay for it.
-    pub(crate) fn relieve(&mut self, callee: u32) {
+    pub(crate) fn unthrottle_callee(&mut self, callee: u32) {
         let last = self.end_of_calls(callee, NO_DOMAIN);
         let domain = &self.domains[last as usize];
-        if domain.held_back && domain.passive {
-            self.release(last);
+        if domain.throttled && domain.passive {
+            self.unthrottle(last);
         }
     }
 }

@@ -114,14 +114,14 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     fn withdraw(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let (state, client, callee) = (domain.state, domain.client, domain.callee);
-        let was_held_back = domain.held_back;
+        let was_throttled = domain.throttled;
         domain.state = State::Stopped;
         domain.woken = false;
-        domain.held_back = false;
+        domain.throttled = false;
         domain.deadline = u64::MAX;
         domain.client = NO_DOMAIN;
         domain.payer = local;
-        if state == State::Ready && !was_held_back {
+        if state == State::Ready && !was_throttled {
             self.ready.remove(self.domains, local);
         }
         if state == State::Calling {

@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(once.available_from(), ticks.available_from());
     }
 
-    /// However long the machine stood still while the domain ran, it is held back for two periods
+    /// However long the machine stood still while the domain ran, it is throttled for two periods
     /// at most.
     #[test]
     fn a_stall_of_the_machine_is_not_the_domains_debt(budget in 1..50_u64, extra in 1..100_u64, stall in any::<u64>()) {
@@ -100,7 +100,7 @@ proptest! {
     /// Turns that come evenly and use no more than the budget are never late, as long as there are
     /// not too many in a period.
     #[test]
-    fn who_keeps_to_its_budget_is_not_held_back(turns in 1..16_u64, share in 1..=100_u64) {
+    fn who_keeps_to_its_budget_is_not_throttled(turns in 1..16_u64, share in 1..=100_u64) {
         let (budget, period) = (16_000, 100_000);
         let mut server = Budget::new(budget, period);
         for turn in 0..turns * 20 {

@@ -514,16 +514,16 @@ impl Run {
         let alarm = self.fake.cores[core as usize].hardware().alarm;
         let ipi = self.fake.bench.ipis.borrow().contains(&core);
         for domain in self.domains_of(core) {
-            let (state, held_back) = {
+            let (state, throttled) = {
                 let (core, local) = self.fake.core(domain as u32);
                 let domain = core.domain(local);
-                (domain.state, domain.held_back_until())
+                (domain.state, domain.throttled_until())
             };
             prop_assert_eq!(state == State::Running, running == Some(domain));
-            if let Some(until) = held_back {
+            if let Some(until) = throttled {
                 prop_assert_eq!(state, State::Ready);
-                prop_assert!(alarm <= until, "the timer comes too late for domain {}, held back", domain);
-                prop_assert!(until <= now + 2 * 80 * 8, "domain {} is held back for long", domain);
+                prop_assert!(alarm <= until, "the timer comes too late for domain {}, throttled", domain);
+                prop_assert!(until <= now + 2 * 80 * 8, "domain {} is throttled for long", domain);
             } else if state == State::Ready {
                 let higher =
                     running.is_some_and(|running| self.shape.priorities[running] >= self.shape.priorities[domain]);

@@ -95,7 +95,7 @@ fn a_counter_that_steps_back_leaves_the_sum_of_accounts_right() {
     assert_eq!(fast, [5; 2]);
 }
 
-/// A domain that ran out of budget in its own wait, and is woken, is held back: nothing else may be
+/// A domain that ran out of budget in its own wait, and is woken, is throttled: nothing else may be
 /// needed to bring it back than the timer.
 #[test]
 fn a_domain_that_is_woken_without_budget_comes_back_while_a_lower_one_runs_on() {
@@ -239,7 +239,7 @@ fn after_a_restart_a_queued_client_pays_for_the_new_life() {
 
 /// Without inheritance the second client, which has budget, would wait for the budget of the first.
 #[test]
-fn who_waits_for_a_server_that_is_held_back_may_pay_for_it() {
+fn who_waits_for_a_throttled_server_may_pay_for_it() {
     let Shared { server, clients, ends, mut fake, .. } = shared([(5, 100_000), (5_000, 10_000)]);
     fake.call(clients[0], ends[0], &[]);
     fake.wait(server, 0);
@@ -257,7 +257,7 @@ fn who_waits_for_a_server_that_is_held_back_may_pay_for_it() {
 
 /// The client that waits has budget again before the one that is served.
 #[test]
-fn whoever_has_budget_first_pays_for_a_server_that_was_held_back() {
+fn whoever_has_budget_first_pays_for_a_server_that_was_throttled() {
     let Shared { server, clients, ends, other, mut fake } = shared([(5, 100_000), (20, 200)]);
     fake.call(clients[0], ends[0], &[]);
     fake.wait(server, 0);
@@ -315,7 +315,7 @@ fn a_queued_call_is_paid_by_its_own_client() {
     assert_eq!(fake.cores[0].paid_by(), Some(clients[1]));
 }
 
-/// A server that is held back inside another, which somebody with a budget waits for.
+/// A server that is throttled inside another, which somebody with a budget waits for.
 #[test]
 fn inheritance_reaches_through_calls() {
     let mut builder = Builder::default();

@@ -105,7 +105,7 @@ fn domain() -> Table {
                 "budget",
                 "duration",
                 "no limit",
-                "how long it may run in each `period`; who runs more than 16 times in one may be held back before that",
+                "how long it may run in each `period`; who runs more than 16 times in one may be throttled before that",
             ),
             key("period", "duration", "no limit", "how soon time that it used comes back; goes with `budget`"),
             key("stack", "size", up_to(facts::MAX_STACK), "its stack"),

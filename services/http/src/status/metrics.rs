@@ -85,7 +85,9 @@ const COMPONENTS: [Metric<Component>; 14] = [
     metric("component_system_calls", Counter, "System calls.", |it| Value::Count(it.system_calls)),
     metric("component_switches", Counter, "Times it left the core.", |it| Value::Count(it.switches)),
     metric("component_preemptions", Counter, "Times it was preempted.", |it| Value::Count(it.preemptions)),
-    metric("component_throttles", Counter, "Times its budget ran out.", |it| Value::Count(it.throttles)),
+    metric("component_throttles", Counter, "Times it was throttled: nobody had budget to pay for it.", |it| {
+        Value::Count(it.throttles)
+    }),
     metric("component_faults", Counter, "Faults.", |it| Value::Count(it.faults.into())),
     metric("component_restarts", Counter, "Restarts.", |it| Value::Count(it.restarts.into())),
     metric("component_packets", Counter, "Packets handled.", |it| it.packets().into()),

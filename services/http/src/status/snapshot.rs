@@ -132,7 +132,7 @@ pub struct Component {
     pub switches: u64,
     /// Times it was preempted.
     pub preemptions: u64,
-    /// Times it was held back because nobody had budget to pay for it: its own, or a passive one's
+    /// Times it was throttled, because nobody had budget to pay for it: its own, or a passive one's
     /// callers'.
     pub throttles: u64,
     /// Faults.
