@@ -6,9 +6,9 @@
 //!
 //! - A device's line is masked from its delivery until its owner signals that it is ready for the
 //!   next. So it interrupts once per turn of its owner, however fast the device is.
-//! - The timer goes off for a deadline once per wait, and for a budget as often as it comes back in
-//!   pieces, whose count within a period is bounded. Periods are not shorter than
-//!   [`culm_abi::system::MIN_PERIOD`].
+//! - The timer goes off for a deadline once per wait, and for a budget as often as it is
+//!   replenished, which it is a bounded number of times within a period. Periods are not shorter
+//!   than [`culm_abi::system::MIN_PERIOD`].
 //! - Another core sends an interrupt for a domain that sleeps, once per sleep, or for a command of
 //!   a supervisor.
 //!
