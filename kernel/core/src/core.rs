@@ -5,7 +5,7 @@
 //! go out, a reply goes out, then the domain waits; notifications come before calls.
 
 use crate::account::add;
-use crate::domain::{Context, Domain, GONE, NO_DOMAIN, State};
+use crate::domain::{CLIENT_GONE, Context, Domain, NO_DOMAIN, State};
 use crate::meter::Meter;
 use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
@@ -174,7 +174,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             return self.refuse(reason, call);
         }
         self.domains[current as usize].client = NO_DOMAIN;
-        if client == GONE {
+        if client == CLIENT_GONE {
             return if self.receive(deadline) { self.next_turn() } else { self.pick() };
         }
         self.domains[client as usize].context.replied(CallStatus::Replied, message);

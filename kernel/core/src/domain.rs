@@ -1,8 +1,8 @@
 //! The state of one protection domain that only its own core touches.
 
 use crate::budget::Budget;
+use crate::notification::NotificationWord;
 use crate::system::System;
-use crate::word::Word;
 use culm_abi::accounting::DomainAccount;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS};
@@ -11,9 +11,9 @@ use culm_abi::system::{EndDescription, domain_flags};
 /// Index of no domain.
 pub const NO_DOMAIN: u32 = u32::MAX;
 
-/// In place of a client: the caller whose call is being served has gone, and the reply goes
+/// In place of a client's index: the caller whose call is being served has gone, and the reply goes
 /// nowhere.
-pub const GONE: u32 = u32::MAX - 1;
+pub const CLIENT_GONE: u32 = u32::MAX - 1;
 
 /// The saved registers of a domain, as the architecture keeps them.
 pub trait Context {
@@ -85,10 +85,10 @@ pub struct Domain<'s, C> {
     /// Its channel ends of group 0: no more than a set of signals can name.
     pub(crate) near_ends: &'s [EndDescription],
     /// Its notification words, one per group of channels.
-    pub(crate) words: &'s [Word],
+    pub(crate) words: &'s [NotificationWord],
     /// Its notification word, if the fast paths may end its turns: it has exactly one word, its
     /// core has no budgets, and no caller is queued.
-    pub(crate) fast_word: Option<&'s Word>,
+    pub(crate) fast_word: Option<&'s NotificationWord>,
     /// Its account: time, switches and calls.
     pub(crate) account: &'s DomainAccount,
     /// Link of the ready queue.
@@ -104,7 +104,7 @@ pub struct Domain<'s, C> {
     /// True if it could run but no budget pays for it. It is not in the ready queue then: its
     /// deadline says when it may go on.
     pub(crate) throttled: bool,
-    /// The caller that it serves; [`NO_DOMAIN`] or [`GONE`] if there is none.
+    /// The caller that it serves; [`NO_DOMAIN`] or [`CLIENT_GONE`] if there is none.
     pub(crate) client: u32,
     /// Its state.
     pub state: State,
@@ -166,7 +166,7 @@ impl<'s, C: Context> Domain<'s, C> {
     }
     /// Returns whether a signal is pending.
     pub(crate) fn is_notified(&self) -> bool {
-        self.words.iter().any(Word::is_pending)
+        self.words.iter().any(NotificationWord::is_pending)
     }
 
     /// Returns when to look at the domain again, if it could run but no budget pays for it.

@@ -5,8 +5,8 @@
 //! in `kernel/` supplies both, host tests supply fakes.
 //!
 //! There is one [`Core`] per processor core. It alone owns the state of its protection domains;
-//! other cores reach them only by the atomics in [`word`] and [`pending`], so nothing is locked.
-//! Nothing is allocated either: every table has the size that the build tool gave it.
+//! other cores reach them only by the atomics in [`notification`] and [`pending`], so nothing is
+//! locked. Nothing is allocated either: every table has the size that the build tool gave it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -22,13 +22,13 @@ pub mod domain;
 mod fast;
 mod interrupts;
 mod meter;
+pub mod notification;
 mod payer;
 pub mod pending;
 pub mod ready;
 mod supervise;
 pub mod system;
 pub mod timer;
-pub mod word;
 
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};

@@ -1,7 +1,7 @@
 //! Faults, and the commands by which a supervisor answers them.
 
 use crate::core::{Core, Next};
-use crate::domain::{Context, GONE, NO_DOMAIN, State};
+use crate::domain::{CLIENT_GONE, Context, NO_DOMAIN, State};
 use crate::system::{Command, Hardware};
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::DomainState;
@@ -126,12 +126,12 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         }
         if state == State::Calling {
             if self.domains[callee as usize].client == local {
-                self.domains[callee as usize].client = GONE;
+                self.domains[callee as usize].client = CLIENT_GONE;
             } else {
                 self.remove_caller(callee, local);
             }
         }
-        if client != NO_DOMAIN && client != GONE {
+        if client != NO_DOMAIN && client != CLIENT_GONE {
             self.callee_gone(client);
         }
         for word in self.domains[local as usize].words {

@@ -1,8 +1,8 @@
 //! State that all cores share: the image's tables, and memory that is accessed by atomics.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::notification::NotificationWord;
 use crate::pending::PendingDomains;
-use crate::word::Word;
 use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
@@ -55,7 +55,7 @@ pub struct System<'s> {
     /// Routes of the shared peripheral interrupts, from INTID 32.
     pub routes: &'s [InterruptRoute],
     /// Notification words of all domains.
-    pub words: &'s [Word],
+    pub words: &'s [NotificationWord],
     /// Words of pending domains of all cores.
     pub pending_domains: &'s [PendingDomains],
     /// State of all domains that other cores may touch.

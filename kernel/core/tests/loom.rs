@@ -5,9 +5,9 @@
 #![cfg(loom)]
 
 use culm_abi::syscall::FaultReport;
+use culm_kernel_core::notification::NotificationWord;
 use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::{Command, Shared};
-use culm_kernel_core::word::Word;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -15,7 +15,7 @@ use loom::thread;
 /// What two cores share for one domain of the second, and the interrupt line between them.
 #[derive(Default)]
 struct Shore {
-    words: [Word; 2],
+    words: [NotificationWord; 2],
     pending: PendingDomains,
     line: Mutex<bool>,
     rises: Condvar,

@@ -8,10 +8,10 @@ use culm_abi::system::{
     CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
 };
 use culm_kernel_core::domain::State;
+use culm_kernel_core::notification::NotificationWord;
 use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
-use culm_kernel_core::word::Word;
 use culm_kernel_core::{Context, Core, Domain, Hardware, Interrupt, Next, SignalLeft, System};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -329,7 +329,7 @@ impl Builder {
         }
         let system = System {
             shared: table::<Shared>(domains.len() as u32),
-            words: table::<Word>(words),
+            words: table::<NotificationWord>(words),
             pending_domains: table::<PendingDomains>(first_pending_word),
             core_accounts: table::<CoreAccount>(core_count),
             domain_accounts: table::<DomainAccount>(domains.len() as u32),

@@ -13,15 +13,15 @@ const ASLEEP: u64 = 1 << 63;
 /// Pending notifications of up to 63 channels of one domain.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct Word(AtomicU64);
+pub struct NotificationWord(AtomicU64);
 
-impl Default for Word {
+impl Default for NotificationWord {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Word {
+impl NotificationWord {
     /// Creates a word with nothing pending, its domain awake.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_the_first_signal_to_a_sleeper_wakes() {
-        let word = Word::new();
+        let word = NotificationWord::new();
         assert!(!word.signal(3));
         assert!(!word.sleep());
         assert_eq!(word.take(), 1 << 3);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn sleeping_twice_is_sleeping() {
-        let word = Word::new();
+        let word = NotificationWord::new();
         assert!(word.sleep());
         assert!(word.sleep());
         assert!(word.signal(1));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn awake_keeps_what_is_pending() {
-        let word = Word::new();
+        let word = NotificationWord::new();
         assert!(word.sleep());
         assert!(word.signal(5));
         word.awake();
