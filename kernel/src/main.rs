@@ -10,7 +10,7 @@ mod arch;
 #[cfg(target_os = "none")]
 mod image;
 #[cfg(any(target_os = "none", test))]
-mod patience;
+mod poll_limit;
 #[cfg(target_os = "none")]
 mod processor;
 #[cfg(any(target_os = "none", test))]

@@ -13,7 +13,7 @@ const TRNG_RND64: u64 = 0xc400_0053;
 /// Status of a call that found too little entropy: it may succeed when tried again.
 const NO_ENTROPY: i32 = -3;
 /// Number of tries of a call before the source counts as dry.
-const TRIES: usize = 100;
+const MAX_POLLS: usize = 100;
 /// Words that are asked of one call; it could give three.
 const WORDS: usize = 2;
 
@@ -43,7 +43,7 @@ pub fn seed(mut call: impl Firmware) -> Option<[u64; SEED_WORDS]> {
 }
 
 fn two_words(call: &mut impl Firmware) -> Option<[u64; WORDS]> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_POLLS {
         let [status, _, high, low] = call(TRNG_RND64, [64 * WORDS as u64, 0, 0]);
         match status as i32 {
             0 => return Some([low, high]),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_source_that_is_dry_for_a_while_is_asked_again_but_not_for_ever() {
-        assert!(seed(firmware(0x1_0001, 0x1_0002, TRIES - 1)).is_some());
+        assert!(seed(firmware(0x1_0001, 0x1_0002, MAX_POLLS - 1)).is_some());
         assert_eq!(seed(firmware(0x1_0001, 0x1_0002, usize::MAX)), None);
         assert_eq!(seed(|_, _| [-1_i64 as u64, 0, 0, 0]), None, "refused");
     }

@@ -6,7 +6,7 @@
 //! of the line is dropped.
 
 use super::boot::system_header;
-use crate::patience::Patience;
+use crate::poll_limit::PollLimit;
 use core::fmt;
 
 const DATA: usize = 0x00;
@@ -15,13 +15,13 @@ const TRANSMIT_FULL: u32 = 1 << 5;
 
 /// The console, as a target of `write!`, for one line.
 pub struct Console {
-    patience: Patience,
+    polls: PollLimit,
 }
 
 impl Console {
     /// Creates the console for one line.
     pub const fn new() -> Self {
-        Self { patience: Patience::new() }
+        Self { polls: PollLimit::new() }
     }
 }
 
@@ -35,7 +35,7 @@ impl fmt::Write for Console {
             // SAFETY: the build tool mapped the console's registers here as device memory; this is
             // a 32-bit register.
             let is_full = || unsafe { base.add(FLAGS).cast::<u32>().read_volatile() } & TRANSMIT_FULL != 0;
-            if !self.patience.wait(is_full) {
+            if !self.polls.wait(is_full) {
                 return Err(fmt::Error);
             }
             // SAFETY: as above.

@@ -7,7 +7,7 @@
 //! register write each, and on GICv3 no device access.
 
 use super::system_register::{read_register, write_register};
-use crate::patience::Patience;
+use crate::poll_limit::PollLimit;
 use crate::redistributor;
 use core::sync::atomic::{AtomicU8, Ordering};
 use culm_abi::system::{
@@ -118,7 +118,7 @@ fn write_byte(address: usize, value: u8) {
 /// If it stays 1: then the board's file is wrong about the controller, and the kernel would lose
 /// interrupts, or get some that were disabled.
 fn wait_for_zero(address: usize, bit: u32, name: &str) {
-    let answers = Patience::new().wait(|| read(address) & bit != 0);
+    let answers = PollLimit::new().wait(|| read(address) & bit != 0);
     assert!(
         answers,
         "the interrupt controller's {name} ({address:#x}) keeps bit {bit:#x} set: is the board's `gic` right?"

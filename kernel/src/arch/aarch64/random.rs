@@ -10,7 +10,7 @@ use culm_abi::system::MAX_CORES;
 use culm_random::Seed;
 
 /// Number of tries of the instruction for one word before it counts as failed.
-const TRIES: usize = 100;
+const MAX_POLLS: usize = 100;
 
 /// Number of times that a source is asked at boot, each time with all its tries, before it counts
 /// as dry: a fraction of a second.
@@ -77,7 +77,7 @@ fn has_instruction() -> bool {
 fn by_instruction() -> Option<Seed> {
     let mut seed = [0; SEED_WORDS];
     for word in &mut seed {
-        *word = (0..TRIES).find_map(|_| random_word())?;
+        *word = (0..MAX_POLLS).find_map(|_| random_word())?;
     }
     Some(seed)
 }

@@ -4,20 +4,20 @@
 /// Number of times that a device is asked: about a second on a slow bus. A line of the console has
 /// it for all its bytes; if asking takes 100 ns, that is three times what they take at 115,200 bits
 /// per second.
-const TRIES: u32 = 1 << 20;
+const MAX_POLLS: u32 = 1 << 20;
 
-/// The tries that are left for one line, or for one answer.
-pub struct Patience {
+/// The polls that are left for one line, or for one answer.
+pub struct PollLimit {
     left: u32,
 }
 
-impl Patience {
-    /// Starts with all tries.
+impl PollLimit {
+    /// Starts with all polls.
     pub const fn new() -> Self {
-        Self { left: TRIES }
+        Self { left: MAX_POLLS }
     }
 
-    /// Asks until the device is no longer busy or the tries are used up. Returns whether the device
+    /// Asks until the device is no longer busy or the polls are used up. Returns whether the device
     /// is ready.
     pub fn wait(&mut self, mut is_busy: impl FnMut() -> bool) -> bool {
         while self.left > 0 {
@@ -36,32 +36,32 @@ mod tests {
 
     #[test]
     fn a_console_that_never_has_room_is_given_up() {
-        let (mut asked, mut patience) = (0, Patience::new());
-        assert!(!patience.wait(|| {
+        let (mut asked, mut polls) = (0, PollLimit::new());
+        assert!(!polls.wait(|| {
             asked += 1;
             true
         }));
-        assert_eq!(asked, TRIES);
-        assert!(!patience.wait(|| panic!("it is asked no more")));
+        assert_eq!(asked, MAX_POLLS);
+        assert!(!polls.wait(|| panic!("it is asked no more")));
     }
 
     #[test]
-    fn a_slow_console_takes_a_line_and_all_of_it_shares_one_patience() {
-        let mut patience = Patience::new();
+    fn a_slow_console_takes_a_line_and_all_of_it_shares_one_limit() {
+        let mut polls = PollLimit::new();
         for _ in 0..200 {
             let mut times = 0;
-            assert!(patience.wait(|| {
+            assert!(polls.wait(|| {
                 times += 1;
                 times < 900
             }));
         }
         let mut bytes = 0;
-        // A device so slow that it would go on for ever if each byte had tries of its own.
-        while patience.wait({
+        // A device so slow that it would go on for ever if each byte had polls of its own.
+        while polls.wait({
             let mut times = 0;
             move || {
                 times += 1;
-                times < TRIES / 2
+                times < MAX_POLLS / 2
             }
         }) {
             bytes += 1;
