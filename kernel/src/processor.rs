@@ -2,7 +2,7 @@
 //! state that every kernel entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{Machine, Registers, Source, resume, wait_for_interrupt};
+use crate::arch::{CoreHardware, Registers, Source, resume, wait_for_interrupt};
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
@@ -24,7 +24,7 @@ pub struct Processor {
     current: *mut Registers,
     /// The message of a call or a reply; of a `signal` its two arguments.
     message: [u64; MESSAGE_WORDS],
-    core: Core<'static, Registers, Machine>,
+    core: Core<'static, Registers, CoreHardware>,
 }
 
 /// The result of a fast path, in two registers: the address of the saved registers of the domain
@@ -136,8 +136,8 @@ unsafe fn make(
 ) -> &'static mut Processor {
     // SAFETY: the caller's promise.
     let own = unsafe { image::own(header, &system, index, crate::arch::counter_frequency()) };
-    let machine = Machine::new(index, &system, boots);
-    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), machine);
+    let hardware = CoreHardware::new(index, &system, boots);
+    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), hardware);
     place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core })
 }
 

@@ -4,7 +4,7 @@ mod aarch64;
 
 pub use aarch64::console;
 pub use aarch64::machine::{
-    Machine, affinity, check_address_spaces, counter_frequency, set_processor, stop_others, wait_for_interrupt,
+    CoreHardware, affinity, check_address_spaces, counter_frequency, set_processor, stop_others, wait_for_interrupt,
 };
 
 pub use aarch64::psci::power_off;

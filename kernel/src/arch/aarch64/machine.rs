@@ -33,16 +33,16 @@ pub fn barrier() {
     unsafe { core::arch::asm!("dsb ishst", options(nostack, preserves_flags)) }
 }
 
-/// One core's machine.
+/// One core's clock, timer and interrupt controller, and the way to other cores.
 #[derive(Debug)]
-pub struct Machine {
+pub struct CoreHardware {
     gic: Gic,
     timer: u32,
     cores: &'static [CoreDescription],
     seeds: Seeds,
 }
 
-impl Machine {
+impl CoreHardware {
     /// Sets up this core's interrupts and timer. The core that boots also sets up the parts that
     /// all cores share.
     pub fn new(index: u32, system: &System<'static>, boots: bool) -> Self {
@@ -74,7 +74,7 @@ impl Machine {
     }
 }
 
-impl Hardware for Machine {
+impl Hardware for CoreHardware {
     #[inline(always)]
     fn now(&self) -> u64 {
         read_register!("cntvct_el0")
