@@ -83,7 +83,7 @@ pub fn system(header: &SystemHeader) -> System<'static> {
 }
 
 /// Tables that one core alone uses.
-pub struct Own {
+pub struct PerCore {
     /// State of its domains.
     pub domains: &'static mut [Domain<'static, Registers>],
     /// Slots of its timer queue.
@@ -94,7 +94,7 @@ pub struct Own {
 ///
 /// # Safety
 /// To be called once for each core.
-pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, frequency: u64) -> Own {
+pub unsafe fn take_per_core(header: &SystemHeader, system: &System<'static>, index: u32, frequency: u64) -> PerCore {
     let core = &system.cores[index as usize];
     let (first, count) = (core.first_domain, core.domain_count);
     // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the
@@ -110,7 +110,7 @@ pub unsafe fn own(header: &SystemHeader, system: &System<'static>, index: u32, f
         for (place, domain) in places.iter_mut().zip(first..) {
             place.write(Domain::new(system, domain, frequency));
         }
-        Own {
+        PerCore {
             domains: core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()),
             slots: owned("timer_slots", &header.timer_slots, first, count),
         }

@@ -135,9 +135,9 @@ unsafe fn make(
     boots: bool,
 ) -> &'static mut Processor {
     // SAFETY: the caller's promise.
-    let own = unsafe { image::own(header, &system, index, crate::arch::counter_frequency()) };
+    let tables = unsafe { image::take_per_core(header, &system, index, crate::arch::counter_frequency()) };
     let hardware = CoreHardware::new(index, &system, boots);
-    let core = Core::new(index, system, own.domains, TimerQueue::new(own.slots), hardware);
+    let core = Core::new(index, system, tables.domains, TimerQueue::new(tables.slots), hardware);
     place.write(Processor { current: core::ptr::null_mut(), message: [0; MESSAGE_WORDS], core })
 }
 
