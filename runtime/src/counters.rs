@@ -3,12 +3,12 @@
 //! `culm::component!` makes one [`Counter`] per name in the manifest's `counters`. They live in a
 //! page that only this component writes; a restart does not reset them.
 
-use crate::arch::own;
+use crate::arch::domain_static;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culm_abi::connection::Counters;
 
-own! {
+domain_static! {
     /// The page; `None` before start, and if no component observes.
     PAGE: Cell<Option<&'static Counters>> = Cell::new(None);
 }

@@ -1,6 +1,6 @@
 //! From the start to the first turn. The first instructions are in [`crate::arch`].
 
-use crate::arch::own;
+use crate::arch::domain_static;
 use crate::start::{self, FromStart as _};
 use crate::{Component, counters, log, random, turn};
 use core::cell::Cell;
@@ -18,7 +18,7 @@ pub fn run<C: Component>(restarts: u64, seed: [u64; SEED_WORDS]) -> ! {
     turn::run(&mut component)
 }
 
-own! {
+domain_static! {
     RESTARTS: Cell<u64> = Cell::new(0);
 }
 

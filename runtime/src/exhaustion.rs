@@ -3,12 +3,12 @@
 //!
 //! It is apart from the heap so that a component which never allocates links no allocator for it.
 
-use crate::arch::own;
+use crate::arch::domain_static;
 use crate::start;
 use core::cell::Cell;
 use core::fmt;
 
-own! {
+domain_static! {
     /// Bytes of the last allocation that the heap refused, 0 for none.
     REFUSED: Cell<usize> = Cell::new(0);
 }

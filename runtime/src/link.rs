@@ -6,7 +6,7 @@
 //! [`Link::sleep`](culm_queue::Link::sleep). How the two sides find each other after a restart is
 //! in [`culm_queue::link`].
 
-use crate::arch::own;
+use crate::arch::domain_static;
 use crate::channel::Channel;
 use crate::{queue, random, time};
 use core::cell::Cell;
@@ -15,7 +15,7 @@ use culm_abi::connection::Ring;
 use culm_queue::Entry;
 pub use culm_queue::{Event, Generations};
 
-own! {
+domain_static! {
     /// How many links were begun.
     BEGUN: Cell<u64> = Cell::new(0);
 }

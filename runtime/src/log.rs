@@ -9,7 +9,7 @@
 //! count is logged when there is space again. A line is cut after 240 bytes. Control characters
 //! become spaces, so that what a peer sent cannot forge a line or move the terminal's cursor.
 
-use crate::arch::{self, own};
+use crate::arch::{self, domain_static};
 use crate::channel::Channel;
 use crate::queue::{self, Producer};
 use crate::{start, time};
@@ -58,7 +58,7 @@ struct Sink {
     dropped: u32,
 }
 
-own! {
+domain_static! {
     /// The greatest level that is logged.
     LEVEL: Cell<u32> = Cell::new(arch::FIRST_LOG_LEVEL);
     SINK: RefCell<Sink> = RefCell::new(Sink { name: "", queue: None, dropped: 0 });

@@ -7,12 +7,12 @@
 //! A machine without a source says so when it boots, and [`words`] returns `None`. The caller must
 //! then use something that an attacker could guess, such as the time, or do without.
 
-use crate::arch::own;
+use crate::arch::domain_static;
 use core::cell::RefCell;
 use culm_abi::start::SEED_WORDS;
 use culm_random::Generator;
 
-own! {
+domain_static! {
     /// The generator; `None` if the machine has no source.
     GENERATOR: RefCell<Option<Generator>> = RefCell::new(None);
 }

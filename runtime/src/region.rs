@@ -7,7 +7,7 @@
 //! The one exception is [`Exclusive`]: memory that no peer may write, and that has one owner in
 //! this component.
 
-use crate::arch::{HAS_ADDRESS_SPACE, copy, own};
+use crate::arch::{HAS_ADDRESS_SPACE, copy, domain_static};
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
@@ -259,7 +259,7 @@ pub struct Exclusive {
     region: Region,
 }
 
-own! {
+domain_static! {
     /// Which of the start block's exclusive memory was taken, by position.
     TAKEN: Cell<u64> = Cell::new(0);
 }

@@ -5,7 +5,7 @@
 //! replies to a fourth costs one system call.
 
 use crate::Component;
-use crate::arch::{Arrival, own, syscall};
+use crate::arch::{Arrival, domain_static, syscall};
 use crate::channel::{Channel, Channels};
 use crate::message::Message;
 use crate::time::Instant;
@@ -86,7 +86,7 @@ pub(crate) struct Leave {
     pub(crate) deadline: u64,
 }
 
-own! {
+domain_static! {
     TURN: Turn = Turn::new();
 }
 

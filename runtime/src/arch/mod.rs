@@ -9,7 +9,9 @@ mod machine;
 #[path = "host/mod.rs"]
 mod machine;
 
-pub(crate) use machine::{FIRST_LOG_LEVEL, HAS_ADDRESS_SPACE, Own, copy, counter, log_line, own, syscall};
+pub(crate) use machine::{
+    DomainCell, FIRST_LOG_LEVEL, HAS_ADDRESS_SPACE, copy, counter, domain_static, log_line, syscall,
+};
 pub use machine::{offered, start_block};
 
 /// What ends a wait: the words of a call, an event, a set of notifications

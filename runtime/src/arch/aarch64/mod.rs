@@ -2,12 +2,12 @@
 
 pub(crate) mod copy;
 pub(crate) mod counter;
+mod domain_static;
 mod entry;
 pub mod heap;
-mod own;
 pub(crate) mod syscall;
 
-pub(crate) use own::{Own, own};
+pub(crate) use domain_static::{DomainCell, domain_static};
 
 use crate::start::StartBlock;
 use culm_abi::start::StartHeader;

@@ -1,4 +1,4 @@
-//! System calls: the one door to the kernel, in the registers that [`culm_abi::syscall`] names.
+//! System calls: the only way into the kernel, in the registers that [`culm_abi::syscall`] names.
 //!
 //! The kernel keeps `x19`–`x29`, the stack pointer and the program counter, as a C function does;
 //! everything else is declared as clobbered, so that it has nothing more to save when it switches

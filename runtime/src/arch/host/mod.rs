@@ -2,11 +2,11 @@
 //! its own ([`testing`]).
 
 pub(crate) mod copy;
-mod own;
+mod domain_static;
 pub(crate) mod syscall;
 pub mod testing;
 
-pub(crate) use own::{Own, own};
+pub(crate) use domain_static::{DomainCell, domain_static};
 pub use testing::start_block;
 pub(crate) use testing::{counter, log as log_line};
 

@@ -2,15 +2,15 @@
 //! nothing interrupts it that runs code in its address space.
 
 /// A static of the domain's own.
-pub(crate) struct Own<T: 'static> {
+pub(crate) struct DomainCell<T: 'static> {
     value: T,
 }
 
 // SAFETY: a protection domain has one thread, so no two threads can ever share the value.
-unsafe impl<T> Sync for Own<T> {}
+unsafe impl<T> Sync for DomainCell<T> {}
 
-impl<T> Own<T> {
-    /// Wraps the initial value; called by [`own`].
+impl<T> DomainCell<T> {
+    /// Wraps the initial value; called by [`domain_static`].
     pub(crate) const fn new(value: T) -> Self {
         Self { value }
     }
@@ -22,11 +22,11 @@ impl<T> Own<T> {
     }
 }
 
-/// Declares a static of the domain's own: `own! { NAME: Type = value; }`.
-macro_rules! own {
+/// Declares a static of the domain's own: `domain_static! { NAME: Type = value; }`.
+macro_rules! domain_static {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)*) => { $(
         $(#[$doc])*
-        static $name: $crate::arch::Own<$type> = $crate::arch::Own::new($value);
+        static $name: $crate::arch::DomainCell<$type> = $crate::arch::DomainCell::new($value);
     )* };
 }
-pub(crate) use own;
+pub(crate) use domain_static;

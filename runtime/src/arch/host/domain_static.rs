@@ -2,12 +2,12 @@
 //! copy.
 
 /// A static of the domain's own.
-pub(crate) struct Own<T: 'static> {
+pub(crate) struct DomainCell<T: 'static> {
     value: &'static std::thread::LocalKey<T>,
 }
 
-impl<T> Own<T> {
-    /// Wraps the thread's copy; called by [`own`].
+impl<T> DomainCell<T> {
+    /// Wraps the thread's copy; called by [`domain_static`].
     pub(crate) const fn new(value: &'static std::thread::LocalKey<T>) -> Self {
         Self { value }
     }
@@ -18,14 +18,14 @@ impl<T> Own<T> {
     }
 }
 
-/// Declares a static of the domain's own: `own! { NAME: Type = value; }`.
-macro_rules! own {
+/// Declares a static of the domain's own: `domain_static! { NAME: Type = value; }`.
+macro_rules! domain_static {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)*) => { $(
         $(#[$doc])*
-        static $name: $crate::arch::Own<$type> = $crate::arch::Own::new({
+        static $name: $crate::arch::DomainCell<$type> = $crate::arch::DomainCell::new({
             std::thread_local! { static VALUE: $type = const { $value }; }
             &VALUE
         });
     )* };
 }
-pub(crate) use own;
+pub(crate) use domain_static;
