@@ -3,17 +3,19 @@
 
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
-use crate::culm::Image;
 use crate::linux::{self, Linux, Variant, port};
-use crate::machine::{Board, Machine, Plan};
+use crate::machine::{Machine, Plan, read_board};
 use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
 use crate::systems::{Ready, System};
-use crate::{Settings, counters, culm, profile, site};
+use crate::{counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
 use culm_bench_load::{Load, Mode};
+use culm_tool::bench::Options;
+use culm_tool::image::report::Report;
+use culm_tool::plan::Board;
 use std::fmt::{Display, Formatter};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -45,7 +47,7 @@ pub struct Lab {
     /// While the guest waits, its processor does.
     _awake: Awake,
     /// The caller's wishes.
-    pub settings: Settings,
+    pub settings: Options,
     board: Board,
     plugin: PathBuf,
     cache: PathBuf,
@@ -85,7 +87,7 @@ pub struct Subject {
     /// What it does when nobody asks anything of it.
     pub idle: Delta,
     /// The image, where it is Culm's.
-    pub image: Option<Image>,
+    pub image: Option<Report>,
     profile: bool,
 }
 
@@ -99,7 +101,7 @@ pub struct Window {
 
 impl Lab {
     /// Prepares what does not depend on the side.
-    pub fn new(root: &Path, settings: Settings) -> Result<Lab> {
+    pub fn new(root: &Path, settings: Options) -> Result<Lab> {
         let cache = match &settings.cache {
             Some(cache) => cache.clone(),
             None => crate::target_folder(root).join("bench"),
@@ -113,7 +115,7 @@ impl Lab {
             guest_processor: (processors.len() > 1).then(|| processors[0]),
             load_processor: (processors.len() > 1).then(|| processors[1]),
             _awake: Awake::keep((processors.len() > 1).then(|| processors[0])),
-            board: Board::read(root, BOARD)?,
+            board: read_board(root, BOARD)?,
             plugin,
             cache,
             linux: OnceLock::new(),
@@ -165,7 +167,7 @@ impl Lab {
 
     fn linux(&self) -> Result<&Linux> {
         if self.linux.get().is_none() {
-            let peer = linux::build_peer(&self.root, &self.settings.toolchain)?;
+            let peer = linux::build_peer(&self.root)?;
             let linux = linux::prepare(&self.cache, &peer, &self.site()?)?;
             let _ = self.linux.set(linux);
         }
@@ -217,7 +219,7 @@ impl Lab {
     }
 
     /// Builds and starts a system of Culm without waiting for it.
-    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(Machine, Image)> {
+    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(Machine, Report)> {
         self.site()?;
         let image = culm::build(self, system)?;
         eprintln!("bench: booting culm ({}{setup})", system.name);
@@ -237,7 +239,7 @@ impl Lab {
     }
 
     /// Waits until the machine does no less than a moment ago: until everything has started.
-    fn settle(&self, mut machine: Machine, image: Option<Image>) -> Result<Subject> {
+    fn settle(&self, mut machine: Machine, image: Option<Report>) -> Result<Subject> {
         let moment = Duration::from_millis(700);
         let mut idle = machine.idle(moment)?;
         for _ in 0..12 {
@@ -352,7 +354,7 @@ impl Subject {
             None => parts.push(("user".to_owned(), delta.user / operations)),
             Some(image) => {
                 for (table, own) in delta.spaces.iter().filter(|(_, own)| **own / operations >= 0.05) {
-                    parts.push((image.name_of(*table), own / operations));
+                    parts.push((culm::domain_of(image, *table), own / operations));
                 }
             }
         }

@@ -31,109 +31,11 @@ pub mod table;
 pub mod targets;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use culm_tool::bench::Options;
 use lab::Lab;
 use results::Results;
 use std::path::{Path, PathBuf};
 use targets::Targets;
-
-/// The target that components and the peer's program are built for.
-pub const TARGET: &str = "aarch64-unknown-none-softfloat";
-
-/// What the caller wants.
-#[derive(Args, Clone, Debug)]
-pub struct Settings {
-    /// Benchmarks or single rows (NAME or NAME/ROW); all without any
-    pub names: Vec<String>,
-    /// Print one JSON object a row instead of the table
-    #[arg(long)]
-    pub json: bool,
-    /// Run the rows that have a target, and fail where one is missed
-    #[arg(long)]
-    pub check: bool,
-    /// Compare with the recorded results and name what moved by more than 3 %
-    #[arg(long)]
-    pub compare: bool,
-    /// Record the results in bench/results
-    #[arg(long)]
-    pub record: bool,
-    /// Measure every combination, not only the usual ones
-    #[arg(long)]
-    pub full: bool,
-    /// Count executions of each block and write profiles by function
-    #[arg(long)]
-    pub profile: bool,
-    /// Count accesses to device registers (slower)
-    #[arg(long)]
-    pub devices: bool,
-    /// Leave Linux out
-    #[arg(long, conflicts_with = "only_peer")]
-    pub no_peer: bool,
-    /// Leave Culm out
-    #[arg(long)]
-    pub only_peer: bool,
-    /// Use QEMU's user networking even where a TAP device is possible
-    #[arg(long)]
-    pub user_networking: bool,
-    /// Seconds of one measured window
-    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
-    pub seconds: f64,
-    /// Instructions of each loop of `cpu`
-    #[arg(long, default_value_t = 100_000_000)]
-    pub instructions: u64,
-    /// Emulated cores
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub cores: u32,
-    /// Folder for downloads and what is made of them
-    #[arg(long)]
-    pub cache: Option<PathBuf>,
-    /// List the benchmarks
-    #[arg(long)]
-    pub list: bool,
-    /// The host tool, which builds Culm's systems
-    #[arg(skip)]
-    pub tool: PathBuf,
-    /// The Rust that builds for the target
-    #[arg(skip)]
-    pub toolchain: Toolchain,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
-    seconds.ok_or_else(|| "expected a number of seconds above 0, such as 2 or 0.5".to_string())
-}
-
-/// The Rust that builds for the target: found by the host tool.
-#[derive(Clone, Debug)]
-pub struct Toolchain {
-    /// The cargo to run.
-    pub cargo: PathBuf,
-    /// The rustc that it shall use, where it is not cargo's own choice.
-    pub rustc: Option<PathBuf>,
-    /// The linker to name to rustc, where rustc brings none.
-    pub linker: Option<PathBuf>,
-    /// Whether `core` is compiled from its source.
-    pub builds_core: bool,
-}
-
-/// Debian's: without the target's libraries, with their source.
-impl Default for Toolchain {
-    fn default() -> Self {
-        Self { cargo: "cargo".into(), rustc: None, linker: Some("ld.lld".into()), builds_core: true }
-    }
-}
-
-impl Settings {
-    /// Whether Culm is measured.
-    pub fn culm(&self) -> bool {
-        !self.only_peer
-    }
-
-    /// Whether the peer is measured.
-    pub fn peer(&self) -> bool {
-        !self.no_peer
-    }
-}
 
 /// Where cargo and the harness put what they make.
 pub fn target_folder(root: &Path) -> PathBuf {
@@ -142,7 +44,7 @@ pub fn target_folder(root: &Path) -> PathBuf {
 
 /// Runs the benchmarks. Returns whether all went well: every row ran and, with `--check`, every
 /// target holds.
-pub fn run(root: &Path, settings: &Settings) -> Result<bool> {
+pub fn run(root: &Path, settings: &Options) -> Result<bool> {
     if settings.list {
         rows::ALL.iter().for_each(|(name, what, _)| println!("{name:<8} {what}"));
         return Ok(true);

@@ -6,9 +6,11 @@ use crate::network::{MAC, Network};
 use crate::profile::Blocks;
 use crate::spawn::{self, Ties};
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::fs;
+use culm_tool::description::board::BoardFile;
+use culm_tool::description::catalogue::Catalogue;
+use culm_tool::diagnostics::Diagnostics;
+use culm_tool::plan::{Board, BoardDevice};
+use culm_tool::run::qemu;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,42 +18,21 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The part of a board file that the harness needs to build the machine.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Board {
-    qemu: BoardQemu,
-    #[serde(default)]
-    device: BTreeMap<String, BoardDevice>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct BoardQemu {
-    machine: String,
-    cpu: String,
-    #[serde(default)]
-    arguments: Vec<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct BoardDevice {
-    class: String,
-    #[serde(default)]
-    qemu: Vec<String>,
-}
-
-impl Board {
-    /// Reads `boards/NAME.toml`.
-    pub fn read(root: &Path, name: &str) -> Result<Board> {
-        let path = root.join("boards").join(format!("{name}.toml"));
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} has no [qemu] part", path.display()))
+/// Reads `boards/NAME.toml`.
+pub fn read_board(root: &Path, name: &str) -> Result<Board> {
+    let catalogue = Catalogue::read(root);
+    let source = catalogue.board_file(name).and_then(|file| catalogue.source(&file)).map_err(Diagnostics::from)?;
+    let mut diagnostics = Diagnostics::default();
+    match BoardFile::read(&source, &mut diagnostics) {
+        Some(file) => Ok(file.board),
+        None => Err(diagnostics.into()),
     }
+}
 
-    fn network_device(&self) -> Result<(&str, &[String])> {
-        let mut devices = self.device.iter().filter(|(_, device)| device.class == "net" && !device.qemu.is_empty());
-        let (name, device) = devices.next().context("the board has no network device")?;
-        Ok((name, &device.qemu))
-    }
+/// The first network device that QEMU has on the board.
+fn network_device(board: &Board) -> Result<&BoardDevice> {
+    let mut devices = board.devices.iter().filter(|device| device.class.name() == "net" && !device.qemu.is_empty());
+    devices.next().context("the board has no network device")
 }
 
 /// What to boot and how.
@@ -97,8 +78,8 @@ const OFFLOADS: &[&str] = &[
     "host_uso",
 ];
 
-/// Megabytes of memory of the machine, for both sides.
-pub const MEMORY: u32 = 512;
+/// Bytes of memory of the machine, for both sides.
+const MEMORY: u64 = 512 << 20;
 
 /// A running machine. Dropping it ends it.
 pub struct Machine {
@@ -123,10 +104,8 @@ impl Machine {
     pub fn start(plan: &Plan, network: Network) -> Result<Machine> {
         let folder = spawn::folder()?;
         let socket = folder.path().join("count");
-        let mut command = Command::new("qemu-system-aarch64");
-        command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
-        command.args(["-M", &plan.board.qemu.machine, "-cpu", &plan.board.qemu.cpu]).args(&plan.board.qemu.arguments);
-        command.args(["-m", &format!("{MEMORY}M"), "-smp", &plan.cores.to_string()]);
+        let mut command = Command::new(qemu::QEMU);
+        command.args(qemu::machine_arguments(plan.board, plan.cores, MEMORY)?).args(["-serial", "stdio"]);
         command.arg("-kernel").arg(&plan.kernel);
         if let Some(initrd) = &plan.initrd {
             command.arg("-initrd").arg(initrd);
@@ -134,9 +113,8 @@ impl Machine {
         if !plan.command_line.is_empty() {
             command.args(["-append", &plan.command_line]);
         }
-        let (name, arguments) = plan.board.network_device()?;
-        command.args(["-netdev", &network.option(name)]);
-        command.args(arguments.iter().map(|argument| argument.replace("{name}", name).replace("{mac}", MAC)));
+        let device = network_device(plan.board)?;
+        command.args(["-netdev", &network.option(&device.name)]).args(qemu::device_arguments(device, MAC));
         for property in OFFLOADS.iter().filter(|_| !plan.offloads) {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
         }

@@ -1,8 +1,9 @@
 //! Where instructions go, by function: the plugin's executions of each block, joined with the names
 //! in the ELF files.
 
-use crate::culm::Image;
+use crate::culm::domain_of;
 use anyhow::{Context, Result};
+use culm_tool::image::report::Report;
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -89,7 +90,7 @@ struct Entry {
 }
 
 /// Instructions by function, the largest first.
-fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
+fn by_function(blocks: &Blocks, image: &Report) -> Vec<Entry> {
     let kernel = Functions::read(&image.kernel.elf).ok();
     let mut files: BTreeMap<String, Option<Functions>> = BTreeMap::new();
     for domain in &image.domains {
@@ -98,7 +99,7 @@ fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
     let mut sums: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
     for ((space, address, instructions), executions) in &blocks.0 {
         let in_kernel = address >> 63 == 1;
-        let part = if in_kernel { "kernel".to_owned() } else { image.name_of(*space) };
+        let part = if in_kernel { "kernel".to_owned() } else { domain_of(image, *space) };
         let functions = if in_kernel { kernel.as_ref() } else { files.get(&part).and_then(Option::as_ref) };
         let function = functions.and_then(|functions| functions.name_of(*address));
         let first = functions.is_some_and(|functions| functions.0.contains_key(address));
@@ -116,7 +117,7 @@ fn by_function(blocks: &Blocks, image: &Image) -> Vec<Entry> {
 }
 
 /// A profile for people: by part, by function, and the most expensive blocks.
-pub fn text(blocks: &Blocks, image: &Image, operations: f64, what: &str) -> String {
+pub fn text(blocks: &Blocks, image: &Report, operations: f64, what: &str) -> String {
     table(&by_function(blocks, image), operations, what) + &hottest(blocks, image, operations, 80)
 }
 
@@ -142,12 +143,12 @@ fn table(entries: &[Entry], operations: f64, what: &str) -> String {
 }
 
 /// Addresses of the most expensive blocks, for a look at the disassembly.
-fn hottest(blocks: &Blocks, image: &Image, operations: f64, count: usize) -> String {
+fn hottest(blocks: &Blocks, image: &Report, operations: f64, count: usize) -> String {
     let mut sorted: Vec<_> = blocks.0.iter().collect();
     sorted.sort_by_key(|((_, _, instructions), executions)| std::cmp::Reverse(instructions * **executions));
     let mut text = String::from("\nper operation  executions  instructions  address\n");
     for ((space, address, instructions), executions) in sorted.into_iter().take(count) {
-        let part = if address >> 63 == 1 { "kernel".to_owned() } else { image.name_of(*space) };
+        let part = if address >> 63 == 1 { "kernel".to_owned() } else { domain_of(image, *space) };
         let cost = (instructions * executions) as f64 / operations;
         let times = *executions as f64 / operations;
         let _ = writeln!(text, "{cost:>13.1} {times:>11.3} {instructions:>13}  {part} {address:#x}");

@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
     let result = match command_line.command {
         Command::Become(options) => Err(run::launch::into_program(&options).into()),
         Command::Run(options) => return done(run::run(&options)),
-        Command::Bench(options) => bench::bench(&options),
+        Command::Bench(_) => bench::bench(),
         Command::Build(options) => build::build(&options),
         Command::Setup(_) => Err(Failure::new("setup is the work of `./culm`").help("type ./culm setup").into()),
         Command::Completion { shell } => completion::completion(shell, CommandLine::command()),

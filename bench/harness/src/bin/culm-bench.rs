@@ -1,24 +1,31 @@
-//! The harness as a program of its own, for work on the harness; users call it as `./culm bench`.
+//! The harness as a program, which `./culm bench` starts.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use clap::Parser;
-use culm_bench_harness::Settings;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The command line of `./culm bench`, which has been checked by the tool already.
 #[derive(Parser)]
-struct Arguments {
-    /// The host tool, which builds Culm's systems.
-    #[arg(long, default_value = "./culm")]
-    tool: PathBuf,
+#[command(name = "culm bench")]
+struct CommandLine {
     #[command(flatten)]
-    settings: Settings,
+    options: culm_tool::bench::Options,
 }
 
-fn main() -> Result<ExitCode> {
-    let arguments = Arguments::parse();
-    let root = std::env::current_dir().context("the current folder is gone")?;
-    let settings = Settings { tool: arguments.tool, ..arguments.settings };
-    let fine = culm_bench_harness::run(&root, &settings)?;
-    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            culm_tool::commands::report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let options = CommandLine::parse().options;
+    if !culm_bench_harness::run(&culm_tool::commands::root()?, &options)? {
+        bail!("the benchmarks did not all go well: see above");
+    }
+    Ok(())
 }

@@ -7,13 +7,11 @@
 mod cpio;
 mod packages;
 
-use crate::Toolchain;
-use crate::spawn::run;
 use anyhow::{Context, Result};
 use cpio::Archive;
+use culm_tool::build::{Cargo, Profile, Toolchain};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Ports of the servers on the peer.
 pub mod port {
@@ -247,21 +245,7 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Builds the peer's program (`bench/peer`) with the tool chain that builds components.
-pub fn build_peer(root: &Path, toolchain: &Toolchain) -> Result<PathBuf> {
-    let target = crate::target_folder(root);
-    let mut command = Command::new(&toolchain.cargo);
-    command.current_dir(root).args(["build", "--quiet", "--release", "-p", "culm-bench-peer"]);
-    command.args(["--target", crate::TARGET, "--target-dir"]).arg(&target);
-    if let Some(rustc) = &toolchain.rustc {
-        command.env("RUSTC", rustc);
-    }
-    if let Some(linker) = &toolchain.linker {
-        command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
-    }
-    if toolchain.builds_core {
-        command.env("RUSTC_BOOTSTRAP", "1");
-        command.args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]);
-    }
-    run(command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS"))?;
-    Ok(target.join(crate::TARGET).join("release/peer"))
+pub fn build_peer(root: &Path) -> Result<PathBuf> {
+    let cargo = Cargo::new(Toolchain::find()?, root, Profile::Release);
+    Ok(cargo.program("culm-bench-peer", "peer")?)
 }

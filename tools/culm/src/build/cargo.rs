@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The target of kernel and components: no floating point, so that there are no vector registers to
 /// save.
@@ -53,10 +53,15 @@ impl Cargo {
 
     /// Builds the kernel.
     pub fn kernel(&self) -> Result<PathBuf, Failure> {
-        let name = "culm-kernel";
-        let mut built = self.build(&[name.to_string()].into(), None)?;
-        built.remove(name).ok_or_else(|| {
-            Failure::new("the kernel does not build").help("cargo's messages are above; they say what is wrong")
+        self.program("culm-kernel", "culm-kernel")
+    }
+
+    /// Builds the program `name` of a package that is linked like no component.
+    pub fn program(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
+        let mut command = self.command("build", &[package.to_string()].into(), None);
+        let built = self.run(command.args(["--bin", name]))?.0;
+        built.get(name).cloned().ok_or_else(|| {
+            Failure::new(format!("`{name}` does not build")).help("cargo's messages are above; they say what is wrong")
         })
     }
 
@@ -82,9 +87,22 @@ impl Cargo {
 
     /// Builds `packages` as far as they build.
     fn build(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
-        let mut child = self
-            .command("build", packages, script)
-            .args(["--keep-going", message_format()])
+        let (built, status) = self.run(self.command("build", packages, script).arg("--keep-going"))?;
+        // Without success an executable can be one of an earlier build; only what cargo named is
+        // taken.
+        if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
+            let missing: Vec<&str> =
+                packages.iter().filter(|name| !built.contains_key(*name)).map(String::as_str).collect();
+            return Err(Failure::new(format!("no program comes out of the crate `{}`", missing.join("`, `")))
+                .help("a component's crate has a `src/main.rs` and bears the component's name"));
+        }
+        Ok(built)
+    }
+
+    /// Runs a command of cargo's that builds, and collects the programs that come out.
+    fn run(&self, command: &mut Command) -> Result<(Built, ExitStatus), Failure> {
+        let mut child = command
+            .arg(message_format())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| Failure::io(format_args!("run {}", self.toolchain.cargo.display()), &error))?;
@@ -95,14 +113,6 @@ impl Cargo {
             }
         }
         let status = child.wait().map_err(|error| Failure::io("wait for cargo", &error))?;
-        // Without success an executable can be one of an earlier build; only what cargo named is
-        // taken.
-        if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
-            let missing: Vec<&str> =
-                packages.iter().filter(|name| !built.contains_key(*name)).map(String::as_str).collect();
-            return Err(Failure::new(format!("no program comes out of the crate `{}`", missing.join("`, `")))
-                .help("a component's crate has a `src/main.rs` and bears the component's name"));
-        }
         if built.is_empty() && !status.success() {
             return Err(Failure::new(format!("cargo fails ({status})")).help(
                 "its messages are above; it reads the crates of all components before it builds one, so one without a \
@@ -110,7 +120,7 @@ impl Cargo {
                  that Culm uses; later ones do not",
             ));
         }
-        Ok(built)
+        Ok((built, status))
     }
 
     /// The command that has clippy look at `packages`.

@@ -2,15 +2,16 @@
 //! sizes).
 
 use crate::build::elf::Program;
+use crate::failure::Failure;
 use crate::layout::{Layout, physical};
 use crate::plan::{DomainId, End, Plan};
 use culm_manifest::units::format_size;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// `report.json`: everything that a debugger, a benchmark or a test wants to know of an image.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The system's name.
     pub system: String,
@@ -35,7 +36,7 @@ pub struct Report {
 }
 
 /// The image.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each field is documented at its namesake in culm_abi::system::SystemHeader")]
 pub struct Image {
     pub path: PathBuf,
@@ -48,7 +49,7 @@ pub struct Image {
 }
 
 /// Sizes of a program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {
     /// Its ELF file.
     pub elf: PathBuf,
@@ -61,7 +62,7 @@ pub struct Sizes {
 }
 
 /// A component.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Component {
     /// Its name.
     pub name: String,
@@ -73,7 +74,7 @@ pub struct Component {
 }
 
 /// A protection domain.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Domain {
     /// Its index in the image.
     pub index: DomainId,
@@ -102,7 +103,7 @@ pub struct Domain {
 }
 
 /// Memory as a domain sees it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct View {
     /// What it is.
     pub name: String,
@@ -117,7 +118,7 @@ pub struct View {
 }
 
 /// A region.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Region {
     /// Its name.
     pub name: String,
@@ -126,13 +127,13 @@ pub struct Region {
     /// Bytes.
     pub size: u64,
     /// Kind of memory.
-    pub kind: &'static str,
+    pub kind: String,
     /// Names of the domains that have it, `!` behind those that may write.
     pub domains: Vec<String>,
 }
 
 /// A queue.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Ring {
     /// What travels.
     pub name: String,
@@ -206,6 +207,16 @@ impl Report {
             rings: rings.collect(),
             memory: takers.into_iter().map(|(taker, size)| (taker.to_string(), size)).collect(),
         }
+    }
+
+    /// Reads the report of an earlier build.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::io(format_args!("read {}", path.display()), &error))?;
+        serde_json::from_str(&text).map_err(|error| {
+            Failure::new(format!("{} is not a report of this version: {error}", path.display()))
+                .help("build the system again")
+        })
     }
 
     /// The table of sizes for people.
@@ -322,7 +333,7 @@ fn regions(plan: &Plan, layout: &Layout) -> Vec<Region> {
         name: region.name.clone(),
         physical: layout.physical(object),
         size: region.size,
-        kind: region.kind.name(),
+        kind: region.kind.name().into(),
         domains: region
             .mappings
             .iter()

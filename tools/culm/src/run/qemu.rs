@@ -3,7 +3,7 @@
 use crate::build::{Version, find_program};
 use crate::class::Outside;
 use crate::failure::Failure;
-use crate::plan::Plan;
+use crate::plan::{Board, BoardDevice, Plan};
 use culm_manifest::units::format_mac;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,24 @@ impl Qemu {
     }
 }
 
+/// QEMU's arguments for a board without its devices, which ends when its guest ends and shows
+/// nothing; `memory` is in bytes.
+pub fn machine_arguments(board: &Board, cores: u32, memory: u64) -> Result<Vec<OsString>, Failure> {
+    let qemu = board.qemu.as_ref().ok_or_else(|| {
+        Failure::new(format!("QEMU does not emulate the board `{}`", board.name))
+            .help("`./culm boards` lists those that can be run here; `./culm build` builds for any")
+    })?;
+    let (cores, memory) = (cores.to_string(), format!("{memory}B"));
+    let words = ["-nodefaults", "-no-reboot", "-display", "none", "-machine", &qemu.machine, "-cpu", &qemu.cpu];
+    let words = words.into_iter().chain(["-smp", &cores, "-m", &memory]);
+    Ok(words.chain(qemu.arguments.iter().map(String::as_str)).map(OsString::from).collect())
+}
+
+/// QEMU's arguments for a device of a board.
+pub fn device_arguments(device: &BoardDevice, mac: &str) -> impl Iterator<Item = String> {
+    device.qemu.iter().map(move |argument| argument.replace("{name}", &device.name).replace("{mac}", mac))
+}
+
 /// An emulated machine.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
@@ -66,28 +84,16 @@ impl Machine<'_> {
     /// QEMU's arguments. The console is standard input and output.
     pub fn arguments(&self) -> Result<Vec<OsString>, Failure> {
         let board = &self.plan.board;
-        let qemu = board.qemu.as_ref().ok_or_else(|| {
-            Failure::new(format!("QEMU does not emulate the board `{}`", board.name))
-                .help("`./culm boards` lists those that can be run here; `./culm build` builds for any")
-        })?;
-        let mut arguments: Vec<OsString> = ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
-            .into_iter()
-            .chain(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
-            .map(OsString::from)
-            .collect();
+        let mut arguments = machine_arguments(board, self.cores, board.memory.size)?;
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
-        add(&["-machine", &qemu.machine, "-cpu", &qemu.cpu, "-smp", &self.cores.to_string()]);
-        add(&["-m", &format!("{}B", board.memory.size)]);
-        for argument in &qemu.arguments {
-            add(&[argument]);
-        }
+        add(&["-no-user-config", "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         for (index, device) in self.plan.devices.iter().enumerate() {
-            let mac = device.mac.map(format_mac).unwrap_or_default();
             for argument in &self.outside.arguments(&self.plan.devices, index) {
                 add(&[argument]);
             }
-            for argument in &device.board.qemu {
-                add(&[&argument.replace("{name}", &device.board.name).replace("{mac}", &mac)]);
+            let mac = device.mac.map(format_mac).unwrap_or_default();
+            for argument in device_arguments(&device.board, &mac) {
+                add(&[&argument]);
             }
         }
         if let Some(port) = self.gdb {
@@ -106,7 +112,7 @@ mod tests {
     use super::*;
     use crate::class::Options;
     use crate::layout::fixture::{self, Shape};
-    use crate::plan::{BoardDevice, Device, Qemu as BoardQemu};
+    use crate::plan::{Device, Qemu as BoardQemu};
 
     fn with_device() -> Plan {
         let mut plan = fixture::parts(&Shape::default()).plan;
