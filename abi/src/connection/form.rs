@@ -145,7 +145,7 @@ pub struct Kind {
     pub structure: &'static str,
     /// What it is, in one line of Markdown.
     pub documentation: &'static str,
-    /// The class of devices that it belongs to, if it belongs to one.
+    /// The class that it belongs to, if it belongs to one.
     pub class: Option<&'static str>,
     /// Where its connections come from.
     pub role: Role,
@@ -158,10 +158,12 @@ pub struct Kind {
 pub enum Role {
     /// A table of the system file joins two or more domains.
     Described,
-    /// A domain's own key in the system file names a device of the kind's class.
+    /// A domain's own key in the system file names a provider of the kind's class.
     Client,
-    /// The driver's side of the kind's class: a component has a driver's duties by it.
+    /// The driver's side of the kind's class: virtualisers stand between it and the clients.
     Driver,
+    /// The far end of the kind's clients: the component that has it provides the class itself.
+    Provider,
     /// The build tool adds a domain for it.
     Made,
     /// The system file grants it; no manifest asks for it.

@@ -14,7 +14,10 @@ mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
-pub use net::{NetClient, NetCopier, NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
+pub use net::{
+    NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser, NetTxClient,
+    NetTxVirtualiser,
+};
 pub use observation::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
 pub use serial::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
 pub use supervision::{Child, Supervision, fault_action};
@@ -84,6 +87,7 @@ connections!(
     NetRxVirtualiser,
     NetTxVirtualiser,
     NetCopier,
+    NetProvider,
     NetClient,
     SerialDriver,
     SerialVirtualiser,

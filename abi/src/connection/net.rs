@@ -79,32 +79,34 @@ pub struct NetRxClient<F: Form = Start> {
     pub mac: [u8; 6],
 }
 
-/// Net class, copier: what stands between the receive virtualiser and one client.
+/// Net class, copier: what stands on the way of one client's received frames, or of those that it
+/// sends (`sent_through` in the system file), each time with who gives them on one side and who
+/// reads them on the other.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 19, name = "net-copier", class = "net", role = Made)]
 #[repr(C)]
 pub struct NetCopier<F: Form = Start> {
-    /// Received frames, from the virtualiser.
+    /// Frames, from their giver: the virtualiser, or the client where it sends.
     pub device_filled: F::Ring,
-    /// Buffers returned to the virtualiser.
+    /// Buffers returned to the giver.
     pub device_free: F::Ring,
-    /// Frames for the client.
+    /// Frames for their reader: the client, or the virtualiser where the client sends.
     pub client_filled: F::Ring,
-    /// Empty buffers of the client.
+    /// Empty buffers of the reader.
     pub client_free: F::Ring,
-    /// The device's buffers; mapped read-only.
+    /// The buffers of the giver; mapped read-only.
     pub device_data: F::Memory,
-    /// The client's receive buffers.
+    /// The buffers of the reader; a copier writes them, otherwise they are those of the giver.
     pub client_data: F::Memory,
-    /// Bytes of one of the device's buffers.
+    /// Bytes of one of the giver's buffers.
     pub device_buffer_size: u32,
-    /// Bytes of one of the client's buffers.
+    /// Bytes of one of the reader's buffers.
     pub client_buffer_size: u32,
-    /// Channel to the virtualiser.
+    /// Channel to the giver.
     pub device_channel: F::Channel,
-    /// Channel to the client.
+    /// Channel to the reader.
     pub client_channel: F::Channel,
-    /// Large buffers of the client's, at the end of `client_data`.
+    /// Large buffers of the reader's, at the end of `client_data`.
     pub client_large: u32,
 }
 
@@ -149,6 +151,49 @@ pub struct NetTxClient<F: Form = Start> {
     pub mac: [u8; 6],
     /// Whether frames must carry `mac` as their source.
     pub anti_spoof: F::Flag,
+}
+
+/// Net class, provider: the far end of clients that have no device, in a switch for example.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 21, name = "net-provider", class = "net", role = Provider)]
+#[repr(C)]
+pub struct NetProvider<F: Form = Start> {
+    /// Who sends and receives.
+    pub clients: F::List<NetProviderClient<F>>,
+}
+
+/// One client of a [`NetProvider`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct NetProviderClient<F: Form = Start> {
+    /// Frames for the client. Entries are `culm_net::Descriptor`s.
+    pub rx_filled: F::Ring,
+    /// Empty receive buffers, which the client provides.
+    pub rx_free: F::Ring,
+    /// Frames that the client sends.
+    pub tx_filled: F::Ring,
+    /// Transmit buffers, lent to the client.
+    pub tx_free: F::Ring,
+    /// The client's receive buffers, which the provider alone writes.
+    pub rx_data: F::Memory,
+    /// The client's transmit buffers; mapped read-only.
+    pub tx_data: F::Memory,
+    /// Large buffers at the end of `rx_data`.
+    pub rx_large: u32,
+    /// Large buffers at the end of `tx_data`.
+    pub tx_large: u32,
+    /// Channel to whoever takes frames for the client.
+    pub rx_channel: F::Channel,
+    /// Channel to whoever brings the client's frames.
+    pub tx_channel: F::Channel,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// Whether frames of the client must carry `mac` as their source.
+    pub anti_spoof: F::Flag,
+    /// The client's address.
+    pub mac: [u8; 6],
+    /// The client's name.
+    pub name: F::Text,
 }
 
 /// Net class, client.

@@ -31,7 +31,10 @@ pub fn read_board(root: &Path, name: &str) -> Result<Board> {
 
 /// The first network device that QEMU has on the board.
 fn network_device(board: &Board) -> Result<&BoardDevice> {
-    let mut devices = board.devices.iter().filter(|device| device.class.name() == "net" && !device.qemu.is_empty());
+    let mut devices = board
+        .devices
+        .iter()
+        .filter(|device| device.classes.iter().any(|class| class.name() == "net") && !device.qemu.is_empty());
     devices.next().context("the board has no network device")
 }
 

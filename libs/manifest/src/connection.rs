@@ -41,15 +41,31 @@ impl ConnectionKind {
         self.0.name
     }
 
-    /// The class of device that a connection of this kind names in a system file (`net = "nic0"`),
+    /// The class whose provider a connection of this kind names in a system file (`net = "nic0"`),
     /// if it names one.
     pub fn client_class(self) -> Option<DeviceClass> {
         self.0.class.filter(|_| self.0.role == Role::Client).map(DeviceClass)
     }
 
-    /// Whether expansion makes connections of this kind by itself: a system file never names them.
+    /// The class that a component with a connection of this kind provides, if it provides one.
+    pub fn provided_class(self) -> Option<DeviceClass> {
+        self.0.class.filter(|_| matches!(self.0.role, Role::Driver | Role::Provider)).map(DeviceClass)
+    }
+
+    /// Whether who has it is the far end of its clients, with no virtualiser in between.
+    pub fn serves_clients(self) -> bool {
+        self.0.role == Role::Provider
+    }
+
+    /// Whether expansion makes connections of this kind by itself, for a component that it adds.
     pub fn made_by_expansion(self) -> bool {
-        !matches!(self.0.role, Role::Described | Role::Client)
+        !matches!(self.0.role, Role::Described | Role::Client | Role::Provider)
+    }
+
+    /// Whether a system file has to connect it: neither does expansion make it by itself, nor does
+    /// it wait for whoever comes.
+    pub fn waits_for_description(self) -> bool {
+        matches!(self.0.role, Role::Described | Role::Client)
     }
 }
 
@@ -86,7 +102,8 @@ impl Ord for ConnectionKind {
     }
 }
 
-/// A class of devices: there is one for each kind of connection that is a driver's.
+/// A class of devices and of what stands in for them: there is one wherever a kind of connection
+/// provides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceClass(&'static str);
 
@@ -94,8 +111,10 @@ impl DeviceClass {
     /// Every class by its name in boards and manifests.
     pub fn names() -> &'static [(&'static str, Self)] {
         static NAMES: LazyLock<Vec<(&str, DeviceClass)>> = LazyLock::new(|| {
-            let drivers = KINDS.iter().filter(|kind| kind.role == Role::Driver);
-            drivers.filter_map(|kind| kind.class).map(|name| (name, DeviceClass(name))).collect()
+            let provided = KINDS.iter().filter_map(|kind| ConnectionKind(kind).provided_class());
+            let mut names: Vec<(&str, DeviceClass)> = provided.map(|class| (class.0, class)).collect();
+            names.dedup();
+            names
         });
         &NAMES
     }
@@ -110,10 +129,10 @@ impl DeviceClass {
         self.0
     }
 
-    /// The kind of connection by which a driver of this class serves its virtualisers.
-    pub fn driver_connection(self) -> ConnectionKind {
-        let kind = KINDS.iter().find(|kind| kind.class == Some(self.0) && kind.role == Role::Driver);
-        ConnectionKind(kind.expect("a class is declared by its driver's connection"))
+    /// The kinds of connection by which a component provides this class: by the first of them a
+    /// driver does.
+    pub fn provided_by(self) -> impl Iterator<Item = ConnectionKind> {
+        KINDS.iter().map(ConnectionKind).filter(move |kind| kind.provided_class() == Some(self))
     }
 }
 
@@ -128,10 +147,25 @@ pub struct Connection {
     pub optional: bool,
     /// Kind of memory that it must be, where that matters; regions only.
     pub memory: Option<MemoryKind>,
+    /// What a device must be that the component owns itself; of the kind `device` only.
+    pub needs: Option<Needs>,
     /// What it is for, one sentence.
     pub description: String,
     /// Where its table stands in the manifest.
     pub span: Range<usize>,
+}
+
+impl Connection {
+    /// Whether expansion makes it by itself, for a component that it adds. A device that the
+    /// component owns is named in the system file.
+    pub fn made_by_expansion(&self) -> bool {
+        self.kind.made_by_expansion() && self.needs.is_none()
+    }
+
+    /// Whether a key of the domain in a system file connects it, by naming a provider or a device.
+    pub fn named_by_key(&self) -> bool {
+        self.kind.client_class().is_some() || self.needs.is_some()
+    }
 }
 
 /// Kind of a region's memory.
@@ -185,18 +219,32 @@ impl Trigger {
 /// What makes a component a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The class of its devices.
-    pub class: DeviceClass,
-    /// The devices it drives, as boards name them in `compatible`.
+    /// The classes that its devices provide by it.
+    pub classes: Vec<DeviceClass>,
+    /// The devices it drives, and what it uses of them.
+    pub needs: Needs,
+}
+
+impl Driver {
+    /// Whether it provides a class.
+    pub fn provides(&self, class: DeviceClass) -> bool {
+        self.classes.contains(&class)
+    }
+}
+
+/// The devices that a component can be given, and what it uses of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The devices, as boards name them in `compatible`.
     pub compatible: Vec<String>,
     /// Bytes of registers that it uses, 0 where it does not say.
     pub registers: u64,
-    /// How its devices interrupt, if all do it in the same way.
+    /// How the devices interrupt, if all do it in the same way.
     pub trigger: Option<Trigger>,
-    /// How many interrupts of its device it uses, 0 where it does not say.
+    /// How many interrupts of the device it uses, 0 where it does not say.
     pub interrupts: u64,
     /// Bytes of memory for the device's own structures that it uses, 0 where it does not say.
     pub dma: u64,
-    /// Where the table stands in the manifest.
+    /// Where this stands in the manifest.
     pub span: Range<usize>,
 }

@@ -18,8 +18,8 @@ mod syntax;
 pub mod units;
 mod value;
 
-pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Trigger};
+pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Needs, Trigger};
 pub use kind::Kind;
-pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED};
+pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED, read_classes};
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

@@ -1,6 +1,6 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
-use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Trigger};
+use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Needs, Trigger};
 use crate::kind::Kind;
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
@@ -148,34 +148,49 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     })
 }
 
-/// A driver serves a device, and its class's virtualisers through one connection; nobody else
-/// touches devices.
+/// A driver has a device, and provides each of its classes by a connection; of the others only who
+/// says what it needs of a device can have one.
 fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &mut Problems) {
-    let has = |kind| connections.iter().any(|connection: &Connection| connection.kind == kind);
-    if let Some(driver) = driver {
-        for kind in [ConnectionKind::of::<Device>(), driver.class.driver_connection()] {
-            if !has(kind) {
-                problems.push(
-                    Problem::new(
-                        driver.span.clone(),
-                        format!(
-                            "a driver of the class `{}` needs a connection of the kind `{}`",
-                            driver.class.name(),
-                            kind.name()
-                        ),
-                    )
-                    .help(format!("add a `[[connection]]` with `kind = \"{}\"`", kind.name())),
-                );
-            }
+    let devices = connections.iter().filter(|connection| connection.kind.is::<Device>());
+    let Some(driver) = driver else {
+        for connection in devices.filter(|connection| connection.needs.is_none()) {
+            let message = "a connection of the kind `device` that does not say of which devices";
+            problems.push(Problem::new(connection.span.clone(), message).help(
+                "add `compatible` for a device that the component owns, or for a driver a `[driver]` table with `class` \
+                 and `compatible`",
+            ));
         }
-    } else if has(ConnectionKind::of::<Device>()) {
-        let first = connections.iter().find(|connection| connection.kind.is::<Device>());
+        return;
+    };
+    let mut needed: Vec<ConnectionKind> = Vec::new();
+    if devices.clone().next().is_none() {
+        needed.push(ConnectionKind::of::<Device>());
+    }
+    for class in &driver.classes {
+        if !connections.iter().any(|connection| connection.kind.provided_class() == Some(*class)) {
+            needed.extend(class.provided_by().next());
+        }
+    }
+    for kind in needed {
+        let classes: Vec<&str> = driver.classes.iter().map(|class| class.name()).collect();
+        let classes = classes.join("` and `");
+        let message = format!("a driver of the class `{classes}` needs a connection of the kind `{}`", kind.name());
+        let help = format!("add a `[[connection]]` with `kind = \"{}\"`", kind.name());
+        problems.push(Problem::new(driver.needs.span.clone(), message).help(help));
+    }
+    for connection in connections {
+        let Some(class) = connection.kind.provided_class().filter(|class| !driver.provides(*class)) else { continue };
+        let message =
+            format!("`{}` provides the class `{}`, which `[driver]` does not name", connection.name, class.name());
         problems.push(
-            Problem::new(
-                first.map_or(0..0, |first| first.span.clone()),
-                "only a driver can have a connection of the kind `device`",
-            )
-            .help("add a `[driver]` table with `class` and `compatible`"),
+            Problem::new(connection.span.clone(), message)
+                .help(format!("add \"{}\" to its list `class`", class.name())),
+        );
+    }
+    for connection in devices.filter(|connection| connection.needs.is_some()) {
+        problems.push(
+            Problem::new(connection.span.clone(), format!("`[driver]` says of which devices `{}` is", connection.name))
+                .help("leave `compatible` and what goes with it out here"),
         );
     }
 }
@@ -236,8 +251,30 @@ fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<St
 
 fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
     let mut table = entry.table("[driver]", problems)?;
-    let class = table.require("class").and_then(|entry| entry.choice(DeviceClass::names(), problems));
-    let compatible = table.require("compatible").and_then(|entry| entry.texts(problems));
+    let classes = table.require("class").and_then(|entry| read_classes(&entry, problems));
+    let compatible = table.require("compatible");
+    let needs = read_needs(&mut table, compatible, entry.span(), problems);
+    table.finish(problems);
+    Some(Driver { classes: classes?, needs: needs? })
+}
+
+/// One class, or a list of those that a device provides.
+pub fn read_classes(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<DeviceClass>> {
+    if !entry.is_list() {
+        return entry.choice(DeviceClass::names(), problems).map(|class| vec![class.value]);
+    }
+    let elements = entry.list(problems)?;
+    elements.iter().map(|entry| entry.choice(DeviceClass::names(), problems).map(|class| class.value)).collect()
+}
+
+/// What a component needs of a device.
+fn read_needs(
+    table: &mut TableReader<'_>,
+    compatible: Option<Entry<'_>>,
+    span: Range<usize>,
+    problems: &mut Problems,
+) -> Option<Needs> {
+    let compatible = compatible.and_then(|entry| entry.texts(problems));
     let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
     let trigger = match table.take("trigger") {
         Some(entry) => entry.choice(Trigger::NAMES, problems).map(|trigger| Some(trigger.value)),
@@ -247,24 +284,15 @@ fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
         .take("interrupts")
         .map_or(Some(0), |entry| entry.unsigned_up_to(MAX_INTERRUPTS, problems).map(|count| count.value));
     let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
-    table.finish(problems);
     let compatible = compatible?;
     if compatible.is_empty() {
         problems.push(
-            Problem::new(entry.span(), "a driver for no device")
+            Problem::new(span.clone(), "a driver for no device")
                 .help("list what boards write for its devices: `compatible = [\"virtio,net\"]`"),
         );
     }
     let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Driver {
-        class: class?.value,
-        compatible,
-        registers: registers?,
-        interrupts: interrupts?,
-        dma: dma?,
-        trigger: trigger?,
-        span: entry.span(),
-    })
+    Some(Needs { compatible, registers: registers?, interrupts: interrupts?, dma: dma?, trigger: trigger?, span })
 }
 
 /// Reads what follows the name in a named table.
@@ -298,6 +326,11 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     let kind = table.require("kind").and_then(|entry| entry.choice(ConnectionKind::names(), problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let memory = table.take("memory");
+    let compatible = table.take("compatible");
+    let needs = match compatible {
+        Some(compatible) => read_needs(table, Some(compatible), table.span.clone(), problems).map(Some),
+        None => Some(None),
+    };
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
         problems.push(
@@ -313,7 +346,15 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         );
     }
     let memory = memory.and_then(|entry| entry.choice(MemoryKind::NAMES, problems)).map(|memory| memory.value);
-    Some(Connection { name, kind: kind.value, optional: optional?, memory, description, span: table.span.clone() })
+    let needs = needs?;
+    if needs.is_some() && !kind.value.is::<Device>() {
+        problems.push(
+            Problem::new(table.span.clone(), "only a device is of a kind that boards name")
+                .help("leave `compatible` out, or make the connection's kind `device`"),
+        );
+    }
+    let (kind, optional, span) = (kind.value, optional?, table.span.clone());
+    Some(Connection { name, kind, optional, memory, needs, description, span })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

@@ -7,6 +7,7 @@ pub mod table;
 
 use crate::class::{self, interface::Class};
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
+use crate::expand::draft::Service;
 use crate::expand::facts;
 use crate::plan::{FaultAction, LogLevel};
 use culm_abi::system::MIN_PERIOD;
@@ -27,7 +28,7 @@ fn choices<T>(names: &[(&str, T)]) -> String {
 /// Every table and key of a system file.
 pub fn tables() -> Vec<Table> {
     let mut tables = vec![top(), domain(), device()];
-    tables.extend(class::all().map(Class::client_keys));
+    tables.extend(class::all().flat_map(Class::client_keys));
     tables.extend([
         channel(),
         region(),
@@ -136,11 +137,20 @@ fn device() -> Table {
             class.virtualisers().iter().map(|virtualiser| format!("`NAME_{}`", virtualiser.suffix)).collect();
         format!("{} for {}", names.join(" and "), class.name())
     };
-    let virtualisers: Vec<String> = class::all().map(virtualisers).collect();
+    let shared = class::all().filter(|class| !class.virtualisers().is_empty());
+    let virtualisers: Vec<String> = shared.map(virtualisers).collect();
+    let bare = class::all().filter_map(|class| class.client_kind(Service::Bare));
+    let bare: Vec<String> = bare.map(|kind| format!("`{}`", kind.name())).collect();
     let mut keys = vec![
         key("priority", "0 to 255", "required", "the driver's"),
         key("driver", "text", "the one whose manifest lists the device's `compatible`", "the driver's component"),
         key("virtualiser", "table", "one priority below the driver, on its core", "options of the virtualisers"),
+        key(
+            "bare",
+            "true or false",
+            "false",
+            format!("it has no virtualisers: a single client has the driver's own queues ({})", bare.join(", ")),
+        ),
     ];
     keys.extend(class::all().flat_map(Class::device_keys));
     keys.push(key("config", "table", "the manifest's defaults", "the driver's configuration"));
@@ -148,7 +158,9 @@ fn device() -> Table {
         heading: "[device.NAME]",
         intro: format!(
             "A device of the board that the system uses, by its name in the board file. It brings its driver, the domain \
-             `NAME_driver`, and its class's virtualisers: {}. `priority` to `restart` are the driver's, as for `[pd.NAME]`.",
+             `NAME_driver`, and its class's virtualisers: {}. `priority` to `restart` are the driver's, as for `[pd.NAME]`. \
+             A driver that provides several classes, or one more than once, has a table in this one for the class's keys of \
+             each, by the name of its connection; clients name `NAME.CONNECTION`.",
             virtualisers.join(", ")
         ),
         keys,

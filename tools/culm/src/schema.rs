@@ -113,6 +113,11 @@ fn choice<T>(names: &[(&str, T)]) -> Value {
     json!({ "type": "string", "enum": names.iter().map(|(name, _)| *name).collect::<Vec<_>>() })
 }
 
+/// Something, or a list of it.
+fn one_or_several(of: Value) -> Value {
+    json!({ "anyOf": [of, list(of.clone())] })
+}
+
 /// A power of two up to `greatest`.
 fn power_of_two(greatest: u64) -> Value {
     let powers: Vec<u64> = (0..63).map(|power| 1 << power).take_while(|power| *power <= greatest).collect();

@@ -1,8 +1,8 @@
 //! A plan in words: what `culm expand` prints. It is TOML, so that programs can read it too.
 
 use crate::plan::{
-    ConfigValue, ConnectionData, Domain, DomainConnection, End, Fields, Memory, Origin, Plan, Purpose, Region, Rights,
-    Value,
+    ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Memory, Origin, Plan, Purpose,
+    Region, Rights, Value,
 };
 use culm_manifest::units::{format_duration, format_mac, format_size};
 use std::fmt::{Display, Write as _};
@@ -66,7 +66,11 @@ fn device(out: &mut String, plan: &Plan, id: usize) {
     let device = &plan.devices[id];
     let board = &device.board;
     let _ = writeln!(out, "\n[device.{}]", board.name);
-    key(out, "class", text(board.class.name()));
+    match &board.classes[..] {
+        [] => {}
+        [class] => key(out, "class", text(class.name())),
+        classes => key(out, "class", list(classes.iter().map(|class| text(class.name())))),
+    }
     key(out, "compatible", text(&board.compatible));
     key(out, "driver", text(&plan.domains[device.driver].name));
     let registers = board.registers;
@@ -122,14 +126,24 @@ fn domain(out: &mut String, plan: &Plan, domain: &Domain) {
 }
 
 fn origin(plan: &Plan, domain: &Domain) -> Option<String> {
-    let device = |device: usize| plan.devices[device].board.name.clone();
     match domain.origin {
-        Origin::Description => None,
-        Origin::Driver(id) => Some(format!("Drives {}.", device(id))),
-        Origin::Virtualiser(id) => Some(format!("Shares {} among its clients.", device(id))),
-        Origin::Before { device: id, duty } => Some(duty.replace("{device}", &device(id))),
+        Origin::Description => provides(plan, domain),
+        Origin::Driver(id) => Some(format!("Drives {}.", plan.devices[id].board.name)),
+        Origin::Virtualiser(id) => Some(format!("Shares {} among its clients.", plan.providers[id].name)),
+        Origin::Before { provider: id, duty } => Some(duty.replace("{provider}", &plan.providers[id].name)),
         Origin::Supervisor => Some("Is told of the faults of all others.".to_string()),
     }
+}
+
+/// What a domain of the description provides, and which devices it owns.
+fn provides(plan: &Plan, domain: &Domain) -> Option<String> {
+    let is_own = |id: DomainId| plan.domains[id].name == domain.name;
+    let owned = plan.devices.iter().filter(|device| is_own(device.driver));
+    let owned: Vec<String> = owned.map(|device| format!("Owns {}.", device.board.name)).collect();
+    let provided = plan.providers.iter().filter(|provider| is_own(provider.domain));
+    let provided = provided.map(|provider| format!("Provides {} as {}.", provider.class.name(), provider.name));
+    let all: Vec<String> = owned.into_iter().chain(provided).collect();
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 fn config(out: &mut String, plan: &Plan, domain: &Domain) {

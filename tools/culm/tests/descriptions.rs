@@ -149,7 +149,7 @@ fn drivers_ask_for_the_registers_that_they_map() {
         let digits = rest.split(';').next().unwrap_or_default().replace('_', "");
         let mapped = u64::from_str_radix(&digits, 16).expect("a number");
         let driver = component.manifest.expect("a good manifest").driver.expect("a driver");
-        assert_eq!(driver.registers, mapped, "{name}");
+        assert_eq!(driver.needs.registers, mapped, "{name}");
         compared += 1;
     }
     assert!(compared >= 2, "{compared} drivers");

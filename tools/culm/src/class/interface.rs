@@ -1,9 +1,9 @@
-//! The trait of a class of devices. Everything that is particular to a class is behind it.
+//! The trait of a class. Everything that is particular to a class is behind it.
 
 use crate::description::system::DomainTable;
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Device, Draft, DraftDevice, DraftDomain, OfClass};
-use crate::expand::wiring::{DeviceClients, Wiring};
+use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
+use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::reference::table::{Key, Table};
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -19,7 +19,7 @@ pub struct Virtualiser {
     pub connection: ConnectionKind,
 }
 
-/// A client of a device, while its options are read.
+/// A client of a provider, while its options are read.
 pub struct NewClient<'d, 'a> {
     /// The table of its domain.
     pub table: &'d DomainTable<'a>,
@@ -27,11 +27,11 @@ pub struct NewClient<'d, 'a> {
     pub domain: DraftDomain,
     /// The key that makes it a client.
     pub entry: &'d Entry<'a>,
-    /// The device, where the key names one that is in use.
-    pub device: Option<DraftDevice>,
+    /// The provider, where the key names one that is in use and fits.
+    pub provider: Option<DraftProvider>,
 }
 
-/// A class of devices.
+/// A class: of devices, and of the components that stand in for them.
 pub trait Class: Sync {
     /// Its name, as `culm-abi` declares it.
     fn name(&self) -> &'static str;
@@ -40,26 +40,32 @@ pub trait Class: Sync {
     /// plan have them.
     fn virtualisers(&self) -> Vec<Virtualiser>;
 
+    /// The kind of connection that clients of a provider have which serves them so; `None` if no
+    /// provider of the class does.
+    fn client_kind(&self, service: Service) -> Option<ConnectionKind>;
+
     /// Keys of `[device.NAME]` that only this class knows, for the reader, the book and the schema.
     fn device_keys(&self) -> Vec<Key>;
 
-    /// Returns the keys of a client in a system file, for the book and the schema.
-    fn client_keys(&self) -> Table;
+    /// Returns the keys of clients in a system file, a table for each kind of connection that they
+    /// can have, for the book and the schema.
+    fn client_keys(&self) -> Vec<Table>;
 
     /// Returns rules of the class that concern no single key, for the book.
     fn rules(&self) -> &'static [&'static str];
 
-    /// Reads the class's own keys of the device that is to be number `index`.
-    fn read_device<'a>(
+    /// Reads the class's own keys of the provider that is to be number `index`; there are none
+    /// where it has no table for them.
+    fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        index: DraftDevice,
-        keys: &mut TableReader<'a>,
+        index: DraftProvider,
+        keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass;
 
-    /// Reads a client's options, and adds the domains that stand between it and the virtualisers.
-    /// `None` where the client cannot be made; what is wrong is reported.
+    /// Reads a client's options, and adds the domains that stand between it and the provider's
+    /// side. `None` where the client cannot be made; what is wrong is reported.
     fn read_client<'a>(
         &self,
         draft: &mut Draft<'a>,
@@ -73,18 +79,23 @@ pub trait Class: Sync {
         None
     }
 
+    /// Whether provider and clients notify each other.
+    fn notifies(&self) -> bool {
+        true
+    }
+
     /// Whether something arrives for this client by itself, which must not wait.
     fn receives(&self, client: &Client) -> bool;
 
-    /// After everything that connects: whether a device can serve its clients.
-    fn check_device(&self, draft: &mut Draft<'_>, device: DraftDevice);
+    /// After everything that connects: whether a provider can serve its clients.
+    fn check_provider(&self, draft: &mut Draft<'_>, provider: DraftProvider);
 
     /// Adds what is legal, but odd.
     fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics);
 
-    /// The device's own hardware address, where devices of the class have one.
-    fn hardware_address(&self, device: &Device<'_>) -> Option<[u8; 6]>;
+    /// The hardware address of a provider's device, where devices of the class have one.
+    fn hardware_address(&self, provider: &Provider<'_>) -> Option<[u8; 6]>;
 
-    /// Connects driver, virtualisers and clients of one device.
-    fn wire(&self, wiring: &mut Wiring, device: &DeviceClients<'_, '_>);
+    /// Connects a provider, its virtualisers and its clients.
+    fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>);
 }

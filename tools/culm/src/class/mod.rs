@@ -1,6 +1,6 @@
-//! Classes of devices: what the tool knows of each, in one file or folder each. The rest of the
-//! tool knows devices, drivers, virtualisers, clients, queues, regions and channels, and names no
-//! class.
+//! Classes of devices and of what stands in for them: what the tool knows of each, in one file or
+//! folder each. The rest of the tool knows devices, drivers, providers, virtualisers, clients,
+//! queues, regions and channels, and names no class.
 
 pub(crate) mod interface;
 mod net;
@@ -20,7 +20,7 @@ const CLASSES: &[(&str, &dyn Class)] = &[("net", &net::Net), ("serial", &serial:
 const _: () = {
     let mut kind = 0;
     while kind < KINDS.len() {
-        if let (Some(class), Role::Driver) = (KINDS[kind].class, KINDS[kind].role) {
+        if let (Some(class), Role::Driver | Role::Provider) = (KINDS[kind].class, KINDS[kind].role) {
             let mut at = 0;
             while !equal(CLASSES[at].0, class) {
                 at += 1;

@@ -3,8 +3,8 @@
 use super::interface::{Class, NewClient, Virtualiser};
 use crate::description::system::{read_flag, read_queue};
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Device, Draft, DraftDevice, OfClass};
-use crate::expand::wiring::{DeviceClients, RingSpec, Wiring};
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{LogLevel, Rights};
 use crate::reference::table::{Key, Table, key};
 use culm_abi::connection::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
@@ -64,6 +64,11 @@ impl Class for Serial {
         vec![Virtualiser { suffix: "virt", component: "serial-mux", connection }]
     }
 
+    /// A client of its own queues sees no difference to the virtualiser's.
+    fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
+        (service != Service::Direct).then(ConnectionKind::of::<SerialClient>)
+    }
+
     fn device_keys(&self) -> Vec<Key> {
         vec![key(
             "queue",
@@ -73,8 +78,8 @@ impl Class for Serial {
         )]
     }
 
-    fn client_keys(&self) -> Table {
-        Table {
+    fn client_keys(&self) -> Vec<Table> {
+        vec![Table {
             heading: "Connections of the kind serial-client",
             intro: "`console = \"uart0\"`, or a table. A log needs no connection: every domain has one.".to_string(),
             keys: vec![
@@ -82,21 +87,21 @@ impl Class for Serial {
                 key("input", "true or false", "false", "it is given what is typed"),
                 key("queue", "power of two", "the device's", "bytes of its output queue"),
             ],
-        }
+        }]
     }
 
     fn rules(&self) -> &'static [&'static str] {
         &["A serial queue has 256 bytes at least."]
     }
 
-    fn read_device<'a>(
+    fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        _: DraftDevice,
-        keys: &mut TableReader<'a>,
+        _: DraftProvider,
+        keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass {
-        let queue = read_queue(keys, problems);
+        let queue = keys.and_then(|keys| read_queue(keys, problems));
         OfClass::new(DeviceOptions { queue: queue_size(draft, queue.as_ref(), DEFAULT_QUEUE) })
     }
 
@@ -107,7 +112,7 @@ impl Class for Serial {
         options: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> Option<OfClass> {
-        let device = client.device.map(|device| draft.devices[device].of_class.get::<DeviceOptions>());
+        let device = client.provider.map(|provider| draft.providers[provider].of_class.get::<DeviceOptions>());
         let default = device.map_or(DEFAULT_QUEUE, |device| device.queue);
         let Some(options) = options else { return Some(OfClass::new(ClientOptions { input: false, queue: default })) };
         let input = read_flag(options, "input", false, problems);
@@ -123,15 +128,16 @@ impl Class for Serial {
         client.of_class.get::<ClientOptions>().input
     }
 
-    fn check_device(&self, _: &mut Draft<'_>, _: DraftDevice) {}
+    fn check_provider(&self, _: &mut Draft<'_>, _: DraftProvider) {}
 
     /// Where no device takes the logs, nobody will see them.
     fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics) {
-        let has_serial = draft.devices.iter().any(|device| device.board.class.name() == NAME);
+        let has_serial = draft.providers.iter().any(|provider| provider.class.name() == NAME);
         if has_serial || draft.domains.iter().all(|domain| domain.log == LogLevel::Off) {
             return;
         }
-        let mut on_board = draft.board.board.devices.iter().filter(|device| device.class.name() == NAME);
+        let mut on_board =
+            draft.board.board.devices.iter().filter(|device| device.classes.iter().any(|class| class.name() == NAME));
         let help = match on_board.next() {
             Some(device) => format!("add `[device.{}]` with a `priority`: its driver's", device.name),
             None => "the board has none; `log = \"off\"` says that no log is wanted".to_string(),
@@ -140,14 +146,16 @@ impl Class for Serial {
         found.push(draft.at(&draft.file.first_line, message).help(help).warning());
     }
 
-    fn hardware_address(&self, _: &Device<'_>) -> Option<[u8; 6]> {
+    fn hardware_address(&self, _: &Provider<'_>) -> Option<[u8; 6]> {
         None
     }
 
-    fn wire(&self, wiring: &mut Wiring, device: &DeviceClients<'_, '_>) {
-        let (driver, virtualiser) = (device.driver, device.virtualisers[0]);
-        let name = &device.device.board.name;
-        let capacity = device.device.of_class.get::<DeviceOptions>().queue;
+    fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
+        let driver = provider.domain;
+        let name = &provider.provider.name;
+        let capacity = provider.provider.of_class.get::<DeviceOptions>().queue;
+        let bare = provider.clients.first().filter(|_| provider.provider.service == Service::Bare);
+        let Some(&virtualiser) = provider.virtualisers.first().or(bare.map(|(_, domain)| domain)) else { return };
         let rings = wiring.rings(
             format!("{name} queues"),
             (driver, virtualiser),
@@ -159,8 +167,13 @@ impl Class for Serial {
         );
         let (driver_end, virtualiser_end) = wiring.channel((driver, true), (virtualiser, true), name);
         let connection = SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end };
-        wiring.connect(driver, &wiring.name(virtualiser), connection);
-        let clients = device.clients.iter().map(|(client, domain)| {
+        wiring.connect_provider(provider, &wiring.name(virtualiser), connection);
+        if let Some((client, domain)) = bare {
+            let connection = SerialClient { tx: rings[0], rx: Some(rings[1]), channel: virtualiser_end };
+            wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
+            return;
+        }
+        let clients = provider.clients.iter().map(|(client, domain)| {
             let &ClientOptions { input, queue } = client.of_class.get();
             let owner = wiring.name(*domain);
             let label = format!("{owner} {}", client.connection);

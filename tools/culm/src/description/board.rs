@@ -7,7 +7,7 @@ use culm_abi::memory::PAGE_SIZE;
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT, GIC_INTERFACES};
 use culm_manifest::problem::nearest;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
-use culm_manifest::{DeviceClass, Kind, Located, Problem};
+use culm_manifest::{Kind, Located, Problem, read_classes};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -298,7 +298,7 @@ fn read_qemu(entry: &Entry<'_>, problems: &mut Problems) -> Option<(Qemu, Locate
 fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice> {
     check_name(&entry.key, "device", "_", problems);
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?;
-    let class = table.require_like("class", "\"net\"").and_then(|entry| entry.choice(DeviceClass::names(), problems));
+    let classes = table.take("class").map_or(Some(Vec::new()), |entry| read_classes(&entry, problems));
     let compatible = table.require_like("compatible", "\"virtio,net\"").and_then(|entry| entry.text(problems));
     let registers = table
         .require_like("registers", "{ address = 0x0900_0000, size = 0x1000 }")
@@ -313,7 +313,7 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
     checks::device(registers.as_ref(), &interrupts, &qemu, problems);
     Some(BoardDevice {
         name: entry.key.value.clone(),
-        class: class?.value,
+        classes: classes?,
         compatible: compatible?.value,
         registers: registers?.value,
         interrupts: interrupts.into_iter().map(|interrupt| interrupt.value).collect(),

@@ -106,6 +106,10 @@ pub struct DeviceTable<'a> {
     pub lacks_priority: bool,
     /// Options of the virtualisers.
     pub virtualiser: DomainOptions,
+    /// Where those are given.
+    pub virtualiser_at: Option<Range<usize>>,
+    /// `bare`: the one client has the driver's own queues.
+    pub bare: Option<Located<bool>>,
     /// `driver`: the component that drives it.
     pub driver: Option<Located<String>>,
     /// `config` of the driver.
@@ -307,7 +311,10 @@ fn read_restart(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Re
 fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceTable<'a>> {
     let mut table = entry.table(format!("[device.{}]", entry.key.value), problems)?.with_elsewhere(TOP_LEVEL);
     let options = read_options(&mut table, problems);
-    let virtualiser = table.take("virtualiser").and_then(|entry| read_options_table(&entry, "`virtualiser`", problems));
+    let virtualiser = table.take("virtualiser");
+    let virtualiser_at = virtualiser.as_ref().map(|entry| entry.key.span.clone());
+    let virtualiser = virtualiser.and_then(|entry| read_options_table(&entry, "`virtualiser`", problems));
+    let bare = table.take("bare").and_then(|entry| entry.boolean(problems));
     let driver = table.take("driver").and_then(|entry| entry.text(problems));
     let config = table.take("config").and_then(|entry| entry.table("`config`", problems));
     Some(DeviceTable {
@@ -316,6 +323,8 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
         options,
         lacks_priority: table.lacks("priority"),
         virtualiser: virtualiser.unwrap_or_default(),
+        virtualiser_at,
+        bare,
         driver,
         config,
         keys: table,

@@ -1,14 +1,14 @@
 //! The finished plan, from a draft without mistakes. Nothing here can fail; whatever could be
 //! wrong, the draft has refused.
 
-use super::draft::{self, Draft, DraftDevice, DraftDomain};
+use super::draft::{self, Draft, DraftDevice, DraftDomain, DraftProvider};
 use super::supervision;
-use super::wiring::{DeviceClients, Wiring};
+use super::wiring::{ProviderClients, Wiring};
 use crate::class;
 use crate::diagnostics::Place;
 use crate::plan::{
-    Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Part, Plan, Purpose,
-    RegionKind, Rights,
+    Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Part, Plan, Provider,
+    Purpose, RegionKind, Rights,
 };
 use culm_abi::connection::{Channel, Interrupt};
 use culm_abi::memory::PAGE_SIZE;
@@ -24,6 +24,12 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
     let mut wiring = Wiring { domains, regions, rings, devices, components, ids };
     for index in 0..draft.devices.len() {
         device(&mut wiring, draft, index);
+        for provider in (0..draft.providers.len()).filter(|id| drives(draft, *id) == Some(index)) {
+            self::provider(&mut wiring, draft, provider);
+        }
+    }
+    for provider in (0..draft.providers.len()).filter(|id| drives(draft, *id).is_none()) {
+        self::provider(&mut wiring, draft, provider);
     }
     described_channels(&mut wiring, draft);
     described_regions(&mut wiring, draft);
@@ -33,6 +39,13 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
     for domain in &mut wiring.domains {
         domain.connections.sort_by_key(|connection| connection.slot);
     }
+    let providers = draft.providers.iter().map(|provider| Provider {
+        name: provider.name.clone(),
+        class: provider.class,
+        domain: wiring.id(provider.domain),
+        device: provider.device.map(|(device, _)| device),
+    });
+    let providers = providers.collect();
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let Wiring { domains, regions, rings, devices, components, .. } = wiring;
     let mut plan = Plan {
@@ -45,6 +58,7 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
         regions,
         rings,
         devices,
+        providers,
     };
     let observation = ConnectionData::from(plan.observation());
     for observer in observers {
@@ -101,10 +115,14 @@ fn domains(draft: &Draft<'_>, components: &[Component]) -> (Vec<Domain>, Vec<Dom
     (order.iter().map(|domain| make(&draft.domains[*domain])).collect(), ids)
 }
 
-/// One device: registers, interrupts, DMA memory, then its class's part.
+/// The device that a provider drives.
+fn drives(draft: &Draft<'_>, provider: DraftProvider) -> Option<DraftDevice> {
+    draft.providers[provider].device.map(|(device, _)| device)
+}
+
+/// One device: registers, interrupts, DMA memory.
 fn device(wiring: &mut Wiring, draft: &Draft<'_>, index: DraftDevice) {
     let device = &draft.devices[index];
-    let class = class::of(device.board.class);
     let id: DeviceId = wiring.devices.len();
     let driver = wiring.id(device.driver);
     let name = &device.board.name;
@@ -134,23 +152,23 @@ fn device(wiring: &mut Wiring, draft: &Draft<'_>, index: DraftDevice) {
         interrupts,
         dma: dma.map(|region| Memory::dma(region, wiring.regions[region].size)),
     };
-    wiring.devices.push(Device {
-        board: device.board.clone(),
-        driver,
-        registers,
-        offset,
-        dma,
-        mac: class.hardware_address(device),
-    });
-    wiring.connect(driver, name, connection);
-    let clients = draft.clients_of(index);
-    let clients = DeviceClients {
-        device,
-        driver,
-        virtualisers: device.virtualisers.iter().map(|virtualiser| wiring.id(*virtualiser)).collect(),
-        clients: clients.map(|client| (client, wiring.id(client.domain))).collect(),
+    let mut providers = draft.providers.iter().filter(|provider| provider.device.is_some_and(|(id, _)| id == index));
+    let mac = providers.find_map(|provider| class::of(provider.class).hardware_address(provider));
+    wiring.devices.push(Device { board: device.board.clone(), driver, registers, offset, dma, mac });
+    let key = wiring.manifest(driver).connections[device.slot].name.clone();
+    wiring.connect_slot(driver, Some(device.slot), &key, name, connection);
+}
+
+/// A provider, its virtualisers and its clients: its class's part.
+fn provider(wiring: &mut Wiring, draft: &Draft<'_>, index: DraftProvider) {
+    let provider = &draft.providers[index];
+    let clients = ProviderClients {
+        provider,
+        domain: wiring.id(provider.domain),
+        virtualisers: provider.virtualisers.iter().map(|virtualiser| wiring.id(*virtualiser)).collect(),
+        clients: draft.clients_of(index).map(|client| (client, wiring.id(client.domain))).collect(),
     };
-    class.wire(wiring, &clients);
+    class::of(provider.class).wire(wiring, &clients);
 }
 
 /// `[[channel]]`.

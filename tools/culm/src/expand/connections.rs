@@ -1,7 +1,9 @@
-//! A domain's own keys: connections by class, each the name of a device, checked against its
-//! component's manifest.
+//! A domain's own keys: connections by class, each the name of a provider, and devices that it
+//! owns, checked against its component's manifest.
 
-use super::draft::{Client, Device, Draft, DraftDomain};
+use super::devices;
+use super::draft::{Client, Draft, DraftDomain, DraftProvider, Provider, Service};
+use super::providers;
 use crate::class::{self, interface::NewClient};
 use crate::description::system::{DomainTable, TOP_LEVEL};
 use crate::plan::{LogLevel, Origin};
@@ -37,12 +39,21 @@ pub fn resolve(draft: &mut Draft<'_>) {
 fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: DraftDomain, entry: &Entry<'a>) {
     let manifest = draft.domains[domain].manifest;
     let Some((slot, connection)) = manifest.connection(&entry.key.value) else {
-        let classes = manifest.connections.iter().filter(|connection| connection.kind.client_class().is_some());
+        let classes = manifest.connections.iter().filter(|connection| connection.named_by_key());
         draft.unsure.extend(classes.clone().map(|connection| connection.kind));
         unknown_key(draft, table, entry, Some(manifest));
         return;
     };
     draft.named.insert((domain, slot));
+    if let Some(needs) = &connection.needs {
+        let mut problems = Problems::new();
+        let name = entry.text(&mut problems);
+        draft.diagnostics.extend(draft.source, problems);
+        if let Some(name) = name {
+            devices::resolve_owned(draft, domain, slot, needs, &name);
+        }
+        return;
+    }
     let Some(class) = connection.kind.client_class() else {
         let help = match connection.kind {
             kind if kind.is::<Channel>() => format!(
@@ -51,6 +62,9 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
             ),
             kind if kind.is::<Region>() => {
                 format!("add a `[[region]]` with `map = {{ \"{}.{}\" = \"rw\" }}`", table.name.value, connection.name)
+            }
+            kind if kind.serves_clients() => {
+                format!("leave it out: clients come by keys of their own, which name `{}`", table.name.value)
             }
             _ => "expansion makes it".to_string(),
         };
@@ -65,7 +79,7 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
 
 fn unknown_key(draft: &mut Draft<'_>, table: &DomainTable<'_>, entry: &Entry<'_>, manifest: Option<&Manifest>) {
     let connections = manifest.map_or(&[][..], |manifest| &manifest.connections);
-    let classes = connections.iter().filter(|connection| connection.kind.client_class().is_some());
+    let classes = connections.iter().filter(|connection| connection.named_by_key());
     let names = classes.map(|connection| connection.name.as_str()).chain(table.known.iter().copied());
     let message = format!("unknown key `{}` in [pd.{}]", entry.key.value, table.name.value);
     if let Some((_, advice)) = TOP_LEVEL.iter().find(|(key, _)| *key == entry.key.value) {
@@ -93,7 +107,7 @@ fn list(connections: &[Connection]) -> String {
     all.join(", ")
 }
 
-/// `connection = "device"`, or a table with `device` and options.
+/// `connection = "provider"`, or a table with `device`, which is the provider, and options.
 fn resolve_client<'a>(
     draft: &mut Draft<'a>,
     table: &DomainTable<'a>,
@@ -103,11 +117,11 @@ fn resolve_client<'a>(
     entry: &Entry<'a>,
 ) {
     if !entry.is_text() && !entry.is_table() {
-        let in_use = draft.devices.iter().map(|device| device.board).filter(|device| device.class == class);
-        let on_board = draft.board.board.devices.iter().filter(|device| device.class == class);
-        let device = in_use.chain(on_board).next().map_or("…", |device| &device.name);
+        let in_use = draft.providers.iter().filter(|provider| provider.class == class).map(|provider| &provider.name);
+        let on_board = draft.board.board.devices.iter().filter(|device| device.is_of(class)).map(|device| &device.name);
+        let name = in_use.chain(on_board).next().map_or("…", |name| name);
         let problem = entry.wrong("the name of a device, or a table with its options");
-        let problem = problem.help(format!("write `{} = \"{device}\"`", entry.key.value));
+        let problem = problem.help(format!("write `{} = \"{name}\"`", entry.key.value));
         draft.diagnostics.extend(draft.source, [problem]);
         return;
     }
@@ -118,60 +132,57 @@ fn resolve_client<'a>(
         None if problems.is_empty() => entry.text(&mut problems),
         None => None,
     };
-    let device = name.as_ref().and_then(|name| find_device(draft, name, class, connection));
-    let client = NewClient { table, domain, entry, device };
+    let provider = name.as_ref().and_then(|name| {
+        let provider = providers::find(draft, name, class, connection)?;
+        let is_other = check_other(draft, name, provider, domain);
+        (is_other && check_kind(draft, name, provider, connection)).then_some(provider)
+    });
+    let client = NewClient { table, domain, entry, provider };
     let of_class = class::of(class).read_client(draft, &client, options.as_mut(), &mut problems);
     if let Some(options) = options {
         options.finish(&mut problems);
     }
     draft.diagnostics.extend(draft.source, problems);
-    if let (Some(device), Some(of_class)) = (device, of_class) {
-        let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), device, of_class };
+    if let (Some(provider), Some(of_class)) = (provider, of_class) {
+        let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), provider, of_class };
         draft.clients.push(client);
     }
 }
 
-/// The device in use that a connection names.
-fn find_device(
-    draft: &mut Draft<'_>,
-    name: &Located<String>,
-    class: DeviceClass,
-    connection: &Connection,
-) -> Option<usize> {
-    if let Some(device) = draft.devices.iter().position(|device| device.board.name == name.value) {
-        let found = draft.devices[device].board.class;
-        if found != class {
-            let message = format!(
-                "`{}` is of the class `{}`, but `{}` is a connection of the kind `{}`",
-                name.value,
-                found.name(),
-                connection.name,
-                connection.kind.name()
-            );
-            let names = draft.devices.iter().filter(|device| device.board.class == class);
-            let help = suggest("", names.map(|device| device.board.name.as_str()));
-            let diagnostic = draft.at(&name.span, message).maybe_help(help);
-            draft.error(diagnostic);
-            return None;
-        }
-        return Some(device);
+/// Checks that nobody is a client of its own.
+fn check_other(draft: &mut Draft<'_>, name: &Located<String>, provider: DraftProvider, domain: DraftDomain) -> bool {
+    let is_other = draft.providers[provider].domain != domain;
+    if !is_other {
+        let diagnostic = draft
+            .at(&name.span, format!("`{}` would be a client of its own", name.value))
+            .help("name another provider");
+        draft.error(diagnostic);
     }
-    // A device whose table is there, but could not be resolved, has been reported.
-    if draft.file.devices.iter().any(|table| table.name.value == name.value) {
-        return None;
+    is_other
+}
+
+/// Checks that a client's connection is of the kind that goes with how the provider serves.
+fn check_kind(draft: &mut Draft<'_>, name: &Located<String>, provider: DraftProvider, connection: &Connection) -> bool {
+    let provider = &draft.providers[provider];
+    let class = class::of(provider.class);
+    if class.client_kind(provider.service) == Some(connection.kind) {
+        return true;
     }
-    let on_board = draft.board.board.devices.iter().filter(|device| device.class == class);
-    let names: Vec<&str> = on_board.map(|device| device.name.as_str()).collect();
-    let diagnostic = if names.contains(&name.value.as_str()) {
-        draft
-            .at(&name.span, format!("the system does not use the device `{}`", name.value))
-            .help(format!("add `[device.{}]` with the `priority` of its driver", name.value))
-    } else {
-        let message = format!("the board `{}` has no device `{}`", draft.board.board.name, name.value);
-        draft.at(&name.span, message).maybe_help(suggest(&name.value, names.iter().copied()))
-    };
+    let (kind, base) = (connection.kind.name(), &provider.base.value);
+    let wanted = class.client_kind(provider.service).map_or("", ConnectionKind::name);
+    let mut diagnostic = draft
+        .at(&name.span, format!("`{}` has clients by connections of the kind `{wanted}`, not `{kind}`", provider.name));
+    let bare = provider.device.and_then(|(_, table)| table.bare.as_ref());
+    if let (Service::Bare, Some(bare)) = (provider.service, bare) {
+        diagnostic = diagnostic
+            .related(draft.source, bare.span.clone(), "bare here")
+            .help("leave `bare` out: then virtualisers share it among clients of that kind");
+    } else if class.client_kind(Service::Bare) == Some(connection.kind) && provider.device.is_some() {
+        diagnostic =
+            diagnostic.help(format!("that one has a device to itself: write `bare = true` in [device.{base}]"));
+    }
     draft.error(diagnostic);
-    None
+    false
 }
 
 /// A passive domain runs when it is called, so that nobody may notify it.
@@ -180,9 +191,26 @@ fn check_passive(draft: &mut Draft<'_>, table: &DomainTable<'_>, domain: DraftDo
         return;
     }
     let manifest = draft.domains[domain].manifest;
+    let own = draft.providers.iter().filter(|provider| provider.domain == domain);
+    let notified: Vec<&Connection> = own
+        .filter(|provider| class::of(provider.class).notifies())
+        .map(|provider| &manifest.connections[provider.slot])
+        .collect();
+    for connection in notified {
+        let span = table.passive.as_ref().map_or(&table.span, |passive| &passive.span);
+        let message = format!(
+            "`{}` is passive: nobody may notify it, but its clients would over `{}`",
+            table.name.value, connection.name
+        );
+        let diagnostic = draft.at(span, message).help("leave out `passive`");
+        draft.error(diagnostic);
+    }
     for entry in &table.connections {
         let class = manifest.connection(&entry.key.value).and_then(|(_, connection)| connection.kind.client_class());
         let (Some(class), Some(passive)) = (class, &table.passive) else { continue };
+        if !class::of(class).notifies() {
+            continue;
+        }
         let message = format!(
             "`{}` is passive: nobody may notify it, but the {} class would over `{}`",
             table.name.value,
@@ -210,7 +238,8 @@ pub fn check_complete(draft: &mut Draft<'_>) {
         let domain = draft.domains[index].clone();
         for (slot, connection) in domain.manifest.connections.iter().enumerate() {
             let is_known = draft.named.contains(&(index, slot)) || draft.unsure.contains(&connection.kind);
-            if connection.optional || connection.kind.made_by_expansion() || is_known {
+            let is_described = connection.kind.waits_for_description() || connection.needs.is_some();
+            if connection.optional || !is_described || is_known {
                 continue;
             }
             let what = if connection.description.is_empty() {
@@ -237,14 +266,15 @@ pub fn check_complete(draft: &mut Draft<'_>) {
 /// Logs go to the first device whose class takes them; its own virtualiser has none, for it would
 /// talk to itself.
 fn add_logs(draft: &mut Draft<'_>) {
-    let takes_logs = |device: &Device<'_>| class::of(device.board.class).log().is_some();
-    let Some(device) = draft.devices.iter().position(takes_logs) else { return };
-    let class = class::of(draft.devices[device].board.class);
+    let takes_logs =
+        |provider: &Provider<'_>| provider.service == Service::Shared && class::of(provider.class).log().is_some();
+    let Some(provider) = draft.providers.iter().position(takes_logs) else { return };
+    let class = class::of(draft.providers[provider].class);
     for domain in 0..draft.domains.len() {
-        if draft.domains[domain].log == LogLevel::Off || draft.devices[device].virtualisers.contains(&domain) {
+        if draft.domains[domain].log == LogLevel::Off || draft.providers[provider].virtualisers.contains(&domain) {
             continue;
         }
         let Some(of_class) = class.log() else { continue };
-        draft.clients.push(Client { domain, slot: None, connection: "log".to_string(), device, of_class });
+        draft.clients.push(Client { domain, slot: None, connection: "log".to_string(), provider, of_class });
     }
 }

@@ -1,17 +1,17 @@
-//! Devices in use: each brings its driver and its class's virtualisers.
+//! Devices in use: each brings its driver, or belongs to the domain that names it.
 
 use super::domains::{Making, make, require_priority};
 use super::draft::{Device, Draft, DraftDomain};
-use crate::class::{self, interface::Class};
+use super::providers;
 use crate::description::board::in_words;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
-use crate::description::system::{DeviceTable, DomainOptions};
+use crate::description::system::DeviceTable;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{BoardDevice, Origin};
 use culm_manifest::problem::suggest;
-use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::units::format_size;
-use culm_manifest::{ConnectionKind, DeviceClass, Located, Manifest};
+use culm_manifest::{ConnectionKind, Located, Manifest, Needs};
+use std::ops::Range;
 
 /// Resolves the `[device]` tables.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -19,7 +19,6 @@ pub fn resolve(draft: &mut Draft<'_>) {
     for table in &file.devices {
         resolve_table(draft, table);
     }
-    check_shared(draft);
 }
 
 fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
@@ -32,18 +31,17 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
         let message = format!("the board `{}` has no device `{}`", board.board.name, table.name.value);
         let diagnostic = draft.at(&table.name.span, message).maybe_help(help);
         draft.error(diagnostic);
-        check_keys(draft, table, table.keys.clone(), None);
+        providers::check_unresolved(draft, table, &[]);
         return;
     };
     let device = &board.board.devices[position];
-    let class = class::of(device.class);
-    let index = draft.devices.len();
-    let (mut keys, mut problems) = (table.keys.clone(), Problems::new());
-    let of_class = class.read_device(draft, index, &mut keys, &mut problems);
-    draft.diagnostics.extend(draft.source, problems);
-    check_keys(draft, table, keys, Some(class));
-    let Some((component, manifest)) = find_driver(draft, table, device) else { return };
-    check_needs(draft, table, device, manifest);
+    let Some((component, manifest)) = find_driver(draft, table, device) else {
+        providers::check_unresolved(draft, table, &device.classes);
+        return;
+    };
+    if let Some(driver) = &manifest.driver {
+        check_needs(draft, &table.name.span, device, (&manifest.name, &driver.needs));
+    }
     let priority = table.options.priority.as_ref().map_or(1, |priority| priority.value);
     let driver = make(
         draft,
@@ -51,7 +49,7 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
             name: Located::new(format!("{}_driver", device.name), table.name.span.clone()),
             component,
             manifest,
-            origin: Origin::Driver(index),
+            origin: Origin::Driver(draft.devices.len()),
             options: &table.options,
             priority,
             core: 0,
@@ -61,42 +59,54 @@ fn resolve_table<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>) {
     let core = driver.core;
     draft.domains.push(driver);
     let driver = draft.domains.len() - 1;
-    let Some(virtualisers) = make_virtualisers(draft, table, device, index, (priority, core)) else { return };
-    let board_span = board.device_spans[position].clone();
-    draft.devices.push(Device { table, board: device, board_span, driver, virtualisers, of_class });
+    let slot = manifest.connection_of_kind(ConnectionKind::of::<culm_abi::connection::Device>());
+    let (board_span, named_at) = (board.device_spans[position].clone(), table.name.span.clone());
+    let slot = slot.map_or(0, |(slot, _)| slot);
+    draft.devices.push(Device { board: device, named_at, board_span, driver, slot });
+    providers::add_driver(draft, table, draft.devices.len() - 1, (priority, core));
 }
 
-/// After everything that connects: whether each device can serve its clients.
-pub fn check_clients(draft: &mut Draft<'_>) {
-    for device in 0..draft.devices.len() {
-        class::of(draft.devices[device].board.class).check_device(draft, device);
-    }
-}
-
-/// Reports the keys that the device's class does not know: those of another class, and those that
-/// nobody knows. Where the class is not known, those of each class pass.
-fn check_keys<'a>(
+/// Gives a domain the device of the board that its connection names: it owns the device, and has no
+/// driver but itself.
+pub fn resolve_owned<'a>(
     draft: &mut Draft<'a>,
-    table: &DeviceTable<'a>,
-    mut keys: TableReader<'a>,
-    class: Option<&'static dyn Class>,
+    domain: DraftDomain,
+    slot: usize,
+    needs: &Needs,
+    name: &Located<String>,
 ) {
-    let own: Vec<&str> = class.map_or_else(Vec::new, class_keys);
-    for key in class::all().flat_map(class_keys).filter(|key| !own.contains(key)) {
-        let (Some(entry), Some(class)) = (keys.take(key), class) else { continue };
-        let name = &table.name.value;
-        let diagnostic = draft
-            .at(&entry.span(), format!("`{key}` means nothing for `{name}`"))
-            .help(format!("it is a device of the class `{}`; leave `{key}` out", class.name()));
+    let board = draft.board;
+    let fits = |device: &&BoardDevice| needs.compatible.contains(&device.compatible);
+    let fitting = board.board.devices.iter().filter(fits).map(|device| device.name.as_str());
+    let owner = &draft.domains[domain].manifest.name;
+    let Some(position) = board.board.devices.iter().position(|device| device.name == name.value) else {
+        let message = format!("the board `{}` has no device `{}`", board.board.name, name.value);
+        let diagnostic = draft.at(&name.span, message).maybe_help(suggest(&name.value, fitting));
         draft.error(diagnostic);
+        return;
+    };
+    let device = &board.board.devices[position];
+    if !fits(&device) {
+        let message = format!("`{}` is `{}`, which `{owner}` does not know", device.name, device.compatible);
+        let known = format!("it knows `{}`", needs.compatible.join("`, `"));
+        let diagnostic = draft
+            .at(&name.span, message)
+            .related(&board.source, board.device_spans[position].clone(), "the device")
+            .help(suggest(&name.value, fitting).map_or(known.clone(), |help| format!("{known}; {help}")));
+        draft.error(diagnostic);
+        return;
     }
-    let mut problems = Problems::new();
-    keys.finish(&mut problems);
-    draft.diagnostics.extend(draft.source, problems);
-}
-
-fn class_keys(class: &'static dyn Class) -> Vec<&'static str> {
-    class.device_keys().iter().map(|key| key.name).collect()
+    if let Some(other) = draft.devices.iter().find(|other| other.board.name == device.name) {
+        let diagnostic = draft
+            .at(&name.span, format!("two owners of `{}`", device.name))
+            .related(draft.source, other.named_at.clone(), "the other one")
+            .help("a device belongs to one domain, its driver or its owner");
+        draft.error(diagnostic);
+        return;
+    }
+    check_needs(draft, &name.span, device, (owner, needs));
+    let (board_span, named_at) = (board.device_spans[position].clone(), name.span.clone());
+    draft.devices.push(Device { board: device, named_at, board_span, driver: domain, slot });
 }
 
 fn find_driver<'a>(
@@ -106,13 +116,12 @@ fn find_driver<'a>(
 ) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
     if let Some(name) = &table.driver {
         let is_driver = |component: &CatalogueComponent| {
-            let driver = component.manifest.as_ref().ok().and_then(|manifest| manifest.driver.as_ref());
-            driver.is_some_and(|driver| driver.class == device.class)
+            component.manifest.as_ref().is_ok_and(|manifest| drives_class_of(manifest, device))
         };
         let (component, manifest) = draft.component_for("driver", is_driver, &name.value, &name.span)?;
-        if manifest.driver.as_ref().is_none_or(|driver| driver.class != device.class) {
-            let message = format!("`{}` is no driver of the class `{}`", name.value, device.class.name());
-            let diagnostic = draft.at(&name.span, message).maybe_help(driver_names(draft, device.class));
+        if !drives_class_of(manifest, device) {
+            let message = format!("`{}` is no driver of the class `{}`", name.value, device.class_names());
+            let diagnostic = draft.at(&name.span, message).maybe_help(driver_names(draft, device));
             draft.error(diagnostic);
             return None;
         }
@@ -123,10 +132,9 @@ fn find_driver<'a>(
         .offered()
         .filter_map(|(_, component)| Some((component, component.manifest.as_ref().ok()?)))
         .filter(|(_, manifest)| {
-            manifest
-                .driver
-                .as_ref()
-                .is_some_and(|driver| driver.class == device.class && driver.compatible.contains(&device.compatible))
+            let driver = manifest.driver.as_ref();
+            drives_class_of(manifest, device)
+                && driver.is_some_and(|driver| driver.needs.compatible.contains(&device.compatible))
         })
         .collect();
     match drivers[..] {
@@ -136,12 +144,11 @@ fn find_driver<'a>(
             let diagnostic = draft
                 .at(&table.name.span, message)
                 .related(&draft.board.source, device_span(draft, device), "the device")
-                .maybe_help(
-                    driver_names(draft, device.class).map(|names| format!("`driver = …` chooses one: {names}")),
-                );
+                .maybe_help(no_driver(draft, device));
             draft.error(diagnostic);
             // One of those that could not be read may be the driver that is missing.
-            for mistakes in unreadable_drivers(catalogue) {
+            let unreadable = unreadable_drivers(catalogue).filter(|_| !device.classes.is_empty());
+            for mistakes in unreadable {
                 draft.diagnostics.append(mistakes);
             }
             None
@@ -154,7 +161,7 @@ fn find_driver<'a>(
             for (component, manifest) in &drivers {
                 let source = catalogue.source(&component.folder.join("component.toml"));
                 if let (Ok(source), Some(driver)) = (source, &manifest.driver) {
-                    diagnostic = diagnostic.related(&source, driver.span.clone(), "one that says so");
+                    diagnostic = diagnostic.related(&source, driver.needs.span.clone(), "one that says so");
                 }
             }
             draft.error(diagnostic);
@@ -163,27 +170,26 @@ fn find_driver<'a>(
     }
 }
 
-/// A driver with less of a device than it uses could not start: the mistake is the board's.
-fn check_needs(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDevice, manifest: &Manifest) {
-    let Some(driver) = &manifest.driver else { return };
-    let (name, user) = (&device.name, &manifest.name);
+/// A component with less of a device than it uses could not start: the mistake is the board's.
+fn check_needs(draft: &mut Draft<'_>, used_at: &Range<usize>, device: &BoardDevice, (user, needs): (&str, &Needs)) {
+    let name = &device.name;
     let mut lacks: Vec<(String, String)> = Vec::new();
-    if device.registers.size < driver.registers {
+    if device.registers.size < needs.registers {
         lacks.push((
             format!("the {:#x} bytes of registers of `{name}` are fewer than `{user}` uses", device.registers.size),
-            format!("give `registers` a `size` of {:#x} at least", driver.registers),
+            format!("give `registers` a `size` of {:#x} at least", needs.registers),
         ));
     }
     let interrupts = device.interrupts.len() as u64;
-    if interrupts < driver.interrupts {
+    if interrupts < needs.interrupts {
         let has = if interrupts == 0 { "no interrupt".to_string() } else { format!("{interrupts} of them") };
         lacks.push((
-            format!("`{user}` uses {} of `{name}`, which has {has}", interrupts_in_words(driver.interrupts)),
+            format!("`{user}` uses {} of `{name}`, which has {has}", interrupts_in_words(needs.interrupts)),
             "list them, in the driver's order: `interrupts = [{ number = 33, trigger = \"level\" }]`, say".to_string(),
         ));
     }
-    if device.dma < driver.dma {
-        let needed = format_size(driver.dma);
+    if device.dma < needs.dma {
+        let needed = format_size(needs.dma);
         lacks.push((
             format!(
                 "`{user}` uses {needed} of memory for `{name}`'s own structures, which has {}",
@@ -194,7 +200,7 @@ fn check_needs(draft: &mut Draft<'_>, table: &DeviceTable<'_>, device: &BoardDev
     }
     for (message, help) in lacks {
         let diagnostic = Diagnostic::at(&draft.board.source, device_span(draft, device), message)
-            .related(draft.source, table.name.span.clone(), "where it is used")
+            .related(draft.source, used_at.clone(), "where it is used")
             .help(format!("{help}, or choose another driver by `driver = …`"));
         draft.error(diagnostic);
     }
@@ -215,76 +221,32 @@ fn device_span(draft: &Draft<'_>, device: &BoardDevice) -> std::ops::Range<usize
     position.map_or(0..0, |position| draft.board.device_spans[position].clone())
 }
 
-/// The drivers of a class, for advice.
-fn driver_names(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
-    let names: Vec<&str> = draft
-        .offered()
-        .filter_map(|(_, component)| component.manifest.as_ref().ok())
-        .filter(|manifest| manifest.driver.as_ref().is_some_and(|driver| driver.class == class))
-        .map(|manifest| manifest.name.as_str())
-        .collect();
+/// Whether a component is a driver of every class that the board gives to a device.
+fn drives_class_of(manifest: &Manifest, device: &BoardDevice) -> bool {
+    let driver = manifest.driver.as_ref().filter(|_| !device.classes.is_empty());
+    driver.is_some_and(|driver| device.classes.iter().all(|class| driver.provides(*class)))
+}
+
+/// The drivers of a device's class, for advice.
+fn driver_names(draft: &Draft<'_>, device: &BoardDevice) -> Option<String> {
+    let manifests = draft.offered().filter_map(|(_, component)| component.manifest.as_ref().ok());
+    let drivers = manifests.filter(|manifest| drives_class_of(manifest, device));
+    let names: Vec<&str> = drivers.map(|manifest| manifest.name.as_str()).collect();
     (!names.is_empty()).then(|| format!("the drivers of this class are `{}`", names.join("`, `")))
 }
 
-/// Virtualisers run one priority below their driver and on its core, unless the table says
-/// otherwise.
-fn make_virtualisers<'a>(
-    draft: &mut Draft<'a>,
-    table: &'a DeviceTable<'a>,
-    device: &BoardDevice,
-    index: usize,
-    (priority, core): (u8, u32),
-) -> Option<Vec<DraftDomain>> {
-    let options: &'a DomainOptions = &table.virtualiser;
-    if priority == 0 && options.priority.is_none() {
-        let span = table.options.priority.as_ref().map_or(&table.name.span, |priority| &priority.span);
-        let diagnostic = draft
-            .at(span, format!("the virtualisers of `{}` have no room below priority 0", device.name))
-            .help("raise the driver's priority, or give the virtualisers one: `virtualiser = { priority = … }`");
-        draft.error(diagnostic);
+/// Advice on a device for which there is no driver.
+fn no_driver(draft: &Draft<'_>, device: &BoardDevice) -> Option<String> {
+    if device.classes.is_empty() {
+        let name = &device.name;
+        return Some(format!("it is of no class: a `[pd]` can own it, whose key for it says `\"{name}\"`"));
     }
-    let mut made = Vec::new();
-    for kind in class::of(device.class).virtualisers() {
-        let (component, manifest) = draft.own_component(kind.component, &table.name.span)?;
-        require_connection(draft, table, manifest, kind.connection)?;
-        let domain = make(
-            draft,
-            Making {
-                name: Located::new(format!("{}_{}", device.name, kind.suffix), table.name.span.clone()),
-                component,
-                manifest,
-                origin: Origin::Virtualiser(index),
-                options,
-                priority: priority.saturating_sub(1),
-                core,
-                config: None,
-            },
-        );
-        draft.domains.push(domain);
-        made.push(draft.domains.len() - 1);
-    }
-    Some(made)
-}
-
-/// A component that expansion adds must have the connection that it is added for.
-pub fn require_connection(
-    draft: &mut Draft<'_>,
-    table: &DeviceTable<'_>,
-    manifest: &Manifest,
-    kind: ConnectionKind,
-) -> Option<()> {
-    if manifest.connection_of_kind(kind).is_some() {
-        return Some(());
-    }
-    let message = format!("the manifest of `{}` lists no connection of the kind `{}`", manifest.name, kind.name());
-    let diagnostic = draft.at(&table.name.span, message).help("expansion adds the component for that connection");
-    draft.error(diagnostic);
-    None
+    driver_names(draft, device).map(|names| format!("`driver = …` chooses one: {names}"))
 }
 
 /// Two devices in use must not share an interrupt, nor a page of registers: that would join their
 /// drivers.
-fn check_shared(draft: &mut Draft<'_>) {
+pub fn check_shared(draft: &mut Draft<'_>) {
     let mut found = Vec::new();
     for (index, device) in draft.devices.iter().enumerate() {
         for other in &draft.devices[..index] {
@@ -297,13 +259,13 @@ fn check_shared(draft: &mut Draft<'_>) {
                 found.push(
                     draft
                         .at(
-                            &device.table.name.span,
+                            &device.named_at,
                             format!(
                                 "two owners of interrupt {}: `{}` and `{}`",
                                 interrupt.number, other.board.name, device.board.name
                             ),
                         )
-                        .related(draft.source, other.table.name.span.clone(), "the other owner")
+                        .related(draft.source, other.named_at.clone(), "the other owner")
                         .related(&draft.board.source, device.board_span.clone(), "where the board has it")
                         .help("an interrupt is delivered to one driver; use one of the two devices only"),
                 );
@@ -312,10 +274,10 @@ fn check_shared(draft: &mut Draft<'_>) {
                 found.push(
                     draft
                         .at(
-                            &device.table.name.span,
+                            &device.named_at,
                             format!("the registers of `{}` and `{}` share a page", other.board.name, device.board.name),
                         )
-                        .related(draft.source, other.table.name.span.clone(), "the other device")
+                        .related(draft.source, other.named_at.clone(), "the other device")
                         .help(format!(
                             "memory is protected by pages of 4 KiB, so that either driver could reach both devices \
                              ({} and {}); use a device on another page",

@@ -5,7 +5,7 @@ use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, LogLevel, Origin, RestartPolicy};
-use culm_manifest::{Connection, ConnectionKind, Located, Manifest};
+use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub type DraftDomain = usize;
 /// Position in [`Draft::devices`].
 pub type DraftDevice = usize;
+/// Position in [`Draft::providers`].
+pub type DraftProvider = usize;
 
 /// The draft of a system.
 pub struct Draft<'a> {
@@ -26,6 +28,7 @@ pub struct Draft<'a> {
     pub board: &'a BoardFile,
     pub diagnostics: Diagnostics,
     pub devices: Vec<Device<'a>>,
+    pub providers: Vec<Provider<'a>>,
     pub domains: Vec<Domain<'a>>,
     pub clients: Vec<Client>,
     pub channels: Vec<Channel>,
@@ -41,17 +44,61 @@ pub struct Draft<'a> {
 
 /// A device in use.
 pub struct Device<'a> {
-    pub table: &'a DeviceTable<'a>,
     pub board: &'a BoardDevice,
+    /// Where the system file names it.
+    pub named_at: Range<usize>,
     /// Where the board file has it.
     pub board_span: Range<usize>,
+    /// Its driver, or its owner.
     pub driver: DraftDomain,
-    /// Those of its class, in the class's order.
+    /// Which of the driver's connections it is.
+    pub slot: usize,
+}
+
+/// Whatever provides a class, for clients to name: the driver of a device, or a component in its
+/// place.
+pub struct Provider<'a> {
+    /// The name of its device or domain, and where the system file has that.
+    pub base: &'a Located<String>,
+    /// The base; with the connection's name behind it where it provides several (`card0.left`).
+    pub name: String,
+    pub class: DeviceClass,
+    /// The driver, or the component in its place.
+    pub domain: DraftDomain,
+    /// By which of its connections it provides the class.
+    pub slot: usize,
+    /// The device and its table, if it drives one.
+    pub device: Option<(DraftDevice, &'a DeviceTable<'a>)>,
+    pub service: Service,
+    /// Those of its class, in the class's order; none where the service has none.
     pub virtualisers: Vec<DraftDomain>,
     pub of_class: OfClass,
 }
 
-/// What a class keeps of its own devices and clients: nobody else looks into it.
+/// What stands between a provider and its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The class's virtualisers share a driver among clients.
+    Shared,
+    /// Nothing: the one client has the driver's own queues.
+    Bare,
+    /// Nothing: the provider is the far end of each client.
+    Direct,
+}
+
+impl<'a> Provider<'a> {
+    /// The beginning of the names of the domains that serve it.
+    pub fn prefix(&self) -> String {
+        self.name.replace('.', "_")
+    }
+
+    /// The connection by which it provides the class.
+    pub fn connection(&self, draft: &Draft<'a>) -> &'a Connection {
+        &draft.domains[self.domain].manifest.connections[self.slot]
+    }
+}
+
+/// What a class keeps of its own providers and clients: nobody else looks into it.
 pub struct OfClass(Box<dyn Any>);
 
 impl OfClass {
@@ -60,9 +107,9 @@ impl OfClass {
         Self(Box::new(kept))
     }
 
-    /// What was kept. A class is only ever shown its own devices and clients.
+    /// What was kept. A class is only ever shown its own providers and clients.
     pub fn get<T: 'static>(&self) -> &T {
-        self.0.downcast_ref().expect("what a class keeps is of one type each for devices and for clients")
+        self.0.downcast_ref().expect("what a class keeps is of one type each for providers and for clients")
     }
 }
 
@@ -88,13 +135,13 @@ pub struct Domain<'a> {
     pub config: Vec<ConfigValue>,
 }
 
-/// A class connection of a domain to a device.
+/// A class connection of a domain to a provider.
 pub struct Client {
     pub domain: DraftDomain,
     /// Position in the manifest's list; `None` for the log.
     pub slot: Option<usize>,
     pub connection: String,
-    pub device: DraftDevice,
+    pub provider: DraftProvider,
     pub of_class: OfClass,
 }
 
@@ -139,6 +186,7 @@ impl<'a> Draft<'a> {
             board,
             diagnostics,
             devices: Vec::new(),
+            providers: Vec::new(),
             domains: Vec::new(),
             clients: Vec::new(),
             channels: Vec::new(),
@@ -159,14 +207,14 @@ impl<'a> Draft<'a> {
         Diagnostic::at(self.source, span.clone(), message)
     }
 
-    /// The clients of a device.
-    pub fn clients_of(&self, device: DraftDevice) -> impl Iterator<Item = &Client> {
-        self.clients.iter().filter(move |client| client.device == device)
+    /// The clients of a provider.
+    pub fn clients_of(&self, provider: DraftProvider) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(move |client| client.provider == provider)
     }
 
-    /// The clients of all devices of a class.
+    /// The clients of all providers of a class.
     pub fn clients_of_class(&self, class: &str) -> impl Iterator<Item = &Client> {
-        self.clients.iter().filter(move |client| self.devices[client.device].board.class.name() == class)
+        self.clients.iter().filter(move |client| self.providers[client.provider].class.name() == class)
     }
 
     /// The domain of this name, if it could be resolved.
@@ -305,6 +353,6 @@ impl<'a> Draft<'a> {
 /// Whether a `[pd]` can be of this component: it needs nothing that only expansion can give.
 pub fn is_application(component: &CatalogueComponent) -> bool {
     component.manifest.as_ref().map_or(true, |manifest| {
-        manifest.connections.iter().all(|connection| connection.optional || !connection.kind.made_by_expansion())
+        manifest.connections.iter().all(|connection| connection.optional || !connection.made_by_expansion())
     })
 }

@@ -15,6 +15,7 @@ pub(crate) mod domains;
 pub(crate) mod draft;
 mod memory;
 mod names;
+mod providers;
 mod regions;
 mod supervision;
 mod warnings;
@@ -81,13 +82,15 @@ pub fn check_source(
 fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     devices::resolve(&mut draft);
     domains::resolve(&mut draft);
+    providers::add_domains(&mut draft);
     connections::resolve(&mut draft);
+    devices::check_shared(&mut draft);
     supervision::resolve(&mut draft);
     names::check(&mut draft);
     channels::resolve(&mut draft);
     regions::resolve(&mut draft);
     connections::check_complete(&mut draft);
-    devices::check_clients(&mut draft);
+    providers::check_clients(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);
         memory::check_draft(&mut draft);

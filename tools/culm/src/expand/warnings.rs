@@ -4,7 +4,7 @@
 //! Only a draft without mistakes is looked at. A rule that a sensible system breaks does not belong
 //! here: the systems of this tree have no warnings.
 
-use super::draft::{Client, Draft};
+use super::draft::{Client, Draft, Service};
 use crate::class;
 use crate::description::system::DomainOptions;
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -18,7 +18,7 @@ const SMALL_BUDGET: u64 = 20_000;
 pub fn find(draft: &Draft<'_>) -> Diagnostics {
     let mut found = Diagnostics::default();
     let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
-        &[name, classes, supervisor, triggers, devices, clients, options, regions, channels];
+        &[name, classes, supervisor, triggers, providers, clients, options, regions, channels];
     for rule in rules {
         rule(draft, &mut found);
     }
@@ -58,23 +58,36 @@ fn supervisor(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// A device that nobody uses, or whose driver waits for those that it serves.
-fn devices(draft: &Draft<'_>, found: &mut Diagnostics) {
-    for (index, device) in draft.devices.iter().enumerate() {
-        let name = &device.table.name;
-        if !draft.clients.iter().any(|client| client.device == index) {
-            let message = format!("nobody uses `{}`: its driver and virtualisers run for nothing", name.value);
-            let help = "connect a domain to it, or leave the table out";
-            found.push(draft.at(&name.span, message).help(help).warning());
+/// A provider that nobody uses, or whose driver waits for those that it serves.
+fn providers(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for (index, provider) in draft.providers.iter().enumerate() {
+        let (name, at) = (&provider.name, &provider.base.span);
+        if !draft.clients.iter().any(|client| client.provider == index) {
+            let (message, help) = match provider.service {
+                Service::Direct if provider.device.is_none() => (
+                    format!("nobody uses `{name}`, which provides the class `{}`", provider.class.name()),
+                    "connect a domain to it",
+                ),
+                Service::Direct | Service::Bare => (
+                    format!("nobody uses `{name}`: its driver runs for nothing"),
+                    "connect a domain to it, or leave the table out",
+                ),
+                Service::Shared => (
+                    format!("nobody uses `{name}`: its driver and virtualisers run for nothing"),
+                    "connect a domain to it, or leave the table out",
+                ),
+            };
+            found.push(draft.at(at, message).help(help).warning());
         }
-        for &virtualiser in &device.virtualisers {
-            let (virtualiser, driver) = (&draft.domains[virtualiser], &draft.domains[device.driver]);
+        let given = provider.device.and_then(|(_, table)| table.virtualiser.priority.as_ref());
+        for &virtualiser in &provider.virtualisers {
+            let (virtualiser, driver) = (&draft.domains[virtualiser], &draft.domains[provider.domain]);
             if virtualiser.priority > driver.priority && virtualiser.core == driver.core {
                 let message = format!(
                     "`{}` has priority {}, above its driver's {}",
                     virtualiser.name.value, virtualiser.priority, driver.priority
                 );
-                let span = device.table.virtualiser.priority.as_ref().map_or(&name.span, |priority| &priority.span);
+                let span = given.map_or(at, |priority| &priority.span);
                 let help = "the device waits for its driver meanwhile; a virtualiser is one below its driver";
                 push_once(found, draft.at(span, message).help(help).warning());
             }
@@ -87,7 +100,9 @@ fn devices(draft: &Draft<'_>, found: &mut Diagnostics) {
 fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
     for device in &draft.devices {
         let manifest = draft.domains[device.driver].manifest;
-        let Some(trigger) = manifest.driver.as_ref().and_then(|driver| driver.trigger) else { continue };
+        let needs = manifest.connections[device.slot].needs.as_ref();
+        let needs = needs.or(manifest.driver.as_ref().map(|driver| &driver.needs));
+        let Some(trigger) = needs.and_then(|needs| needs.trigger) else { continue };
         let Some(other) = device.board.interrupts.iter().find(|interrupt| interrupt.trigger != trigger) else {
             continue;
         };
@@ -99,7 +114,7 @@ fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
             manifest.name
         );
         let diagnostic = Diagnostic::at(&draft.board.source, device.board_span.clone(), message)
-            .related(draft.source, device.table.name.span.clone(), "the device in use")
+            .related(draft.source, device.named_at.clone(), "the device in use")
             .help(format!(
                 "write `trigger = \"{wanted}\"` in the board file: a driver that does not look again would miss some"
             ));
@@ -112,18 +127,31 @@ fn triggers(draft: &Draft<'_>, found: &mut Diagnostics) {
 fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
     for client in draft.clients.iter().filter(|client| client.slot.is_some() && receives(draft, client)) {
         let domain = &draft.domains[client.domain];
-        let device = &draft.devices[client.device];
-        let driver = &draft.domains[device.driver];
-        if domain.priority > driver.priority && domain.core == driver.core {
-            let message = format!(
-                "`{}` has priority {}, above the driver of `{}`, which has {}",
-                domain.name.value, domain.priority, device.board.name, driver.priority
-            );
-            let priority = device.table.options.priority.as_ref().map_or(&device.table.name.span, |at| &at.span);
+        let provider = &draft.providers[client.provider];
+        let server = &draft.domains[provider.domain];
+        if domain.priority > server.priority && domain.core == server.core {
+            let (domain_name, priority, name) = (&domain.name.value, domain.priority, &provider.name);
+            let message = match provider.device {
+                Some(_) => format!(
+                    "`{domain_name}` has priority {priority}, above the driver of `{name}`, which has {}",
+                    server.priority
+                ),
+                None => {
+                    format!("`{domain_name}` has priority {priority}, above `{name}`, which has {}", server.priority)
+                }
+            };
+            let given = provider.device.and_then(|(_, table)| table.options.priority.as_ref());
+            let (whose, help) = match provider.device {
+                Some(_) => (
+                    "the driver's priority",
+                    "what arrives waits until the client sleeps, and is lost meanwhile; raise the driver above it",
+                ),
+                None => ("what serves it", "what arrives waits until the client sleeps; raise what serves it above it"),
+            };
             let diagnostic = draft
                 .at(&domain.name.span, message)
-                .related(draft.source, priority.clone(), "the driver's priority")
-                .help("what arrives waits until the client sleeps, and is lost meanwhile; raise the driver above it");
+                .related(draft.source, given.map_or(&provider.base.span, |at| &at.span).clone(), whose)
+                .help(help);
             push_once(found, diagnostic.warning());
         }
     }
@@ -131,7 +159,7 @@ fn clients(draft: &Draft<'_>, found: &mut Diagnostics) {
 
 /// Whether something arrives for this client by itself.
 fn receives(draft: &Draft<'_>, client: &Client) -> bool {
-    class::of(draft.devices[client.device].board.class).receives(client)
+    class::of(draft.providers[client.provider].class).receives(client)
 }
 
 /// Options that say nothing, or more than was meant.

@@ -21,10 +21,11 @@ pub struct Wiring {
     pub ids: Vec<DomainId>,
 }
 
-/// A device in use with all that a class needs to wire it.
-pub struct DeviceClients<'d, 'a> {
-    pub device: &'d draft::Device<'a>,
-    pub driver: DomainId,
+/// A provider with all that a class needs to wire it.
+pub struct ProviderClients<'d, 'a> {
+    pub provider: &'d draft::Provider<'a>,
+    /// The driver, or the component in its place.
+    pub domain: DomainId,
     pub virtualisers: Vec<DomainId>,
     pub clients: Vec<(&'d Client, DomainId)>,
 }
@@ -146,6 +147,13 @@ impl Wiring {
             let name = connection.name.clone();
             self.connect_slot(domain, Some(slot), &name, peer, data);
         }
+    }
+
+    /// Gives a provider the connection by which it provides its class.
+    pub fn connect_provider(&mut self, clients: &ProviderClients<'_, '_>, peer: &str, data: impl Into<ConnectionData>) {
+        let slot = clients.provider.slot;
+        let name = self.manifest(clients.domain).connections[slot].name.clone();
+        self.connect_slot(clients.domain, Some(slot), &name, peer, data);
     }
 
     /// The manifest of a domain's component.

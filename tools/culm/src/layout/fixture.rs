@@ -143,6 +143,7 @@ pub fn parts(shape: &Shape) -> Parts {
         regions,
         rings: Vec::new(),
         devices: Vec::new(),
+        providers: Vec::new(),
     };
     if shape.privileged {
         give_privileges(&mut plan);
@@ -209,7 +210,7 @@ fn region(shape: &Shape, id: usize, pages: u64) -> Region {
 fn board(memory: u64) -> Board {
     let uart = BoardDevice {
         name: "uart0".into(),
-        class: DeviceClass::names()[0].1,
+        classes: vec![DeviceClass::names()[0].1],
         compatible: "arm,pl011".into(),
         registers: PhysicalRange { address: 0x0900_0000, size: 0x1000 },
         interrupts: vec![Interrupt { number: 33, trigger: Trigger::Level }],

@@ -100,8 +100,8 @@ pub struct Qemu {
 pub struct BoardDevice {
     /// Its name.
     pub name: String,
-    /// Its class.
-    pub class: DeviceClass,
+    /// The classes that it provides by its driver; none where only a component can own it.
+    pub classes: Vec<DeviceClass>,
     /// What drives it: a driver's manifest lists the same text.
     pub compatible: String,
     /// Its registers.
@@ -113,6 +113,19 @@ pub struct BoardDevice {
     /// Arguments by which QEMU has this device; `{name}` and `{mac}` stand for its name and
     /// hardware address.
     pub qemu: Vec<String>,
+}
+
+impl BoardDevice {
+    /// Whether it provides a class.
+    pub fn is_of(&self, class: DeviceClass) -> bool {
+        self.classes.contains(&class)
+    }
+
+    /// The names of its classes, for messages.
+    pub fn class_names(&self) -> String {
+        let names: Vec<&str> = self.classes.iter().map(|class| class.name()).collect();
+        names.join("` and `")
+    }
 }
 
 /// An interrupt line.

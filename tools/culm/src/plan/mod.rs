@@ -26,6 +26,8 @@ pub type RegionId = usize;
 pub type RingId = usize;
 /// Position in [`Plan::devices`].
 pub type DeviceId = usize;
+/// Position in [`Plan::providers`].
+pub type ProviderId = usize;
 /// Number of a channel end, as its owner counts: position in [`Domain::ends`].
 pub type EndNumber = u32;
 
@@ -51,6 +53,8 @@ pub struct Plan {
     pub rings: Vec<Ring>,
     /// The board's devices in use.
     pub devices: Vec<Device>,
+    /// What provides a class to clients.
+    pub providers: Vec<Provider>,
 }
 
 /// A component in use.
@@ -113,12 +117,12 @@ pub enum Origin {
     /// It drives a device.
     Driver(DeviceId),
     /// It shares a device among clients.
-    Virtualiser(DeviceId),
-    /// It stands between a device's virtualisers and one client.
+    Virtualiser(ProviderId),
+    /// It stands between a provider's side and one client.
     Before {
-        /// The device.
-        device: DeviceId,
-        /// What it does, one sentence, in which `{device}` stands for the device's name.
+        /// The provider.
+        provider: ProviderId,
+        /// What it does, one sentence, in which `{provider}` stands for the provider's name.
         duty: &'static str,
     },
     /// It supervises the others.
@@ -371,7 +375,7 @@ pub struct Ring {
 pub struct Device {
     /// What the board says about it.
     pub board: BoardDevice,
-    /// The domain that drives it.
+    /// The domain that drives it, or that owns it.
     pub driver: DomainId,
     /// Its registers: the pages around them.
     pub registers: RegionId,
@@ -381,6 +385,19 @@ pub struct Device {
     pub dma: Option<RegionId>,
     /// Its own hardware address, where its class gives it one.
     pub mac: Option<[u8; 6]>,
+}
+
+/// What provides a class to clients: the driver of a device, or a component in its place.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// The name by which clients know it.
+    pub name: String,
+    /// The class.
+    pub class: DeviceClass,
+    /// The driver, or the component in its place.
+    pub domain: DomainId,
+    /// The device that it drives, if it does.
+    pub device: Option<DeviceId>,
 }
 
 impl Plan {

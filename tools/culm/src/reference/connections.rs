@@ -24,8 +24,9 @@ pub fn page() -> String {
 fn connection(out: &mut String, kind: &Kind) {
     let origin = match kind.role {
         Role::Described => "a table of the system file connects it",
-        Role::Client => "in a system file, a key of the domain names the device",
+        Role::Client => "in a system file, a key of the domain names the provider",
         Role::Driver => "it comes with a device, for its driver",
+        Role::Provider => "it comes with the clients that name the component",
         Role::Made => "the tool adds the component that has it",
         Role::Granted => "the system file grants it, no manifest asks for it",
     };

@@ -1,6 +1,6 @@
 //! The schema of board files.
 
-use super::{address, boolean, choice, list, name, named, number, size, table, text};
+use super::{address, boolean, choice, list, name, named, number, one_or_several, size, table, text};
 use crate::description::board::MAX_CORES;
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
 use culm_manifest::DeviceClass;
@@ -60,13 +60,13 @@ fn device(range: Value) -> Value {
     );
     table(
         vec![
-            ("class", choice(DeviceClass::names()), "its class"),
+            ("class", one_or_several(choice(DeviceClass::names())), "its class, or classes"),
             ("compatible", text(), "what a driver's manifest lists"),
             ("registers", range, "its registers: address and size are multiples of 4"),
             ("interrupts", list(interrupt), "its interrupts"),
             ("dma", size(), "memory for the device's own structures"),
             ("qemu", list(text()), "QEMU's arguments that make it; `{name}` and `{mac}` are filled in"),
         ],
-        &["class", "compatible", "registers"],
+        &["compatible", "registers"],
     )
 }

@@ -1,6 +1,6 @@
 //! The schema of component files.
 
-use super::{boolean, choice, list, name, number, size, table, text};
+use super::{boolean, choice, list, name, number, one_or_several, size, table, text};
 use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MAX_INTERRUPTS, MemoryKind, Trigger};
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn schema() -> Value {
     let driver = table(
         vec![
-            ("class", choice(DeviceClass::names()), "the class of its devices"),
+            ("class", one_or_several(choice(DeviceClass::names())), "the class of its devices, or classes"),
             ("compatible", list(text()), "what boards write for its devices"),
             ("registers", size(), "bytes of registers that it uses: boards must give that many"),
             ("trigger", choice(Trigger::NAMES), "how its devices interrupt: boards that say otherwise get a warning"),
@@ -48,6 +48,11 @@ fn connection() -> Value {
             ("kind", choice(ConnectionKind::names()), "what it is"),
             ("optional", boolean(), "it may be left out"),
             ("memory", choice(MemoryKind::NAMES), "regions only: the kind of memory that it must be"),
+            ("compatible", list(text()), "only a device that the component owns: what boards write for it"),
+            ("registers", size(), "of such a device: as in `[driver]`"),
+            ("trigger", choice(Trigger::NAMES), "of such a device: as in `[driver]`"),
+            ("interrupts", number(0, MAX_INTERRUPTS), "of such a device: as in `[driver]`"),
+            ("dma", size(), "of such a device: as in `[driver]`"),
             ("description", text(), "what it is for"),
         ],
         &["name", "kind"],

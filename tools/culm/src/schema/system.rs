@@ -1,6 +1,7 @@
 //! The schema of system files, from the tables of the reference.
 
 use super::{address, boolean, choice, described, duration, list, mac, name, named, number, power_of_two, size, text};
+use crate::class::{self, interface::Class};
 use crate::description::board::MAX_CORES;
 use crate::description::system::{MAX_BUFFERS, MAX_QUEUE};
 use crate::plan::{FaultAction, LogLevel};
@@ -33,10 +34,16 @@ pub fn schema() -> Value {
     let clients = kinds.iter().map(|kind| json!({ "$ref": format!("#/definitions/{kind}") }));
     let named = std::iter::once(json!({ "type": "string" }));
     pd["additionalProperties"] = json!({ "anyOf": named.chain(clients).collect::<Vec<_>>() });
+    // What a driver provides besides its only class is told in a table of each.
+    let mut device_schema = object(device);
+    device_schema["additionalProperties"] = json!({ "$ref": "#/definitions/port" });
+    let class_keys: Vec<Key> = class::all().flat_map(Class::device_keys).collect();
+    let port = object(class_keys.iter());
     let mut root = find("Top level").map_or(json!({}), |table: &Table| object(table.keys.iter()));
     root["definitions"] = json!({
         "pd": pd,
-        "device": object(device),
+        "device": device_schema,
+        "port": port,
         "options": without_required(object(options)),
         "supervisor": without_required(object(supervisor)),
         "channel": object(keys("[[channel]]")),

@@ -1,10 +1,9 @@
-//! The domains that received frames go through before they reach a client: its copier, and further
-//! components.
+//! The domains that a client's frames go through: its copier, and further components on either way.
 
 use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DomainOptions, DomainTable};
 use crate::expand::domains::{Making, make};
-use crate::expand::draft::{Draft, DraftDevice, DraftDomain};
+use crate::expand::draft::{Draft, DraftDomain, DraftProvider};
 use crate::plan::{LogLevel, Origin};
 use culm_abi::connection::{NetClient, NetCopier};
 use culm_manifest::reader::Entry;
@@ -26,14 +25,21 @@ static DERIVED: DomainOptions = DomainOptions {
     restart: None,
 };
 
-/// Makes the domains that received frames go through before they reach a client.
+/// The way of frames, as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Received,
+    Sent,
+}
+
+/// Makes the domains that a client's frames go through.
 pub struct BeforeClient<'d, 'a> {
     /// The table of the client's domain.
     pub table: &'d DomainTable<'a>,
     /// The client's domain.
     pub domain: DraftDomain,
-    /// The device.
-    pub device: DraftDevice,
+    /// The provider.
+    pub provider: DraftProvider,
     /// The key that makes it a client.
     pub entry: &'d Entry<'a>,
 }
@@ -64,7 +70,7 @@ impl<'a> BeforeClient<'_, 'a> {
             draft,
             name,
             (component, manifest),
-            Origin::Before { device: self.device, duty: "Copies what {device} received for one client." },
+            Origin::Before { provider: self.provider, duty: "Copies what {provider} received for one client." },
             priority,
         ))
     }
@@ -76,7 +82,12 @@ impl<'a> BeforeClient<'_, 'a> {
         draft: &mut Draft<'a>,
         copier: Option<DraftDomain>,
         names: Vec<Located<String>>,
+        way: Way,
     ) -> Option<Vec<DraftDomain>> {
+        let (role, duty) = match way {
+            Way::Received => ("through", "Hands what {provider} received on to one client."),
+            Way::Sent => ("sent", "Hands what one client sends on to {provider}."),
+        };
         let mut made = Vec::new();
         for (index, wanted) in names.into_iter().enumerate() {
             let (component, manifest) = draft.component_for(
@@ -98,12 +109,12 @@ impl<'a> BeforeClient<'_, 'a> {
                 return None;
             }
             let priority = draft.domains[copier.unwrap_or(self.domain)].priority;
-            let name = Located::new(self.name(draft, &format!("through{}", index + 1)), wanted.span);
+            let name = Located::new(self.name(draft, &format!("{role}{}", index + 1)), wanted.span);
             made.push(self.add(
                 draft,
                 name,
                 (component, manifest),
-                Origin::Before { device: self.device, duty: "Hands what {device} received on to one client." },
+                Origin::Before { provider: self.provider, duty },
                 priority,
             ));
         }

@@ -23,8 +23,8 @@ pub fn device_keys() -> Vec<Key> {
 }
 
 /// What a client can say.
-pub fn client_keys() -> Table {
-    Table {
+pub fn client_keys() -> Vec<Table> {
+    vec![Table {
         heading: "Connections of the kind net-client",
         intro: "`net = \"nic0\"`, or a table, for a connection called `net` in the manifest. A copier is added, the domain \
                 `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless `copier = false`.".to_string(),
@@ -53,6 +53,14 @@ pub fn client_keys() -> Table {
                  kind `net-copier`, both of whose sides have the same buffers. The domains are `PD_through1` and so on, at the \
                  copier's priority",
             ),
+            key(
+                "sent_through",
+                "list of texts",
+                "none",
+                "components, by name, that sent frames go through on their way from the client, likewise. The client could still \
+                 change a frame that lies there: who is to keep frames back copies them, as a provider does. The domains are \
+                 `PD_sent1` and so on",
+            ),
             key("buffers", "number", format!("7/8 of `queue` less the large ones, else {DEFAULT_BUFFERS}"), "its own buffers, each way"),
             key(
                 "large_buffers",
@@ -63,5 +71,5 @@ pub fn client_keys() -> Table {
             ),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
         ],
-    }
+    }]
 }

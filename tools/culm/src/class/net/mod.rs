@@ -1,25 +1,28 @@
 //! Net class: a receive and a transmit virtualiser share the device among clients; a copier per
-//! client keeps what the device wrote out of the client's reach until it is copied. Between copier
-//! and client may stand further components, through which received frames go.
+//! client keeps what the device wrote out of the client's reach until it is copied. A component in
+//! a device's place is the far end of each client's queues itself. Before a client may stand
+//! further components, through which its frames go.
 
 mod before;
+mod direct;
 mod forward;
 mod keys;
 mod options;
 mod outside;
+mod path;
 mod wire;
 
 pub use outside::{Network, Options};
 
 use super::interface::{Class, NewClient, Virtualiser};
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Device, Draft, DraftDevice, OfClass};
-use crate::expand::wiring::{DeviceClients, Wiring};
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::reference::table::{Key, Table};
-use culm_abi::connection::{NetRxVirtualiser, NetTxVirtualiser};
+use culm_abi::connection::{NetClient, NetRxVirtualiser, NetTxVirtualiser};
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Problems, TableReader};
-use options::{ClientOptions, DeviceOptions};
+use options::{ClientOptions, ProviderOptions};
 
 /// The class.
 pub struct Net;
@@ -37,11 +40,18 @@ impl Class for Net {
         ]
     }
 
+    fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
+        match service {
+            Service::Shared | Service::Direct => Some(ConnectionKind::of::<NetClient>()),
+            Service::Bare => None,
+        }
+    }
+
     fn device_keys(&self) -> Vec<Key> {
         keys::device_keys()
     }
 
-    fn client_keys(&self) -> Table {
+    fn client_keys(&self) -> Vec<Table> {
         keys::client_keys()
     }
 
@@ -49,14 +59,14 @@ impl Class for Net {
         &["A network's device or client has 16 buffers at least."]
     }
 
-    fn read_device<'a>(
+    fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        index: DraftDevice,
-        keys: &mut TableReader<'a>,
+        index: DraftProvider,
+        keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass {
-        OfClass::new(options::read_device(draft, index, keys, problems))
+        OfClass::new(options::read_provider(draft, index, keys, problems))
     }
 
     fn read_client<'a>(
@@ -73,8 +83,8 @@ impl Class for Net {
         true
     }
 
-    fn check_device(&self, draft: &mut Draft<'_>, device: DraftDevice) {
-        options::check_clients(draft, device);
+    fn check_provider(&self, draft: &mut Draft<'_>, provider: DraftProvider) {
+        options::check_clients(draft, provider);
     }
 
     /// A copier below its client does not come to its work.
@@ -95,11 +105,14 @@ impl Class for Net {
         }
     }
 
-    fn hardware_address(&self, device: &Device<'_>) -> Option<[u8; 6]> {
-        Some(DeviceOptions::of(device).mac)
+    fn hardware_address(&self, provider: &Provider<'_>) -> Option<[u8; 6]> {
+        Some(ProviderOptions::of(provider).mac)
     }
 
-    fn wire(&self, wiring: &mut Wiring, device: &DeviceClients<'_, '_>) {
-        wire::wire(wiring, device);
+    fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
+        match provider.provider.service {
+            Service::Direct => direct::wire(wiring, provider),
+            Service::Shared | Service::Bare => wire::wire(wiring, provider),
+        }
     }
 }

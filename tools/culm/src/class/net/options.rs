@@ -1,9 +1,9 @@
 //! The options of the class's devices and clients, and their checks.
 
-use super::before::BeforeClient;
+use super::before::{BeforeClient, Way};
 use crate::class::interface::NewClient;
 use crate::description::system::{read_buffers, read_flag, read_queue};
-use crate::expand::draft::{Client, Device, Draft, DraftDevice, DraftDomain, OfClass};
+use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
 use culm_abi::connection::net::{LARGE_BUFFER, PIECE_SIZE};
 use culm_manifest::Located;
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -30,8 +30,8 @@ pub const DEFAULT_LARGE: u32 = 16;
 /// The most that a description can give to a client: 16 MiB.
 const MAX_LARGE: u32 = 256;
 
-/// The options of a device.
-pub struct DeviceOptions {
+/// The options of a device. A component in its place has none: there these are the usual ones.
+pub struct ProviderOptions {
     /// Entries of each queue between driver and virtualisers.
     pub queue: u32,
     /// The same, if the system file says so.
@@ -57,8 +57,10 @@ pub struct ClientOptions {
     pub anti_spoof: bool,
     /// The domain that copies for it.
     pub copier: Option<DraftDomain>,
-    /// What received frames go through between copier and client.
+    /// What received frames go through between copier or provider and client.
     pub through: Vec<DraftDomain>,
+    /// What sent frames go through between client and virtualiser or provider.
+    pub sent_through: Vec<DraftDomain>,
     /// Entries of its queues.
     pub queue: u32,
     /// Its own buffers, each way.
@@ -80,10 +82,10 @@ impl ClientOptions {
     }
 }
 
-impl DeviceOptions {
-    /// Those of a device of this class.
-    pub fn of<'d>(device: &'d Device<'_>) -> &'d Self {
-        device.of_class.get()
+impl ProviderOptions {
+    /// Those of a provider of this class.
+    pub fn of<'d>(provider: &'d Provider<'_>) -> &'d Self {
+        provider.of_class.get()
     }
 
     /// Entries of the queues by which frames go to the driver: what lies there delays everybody, so
@@ -93,10 +95,10 @@ impl DeviceOptions {
     }
 }
 
-/// Hardware address of a device (client 0) or of one of its further clients, where the description
-/// gives none: QEMU's prefix of locally administered addresses, then ours.
-fn default_mac(device: usize, client: usize) -> [u8; 6] {
-    [0x52, 0x54, 0x00, 0x43, device as u8, client as u8]
+/// Hardware address of a provider (client 0) or of one of its further clients, where the
+/// description gives none: QEMU's prefix of locally administered addresses, then ours.
+fn default_mac(provider: usize, client: usize) -> [u8; 6] {
+    [0x52, 0x54, 0x00, 0x43, provider as u8, client as u8]
 }
 
 /// How many buffers there are, and how long the queues in which they travel.
@@ -141,21 +143,23 @@ fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&L
 
 /// A device has room for one packet of the greatest length, and no more clients than its
 /// virtualisers can tell apart.
-pub fn check_clients(draft: &mut Draft<'_>, device: DraftDevice) {
+pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     let needed = LARGE_BUFFER.div_ceil(PIECE_SIZE) * 2;
-    let clients: Vec<&Client> = draft.clients_of(device).collect();
-    let mut names = clients.iter().map(|client| draft.domains[client.domain].name.span.clone());
-    let beyond = names.nth(MAX_CLIENTS);
+    let clients: Vec<&Client> = draft.clients_of(provider).collect();
+    let names: Vec<Range<usize>> =
+        clients.iter().map(|client| draft.domains[client.domain].name.span.clone()).collect();
     let (count, large) =
         (clients.len(), !clients.is_empty() && clients.iter().all(|client| ClientOptions::of(client).takes_large()));
-    let in_use = &draft.devices[device];
-    let options = DeviceOptions::of(in_use);
-    let (name, buffers) = (in_use.board.name.clone(), options.buffers);
+    let in_use = &draft.providers[provider];
+    // A component in a device's place has two channels to each client.
+    let most = if in_use.service == Service::Direct { MAX_CLIENTS / 2 } else { MAX_CLIENTS };
+    let options = ProviderOptions::of(in_use);
+    let (name, buffers) = (in_use.name.clone(), options.buffers);
     let span = options.counted_at.clone();
-    if let Some(span) = beyond {
+    if let Some(span) = names.get(most) {
         let diagnostic = draft
-            .at(&span, format!("{count} clients of `{name}` are too many"))
-            .help(format!("{MAX_CLIENTS} can share one network device; use a second device for the others"));
+            .at(span, format!("{count} clients of `{name}` are too many"))
+            .help(format!("{most} can share one network device; use a second device for the others"));
         draft.error(diagnostic);
     }
     if let (true, true, Some(span)) = (large, (MIN_BUFFERS..needed).contains(&buffers), span) {
@@ -170,16 +174,19 @@ pub fn check_clients(draft: &mut Draft<'_>, device: DraftDevice) {
     }
 }
 
-/// Reads the keys of the device that is to be number `index`.
-pub fn read_device(
+/// Reads the keys of the provider that is to be number `index`.
+pub fn read_provider(
     draft: &mut Draft<'_>,
-    index: DraftDevice,
-    keys: &mut TableReader<'_>,
+    index: DraftProvider,
+    keys: Option<&mut TableReader<'_>>,
     problems: &mut Problems,
-) -> DeviceOptions {
-    let buffers = read_buffers(keys, problems);
-    let queue = read_queue(keys, problems);
-    let mac = keys.take("mac").and_then(|entry| entry.mac(problems));
+) -> ProviderOptions {
+    let (mut buffers, mut queue, mut mac) = (None, None, None);
+    if let Some(keys) = keys {
+        buffers = read_buffers(keys, problems);
+        queue = read_queue(keys, problems);
+        mac = keys.take("mac").and_then(|entry| entry.mac(problems));
+    }
     let counted_at = buffers.as_ref().or(queue.as_ref()).map(|count| count.span.clone());
     let given_queue = queue.as_ref().map(|queue| queue.value);
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), 0);
@@ -187,7 +194,7 @@ pub fn read_device(
         check_mac(draft, mac);
     }
     let (mac, mac_at) = mac.map_or((default_mac(index, 0), None), |mac| (mac.value, Some(mac.span)));
-    DeviceOptions { queue, given_queue, buffers, mac, mac_at, counted_at }
+    ProviderOptions { queue, given_queue, buffers, mac, mac_at, counted_at }
 }
 
 /// Reads the options of a client; adds its copier, and what else stands before it.
@@ -197,20 +204,36 @@ pub fn read_client<'a>(
     mut options: Option<&mut TableReader<'a>>,
     problems: &mut Problems,
 ) -> Option<OfClass> {
-    let NewClient { table, domain, entry, device } = *client;
+    let NewClient { table, domain, entry, provider } = *client;
+    let serves_clients = provider.is_some_and(|provider| draft.providers[provider].service == Service::Direct);
     let mut take = |key: &'a str| options.as_mut().and_then(|options| options.take(key));
     let mac = take("mac").and_then(|entry| entry.mac(problems));
     let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
     let through = take("through").and_then(|entry| entry.texts(problems));
+    let sent_through = take("sent_through").and_then(|entry| entry.texts(problems));
+    let given_copier = take("copier").and_then(|entry| entry.boolean(problems));
     let large = take("large_buffers").and_then(|entry| entry.integer(0..=MAX_LARGE.into(), problems));
-    let (mut anti_spoof, mut copier, mut queue, mut buffers) = (false, true, None, None);
+    let (mut anti_spoof, mut queue, mut buffers) = (false, None, None);
     if let Some(options) = options {
         anti_spoof = read_flag(options, "anti_spoof", anti_spoof, problems);
-        copier = read_flag(options, "copier", copier, problems);
         queue = read_queue(options, problems);
         buffers = read_buffers(options, problems);
     }
-    let large = check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref()));
+    let copier = given_copier.as_ref().map_or(!serves_clients, |copier| copier.value);
+    if let (true, true, Some(given)) = (serves_clients, copier, &given_copier) {
+        let diagnostic = draft
+            .at(
+                &given.span,
+                format!("`{}` has no copier: its provider copies for each client itself", table.name.value),
+            )
+            .help("leave out `copier`");
+        draft.error(diagnostic);
+    }
+    let large = match &large {
+        // Who passes frames from client to client divides none.
+        None if serves_clients => 0,
+        large => check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref())),
+    };
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);
     if let (false, Some(priority)) = (copier, &copier_priority) {
         let diagnostic = draft
@@ -218,18 +241,22 @@ pub fn read_client<'a>(
             .help("leave out `copier_priority`, or `copier = false`");
         draft.error(diagnostic);
     }
-    let device = device?;
+    let provider = provider?;
     if let Some(mac) = &mac {
         check_mac(draft, mac);
     }
-    let mac = mac.unwrap_or_else(|| free_mac(draft, device, entry));
+    let mac = mac.unwrap_or_else(|| free_mac(draft, provider, entry));
     check_only_use(draft, &mac);
-    check_privacy(draft, device, copier, entry);
-    let before = BeforeClient { table, domain, device, entry };
-    let copier = if copier { Some(before.add_copier(draft, copier_priority)?) } else { None };
-    let through = before.add_through(draft, copier, through.unwrap_or_default())?;
+    if !serves_clients {
+        check_privacy(draft, provider, copier, entry);
+    }
+    let before = BeforeClient { table, domain, provider, entry };
+    let copier = if copier && !serves_clients { Some(before.add_copier(draft, copier_priority)?) } else { None };
+    let through = before.add_through(draft, copier, through.unwrap_or_default(), Way::Received)?;
+    let sent_through = before.add_through(draft, copier, sent_through.unwrap_or_default(), Way::Sent)?;
     let connected_at = entry.span();
-    Some(OfClass::new(ClientOptions { mac, connected_at, anti_spoof, copier, through, queue, buffers, large }))
+    let options = ClientOptions { mac, connected_at, anti_spoof, copier, through, sent_through, queue, buffers, large };
+    Some(OfClass::new(options))
 }
 
 /// Count of large buffers: they travel in the same queues as the others, most of whose places are
@@ -249,23 +276,25 @@ fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, room: Optio
 }
 
 /// The device's own address for its first client, one derived from it for each further one.
-fn free_mac(draft: &Draft<'_>, device: DraftDevice, entry: &Entry<'_>) -> Located<[u8; 6]> {
-    let taken = draft.clients_of(device).count();
+/// Without a device there are only those.
+fn free_mac(draft: &Draft<'_>, provider: DraftProvider, entry: &Entry<'_>) -> Located<[u8; 6]> {
+    let in_use = &draft.providers[provider];
+    let taken = draft.clients_of(provider).count() + usize::from(in_use.service == Service::Direct);
     if taken > 0 {
-        return Located::new(default_mac(device, taken), entry.span());
+        return Located::new(default_mac(provider, taken), entry.span());
     }
-    let options = DeviceOptions::of(&draft.devices[device]);
+    let options = ProviderOptions::of(in_use);
     Located::new(options.mac, options.mac_at.clone().unwrap_or_else(|| entry.span()))
 }
 
 /// Checks that a client without a copier is the device's only client: it reads all that the device
 /// receives.
-fn check_privacy(draft: &mut Draft<'_>, device: DraftDevice, copier: bool, entry: &Entry<'_>) {
-    let others = draft.clients_of(device).map(ClientOptions::of);
+fn check_privacy(draft: &mut Draft<'_>, provider: DraftProvider, copier: bool, entry: &Entry<'_>) {
+    let others = draft.clients_of(provider).map(ClientOptions::of);
     let others: Vec<_> = others.filter(|other| !copier || other.copier.is_none()).collect();
     let other = others.first().map(|other| other.connected_at.clone());
     if let Some(other) = other {
-        let name = &draft.devices[device].table.name.value;
+        let name = &draft.providers[provider].name;
         let diagnostic = draft
             .at(&entry.span(), format!("a client without a copier would read the frames of `{name}`'s other clients"))
             .related(draft.source, other, "the other client")

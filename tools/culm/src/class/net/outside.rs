@@ -53,7 +53,7 @@ pub enum Network {
 impl Network {
     /// QEMU's arguments for the network of the device at `index`; none where it is no network card.
     pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
-        let is_card = |device: &Device| device.board.class.name() == NAME;
+        let is_card = |device: &Device| device.board.classes.iter().any(|class| class.name() == NAME);
         let device = &devices[index];
         if !is_card(device) {
             return Vec::new();
@@ -131,7 +131,7 @@ mod tests {
         plan.devices.push(Device {
             board: BoardDevice {
                 name: "nic0".into(),
-                class: DeviceClass::named(NAME).expect("a class"),
+                classes: vec![DeviceClass::named(NAME).expect("a class")],
                 compatible: "virtio,net".into(),
                 registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
                 interrupts: Vec::new(),
