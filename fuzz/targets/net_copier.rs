@@ -7,27 +7,16 @@
 
 #![no_main]
 
-#[path = "../../virtualisers/net/copier/src/copier.rs"]
-mod copier;
 #[path = "../common/peers.rs"]
 mod peers;
 
-/// The counters of the component, which nobody reads here.
-mod counters {
-    use culm::Counter;
-    pub const PACKETS: Counter = Counter::new(0);
-    pub const BYTES: Counter = Counter::new(1);
-    pub const DROPS_INVALID: Counter = Counter::new(2);
-    pub const REFUSED: Counter = Counter::new(3);
-}
-
-use copier::Copier;
 use culm::Region;
 use culm::connection::NetCopier;
 use culm::testing::{channels, signalled};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, LARGE_BUFFER, Mac};
 use libfuzzer_sys::fuzz_target;
+use net_copier::Copier;
 use peers::{Input, clear, scribble};
 use std::sync::OnceLock;
 

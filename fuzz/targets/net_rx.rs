@@ -8,26 +8,8 @@
 
 #![no_main]
 
-#[path = "../../virtualisers/net/rx/src/client.rs"]
-mod client;
 #[path = "../common/peers.rs"]
 mod peers;
-#[path = "../../virtualisers/net/rx/src/receive.rs"]
-mod receive;
-
-/// The counters of the component, which nobody reads here.
-mod counters {
-    use culm::Counter;
-    pub const PACKETS: Counter = Counter::new(0);
-    pub const BYTES: Counter = Counter::new(1);
-    pub const DROPS_SHARE: Counter = Counter::new(3);
-    pub const DROPS_FULL: Counter = Counter::new(4);
-    pub const DROPS_INVALID: Counter = Counter::new(5);
-    pub const REFUSED: Counter = Counter::new(2);
-    pub const IGNORED: Counter = Counter::new(6);
-}
-
-extern crate std as alloc;
 
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
@@ -36,8 +18,8 @@ use culm::time::{self, Duration};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 use libfuzzer_sys::fuzz_target;
+use net_rx::Receive;
 use peers::{Input, clear, scribble};
-use receive::Receive;
 use std::sync::OnceLock;
 
 const BUFFERS: u32 = 24;

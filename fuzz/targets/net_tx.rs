@@ -7,27 +7,8 @@
 
 #![no_main]
 
-#[path = "../../virtualisers/net/tx/src/bounce.rs"]
-mod bounce;
-#[path = "../../virtualisers/net/tx/src/client.rs"]
-mod client;
 #[path = "../common/peers.rs"]
 mod peers;
-#[path = "../../virtualisers/net/tx/src/transmit.rs"]
-mod transmit;
-
-/// The counters of the component, which nobody reads here.
-mod counters {
-    use culm::Counter;
-    pub const PACKETS: Counter = Counter::new(0);
-    pub const BYTES: Counter = Counter::new(1);
-    pub const DROPS_INVALID: Counter = Counter::new(2);
-    pub const DROPS_NOT_HELD: Counter = Counter::new(3);
-    pub const DROPS_SPOOFED: Counter = Counter::new(4);
-    pub const REFUSED: Counter = Counter::new(5);
-}
-
-extern crate std as alloc;
 
 use culm::Region;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
@@ -36,9 +17,9 @@ use culm::time::{self, Duration};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, LARGE_BUFFER, Mac};
 use libfuzzer_sys::fuzz_target;
+use net_tx::Transmit;
 use peers::{Input, clear, scribble};
 use std::sync::OnceLock;
-use transmit::Transmit;
 
 const BUFFERS: u32 = 16;
 const LARGE: u32 = 2;

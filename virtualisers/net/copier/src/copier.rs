@@ -25,7 +25,7 @@ struct Side {
 }
 
 /// The copier's state.
-pub(crate) struct Copier {
+pub struct Copier {
     device: Side,
     client: Side,
     /// Buffers of the client's that came while a buffer of the other size was looked for.
@@ -44,7 +44,8 @@ struct Tally {
 }
 
 impl Copier {
-    pub(crate) fn new(connection: &Connection) -> Self {
+    /// Creates the copier between the two sides of `connection`.
+    pub fn new(connection: &Connection) -> Self {
         let device_slots = Slots::new(connection.device_data.size, connection.device_buffer_size, u32::MAX);
         let large = connection.client_large;
         let client_slots =
@@ -65,13 +66,13 @@ impl Copier {
 
     /// Marks the client if it notified.
     #[inline(always)]
-    pub(crate) fn note(&mut self, channels: Channels) {
+    pub fn note(&mut self, channels: Channels) {
         self.client_notified |= channels.contains(self.client.link.channel());
     }
 
     /// Copies frames, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> Progress {
+    pub fn round(&mut self) -> Progress {
         if self.client_notified | !self.client.link.is_live() {
             self.look_at_client();
         }

@@ -24,8 +24,6 @@
 //! ([`Allowance`](culm_net::Allowance)); the queues of a client that has used it up are not looked
 //! at for a while.
 
-// By its path, so that a fuzz target which takes this file in finds it too.
-#[path = "receive/pieces.rs"]
 mod pieces;
 
 use crate::client::Client;
@@ -86,7 +84,7 @@ fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
 }
 
 /// The virtualiser's state.
-pub(crate) struct Receive {
+pub struct Receive {
     /// The link: empty buffers go to the driver, filled ones come.
     driver: Link<DmaDescriptor>,
     stock: Stock,
@@ -108,7 +106,12 @@ pub(crate) struct Receive {
 }
 
 impl Receive {
-    pub(crate) fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
+    /// Creates the virtualiser of the device of `connection`, shared by `clients`.
+    ///
+    /// # Panics
+    ///
+    /// If there are more clients than a buffer's word has bits for, which the build tool refuses.
+    pub fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
         let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
@@ -131,7 +134,7 @@ impl Receive {
 
     /// Marks the peers that notified.
     #[inline]
-    pub(crate) fn note(&mut self, channels: Channels) {
+    pub fn note(&mut self, channels: Channels) {
         for channel in channels {
             if channel != self.driver.channel()
                 && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
@@ -146,7 +149,7 @@ impl Receive {
 
     /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> Progress {
+    pub fn round(&mut self) -> Progress {
         self.noted |= self.apart;
         if self.runs_low() {
             self.noted = self.all();

@@ -11,8 +11,6 @@
 //! that has used it up is not looked at for a while. A client that starts over is lent its buffers
 //! a few at a time, between others' frames.
 
-// By its path, so that a fuzz target which takes this file in finds it too.
-#[path = "transmit/turns.rs"]
 mod turns;
 
 use crate::bounce::Bounce;
@@ -50,7 +48,7 @@ struct Driver {
 }
 
 /// The virtualiser's state.
-pub(crate) struct Transmit {
+pub struct Transmit {
     driver: Driver,
     clients: Box<[Client]>,
     bounce: Bounce,
@@ -76,7 +74,12 @@ pub(crate) struct Transmit {
 }
 
 impl Transmit {
-    pub(crate) fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
+    /// Creates the virtualiser of the device of `connection`, shared by `clients`.
+    ///
+    /// # Panics
+    ///
+    /// If there are more clients than a word has bits for, which the build tool refuses.
+    pub fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
         let driver = Driver {
@@ -113,7 +116,7 @@ impl Transmit {
     /// Marks the peers that notified. A client that could not send everything it had is known
     /// already, so its notification is charged to its allowance.
     #[inline]
-    pub(crate) fn note(&mut self, channels: Channels) {
+    pub fn note(&mut self, channels: Channels) {
         for channel in channels {
             if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
                 if self.limited & 1 << index != 0 {
@@ -136,7 +139,7 @@ impl Transmit {
 
     /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
-    pub(crate) fn round(&mut self) -> Progress {
+    pub fn round(&mut self) -> Progress {
         if self.paused != 0 && self.look_at_paused().is_asleep() {
             return Progress::Asleep;
         }
