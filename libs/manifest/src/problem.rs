@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(suggest("virtio", known).as_deref(), Some("did you mean `net-virtio`?"));
         assert_eq!(
             suggest("net", known).as_deref(),
-            Some("choose one of `net-misbehave`, `serial-pl011`, `net-virtio`")
+            Some("choose one of `net-misbehave`, `net-virtio`, `serial-pl011`")
         );
     }
 
