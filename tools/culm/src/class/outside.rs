@@ -16,8 +16,8 @@ pub struct Options {
 
 impl Options {
     /// Refuses what could not be connected, before anything is built for it.
-    pub fn check(&self, debugger: Option<u16>) -> Result<(), Failure> {
-        self.network.check(debugger)
+    pub fn check(&self, plan: &Plan, debugger: Option<u16>) -> Result<(), Failure> {
+        self.network.check(plan, debugger)
     }
 
     /// Returns what stands outside of this system. The debugger's port is taken.

@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let cores = cores(&plan, options.cores)?;
     let emulator = Qemu::find()?;
-    options.outside.check(options.gdb)?;
+    options.outside.check(&plan, options.gdb)?;
     let built = build_plan(&plan, options.profile.profile())?;
     // Only now: others may have taken ports during the build.
     let outside = options.outside.outside(&plan, options.gdb);

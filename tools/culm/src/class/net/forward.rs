@@ -1,7 +1,7 @@
 //! Ports of the host that lead to ports of the guest.
 
 use crate::failure::Failure;
-use crate::plan::{ConfigValue, ConnectionData, Plan};
+use crate::plan::{ConfigValue, ConnectionData, Domain, Plan};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -166,25 +166,9 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
 /// taken, the next free one is used. Of several clients with the same port each has an address, and
 /// a port that leads to it. The debugger's port is none of them.
 pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
-    let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient(_));
-    let mut ports = BTreeMap::<u16, usize>::new();
-    let mut clients = 0;
-    for (id, domain) in plan.domains.iter().enumerate() {
-        if !domain.connections.iter().any(|connection| is_client(&connection.data)) {
-            continue;
-        }
-        clients += 1;
-        let fields = plan.component_of(id).manifest.config.iter().zip(&domain.config);
-        let values = fields.filter(|(field, _)| field.name == "port").filter_map(|(_, value)| match value {
-            ConfigValue::Unsigned(port) => u16::try_from(*port).ok(),
-            _ => None,
-        });
-        for port in values {
-            *ports.entry(port).or_default() += 1;
-        }
-    }
+    let clients = clients(plan).count();
     let mut forwards = Vec::<Forward>::new();
-    for (guest, servers) in ports {
+    for (guest, servers) in ports(plan) {
         // Which client gets which address is known only at run time. If exactly one client has this
         // port, assume the first address: it usually asks first. Hazard: if another client asks
         // first, the forward leads to the wrong one.
@@ -203,6 +187,30 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
         }
     }
     forwards
+}
+
+/// The domains that are clients of the network.
+fn clients(plan: &Plan) -> impl Iterator<Item = (usize, &Domain)> {
+    let is_client = |domain: &Domain| {
+        domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::NetClient(_)))
+    };
+    plan.domains.iter().enumerate().filter(move |(_, domain)| is_client(domain))
+}
+
+/// The `port` of each network client, with how many of them have it.
+pub fn ports(plan: &Plan) -> BTreeMap<u16, usize> {
+    let mut ports = BTreeMap::new();
+    for (id, domain) in clients(plan) {
+        let fields = plan.component_of(id).manifest.config.iter().zip(&domain.config);
+        for (_, value) in fields.filter(|(field, _)| field.name == "port") {
+            if let ConfigValue::Unsigned(port) = value
+                && let Ok(port) = u16::try_from(*port)
+            {
+                *ports.entry(port).or_default() += 1;
+            }
+        }
+    }
+    ports
 }
 
 #[cfg(test)]
