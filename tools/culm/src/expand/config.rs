@@ -5,7 +5,7 @@ use super::memory::in_words;
 use crate::image::archive;
 use crate::plan::ConfigValue;
 use culm_manifest::reader::{Problems, TableReader};
-use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Value};
+use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Problem, RESERVED, Value};
 use std::path::{Path, PathBuf};
 
 /// One value per field of the manifest, in its order.
@@ -34,11 +34,32 @@ pub fn resolve<'a>(
         };
         values.push(value.map_or(ConfigValue::Absent, |value| convert(draft, field, value)));
     }
-    if let Some(table) = table {
+    if let Some(mut table) = table {
+        report_misplaced(&mut table, domain, manifest, &mut problems);
         table.finish(&mut problems);
     }
     draft.diagnostics.extend(draft.source, problems);
     values
+}
+
+/// Reports keys that are meant for the table in which the configuration stands.
+fn report_misplaced<'a>(
+    table: &mut TableReader<'a>,
+    domain: &Located<String>,
+    manifest: &'a Manifest,
+    problems: &mut Problems,
+) {
+    let connections = manifest.connections.iter().map(|connection| (connection.name.as_str(), "a connection"));
+    let keys = RESERVED.iter().map(|key| (*key, "a key"));
+    let is_field = |name: &str| manifest.config.iter().any(|field| field.name == name);
+    for (name, what) in connections.chain(keys).filter(|(name, _)| !is_field(name)) {
+        if !table.has(name) {
+            continue;
+        }
+        let Some(entry) = table.take(name) else { continue };
+        let message = format!("`{name}` is {what} of `{}`, and no part of its configuration", domain.value);
+        problems.push(Problem::new(entry.key.span, message).help("write it beside `config`, not in it"));
+    }
 }
 
 fn missing(draft: &mut Draft<'_>, domain: &Located<String>, table: Option<&TableReader<'_>>, field: &ConfigField) {
