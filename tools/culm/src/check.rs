@@ -3,9 +3,9 @@
 
 use crate::commands;
 use crate::description::board::BoardFile;
-use crate::description::catalogue::Catalogue;
+use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::workspace;
-use crate::diagnostics::{Diagnostics, Severity, Source, json};
+use crate::diagnostics::{Diagnostic, Diagnostics, Severity, Source, json};
 use crate::expand;
 use crate::expand::Checked;
 use crate::failure::Failure;
@@ -129,7 +129,10 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     let own = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_path_buf));
     let known = catalogue.components.values().find(|component| own.is_some() && folder(&component.folder) == own);
     if let Some(component) = known.filter(|_| file.ends_with("component.toml")) {
-        return component.manifest.as_ref().err().cloned().unwrap_or_default();
+        return match &component.manifest {
+            Ok(manifest) => rivals(catalogue, component, manifest),
+            Err(found) => found.clone(),
+        };
     }
     let parse = |source: &Arc<Source>| {
         let mut found = Diagnostics::default();
@@ -139,6 +142,30 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     catalogue.source(file).map_or_else(Diagnostics::from, |source| parse(&source))
 }
 
+/// Warns of a driver that is for the same devices as another one: no system could use such a device
+/// without choosing one of them.
+fn rivals(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Manifest) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    let Some(own) = &manifest.driver else { return found };
+    let Ok(source) = catalogue.source(&component.folder.join("component.toml")) else { return found };
+    for other in catalogue.components.values() {
+        let Ok(Manifest { name, driver: Some(driver), .. }) = &other.manifest else { continue };
+        if *name == manifest.name || driver.class != own.class {
+            continue;
+        }
+        let Some(shared) = own.compatible.iter().find(|compatible| driver.compatible.contains(compatible)) else {
+            continue;
+        };
+        let message = format!("`{name}` is for `{shared}` too");
+        let diagnostic = Diagnostic::at(&source, own.span.clone(), message).help(format!(
+            "a system that has such a device must choose: `driver = \"{}\"` or `driver = \"{name}\"`",
+            manifest.name
+        ));
+        found.push(diagnostic.warning());
+    }
+    found
+}
+
 /// Every board, component and system of the tree.
 fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
     let (boards, systems) = (catalogue.boards(), catalogue.systems());
@@ -146,8 +173,11 @@ fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
     for file in boards.values() {
         found.append(&check_board(catalogue, file));
     }
-    for mistakes in catalogue.components.values().filter_map(|component| component.manifest.as_ref().err()) {
-        found.append(mistakes);
+    for component in catalogue.components.values() {
+        match &component.manifest {
+            Ok(manifest) => found.append(&rivals(catalogue, component, manifest)),
+            Err(mistakes) => found.append(mistakes),
+        }
     }
     for file in systems.values() {
         match expand::check(catalogue, file, board) {
@@ -215,6 +245,15 @@ mod tests {
             let Outcome { found, .. } = outcome(&options).expect("it can be checked");
             assert!(found.render(false).contains(advice), "{name}: {found}");
         }
+    }
+
+    #[test]
+    fn two_drivers_for_a_device_are_odd_at_their_manifests() {
+        let world = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/bad/world");
+        let catalogue = Catalogue::read(Path::new(world));
+        let found = check_component(&catalogue, &catalogue.components["fast-a"].folder.join("component.toml"));
+        assert_eq!((found.count(Severity::Error), found.count(Severity::Warning)), (0, 1), "{found}");
+        assert!(found.render(false).contains("`fast-b` is for `test,fast` too"), "{found}");
     }
 
     #[test]
