@@ -29,6 +29,10 @@ const PACKAGES: &[&str] = &[
     "zlib1g",
 ];
 
+/// What to do without a network.
+const ONCE: &str = "the peer's Linux cannot be fetched, for which the network is needed once. With --no-peer Culm is \
+                    measured alone";
+
 /// Makes sure that all packages are unpacked below `cache` and returns the folder that holds their
 /// files.
 pub fn unpacked(cache: &Path) -> Result<PathBuf> {
@@ -37,14 +41,8 @@ pub fn unpacked(cache: &Path) -> Result<PathBuf> {
         return Ok(root);
     }
     eprintln!("bench: fetching Debian {RELEASE}'s arm64 packages (Linux, busybox, nginx, iperf3; about 30 MB, once)");
-    let apt = Apt::prepare(&cache.join("apt"))?;
-    apt.get(&["update", "-qq"])?;
-    let kernel = apt.kernel()?;
     let archives = cache.join("packages");
-    fs::create_dir_all(&archives)?;
-    let mut names = vec!["download", "-qq", kernel.as_str()];
-    names.extend(PACKAGES);
-    apt.get_in(&archives, &names)?;
+    let kernel = fetch(&cache.join("apt"), &archives).context(ONCE)?;
     // Unpacked beside and renamed, so that an interrupted run leaves nothing that looks complete.
     let partial = root.with_extension("partial");
     let _ = fs::remove_dir_all(&partial);
@@ -64,6 +62,18 @@ pub fn unpacked(cache: &Path) -> Result<PathBuf> {
     fs::rename(&partial, &root)?;
     fs::remove_dir_all(&archives)?;
     Ok(root)
+}
+
+/// Downloads all packages into a folder; returns the name of the kernel's.
+fn fetch(apt: &Path, archives: &Path) -> Result<String> {
+    let apt = Apt::prepare(apt)?;
+    apt.get(&["update", "-qq"])?;
+    let kernel = apt.kernel()?;
+    fs::create_dir_all(archives)?;
+    let mut names = vec!["download", "-qq", kernel.as_str()];
+    names.extend(PACKAGES);
+    apt.get_in(archives, &names)?;
+    Ok(kernel)
 }
 
 /// A private root for apt: own lists, own cache, arm64, nothing installed.
