@@ -111,7 +111,10 @@ fn check(header: &SystemHeader, index: u32) {
     crate::arch::check_address_spaces(&system);
     match crate::arch::find_source(index) {
         Source::Absent => {
-            println!("culm: this machine has no source of random numbers: what components make up can be guessed");
+            println!(
+                "culm: this machine has no source of random numbers: what components make up can be guessed \
+                 (CAVEATS.md, \"Randomness\", names machines that have one)"
+            );
         }
         Source::Dry => println!(
             "culm: this machine's source of random numbers gives none: until it does, what components make up can be guessed"
