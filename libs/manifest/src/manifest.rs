@@ -2,10 +2,11 @@
 
 use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Needs, Trigger};
 use crate::kind::Kind;
-use crate::problem::{Located, Problem};
+use crate::need::Need;
+use crate::problem::{Located, Problem, suggest};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
-use crate::value::{ConfigField, ConfigType};
+use crate::value::{ConfigField, ConfigType, Value};
 use core::ops::Range;
 use culm_abi::connection::{Device, Region};
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ pub struct Manifest {
     /// Least stack that a system may give it.
     pub min_stack: u64,
     /// Least heap that a system may give it.
-    pub min_heap: u64,
+    pub min_heap: Need,
     /// Names of the counters that observers see.
     pub counters: Vec<String>,
     /// Set where the component is a driver.
@@ -118,7 +119,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, LEAST_STACK, problems));
     let heap = table.take("heap").map_or(Some(0), |entry| read_memory(&entry, 0, problems));
     let min_stack = read_least(&mut table, "min_stack", stack, problems);
-    let min_heap = read_least(&mut table, "min_heap", heap, problems);
+    let min_heap = read_need(&mut table, "min_heap", heap, problems);
     let counters = read_counters(&mut table, problems);
     let driver = match table.take("driver") {
         Some(entry) => read_driver(&entry, problems).map(Some),
@@ -130,6 +131,10 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     unique(connections.iter().map(|(name, _)| name), problems);
     unique(config.iter().map(|(name, _)| name), problems);
     let connections: Vec<_> = connections.into_iter().map(|(_, connection)| connection).collect();
+    let config: Vec<_> = config.into_iter().map(|(_, field)| field).collect();
+    if let Some(need) = &min_heap {
+        check_need(need, heap, &config, problems);
+    }
     let driver = driver?;
     check_driver(driver.as_ref(), &connections, problems);
     let name = name?;
@@ -140,11 +145,11 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         stack: stack?,
         heap: heap?,
         min_stack: min_stack?,
-        min_heap: min_heap?,
+        min_heap: min_heap?.value,
         counters,
         driver,
         connections,
-        config: config.into_iter().map(|(_, field)| field).collect(),
+        config,
     })
 }
 
@@ -231,6 +236,67 @@ fn read_least<'a>(
         return None;
     }
     Some(least.value)
+}
+
+/// The least of something, a size or text by which it is counted from the configuration.
+fn read_need<'a>(
+    table: &mut TableReader<'a>,
+    key: &'a str,
+    usual: Option<u64>,
+    problems: &mut Problems,
+) -> Option<Located<Need>> {
+    let Some(entry) = table.take(key) else { return usual.map(|usual| Located::new(Need::of(usual), 0..0)) };
+    if !entry.counts_from_names() {
+        return entry.size(problems).map(|size| size.map(Need::of));
+    }
+    let text = entry.text(problems)?;
+    match Need::parse(&text) {
+        Ok(need) => Some(Located::new(need, text.span)),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    }
+}
+
+/// What the least heap is counted from is in the configuration, and the usual heap is no less.
+fn check_need(need: &Located<Need>, usual: Option<u64>, config: &[ConfigField], problems: &mut Problems) {
+    let before = problems.len();
+    let is_counted = |field: &&ConfigField| field.kind.is_unsigned();
+    for name in need.fields() {
+        let problem = match config.iter().find(|field| field.name == name.value) {
+            Some(field) if !field.kind.is_unsigned() => {
+                Problem::new(name.span.clone(), format!("`{}` is no number and no size", name.value))
+                    .help(format!("nothing can be counted from a field of the type {}", field.kind.name()))
+            }
+            Some(field) if field.optional => {
+                Problem::new(name.span.clone(), format!("`{}` may be left out", name.value))
+                    .help("give it a `default`: what is counted from it is not known otherwise")
+            }
+            Some(_) => continue,
+            None => {
+                let names = config.iter().filter(is_counted).map(|field| field.name.as_str());
+                let message = format!("the configuration has no field `{}`", name.value);
+                Problem::new(name.span.clone(), message)
+                    .help(suggest(&name.value, names).unwrap_or_else(|| "add it as a `[[config]]`".into()))
+            }
+        };
+        problems.push(problem);
+    }
+    let default = |name: &str| match config.iter().find(|field| field.name == name)?.default {
+        Some(Value::Unsigned(value)) => Some(value),
+        _ => None,
+    };
+    // Without a default it is not known before a system gives a value.
+    let is_known = need.fields().iter().all(|name| default(name).is_some());
+    let least = need.bytes(|name| default(name).unwrap_or_default());
+    if let Some(usual) = usual.filter(|usual| problems.len() == before && is_known && least > *usual) {
+        problems.push(
+            Problem::new(need.span.clone(), "`min_heap` is above `heap`, which systems get that say nothing").help(
+                format!("raise `heap` from {} to {}, or lower `min_heap`", format_size(usual), format_size(least)),
+            ),
+        );
+    }
 }
 
 fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<String> {

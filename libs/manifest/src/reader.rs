@@ -205,6 +205,12 @@ impl<'a> Entry<'a> {
         matches!(self.value.get_ref(), DeValue::String(_))
     }
 
+    /// Whether the value is text with a name, a sum or a product in it, in place of a size.
+    pub fn counts_from_names(&self) -> bool {
+        let DeValue::String(text) = self.value.get_ref() else { return false };
+        text.contains(['+', '*', '(']) || text.starts_with(|first: char| first.is_ascii_lowercase())
+    }
+
     /// Whether the value is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.value.get_ref(), DeValue::Array(_))

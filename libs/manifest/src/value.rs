@@ -42,6 +42,11 @@ pub enum ConfigType {
 }
 
 impl ConfigType {
+    /// Whether its values are numbers or sizes, none below 0.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::Size)
+    }
+
     /// Every type by its name in a manifest.
     pub const NAMES: &[(&str, ConfigType)] = &[
         ("bool", ConfigType::Bool),

@@ -4,7 +4,7 @@ use super::config;
 use super::draft::{Domain, Draft, is_application};
 use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DEFAULT_RESTART, DomainOptions, DomainTable};
-use crate::plan::{Budget, FaultAction, LogLevel, Origin};
+use crate::plan::{Budget, ConfigValue, FaultAction, LogLevel, Origin};
 use culm_abi::memory::{HEAP_BASE, PAGE_SIZE, REGION_BASE, STACK_BASE, START_BASE};
 use culm_abi::system::MIN_PERIOD;
 use culm_manifest::reader::TableReader;
@@ -109,7 +109,9 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
     let stack = size(draft, &name, "stack", options.stack.as_ref(), manifest.stack, MAX_STACK);
     let heap = size(draft, &name, "heap", options.heap.as_ref(), manifest.heap, MAX_HEAP);
     check_least(draft, manifest, "stack", options.stack.as_ref(), manifest.min_stack);
-    check_least(draft, manifest, "heap", options.heap.as_ref(), manifest.min_heap);
+    let configured = config.as_ref().map_or(name.span.clone(), |table| table.span.clone());
+    let config = config::resolve(draft, &name, manifest, config);
+    check_heap(draft, manifest, options.heap.as_ref(), &config, &configured);
     Domain {
         component,
         manifest,
@@ -125,7 +127,7 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
         may_halt: false,
         on_fault: options.on_fault.as_ref().map_or(FaultAction::Restart, |action| action.value),
         restart: options.restart.as_ref().map_or(DEFAULT_RESTART, |restart| restart.value),
-        config: config::resolve(draft, &name, manifest, config),
+        config,
         name,
     }
 }
@@ -138,6 +140,39 @@ fn check_least(draft: &mut Draft<'_>, manifest: &Manifest, what: &str, given: Op
     let diagnostic = draft
         .at(&given.span, message)
         .help(format!("give it {} at least, or leave `{what}` out for what its manifest says", format_size(least)));
+    draft.error(diagnostic);
+}
+
+/// The same of its heap, which can be counted from its configuration, that stands at `configured`.
+fn check_heap(
+    draft: &mut Draft<'_>,
+    manifest: &Manifest,
+    given: Option<&Located<u64>>,
+    config: &[ConfigValue],
+    configured: &Range<usize>,
+) {
+    let need = &manifest.min_heap;
+    let value_of = |name: &str| {
+        let found = manifest.config.iter().zip(config).find(|(field, _)| field.name == name);
+        if let Some((_, ConfigValue::Unsigned(value))) = found { *value } else { 0 }
+    };
+    let least = need.bytes(value_of);
+    if need.fields().is_empty() {
+        return check_least(draft, manifest, "heap", given, least);
+    }
+    let heap = given.map_or(manifest.heap, |given| given.value);
+    if heap >= least {
+        return;
+    }
+    let (has, needs) = (format_size(heap), format_size(least.checked_next_multiple_of(PAGE_SIZE).unwrap_or(least)));
+    let span = given.map_or(configured, |given| &given.span);
+    let message =
+        format!("a heap of {has} is less than the {needs} that `{}` needs with this configuration", manifest.name);
+    let advice = match least <= MAX_HEAP {
+        true => format!("write `heap = \"{needs}\"`, or configure it for less"),
+        false => format!("configure it for less: a heap has {} at most", format_size(MAX_HEAP)),
+    };
+    let diagnostic = draft.at(span, message).help(format!("{advice}; it needs {need}"));
     draft.error(diagnostic);
 }
 
