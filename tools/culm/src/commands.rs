@@ -108,6 +108,8 @@ pub fn graph(graph: &Graph) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         println!("made: {}", folder.display());
     }
+    /// Of component files.
+    ComponentFile,
     std::fs::write(&file, picture).with_context(|| format!("cannot write {}", file.display()))?;
     println!("drawn: {}", file.display());
     Ok(())
@@ -118,6 +120,7 @@ pub fn graph(graph: &Graph) -> Result<()> {
 pub enum Reference {
     /// Of system files.
     SystemFile,
+        Reference::ComponentFile => print!("{}", crate::reference::component::page()),
     /// Of commands.
     Commands,
     /// Of what components are given of each kind of connection.

@@ -2,6 +2,7 @@
 //! from where they are decided, and a test holds the list of keys against those that the reader
 //! asks for.
 
+pub mod component;
 pub mod connections;
 pub mod table;
 
@@ -14,16 +15,7 @@ use culm_abi::system::MIN_PERIOD;
 use culm_manifest::MemoryKind;
 use culm_manifest::units::{format_duration, format_size};
 use std::fmt::Write as _;
-use table::{Table, key};
-
-/// `"a"`, `"b"` or `"c"`.
-fn choices<T>(names: &[(&str, T)]) -> String {
-    let quoted: Vec<String> = names.iter().map(|(name, _)| format!("`\"{name}\"`")).collect();
-    match &quoted[..] {
-        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-        _ => quoted.join(""),
-    }
-}
+use table::{Table, choices, key, write_tables};
 
 /// Every table and key of a system file.
 pub fn tables() -> Vec<Table> {
@@ -210,21 +202,7 @@ pub fn page() -> String {
          - A **name** is a letter followed by letters, digits, `_` and `-`, all lower case.\n\
          - A **path** is relative to the system file.\n",
     );
-    for table in tables() {
-        let heading = match table.heading.starts_with('[') {
-            true => format!("`{}`", table.heading),
-            false => table.heading.to_string(),
-        };
-        let _ = writeln!(out, "\n## {heading}\n");
-        if !table.intro.is_empty() {
-            let _ = writeln!(out, "{}\n", table.intro);
-        }
-        out.push_str("| Key | Value | Left out | Meaning |\n| --- | --- | --- | --- |\n");
-        for key in table.keys {
-            let name = if key.name == "…" { key.name.to_string() } else { format!("`{}`", key.name) };
-            let _ = writeln!(out, "| {name} | {} | {} | {} |", key.value, key.default, key.meaning);
-        }
-    }
+    write_tables(&mut out, tables());
     let rules: String = class::all().flat_map(Class::rules).map(|rule| format!("- {rule}\n")).collect();
     out.push_str(
         &RULES
@@ -341,12 +319,12 @@ fn option_name(argument: &clap::Arg) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
     /// The keys that code asks a table for.
-    fn asked(source: &str) -> BTreeSet<String> {
+    pub(super) fn asked(source: &str) -> BTreeSet<String> {
         let calls = ["take(\"", "require(\"", "table, \"", "flag(&mut table, \"", "options, \"", "keys, \""];
         let mut found = BTreeSet::new();
         for call in calls {

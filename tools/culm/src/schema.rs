@@ -1,14 +1,15 @@
 //! JSON schemas of system, board and component files, for editors (taplo, VS Code and others).
 //!
-//! A schema is made from tables of keys: those of system files are the [`crate::reference`]'s own,
-//! so that the book and the schema say the same; what a key's value can be follows from there, and
-//! names and limits come from where they are decided. A schema knows one file and no other: whether
+//! A schema is made from tables of keys: those of system and component files are the
+//! [`crate::reference`]'s own, so that the book and the schema say the same; what a key's value can
+//! be follows from there, and names and limits come from where they are decided. A schema knows one file and no other: whether
 //! a name exists, what memory there is, what a component asks for, is the work of `culm check`.
 
 mod board;
 mod component;
 mod system;
 
+use crate::reference::table::Key;
 use anyhow::Result;
 use culm_manifest::reader::MAX_NAME;
 use serde_json::{Map, Value, json};
@@ -52,6 +53,13 @@ fn table(keys: Vec<(&str, Value, &str)>, required: &[&str]) -> Value {
         "required": required,
         "additionalProperties": false,
     })
+}
+
+/// The same from keys of the reference, each of which has a value by `value`.
+fn object<'k>(keys: impl IntoIterator<Item = &'k Key>, value: fn(&Key) -> Value) -> Value {
+    let keys: Vec<&Key> = keys.into_iter().collect();
+    let required: Vec<&str> = keys.iter().filter(|key| key.default == "required").map(|key| key.name).collect();
+    table(keys.iter().map(|key| (key.name, value(key), key.meaning.as_str())).collect(), &required)
 }
 
 /// The same value with what it means, which editors show. (Beside a reference draft 7 ignores other

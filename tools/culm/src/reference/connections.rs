@@ -66,7 +66,7 @@ fn type_name(kind: FieldKind) -> String {
 }
 
 /// Documentation without the links that only rustdoc follows.
-fn plain(documentation: &str) -> String {
+pub fn plain(documentation: &str) -> String {
     documentation.replace("[`", "`").replace("`]", "`")
 }
 

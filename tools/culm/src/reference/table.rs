@@ -1,5 +1,7 @@
 //! A table of keys, from which the book and the schemas are made.
 
+use std::fmt::Write as _;
+
 /// A key of a table.
 pub struct Key {
     /// Its name.
@@ -30,4 +32,32 @@ pub fn key(
     meaning: impl Into<String>,
 ) -> Key {
     Key { name, value: value.into(), default: default.into(), meaning: meaning.into() }
+}
+
+/// `"a"`, `"b"` or `"c"`.
+pub fn choices<T>(names: &[(&str, T)]) -> String {
+    let quoted: Vec<String> = names.iter().map(|(name, _)| format!("`\"{name}\"`")).collect();
+    match &quoted[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => quoted.join(""),
+    }
+}
+
+/// Writes tables as a page of the book shows them.
+pub fn write_tables(out: &mut String, tables: Vec<Table>) {
+    for table in tables {
+        let heading = match table.heading.starts_with('[') {
+            true => format!("`{}`", table.heading),
+            false => table.heading.to_string(),
+        };
+        let _ = writeln!(out, "\n## {heading}\n");
+        if !table.intro.is_empty() {
+            let _ = writeln!(out, "{}\n", table.intro);
+        }
+        out.push_str("| Key | Value | Left out | Meaning |\n| --- | --- | --- | --- |\n");
+        for key in table.keys {
+            let name = if key.name == "…" { key.name.to_string() } else { format!("`{}`", key.name) };
+            let _ = writeln!(out, "| {name} | {} | {} | {} |", key.value, key.default, key.meaning);
+        }
+    }
 }

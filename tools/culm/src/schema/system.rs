@@ -1,6 +1,6 @@
 //! The schema of system files, from the tables of the reference.
 
-use super::{address, boolean, choice, described, duration, list, mac, name, named, number, power_of_two, size, text};
+use super::{address, boolean, choice, duration, list, mac, name, named, number, power_of_two, size, text};
 use crate::class::{self, interface::Class};
 use crate::description::board::MAX_CORES;
 use crate::description::system::{MAX_BUFFERS, MAX_QUEUE};
@@ -8,7 +8,7 @@ use crate::plan::{FaultAction, LogLevel};
 use crate::reference::table::{Key, Table};
 use crate::reference::tables;
 use culm_manifest::{ConnectionKind, MemoryKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The schema.
 pub fn schema() -> Value {
@@ -65,15 +65,7 @@ fn without_required(mut table: Value) -> Value {
 }
 
 fn object<'k>(keys: impl IntoIterator<Item = &'k Key>) -> Value {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for key in keys {
-        properties.insert(key.name.to_string(), described(value(key), &key.meaning));
-        if key.default == "required" {
-            required.push(key.name);
-        }
-    }
-    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+    super::object(keys, value)
 }
 
 /// What a key's value can be: by its name where the book needs words, by the book's word for it
