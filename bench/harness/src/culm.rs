@@ -16,6 +16,8 @@ pub fn build(lab: &Lab, system: &System) -> Result<Report> {
     let tool = std::env::var_os(culm_tool::bench::TOOL).map_or_else(|| lab.root.join("culm"), PathBuf::from);
     let mut command = Command::new(tool);
     command.current_dir(&lab.root).args(["build", "--release"]).arg(&description);
+    // Where the image is looked for.
+    command.env("CULM_BUILD", lab.root.join("build")).env_remove("CULM_WORKSPACE");
     run(&mut command).with_context(|| format!("cannot build the system '{}'", system.name))?;
     let folder = lab.root.join("build").join(format!("{}-{BOARD}", system.name));
     Ok(Report::read(&folder.join("report.json"))?)

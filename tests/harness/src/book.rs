@@ -1,9 +1,10 @@
 //! What a page of the book tells its reader to do: files to write and lines to type, in their
 //! order.
 //!
-//! A block of code below a line such as `<!-- apps/welcome/src/main.rs -->` is a part of that file;
-//! all parts of a file, one after the other, are the whole file. A block of the kind `console` has
-//! lines to type, which begin with `$ `, each followed by lines of what is to be seen then.
+//! A block of code below a line such as `<!-- components/welcome/src/main.rs -->` is a part of that
+//! file; all parts of a file, one after the other, are the whole file. A block of the kind
+//! `console` has lines to type, which begin with `$ `, each followed by lines of what is to be seen
+//! then.
 
 /// One thing that the reader does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 /// A copy of the checkout. Each copy has a name of its own, so that tests can use theirs side by
 /// side.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Checkout {
     root: PathBuf,
 }
@@ -42,6 +42,12 @@ impl Checkout {
         Self { root: copy }
     }
 
+    /// The same for who has gone from there to another folder.
+    #[must_use]
+    pub fn within(&self, folder: &str) -> Self {
+        Self { root: self.root.join(folder) }
+    }
+
     /// Its root.
     pub fn root(&self) -> &Path {
         &self.root
@@ -62,7 +68,16 @@ impl Checkout {
         let mut command = Command::new("bash");
         command.args(["-c", line]).current_dir(&self.root);
         // Those of the test: the copy is built like a checkout of its own, and its tool is its own.
-        for name in ["CARGO_TARGET_DIR", "CARGO_MANIFEST_DIR", "CARGO", "CULM", "CULM_ROOT", "RUSTC"] {
+        for name in [
+            "CARGO_TARGET_DIR",
+            "CARGO_MANIFEST_DIR",
+            "CARGO",
+            "CULM",
+            "CULM_ROOT",
+            "CULM_WORKSPACE",
+            "CULM_BUILD",
+            "RUSTC",
+        ] {
             command.env_remove(name);
         }
         command

@@ -20,15 +20,22 @@ fn checkout() -> (Checkout, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     // That another one failed is no reason not to begin.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    (Checkout::copy("book"), turn)
+    (Checkout::copy("book/culm"), turn)
 }
 
 /// Does what a page says. A machine that was started goes on until the next is; then, and at the
 /// end, Ctrl-C is pressed.
 fn follow(checkout: &Checkout, page: &[Step]) {
+    let mut checkout = checkout.clone();
     let mut machine = None;
     for step in page {
         match step {
+            Step::Type { line, .. } if line.starts_with("cd ") => {
+                if let Some(machine) = machine.take() {
+                    end(machine);
+                }
+                checkout = checkout.within(line.trim_start_matches("cd "));
+            }
             Step::Write { file, text } => checkout.write(file, text),
             Step::Type { line, seen } if line.starts_with("./culm run ") => {
                 if let Some(machine) = machine.take() {
@@ -68,7 +75,38 @@ fn end(mut machine: Terminal) {
 #[test]
 fn the_tutorial_can_be_typed() {
     let (checkout, _turn) = checkout();
+    checkout.type_line("rm -rf ../welcome");
     follow(&checkout, &page("tutorial.md"));
+}
+
+/// It needs no network either, once the checkout has been built.
+#[test]
+fn a_workspace_has_drivers_of_its_own() {
+    let (checkout, _turn) = checkout();
+    checkout.type_line("./culm build hello");
+    checkout.type_line("rm -rf ../mine && ./culm new workspace ../mine");
+    let mine = checkout.within("../mine");
+    let offline = |line: &str| mine.type_line(&format!("export CARGO_NET_OFFLINE=true; {line}"));
+    assert!(offline("./culm new driver serial/uart16550").contains("made components/uart16550/Cargo.toml"));
+    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"uart16550\"\n\
+                  [pd.mine]\ncomponent = \"mine\"\npriority = 50\n";
+    mine.write("systems/driven.toml", system);
+    let systems = offline("./culm systems");
+    assert!(["driven", "mine", "web"].iter().all(|name| systems.contains(name)), "{systems}");
+    assert!(offline("./culm check driven").contains("driven is well"));
+    offline("./culm build driven");
+    assert!(mine.root().join("build/driven-virt/image").is_file());
+    assert!(offline("cargo test --package uart16550").contains("test tests::an_error_is_told_once ... ok"));
+    // A name that is taken, also by Culm's own.
+    let refused = mine.try_type("./culm new component http");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("there is a component `http`"), "{said}");
+    // Who moves the checkout is told what to change.
+    let manifest = std::fs::read_to_string(mine.root().join("Cargo.toml")).expect("it was made");
+    mine.write("Cargo.toml", &manifest.replace("/runtime\"", "/gone/runtime\""));
+    let refused = mine.try_type("./culm check");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("there is no checkout of Culm at"), "{said}");
 }
 
 #[test]
@@ -116,9 +154,9 @@ fn a_serial_driver_that_fails_is_told_of() {
 fn the_tutorial_makes_the_component_that_is_there_finished() {
     let page = page("tutorial.md");
     for (shown, finished) in [
-        ("apps/welcome/component.toml", "apps/greeter/component.toml"),
-        ("apps/welcome/src/answer.rs", "apps/greeter/src/answer.rs"),
-        ("apps/welcome/src/main.rs", "apps/greeter/src/main.rs"),
+        ("components/welcome/component.toml", "apps/greeter/component.toml"),
+        ("components/welcome/src/answer.rs", "apps/greeter/src/answer.rs"),
+        ("components/welcome/src/main.rs", "apps/greeter/src/main.rs"),
         ("systems/welcome.toml", "systems/greeter.toml"),
     ] {
         let last = page.iter().rev().find_map(|step| match step {

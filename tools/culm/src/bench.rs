@@ -4,8 +4,8 @@
 //! The harness is a program of its own, so that whoever builds or runs a system does not build it.
 
 use crate::build::Toolchain;
-use crate::commands;
 use crate::failure::Failure;
+use crate::tree::Tree;
 use anyhow::Result;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl Options {
 
 /// Becomes the harness, which reads the same command line.
 pub fn bench() -> Result<()> {
-    let root = commands::root()?;
+    let root = Tree::find()?.culm;
     let toolchain = Toolchain::find()?;
     let tool = std::env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

@@ -150,14 +150,14 @@ fn rivals(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Mani
     let Ok(source) = catalogue.source(&component.folder.join("component.toml")) else { return found };
     for other in catalogue.components.values() {
         let Ok(Manifest { name, driver: Some(driver), .. }) = &other.manifest else { continue };
-        if *name == manifest.name || driver.class != own.class {
+        let of_one_class = driver.classes.iter().any(|class| own.classes.contains(class));
+        if *name == manifest.name || !of_one_class {
             continue;
         }
-        let Some(shared) = own.compatible.iter().find(|compatible| driver.compatible.contains(compatible)) else {
-            continue;
-        };
+        let mut wanted = own.needs.compatible.iter();
+        let Some(shared) = wanted.find(|compatible| driver.needs.compatible.contains(compatible)) else { continue };
         let message = format!("`{name}` is for `{shared}` too");
-        let diagnostic = Diagnostic::at(&source, own.span.clone(), message).help(format!(
+        let diagnostic = Diagnostic::at(&source, own.needs.span.clone(), message).help(format!(
             "a system that has such a device must choose: `driver = \"{}\"` or `driver = \"{name}\"`",
             manifest.name
         ));

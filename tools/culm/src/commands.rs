@@ -6,9 +6,10 @@ use crate::expand::Checked;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::show;
+use crate::tree::Tree;
 use anyhow::{Context as _, Result};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Which system a command is about.
 #[derive(clap::Args, Clone, Debug)]
@@ -30,27 +31,16 @@ impl System {
 
     /// The same, with what is odd in it for the caller.
     pub fn checked(&self) -> Result<Checked, Diagnostics> {
-        let catalogue = Catalogue::read(&root().map_err(|error| Diagnostic::general(format!("{error:#}")))?);
+        let tree = Tree::find().map_err(|error| Diagnostic::general(format!("{error:#}")))?;
+        let catalogue = Catalogue::of(&tree);
         let file = catalogue.system_file(&self.system)?;
         crate::expand::check(&catalogue, &file, self.board.as_deref())
     }
 }
 
-/// The root of the source tree: `CULM_ROOT`, or the nearest folder above that holds boards and
-/// systems.
-pub fn root() -> Result<PathBuf> {
-    if let Some(root) = std::env::var_os("CULM_ROOT") {
-        return Ok(PathBuf::from(root));
-    }
-    let here = std::env::current_dir().context("cannot find the current folder")?;
-    let is_root = |folder: &&Path| folder.join("boards").is_dir() && folder.join("Cargo.toml").is_file();
-    let found = here.ancestors().find(is_root);
-    found.map(Path::to_path_buf).context("this is not Culm's source tree: run `./culm` in it, or set CULM_ROOT to it")
-}
-
-/// The catalogue of the source tree.
+/// The catalogue of what is there.
 pub fn catalogue() -> Result<Catalogue> {
-    Ok(Catalogue::read(&root()?))
+    Ok(Catalogue::of(&Tree::find()?))
 }
 
 /// Shows what is odd, if something is.
@@ -98,7 +88,7 @@ pub fn graph(graph: &Graph) -> Result<()> {
     let picture = crate::graph::svg(&plan);
     let file = match &graph.output {
         Some(file) => file.clone(),
-        None if std::io::stdout().is_terminal() => root()?.join("build").join(format!("{}.svg", plan.name)),
+        None if std::io::stdout().is_terminal() => Tree::find()?.build.join(format!("{}.svg", plan.name)),
         None => {
             print!("{picture}");
             return Ok(());
@@ -108,8 +98,6 @@ pub fn graph(graph: &Graph) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         println!("made: {}", folder.display());
     }
-    /// Of component files.
-    ComponentFile,
     std::fs::write(&file, picture).with_context(|| format!("cannot write {}", file.display()))?;
     println!("drawn: {}", file.display());
     Ok(())
@@ -120,7 +108,8 @@ pub fn graph(graph: &Graph) -> Result<()> {
 pub enum Reference {
     /// Of system files.
     SystemFile,
-        Reference::ComponentFile => print!("{}", crate::reference::component::page()),
+    /// Of component files.
+    ComponentFile,
     /// Of commands.
     Commands,
     /// Of what components are given of each kind of connection.
@@ -131,6 +120,7 @@ pub enum Reference {
 pub fn reference(which: Reference, command_line: &clap::Command) -> Result<()> {
     match which {
         Reference::SystemFile => print!("{}", crate::reference::page()),
+        Reference::ComponentFile => print!("{}", crate::reference::component::page()),
         Reference::Commands => print!("{}", crate::reference::commands(command_line)),
         Reference::Connections => print!("{}", crate::reference::connections::page()),
     }

@@ -27,3 +27,4 @@ pub mod run;
 pub mod schema;
 pub mod show;
 pub mod test;
+pub mod tree;

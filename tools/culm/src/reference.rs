@@ -253,7 +253,11 @@ pub fn commands(command_line: &clap::Command) -> String {
         "<!-- Written by `./culm reference commands`: change the command line, then run its test with \
          CULM_BLESS=1. -->\n\n# Commands\n\n\
          `./culm COMMAND` sets up what is missing and hands over to the tool; `./culm setup --check` lists what is there \
-         and what is missing, and changes nothing. `./culm COMMAND --help` says what stands here.\n",
+         and what is missing, and changes nothing. `./culm COMMAND --help` says what stands here.\n\n\
+         | Variable | Meaning |\n| --- | --- |\n\
+         | `CULM_BUILD` | the folder for images, in place of `build/` |\n\
+         | `CARGO_TARGET_DIR` | the folder for what cargo makes, in place of `target/` |\n\
+         | `CULM_CARGO` | the cargo whose Rust builds, in place of the first one that serves |\n",
     );
     for command in command_line.get_subcommands().filter(|command| !command.is_hide_set()) {
         commands_of(&mut out, command, "./culm");

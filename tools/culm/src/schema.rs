@@ -2,8 +2,9 @@
 //!
 //! A schema is made from tables of keys: those of system and component files are the
 //! [`crate::reference`]'s own, so that the book and the schema say the same; what a key's value can
-//! be follows from there, and names and limits come from where they are decided. A schema knows one file and no other: whether
-//! a name exists, what memory there is, what a component asks for, is the work of `culm check`.
+//! be follows from there, and names and limits come from where they are decided. A schema knows one
+//! file and no other: whether a name exists, what memory there is, what a component asks for, is the
+//! work of `culm check`.
 
 mod board;
 mod component;

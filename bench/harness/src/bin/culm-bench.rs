@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let options = CommandLine::parse().options;
-    if !culm_bench_harness::run(&culm_tool::commands::root()?, &options)? {
+    if !culm_bench_harness::run(&culm_tool::tree::Tree::find()?.culm, &options)? {
         bail!("the benchmarks did not all go well: see above");
     }
     Ok(())

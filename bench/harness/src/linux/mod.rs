@@ -10,6 +10,7 @@ mod packages;
 use anyhow::{Context, Result};
 use cpio::Archive;
 use culm_tool::build::{Cargo, Profile, Toolchain};
+use culm_tool::tree::Tree;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -246,6 +247,6 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
 
 /// Builds the peer's program (`bench/peer`) with the tool chain that builds components.
 pub fn build_peer(root: &Path) -> Result<PathBuf> {
-    let cargo = Cargo::new(Toolchain::find()?, root, Profile::Release);
+    let cargo = Cargo::new(Toolchain::find()?, &Tree::new(root.to_path_buf(), None), Profile::Release);
     Ok(cargo.program("culm-bench-peer", "peer")?)
 }

@@ -5,6 +5,7 @@
 
 use super::toolchain::{TargetSupport, Toolchain};
 use crate::failure::Failure;
+use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ impl Profile {
 #[derive(Clone, Debug)]
 pub struct Cargo {
     toolchain: Toolchain,
-    root: PathBuf,
+    culm: PathBuf,
     profile: Profile,
 }
 
@@ -46,9 +47,9 @@ pub struct Cargo {
 pub type Built = BTreeMap<String, PathBuf>;
 
 impl Cargo {
-    /// Cargo for the workspace at `root`.
-    pub fn new(toolchain: Toolchain, root: &Path, profile: Profile) -> Self {
-        Self { toolchain, root: root.into(), profile }
+    /// Cargo for the kernel and the runtime of this tree.
+    pub fn new(toolchain: Toolchain, tree: &Tree, profile: Profile) -> Self {
+        Self { toolchain, culm: tree.culm.clone(), profile }
     }
 
     /// Builds the kernel.
@@ -58,17 +59,17 @@ impl Cargo {
 
     /// Builds the program `name` of a package that is linked like no component.
     pub fn program(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
-        let mut command = self.command("build", &[package.to_string()].into(), None);
+        let mut command = self.command("build", &self.culm, &[package.to_string()].into(), None);
         let built = self.run(command.args(["--bin", name]))?.0;
         built.get(name).cloned().ok_or_else(|| {
             Failure::new(format!("`{name}` does not build")).help("cargo's messages are above; they say what is wrong")
         })
     }
 
-    /// Builds `components`, given as names of their crates.
-    pub fn components(&self, components: &BTreeSet<String>) -> Result<Built, Failure> {
-        let script = self.root.join("runtime/link.ld");
-        let built = self.build(components, Some(&script))?;
+    /// Builds `components` of a cargo workspace, given as names of their crates.
+    pub fn components(&self, workspace: &Path, components: &BTreeSet<String>) -> Result<Built, Failure> {
+        let script = self.culm.join("runtime/link.ld");
+        let built = self.build(workspace, components, Some(&script))?;
         let missing: Vec<&str> =
             components.iter().map(String::as_str).filter(|&name| !built.contains_key(name)).collect();
         match missing.as_slice() {
@@ -86,8 +87,8 @@ impl Cargo {
     }
 
     /// Builds `packages` as far as they build.
-    fn build(&self, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
-        let (built, status) = self.run(self.command("build", packages, script).arg("--keep-going"))?;
+    fn build(&self, workspace: &Path, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
+        let (built, status) = self.run(self.command("build", workspace, packages, script).arg("--keep-going"))?;
         // Without success an executable can be one of an earlier build; only what cargo named is
         // taken.
         if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
@@ -123,15 +124,15 @@ impl Cargo {
         Ok((built, status))
     }
 
-    /// The command that has clippy look at `packages`.
-    pub fn clippy(&self, packages: &BTreeSet<String>) -> Command {
-        self.command("clippy", packages, None)
+    /// The command that has clippy look at `packages` of a cargo workspace.
+    pub fn clippy(&self, workspace: &Path, packages: &BTreeSet<String>) -> Command {
+        self.command("clippy", workspace, packages, None)
     }
 
-    fn command(&self, verb: &str, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
+    fn command(&self, verb: &str, workspace: &Path, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command
-            .current_dir(&self.root)
+            .current_dir(workspace)
             .args([verb, "--target", TARGET])
             .env("RUSTC", &self.toolchain.rustc)
             // A warning that a later Rust will reject the standard library does not help a person

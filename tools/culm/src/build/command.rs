@@ -2,8 +2,9 @@
 
 use super::cargo::Profile;
 use super::system::{BuiltSystem, build_system};
-use crate::commands::{self, System};
+use crate::commands::System;
 use crate::plan::Plan;
+use crate::tree::Tree;
 use anyhow::Result;
 
 /// How much the compiler optimises, as the command line says it.
@@ -46,5 +47,5 @@ pub fn build(options: &Options) -> Result<()> {
 /// Builds the image of `plan`, with its picture for those who observe.
 pub fn build_plan(plan: &Plan, profile: Profile) -> Result<BuiltSystem> {
     let picture = crate::graph::svg(plan);
-    Ok(build_system(&commands::root()?, plan, picture.as_bytes(), profile)?)
+    Ok(build_system(&Tree::find()?, plan, picture.as_bytes(), profile)?)
 }

@@ -1,14 +1,15 @@
 //! From a checked plan to an image on disk: programs are built, memory is laid out, the image and
 //! its report are written.
 
-use super::cargo::{Cargo, Profile};
+use super::cargo::{Built, Cargo, Profile};
 use super::elf::{self, Program};
 use super::toolchain::Toolchain;
 use crate::failure::Failure;
 use crate::image::{self, Contents, Nowhere, report::Report};
 use crate::layout::{self, Layout};
 use crate::plan::Plan;
-use std::collections::BTreeSet;
+use crate::tree::{Tree, cannot_build};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// An image that was built.
@@ -20,13 +21,13 @@ pub struct BuiltSystem {
     pub report: Report,
 }
 
-/// Folder below `build/` for a system on a board.
-pub fn output_folder(root: &Path, plan: &Plan, profile: Profile) -> PathBuf {
+/// The folder for the image of a system on a board.
+pub fn output_folder(tree: &Tree, plan: &Plan, profile: Profile) -> PathBuf {
     let suffix = match profile {
         Profile::Release => "",
         Profile::Debug => "-debug",
     };
-    root.join("build").join(format!("{}-{}{suffix}", plan.name, plan.board.name))
+    tree.build.join(format!("{}-{}{suffix}", plan.name, plan.board.name))
 }
 
 /// How many times the stack of optimised code a component has without optimisation, where what
@@ -48,13 +49,15 @@ fn for_profile(plan: &Plan, profile: Profile) -> Plan {
 }
 
 /// Builds the image of `plan`; `picture` is the system's SVG.
-pub fn build_system(root: &Path, plan: &Plan, picture: &[u8], profile: Profile) -> Result<BuiltSystem, Failure> {
+pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) -> Result<BuiltSystem, Failure> {
     let plan = &for_profile(plan, profile);
     let contents = Contents::read(plan)?;
-    let cargo = Cargo::new(Toolchain::find()?, root, profile);
-    let names: BTreeSet<String> = plan.components.iter().map(|component| component.manifest.name.clone()).collect();
+    let cargo = Cargo::new(Toolchain::find()?, tree, profile);
     let kernel_path = cargo.kernel()?;
-    let built = cargo.components(&names)?;
+    let mut built = Built::new();
+    for (workspace, names) in crates(tree, plan) {
+        built.extend(cargo.components(workspace, &names)?);
+    }
     let kernel = Program::read(&kernel_path)?;
     let programs = plan
         .components
@@ -76,16 +79,25 @@ pub fn build_system(root: &Path, plan: &Plan, picture: &[u8], profile: Profile) 
         picture_size: picture.len() as u64,
     })?;
     let bytes = image::write(&image::Inputs { plan, layout: &layout, kernel: &kernel, contents: &contents, picture });
-    let folder = output_folder(root, plan, profile);
+    let folder = output_folder(tree, plan, profile);
     let path = folder.join("image");
     let report = Report::new(plan, &layout, &kernel, &programs, profile.name(), &path);
     std::fs::create_dir_all(&folder)
-        .map_err(|error| Failure::io(format_args!("make the folder {}", folder.display()), &error))?;
+        .map_err(|error| cannot_build(format_args!("make the folder {}", folder.display()), &error))?;
     write(&path, &bytes)?;
     let json = serde_json::to_vec_pretty(&report)
         .map_err(|error| Failure::new(format!("cannot write the report as JSON: {error}")))?;
     write(&folder.join("report.json"), &json)?;
     Ok(BuiltSystem { image: path, report })
+}
+
+/// The crates of the system's components, by the cargo workspace that has them.
+fn crates<'t>(tree: &'t Tree, plan: &Plan) -> BTreeMap<&'t Path, BTreeSet<String>> {
+    let mut crates: BTreeMap<&Path, BTreeSet<String>> = BTreeMap::new();
+    for component in &plan.components {
+        crates.entry(tree.of_crate(&component.folder)).or_default().insert(component.manifest.name.clone());
+    }
+    crates
 }
 
 /// Writes beside the old file and then puts the new one in its place: a machine that boots
@@ -94,5 +106,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes)
         .and_then(|()| std::fs::rename(&new, path))
-        .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error))
+        .map_err(|error| cannot_build(format_args!("write {}", path.display()), &error))
 }

@@ -1,14 +1,16 @@
-//! `culm new`: makes a component with a system that runs it, or a driver, from the templates in
-//! `tools/template`.
+//! `culm new`: makes a component with a system that runs it, a driver, or a workspace outside of
+//! the checkout, from the templates in `tools/template`.
 //!
 //! The templates are components like any others; only the names in them that stand for others are
 //! replaced.
 
 mod names;
+mod workspace;
 
 use crate::commands;
-use crate::description::catalogue::Catalogue;
+use crate::description::catalogue::{Catalogue, WORKSPACE_FOLDER};
 use crate::failure::Failure;
+use crate::tree::Tree;
 use anyhow::Result;
 use clap::Subcommand;
 use culm_manifest::DeviceClass;
@@ -30,6 +32,12 @@ pub enum New {
         /// Class and chip, for example serial/uart16550
         #[arg(value_name = "CLASS/CHIP")]
         device: Device,
+    },
+    /// Make a folder outside of Culm's checkout for components and systems of your own, with one of
+    /// each
+    Workspace {
+        /// The folder; its name is the first component's
+        path: PathBuf,
     },
 }
 
@@ -61,24 +69,27 @@ pub fn new(what: &New) -> Result<()> {
     match what {
         New::Component { name } => {
             check(&catalogue, name)?;
-            let made = make(&catalogue.root, &Template::component(name))?;
-            say(&catalogue, &made);
+            let made = make(&catalogue.tree, &Template::component(&catalogue.tree, name))?;
+            say(&catalogue.tree, &made);
             println!("\nrun it:   ./culm run {name}\ntest it:  cargo test -p {name}");
         }
         New::Driver { device } => {
             let chip = &device.chip;
             check(&catalogue, chip)?;
-            let made = make(&catalogue.root, &Template::driver(device))?;
-            say(&catalogue, &made);
-            println!("\ntest it:  cargo test -p {chip}\ngo on:    docs/src/guides/driver.md, from \"The manifest\"");
+            let made = make(&catalogue.tree, &Template::driver(&catalogue.tree, device))?;
+            say(&catalogue.tree, &made);
+            let guide = catalogue.root.join("docs/src/guides/driver.md");
+            let guide = catalogue.shown(&guide);
+            println!("\ntest it:  cargo test -p {chip}\ngo on:    {}, from \"The manifest\"", guide.display());
         }
+        New::Workspace { path } => workspace::new(&catalogue, path)?,
     }
     Ok(())
 }
 
-fn say(catalogue: &Catalogue, made: &[PathBuf]) {
+fn say(tree: &Tree, made: &[PathBuf]) {
     for path in made {
-        println!("made {}", catalogue.shown(path).display());
+        println!("made {}", tree.shown(path).display());
     }
 }
 
@@ -93,26 +104,31 @@ fn check(catalogue: &Catalogue, name: &str) -> Result<(), Failure> {
     names::check(name, &names::dependencies(&lock))
 }
 
-/// What is copied to where, below the root, and what in it is replaced.
+/// What is copied to where, below the folder in which the user works, and what in it is replaced.
 struct Template {
     copies: Vec<(&'static str, PathBuf)>,
     replacements: Vec<(&'static str, String)>,
 }
 
 impl Template {
-    fn component(name: &str) -> Self {
+    fn component(tree: &Tree, name: &str) -> Self {
+        let folder = if tree.workspace.is_some() { WORKSPACE_FOLDER } else { "apps" };
         Self {
             copies: vec![
-                ("component", Path::new("apps").join(name)),
+                ("component", Path::new(folder).join(name)),
                 ("system.toml", Path::new("systems").join(format!("{name}.toml"))),
             ],
             replacements: vec![("new-component", name.to_string()), ("NewComponent", camel_case(name))],
         }
     }
 
-    fn driver(device: &Device) -> Self {
+    fn driver(tree: &Tree, device: &Device) -> Self {
+        let folder = match tree.workspace {
+            Some(_) => PathBuf::from(WORKSPACE_FOLDER),
+            None => Path::new("drivers").join(device.class),
+        };
         Self {
-            copies: vec![("driver", Path::new("drivers").join(device.class).join(&device.chip))],
+            copies: vec![("driver", folder.join(&device.chip))],
             replacements: vec![
                 ("new-chip", device.chip.clone()),
                 ("NewChip", camel_case(&device.chip)),
@@ -123,9 +139,9 @@ impl Template {
 }
 
 /// Copies a template; returns the files made. Nothing that exists is touched.
-fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
+fn make(tree: &Tree, template: &Template) -> Result<Vec<PathBuf>, Failure> {
     for (_, to) in &template.copies {
-        if root.join(to).exists() {
+        if tree.home().join(to).exists() {
             return Err(
                 Failure::new(format!("{} exists already", to.display())).help("choose another name, or remove it")
             );
@@ -133,9 +149,9 @@ fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut made = Vec::new();
     for (from, to) in &template.copies {
-        let copied = copy(&root.join("tools/template").join(from), &root.join(to), &template.replacements, &mut made);
-        if let Err(failure) = copied {
-            remove(root, template);
+        let from = tree.culm.join("tools/template").join(from);
+        if let Err(failure) = copy(&from, &tree.home().join(to), &template.replacements, &mut made) {
+            remove(tree.home(), template);
             return Err(failure);
         }
     }
@@ -144,8 +160,8 @@ fn make(root: &Path, template: &Template) -> Result<Vec<PathBuf>, Failure> {
 
 /// Removes what was made of a template before something failed: half of it would be in the way of
 /// the next attempt. None of it was there before.
-fn remove(root: &Path, template: &Template) {
-    for path in template.copies.iter().map(|(_, to)| root.join(to)) {
+fn remove(home: &Path, template: &Template) {
+    for path in template.copies.iter().map(|(_, to)| home.join(to)) {
         // What was not made yet is not there; for the rest nothing better can be done.
         let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
     }
@@ -157,7 +173,12 @@ fn copy(from: &Path, to: &Path, replacements: &[(&str, String)], made: &mut Vec<
     if !from.is_dir() {
         let text = fs::read_to_string(from).map_err(reading)?;
         let text = replacements.iter().fold(text, |text, (name, by)| text.replace(name, by));
-        fs::write(to, text).map_err(|error| Failure::io(format_args!("write {}", to.display()), &error))?;
+        let folder = to.parent().map_or(Ok(()), fs::create_dir_all);
+        // With the template's permissions: a script can be run.
+        folder
+            .and_then(|()| fs::write(to, text))
+            .and_then(|()| fs::set_permissions(to, fs::metadata(from)?.permissions()))
+            .map_err(|error| Failure::io(format_args!("write {}", to.display()), &error))?;
         made.push(to.to_path_buf());
         return Ok(());
     }
@@ -174,8 +195,8 @@ fn copy(from: &Path, to: &Path, replacements: &[(&str, String)], made: &mut Vec<
 mod tests {
     use super::*;
 
-    /// A tree with the templates, and nothing else.
-    fn tree() -> tempfile::TempDir {
+    /// A folder with the templates, and nothing else.
+    fn sources() -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("there is a place for temporary files");
         let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template");
         fs::create_dir_all(root.path().join("systems")).expect("the folder is writable");
@@ -190,9 +211,10 @@ mod tests {
 
     #[test]
     fn the_template_becomes_a_component_and_a_system() {
-        let root = tree();
-        let template = Template::component("rate-limiter");
-        let made = make(root.path(), &template).expect("nothing is in the way");
+        let root = sources();
+        let tree = Tree::new(root.path().into(), None);
+        let template = Template::component(&tree, "rate-limiter");
+        let made = make(&tree, &template).expect("nothing is in the way");
         assert_eq!(made.len(), 4, "{made:?}");
         for path in &made {
             let text = read(path);
@@ -201,28 +223,30 @@ mod tests {
         }
         let main = read(&root.path().join("apps/rate-limiter/src/main.rs"));
         assert!(main.contains("culm::component!(RateLimiter);"));
-        let again = make(root.path(), &template).expect_err("it exists");
+        let again = make(&tree, &template).expect_err("it exists");
         assert_eq!(again.message(), "apps/rate-limiter exists already");
     }
 
     #[test]
     fn all_is_made_or_nothing() {
-        let root = tree();
+        let root = sources();
+        let tree = Tree::new(root.path().into(), None);
         // In the place of the folder: even the superuser can write nothing below a file.
         fs::remove_dir(root.path().join("systems")).expect("it is empty");
         fs::write(root.path().join("systems"), "").expect("the folder is writable");
-        let template = Template::component("romy");
-        let failure = make(root.path(), &template).expect_err("there is no place for the system");
+        let template = Template::component(&tree, "romy");
+        let failure = make(&tree, &template).expect_err("there is no place for the system");
         assert!(failure.message().contains("systems/romy.toml"), "{}", failure.message());
         assert!(!root.path().join("apps/romy").exists());
     }
 
     #[test]
     fn the_template_becomes_a_driver_of_each_class() {
-        let root = tree();
+        let root = sources();
+        let tree = Tree::new(root.path().into(), None);
         for (class, _) in DeviceClass::names() {
             let device: Device = format!("{class}/uart-2").parse().expect("the class is known");
-            make(root.path(), &Template::driver(&device)).expect("nothing is in the way");
+            make(&tree, &Template::driver(&tree, &device)).expect("nothing is in the way");
             let folder = root.path().join(format!("drivers/{class}/uart-2"));
             let manifest = read(&folder.join("component.toml"));
             let manifest = culm_manifest::Manifest::parse(&manifest).expect("a good manifest");

@@ -1,6 +1,7 @@
 //! The catalogue of components, boards and systems, which are found by their place in the tree.
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
+use crate::tree::Tree;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use culm_manifest::{Located, Manifest};
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ const KEPT: &[&str] = &["bench", "tests"];
 /// The folder of systems that are for use.
 const SYSTEMS: &str = "systems";
 
+/// The folder of a user's workspace that holds component crates, drivers too.
+pub const WORKSPACE_FOLDER: &str = "components";
+
 /// A component crate.
 #[derive(Clone, Debug)]
 pub struct CatalogueComponent {
@@ -35,26 +39,39 @@ pub struct CatalogueComponent {
     pub manifest: Result<Manifest, Diagnostics>,
 }
 
-/// Components and boards of one source tree.
+/// Components and boards of Culm's sources, and of the user's workspace if there is one.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// Root of the tree.
+    /// Root of Culm's sources.
     pub root: PathBuf,
+    /// Where everything is.
+    pub tree: Tree,
     /// Every component by its name: the manifest's, or the folder's where the manifest cannot be
     /// read.
     pub components: BTreeMap<String, CatalogueComponent>,
 }
 
 impl Catalogue {
-    /// Looks through the tree at `root`. A mistake in a component is reported only to systems that
-    /// use it.
+    /// Looks through Culm's sources at `root`, alone.
     pub fn read(root: &Path) -> Self {
+        Self::of(&Tree::new(root.to_path_buf(), None))
+    }
+
+    /// Looks through a tree. A mistake in a component is reported only to systems that use it.
+    pub fn of(tree: &Tree) -> Self {
         let mut manifests = Vec::new();
         for (folder, depth) in COMPONENT_FOLDERS {
-            find_manifests(&root.join(folder), *depth, &mut manifests);
+            find_manifests(&tree.culm.join(folder), *depth, &mut manifests);
         }
         manifests.sort();
-        let mut catalogue = Self { root: root.to_path_buf(), components: BTreeMap::new() };
+        // Behind Culm's own: of two components of a name it is the user's who must take another.
+        let mut own = Vec::new();
+        if let Some(workspace) = &tree.workspace {
+            find_manifests(&workspace.join(WORKSPACE_FOLDER), 1, &mut own);
+        }
+        own.sort();
+        manifests.append(&mut own);
+        let mut catalogue = Self { root: tree.culm.clone(), tree: tree.clone(), components: BTreeMap::new() };
         let mut places: BTreeMap<String, Place> = BTreeMap::new();
         for path in manifests {
             catalogue.add(&path, &mut places);
@@ -124,14 +141,23 @@ impl Catalogue {
     /// The folder whose systems alone may use this component, if the system in `file` may not: what
     /// breaks rules for a test, say, must not come into a system that somebody relies on.
     pub fn kept_from(&self, file: &Path, component: &CatalogueComponent) -> Option<&'static str> {
-        let is_for_use = self.shown(file).starts_with(SYSTEMS);
-        let folder = self.shown(&component.folder);
+        let is_for_use = self.shown(file).starts_with(SYSTEMS) || file.starts_with(self.root.join(SYSTEMS));
+        let folder = component.folder.strip_prefix(&self.root).ok()?;
         KEPT.iter().copied().find(|kept| is_for_use && folder.starts_with(kept))
     }
 
-    /// A path as messages show it: relative to the root, where it lies there.
+    /// Components in which drivers are looked for, whatever their manifests say.
+    pub fn likely_drivers(&self) -> impl Iterator<Item = &CatalogueComponent> {
+        let own = self.tree.workspace.as_ref().map(|workspace| workspace.join(WORKSPACE_FOLDER));
+        let folders: Vec<PathBuf> = std::iter::once(self.root.join("drivers")).chain(own).collect();
+        let is_within =
+            move |component: &&CatalogueComponent| folders.iter().any(|folder| component.folder.starts_with(folder));
+        self.components.values().filter(is_within)
+    }
+
+    /// A path as messages show it: relative to where the user works, if it lies there.
     pub fn shown(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
+        self.tree.shown(path).to_path_buf()
     }
 
     /// Reads a file; messages show its path as [`Catalogue::shown`] has it.
@@ -167,14 +193,14 @@ impl Catalogue {
         let is_path = name.contains('/') || name.ends_with(".toml");
         let last = name.rsplit('/').next().unwrap_or(name);
         let stem = last.split('.').next().unwrap_or(last);
-        if self.systems().contains_key(stem) {
+        if let Some(file) = self.systems().get(stem) {
             return Some(match is_path {
-                true => format!("did you mean `systems/{stem}.toml`?"),
+                true => format!("did you mean `{}`?", self.tree.shown(file).display()),
                 false => format!("did you mean `{stem}`?"),
             });
         }
-        if self.boards().contains_key(stem) {
-            return Some(format!("`{stem}` is a board: `./culm check boards/{stem}.toml`"));
+        if let Some(file) = self.boards().get(stem) {
+            return Some(format!("`{stem}` is a board: `./culm check {}`", self.tree.shown(file).display()));
         }
         if let Some(component) = self.components.get(stem) {
             let file = self.shown(&component.folder.join("component.toml")).display().to_string();
@@ -193,12 +219,19 @@ impl Catalogue {
 
     /// Files of all systems, by name.
     pub fn systems(&self) -> BTreeMap<String, PathBuf> {
-        toml_files(&self.root.join(SYSTEMS))
+        self.files(SYSTEMS)
     }
 
     /// Files of all boards, by name.
     pub fn boards(&self) -> BTreeMap<String, PathBuf> {
-        toml_files(&self.root.join("boards"))
+        self.files("boards")
+    }
+
+    /// Files of a folder of Culm's sources and of the workspace, by name: the user's go first.
+    fn files(&self, folder: &str) -> BTreeMap<String, PathBuf> {
+        let mut files = toml_files(&self.root.join(folder));
+        files.extend(self.tree.workspace.iter().flat_map(|workspace| toml_files(&workspace.join(folder))));
+        files
     }
 }
 

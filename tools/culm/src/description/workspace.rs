@@ -1,16 +1,25 @@
-//! The tree as cargo sees it: a folder of the workspace in which there is no crate fails every
-//! build.
+//! The tree as cargo sees it: a folder of a cargo workspace in which there is no crate fails every
+//! build; and a user's workspace is made for one version of Culm.
 
 use super::catalogue::Catalogue;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
+use culm_manifest::Located;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use std::path::{Path, PathBuf};
 
-/// What is wrong with the crates of the workspace, as far as cargo would read them before it builds
-/// any.
+/// The version of Culm that this tool is of.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is wrong with the crates of Culm and of the user's workspace, as far as cargo would read
+/// them before it builds any.
 pub fn check(catalogue: &Catalogue) -> Diagnostics {
     let mut found = Diagnostics::default();
-    for folder in members(&catalogue.root) {
+    let mut folders = members(&catalogue.root);
+    if let Some(workspace) = &catalogue.tree.workspace {
+        folders.extend(members(workspace));
+        check_version(catalogue, workspace, &mut found);
+    }
+    for folder in folders {
         let shown = catalogue.shown(&folder);
         let file = folder.join("Cargo.toml");
         if !file.exists() {
@@ -27,6 +36,37 @@ pub fn check(catalogue: &Catalogue) -> Diagnostics {
         }
     }
     found
+}
+
+/// The version of Culm for which a workspace is made fits this one, as cargo takes versions.
+fn check_version(catalogue: &Catalogue, workspace: &Path, found: &mut Diagnostics) {
+    // What cannot be read is said of all workspaces alike, or by cargo.
+    let Ok(source) = catalogue.source(&workspace.join("Cargo.toml")) else { return };
+    let Some(wanted) = wanted_version(&source) else { return };
+    if compatible_part(&wanted) != compatible_part(VERSION) {
+        let message = format!("this workspace is made for Culm {}, this is Culm {VERSION}", wanted.value);
+        found.push(Diagnostic::at(&source, wanted.span, message).help(format!(
+            "CHANGES.md of Culm says what is different; then write `version = \"{VERSION}\"` here and for its other crates"
+        )));
+    }
+}
+
+/// The version of the runtime that `[workspace.dependencies]` asks for.
+fn wanted_version(source: &Source) -> Option<Located<String>> {
+    let mut problems = Problems::new();
+    let document = parse_table(&source.text, &mut problems);
+    let mut table = TableReader::new("the workspace", 0..0, document.get_ref());
+    for key in ["workspace", "dependencies", "culm"] {
+        table = table.take(key)?.table(key, &mut problems)?;
+    }
+    table.take("version")?.text(&mut problems)
+}
+
+/// The numbers of a version that change with what would break its users.
+fn compatible_part(version: &str) -> Vec<&str> {
+    let numbers: Vec<&str> = version.trim_start_matches('^').split('.').take(2).collect();
+    let count = if numbers.first() == Some(&"0") { 2 } else { 1 };
+    numbers.into_iter().take(count).collect()
 }
 
 fn mistakes(source: &Source) -> Problems {
@@ -68,6 +108,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::Tree;
     use std::fs;
 
     #[test]
@@ -96,6 +137,26 @@ mod tests {
             assert!(messages.contains(&message.as_str()), "{folder}: {found}");
         }
         assert!(found.render(false).contains("apps/half/Cargo.toml:1:"), "{found}");
+    }
+
+    #[test]
+    fn a_workspace_is_made_for_a_version() {
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let write = |version: &str| {
+            let text = format!(
+                "[workspace]\nmembers = []\n[workspace.dependencies]\nculm = {{ version = \"{version}\", path = \"x\" }}\n"
+            );
+            fs::write(folder.path().join("Cargo.toml"), text).expect("the folder is writable");
+        };
+        let tree = Tree::new(folder.path().join("culm"), Some(folder.path().into()));
+        write(VERSION);
+        let found = check(&Catalogue::of(&tree));
+        assert!(found.is_empty(), "{found}");
+        write("0.999.1");
+        let said = check(&Catalogue::of(&tree)).render(false);
+        assert!(said.contains("this workspace is made for Culm 0.999.1"), "{said}");
+        assert!(said.contains("--> Cargo.toml:4:20"), "{said}");
+        assert_eq!((compatible_part("1.2.3"), compatible_part("0.2.3")), (vec!["1"], vec!["0", "2"]));
     }
 
     #[test]

@@ -212,8 +212,7 @@ fn interrupts_in_words(count: u64) -> String {
 
 /// What is wrong with the manifests of drivers that could not be read.
 fn unreadable_drivers(catalogue: &Catalogue) -> impl Iterator<Item = &Diagnostics> {
-    let is_driver = |component: &&CatalogueComponent| component.folder.starts_with(catalogue.root.join("drivers"));
-    catalogue.components.values().filter(is_driver).filter_map(|component| component.manifest.as_ref().err())
+    catalogue.likely_drivers().filter_map(|component| component.manifest.as_ref().err())
 }
 
 fn device_span(draft: &Draft<'_>, device: &BoardDevice) -> std::ops::Range<usize> {

@@ -1,8 +1,8 @@
 //! The reference of component files: their keys, with what each means. The page of the book and the
 //! schema are made from it, and a test holds it against what the reader asks for.
 
-use super::table::{Table, choices, key, write_tables};
-use culm_abi::connection::Role;
+use super::table::{Key, Table, choices, key, write_tables};
+use culm_abi::connection::{Device, Role};
 use culm_manifest::units::format_size;
 use culm_manifest::{ConfigType, ConnectionKind, DEFAULT_STACK, DeviceClass, MAX_COUNTERS, MemoryKind, Trigger};
 use std::fmt::Write as _;
@@ -67,7 +67,12 @@ fn driver() -> Table {
         heading: DRIVER,
         intro: "Only drivers. A device for which a board gives less than this asks for is refused.".to_string(),
         keys: vec![
-            key("class", choices(DeviceClass::names()), "required", "the class of its devices"),
+            key(
+                "class",
+                format!("{}, or a list", choices(DeviceClass::names())),
+                "required",
+                "the class of its devices, or those that they provide",
+            ),
             key("compatible", "texts", "required", "what boards write for its devices"),
             key("registers", "size", "0", "bytes of registers that it uses"),
             key("interrupts", "number", "0", "how many of the device's interrupts it uses"),
@@ -82,6 +87,11 @@ fn driver() -> Table {
     }
 }
 
+/// A key of a device that the component owns, as a driver has it.
+fn of_device(name: &'static str, value: impl Into<String>) -> Key {
+    key(name, value, "as in `[driver]`", "of such a device, as in `[driver]`")
+}
+
 fn connection() -> Table {
     Table {
         heading: CONNECTION,
@@ -91,6 +101,16 @@ fn connection() -> Table {
             key("kind", "kind", "required", "see below"),
             key("optional", "true or false", "false", "it may be left out, and the field is an `Option`"),
             key("memory", choices(MemoryKind::NAMES), "any kind", "regions only: the kind of memory that it must be"),
+            key(
+                "compatible",
+                "texts",
+                "it owns no device",
+                "devices that the component owns only: what boards write for them",
+            ),
+            of_device("registers", "size"),
+            of_device("interrupts", "number"),
+            of_device("dma", "size"),
+            of_device("trigger", choices(Trigger::NAMES)),
             key("description", "text", "nothing", "what it is for"),
         ],
     }
@@ -161,7 +181,12 @@ fn writer(kind: ConnectionKind) -> String {
     let declaration = kind.declaration();
     match declaration.role {
         Role::Described => format!("`[[{}]]`", kind.name()),
-        Role::Client => "the domain: its key names the device".to_string(),
+        Role::Client => "the domain: its key names the provider".to_string(),
+        Role::Provider => "its clients, whose keys name the domain ([Providers](../guides/providers.md))".to_string(),
+        Role::Made if kind.is::<Device>() => {
+            "a driver's: nobody, `[device.NAME]` makes it. With `compatible`: the domain, whose key names it"
+                .to_string()
+        }
         Role::Driver | Role::Made | Role::Granted => "nobody: it comes with a device or a client".to_string(),
     }
 }

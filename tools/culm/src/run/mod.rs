@@ -9,10 +9,11 @@ mod terminal;
 
 use crate::build::command::{ProfileChoice, build_plan};
 use crate::class::{self, Outside};
-use crate::commands::{self, System};
+use crate::commands::System;
 use crate::failure::Failure;
 use crate::image::report::Report;
 use crate::plan::{ConfigValue, Domain, Plan};
+use crate::tree::Tree;
 use anyhow::Result;
 use console::{Sign, Watcher};
 use culm_manifest::units::{format_size, parse_size};
@@ -21,7 +22,6 @@ use nix::sys::signal::Signal;
 use qemu::{Machine, PREFERRED_QEMU, Qemu};
 use std::io::{IsTerminal as _, Write as _};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use symbols::Symbols;
 
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         servers: Vec::new(),
         with_address: with_address(&plan),
         waits_for_debugger: options.gdb.is_some(),
-        root: commands::root()?,
+        tree: Tree::find()?,
         watcher: Watcher::default(),
         plain: !std::io::stdout().is_terminal(),
         halted: None,
@@ -175,7 +175,7 @@ struct Screen<'a> {
     with_address: Vec<String>,
     /// A debugger decides when it begins: until then its silence means nothing.
     waits_for_debugger: bool,
-    root: PathBuf,
+    tree: Tree,
     watcher: Watcher,
     /// No terminal: lines end in a line feed alone.
     plain: bool,
@@ -241,7 +241,7 @@ impl Screen<'_> {
     fn backtrace(&self, domain: &str, addresses: &[u64]) {
         let found = self.report.domains.iter().find(|candidate| candidate.name == domain);
         if let Some(symbols) = found.and_then(|domain| Symbols::read(&domain.elf)) {
-            self.show(symbols.backtrace(addresses, &self.root).as_bytes());
+            self.show(symbols.backtrace(addresses, &self.tree).as_bytes());
         }
     }
 

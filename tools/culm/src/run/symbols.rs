@@ -1,8 +1,9 @@
 //! Addresses of a component's code, as functions and lines.
 
+use crate::tree::Tree;
 use addr2line::Loader;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Turns addresses of one program into words.
 pub struct Symbols {
@@ -22,14 +23,14 @@ impl Symbols {
     }
 
     /// The lines for a backtrace: the program counter first, then return addresses. Paths below
-    /// `root` are shortened.
-    pub fn backtrace(&self, addresses: &[u64], root: &Path) -> String {
+    /// where the user works are shortened.
+    pub fn backtrace(&self, addresses: &[u64], tree: &Tree) -> String {
         let mut text = String::new();
         for (number, &address) in addresses.iter().enumerate() {
             // A return address can be that of the next function; the call is the instruction before
             // it.
             let probe = if number == 0 { address } else { address.saturating_sub(4) };
-            let lines = self.frames(probe, root);
+            let lines = self.frames(probe, tree);
             if lines.is_empty() {
                 let _ = writeln!(text, "    {number:2}: {address:#x}");
             }
@@ -44,7 +45,7 @@ impl Symbols {
     }
 
     /// The function at `probe` and those that it is inlined into.
-    fn frames(&self, probe: u64, root: &Path) -> Vec<String> {
+    fn frames(&self, probe: u64, tree: &Tree) -> Vec<String> {
         let mut lines = Vec::new();
         if let Ok(mut frames) = self.loader.find_frames(probe) {
             while let Ok(Some(frame)) = frames.next() {
@@ -53,7 +54,7 @@ impl Symbols {
                 let name = function.or_else(symbol).map_or_else(|| "(unknown)".to_string(), |name| name.into_owned());
                 let place = frame.location.and_then(|location| Some((location.file?.to_string(), location.line)));
                 lines.push(match place {
-                    Some((file, line)) => format!("{name} at {}:{}", shorten(&file, root), line.unwrap_or(0)),
+                    Some((file, line)) => format!("{name} at {}:{}", shorten(&file, tree), line.unwrap_or(0)),
                     None => name,
                 });
             }
@@ -67,7 +68,6 @@ impl Symbols {
     }
 }
 
-fn shorten(file: &str, root: &Path) -> String {
-    let path = PathBuf::from(file);
-    path.strip_prefix(root).unwrap_or(&path).display().to_string()
+fn shorten(file: &str, tree: &Tree) -> String {
+    tree.shown(Path::new(file)).display().to_string()
 }

@@ -13,6 +13,8 @@ pub enum Strictness {
     Deny,
     /// It is not of the recorded version, which is this: what it finds is shown.
     Show(Version),
+    /// The code is a user's: what it finds is shown.
+    Users,
 }
 
 impl Strictness {
@@ -36,7 +38,7 @@ impl Strictness {
         match self {
             Self::Deny => ["-D", "warnings"],
             // Some of its lints are denied by themselves.
-            Self::Show(_) => ["-W", "clippy::all"],
+            Self::Show(_) | Self::Users => ["-W", "clippy::all"],
         }
     }
 }

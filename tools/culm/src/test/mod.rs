@@ -1,4 +1,5 @@
-//! `culm test`: every test there is, in the order in which they are quick to fail.
+//! `culm test`: every test there is, in the order in which they are quick to fail. In a workspace
+//! of the user's: those of its own components, and a check of all that is described there.
 //!
 //! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is
 //! being done, and the end of the file where it fails. All stages run, whatever the earlier ones
@@ -9,12 +10,16 @@ mod stage;
 mod tally;
 
 use crate::build::Toolchain;
-use crate::commands;
+use crate::description::catalogue::Catalogue;
 use crate::failure::Failure;
+use crate::tree::Tree;
 use anyhow::Result;
 use culm_manifest::problem::suggest;
 use stage::{Stage, Workshop};
 use tally::Tally;
+
+/// Names of all stages of the checkout's own tests.
+pub const STAGES: &[&str] = &["format", "lint", "host", "models", "fuzz", "systems"];
 
 /// Arguments of `culm test`.
 #[derive(clap::Args, Clone, Debug)]
@@ -37,9 +42,11 @@ pub struct Options {
 /// # Errors
 /// Where a test fails, or something that it needs is missing.
 pub fn test(options: &Options) -> Result<()> {
-    let root = commands::root()?;
-    let components: Vec<String> = commands::catalogue()?.components.into_keys().collect();
-    let workshop = Workshop::new(&root, Toolchain::find()?, components)?;
+    let tree = Tree::find()?;
+    let all = Catalogue::of(&tree).components.into_iter();
+    let own = all.filter(|(_, component)| tree.of_crate(&component.folder) == tree.home());
+    let components: Vec<String> = own.map(|(name, _)| name).collect();
+    let workshop = Workshop::new(tree, Toolchain::find()?, components)?;
     let stages: Vec<Stage> = Stage::all(&workshop, options.quick, options.soak);
     if options.list {
         for stage in &stages {
@@ -70,4 +77,19 @@ pub fn test(options: &Options) -> Result<()> {
     Err(Failure::new(format!("failed: {}", failed.join(", ")))
         .help(format!("what they printed is in {}", workshop.logs.display()))
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn all_stages_are_named() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let toolchain = Toolchain::find().expect("a Rust that builds for the target");
+        let workshop = Workshop::new(Tree::new(root, None), toolchain, Vec::new()).expect("the checkout is whole");
+        let names: Vec<&str> = Stage::all(&workshop, false, false).iter().map(|stage| stage.name).collect();
+        assert_eq!(names, STAGES);
+    }
 }

@@ -4,6 +4,8 @@ use super::lint::{self, Strictness};
 use super::tally::Tally;
 use crate::build::{Cargo, Profile, Toolchain};
 use crate::failure::Failure;
+use crate::tree::{Tree, cannot_build};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +37,7 @@ struct Program {
 
 /// Where and with what the stages run.
 pub struct Workshop {
-    root: PathBuf,
+    tree: Tree,
     toolchain: Toolchain,
     strictness: Strictness,
     components: Vec<String>,
@@ -48,6 +50,9 @@ impl Stage {
     /// All stages. With `quick`, only as much as a few minutes allow; with `soak`, what is repeated
     /// is repeated a thousand times.
     pub fn all(workshop: &Workshop, quick: bool, soak: bool) -> Vec<Self> {
+        if workshop.tree.workspace.is_some() {
+            return vec![workshop.check(), workshop.lint(), workshop.host()];
+        }
         let mut stages = vec![workshop.format(), workshop.lint(), workshop.host()];
         if !quick {
             stages.push(workshop.models());
@@ -59,18 +64,20 @@ impl Stage {
 }
 
 impl Workshop {
-    /// A workshop for the checkout at `root`.
+    /// A workshop for the checkout, or for the user's workspace.
     ///
     /// # Errors
     /// Where the logs cannot be written, or the checkout does not say which Rust is the recorded
     /// one.
-    pub fn new(root: &Path, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
-        let logs = root.join("build/test-logs");
+    pub fn new(tree: Tree, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
+        let logs = tree.build.join("test-logs");
         std::fs::create_dir_all(&logs)
-            .map_err(|error| Failure::io(format_args!("make the folder {}", logs.display()), &error))?;
+            .map_err(|error| cannot_build(format_args!("make the folder {}", logs.display()), &error))?;
         let tool = std::env::current_exe().map_err(|error| Failure::io("find the running tool", &error))?;
-        let strictness = Strictness::of(&toolchain, root)?;
-        Ok(Self { root: root.into(), toolchain, strictness, components, tool, logs })
+        // Its own code is its user's: what is found there is shown.
+        let recorded = Strictness::of(&toolchain, &tree.culm)?;
+        let strictness = if tree.workspace.is_some() { Strictness::Users } else { recorded };
+        Ok(Self { tree, toolchain, strictness, components, tool, logs })
     }
 
     /// A command for which the chosen Rust is the first on the search path: cargo finds its clippy
@@ -102,7 +109,7 @@ impl Workshop {
             "if command -v rustfmt >/dev/null; then git ls-files '*.rs' | xargs rustfmt --edition 2024 --check; \
              else echo 'no rustfmt on this machine: formatting is not checked'; fi",
         ]);
-        let links = Command::new(self.root.join("docs/check"));
+        let links = Command::new(self.tree.culm.join("docs/check"));
         Stage {
             name: "format",
             about: "the code is formatted, and no link in the documents leads nowhere",
@@ -110,17 +117,33 @@ impl Workshop {
         }
     }
 
+    /// In a workspace: everything that is described is well.
+    fn check(&self) -> Stage {
+        let mut command = Command::new(&self.tool);
+        command.arg("check");
+        Stage {
+            name: "check",
+            about: "systems, boards and components have no mistake",
+            programs: vec![program("descriptions", command)],
+        }
+    }
+
     fn lint(&self) -> Stage {
-        let mut host = self.cargo(&["clippy", "--workspace", "--exclude", "culm-kernel", "--all-targets"]);
-        let cargo = Cargo::new(self.toolchain.clone(), &self.root, Profile::Release);
-        let mut packages = self.components.clone();
-        packages.push("culm-kernel".into());
-        let mut target = cargo.clippy(&packages.into_iter().collect());
+        let is_culm = self.tree.workspace.is_none();
+        let mut host = self.cargo(&["clippy", "--workspace", "--all-targets"]);
+        let cargo = Cargo::new(self.toolchain.clone(), &self.tree, Profile::Release);
+        let mut packages: BTreeSet<String> = self.components.iter().cloned().collect();
+        if is_culm {
+            host.args(["--exclude", "culm-kernel"]);
+            packages.insert("culm-kernel".into());
+        }
+        let mut target = cargo.clippy(self.tree.home(), &packages);
         for command in [&mut host, &mut target] {
             command.arg("--").args(self.strictness.arguments());
         }
         let (name, shows_findings) = match self.strictness {
             Strictness::Deny => ("clippy".to_string(), false),
+            Strictness::Users => ("clippy (shown only)".to_string(), true),
             Strictness::Show(recorded) => {
                 let version = self.toolchain.version;
                 (format!("clippy {version} (shown only, the recorded one is {recorded})"), true)
@@ -135,7 +158,10 @@ impl Workshop {
     }
 
     fn host(&self) -> Stage {
-        let command = self.cargo(&["test", "--workspace", "--exclude", "culm-tests-harness", "--no-fail-fast"]);
+        let mut command = self.cargo(&["test", "--workspace", "--no-fail-fast"]);
+        if self.tree.workspace.is_none() {
+            command.args(["--exclude", "culm-tests-harness"]);
+        }
         Stage {
             name: "host",
             about: "unit, property and golden tests on the host",
@@ -149,7 +175,7 @@ impl Workshop {
             command
                 .args(arguments)
                 .env("RUSTFLAGS", "--cfg loom")
-                .env("CARGO_TARGET_DIR", self.root.join("target/loom"));
+                .env("CARGO_TARGET_DIR", self.tree.culm.join("target/loom"));
             // Optimised code explores the interleavings in a fraction of the time.
             command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
             program(&format!("models of {package}"), command)
@@ -162,13 +188,13 @@ impl Workshop {
     }
 
     fn fuzz(&self, soak: bool) -> Stage {
-        let targets = std::fs::read_dir(self.root.join("fuzz/targets")).into_iter().flatten().flatten();
+        let targets = std::fs::read_dir(self.tree.culm.join("fuzz/targets")).into_iter().flatten().flatten();
         let sources = targets.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "rs"));
         let mut names: Vec<String> =
             sources.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect();
         names.sort();
         let programs = names.into_iter().map(|name| {
-            let mut command = self.with_rust(&self.root.join("fuzz/run"));
+            let mut command = self.with_rust(&self.tree.culm.join("fuzz/run"));
             // Without `--soak` the same inputs each time, however fast the host is: what is red is
             // this change's doing.
             let bound: &[&str] =
@@ -219,7 +245,7 @@ impl Workshop {
         let mut file = File::create(log).map_err(writing)?;
         let (reader, writer) = std::io::pipe().map_err(|error| Failure::io("make a pipe", &error))?;
         let mut command = copy(&program.command);
-        command.current_dir(&self.root).stdin(Stdio::null());
+        command.current_dir(self.tree.home()).stdin(Stdio::null());
         let twin = writer.try_clone().map_err(|error| Failure::io("copy a pipe", &error))?;
         let mut child = command
             .stdout(writer)
