@@ -1,39 +1,17 @@
-//! What the targets of the net class share: an input that is taken piece by piece, memory that is
-//! used again for each input, and a peer that writes anything anywhere in the queues that it
-//! shares.
+//! What the targets of the net class share: the pieces of their input, memory that is used again for
+//! each input, and a peer that writes anything anywhere in the queues that it shares.
+
+#[path = "input.rs"]
+mod input;
 
 use culm::Region;
 use culm::connection::Ring;
 use culm::queue::Entry;
 use culm_abi::start::Memory;
 use culm_net::Descriptor;
+pub use input::Input;
 
-/// The input, taken piece by piece.
-pub struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    /// All of it.
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    /// Whether nothing is left.
-    pub fn is_over(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The next bytes, as many as there are.
-    pub fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
-
-    /// The next byte; 0 behind the end.
-    pub fn byte(&mut self) -> u8 {
-        self.bytes(1).first().copied().unwrap_or(0)
-    }
-
+impl Input<'_> {
     /// The next number of four bytes, or what there is of it.
     pub fn number(&mut self) -> u32 {
         let bytes = self.bytes(4);

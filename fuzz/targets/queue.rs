@@ -8,7 +8,11 @@
 
 #![no_main]
 
+#[path = "../common/input.rs"]
+mod input;
+
 use culm_queue::{Consumer, HEADER_SIZE, Producer, Shared, layout};
+use input::Input;
 use libfuzzer_sys::fuzz_target;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -55,28 +59,13 @@ impl Memory {
     }
 }
 
-/// The input, taken piece by piece.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.bytes(1).first().copied().unwrap_or(0)
-    }
-}
-
 fuzz_target!(|data: &[u8]| {
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let (memory, shared) = Memory::ring();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
     // Since the last publication, and since the last release.
     let (mut pushed, mut popped) = (0, 0);
-    while !input.0.is_empty() {
+    while !input.is_over() {
         match input.byte() % 16 {
             0..=4 => {
                 let offset = input.byte();

@@ -9,23 +9,8 @@
 
 #![no_main]
 
-#[path = "../../drivers/net/virtio/src/account.rs"]
-mod account;
-#[path = "../../drivers/net/virtio/src/device.rs"]
-mod device;
-#[path = "../../drivers/net/virtio/src/net.rs"]
-mod net;
-#[path = "../../drivers/net/virtio/src/pair.rs"]
-mod pair;
-#[path = "../../drivers/net/virtio/src/patience.rs"]
-mod patience;
-#[allow(dead_code, reason = "its size is for who maps the registers")]
-#[path = "../../drivers/net/virtio/src/registers.rs"]
-mod registers;
-#[path = "../../drivers/net/virtio/src/reset.rs"]
-mod reset;
-#[path = "../../drivers/net/virtio/src/ring.rs"]
-mod ring;
+#[path = "../common/input.rs"]
+mod input;
 
 use culm::Region;
 use culm::connection::NetDriver;
@@ -33,29 +18,15 @@ use culm::time::{self, Duration};
 use culm_mmio::{Register, Registers, Width};
 use culm_net::DmaDescriptor;
 use culm_net::testing::{Peer, memory, ring as queue};
+use culm_virtio::registers::*;
+use culm_virtio::{Layout, checkpoint};
+use input::Input;
 use libfuzzer_sys::fuzz_target;
-use net::Net;
-use registers::*;
-use ring::Layout;
+use net_virtio::Net;
+use net_virtio::registers::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-extern crate std as alloc;
-
-/// What the driver counts.
-mod counters {
-    use culm::Counter;
-    pub const RECEIVED_PACKETS: Counter = Counter::new(0);
-    pub const SENT_PACKETS: Counter = Counter::new(1);
-    pub const INTERRUPTS: Counter = Counter::new(2);
-    pub const DOORBELLS: Counter = Counter::new(3);
-    pub const DEVICE_ERRORS: Counter = Counter::new(4);
-    pub const RESETS: Counter = Counter::new(5);
-}
-
-/// Where tests of the driver end its life.
-fn step() {}
 
 const SIZE: usize = 16 * 1024;
 const DMA: u64 = 0x7000_0000;
@@ -147,25 +118,6 @@ impl Shared {
     }
 }
 
-/// The input, taken piece by piece.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.bytes(1).first().copied().unwrap_or(0)
-    }
-
-    fn half_word(&mut self) -> u16 {
-        u16::from(self.byte()) | u16::from(self.byte()) << 8
-    }
-}
-
 /// A virtualiser: what it lends comes back at most once.
 struct Virtualiser {
     peer: Peer<DmaDescriptor>,
@@ -200,7 +152,7 @@ impl Virtualiser {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let Shared { memory, connection, .. } = Shared::empty();
     // The device writes only what is its own to write. (Where it lied and the driver dies, what it
     // returned says nothing any more; virtualisers check for themselves.)
@@ -222,14 +174,14 @@ fuzz_target!(|data: &[u8]| {
             |(input, output, base)| Virtualiser { peer: Peer::new(input, output), base, lent: RefCell::default() },
         );
     let layouts = {
-        let receive = Layout::new(8, account::SIZE);
+        let receive = Layout::new(8, checkpoint::SIZE);
         [receive, Layout::new(8, receive.end)]
     };
     let mut now = time::now();
-    while !input.0.is_empty() {
+    while !input.is_over() {
         match input.byte() % 12 {
             0 => {
-                let offset = usize::from(input.half_word()) % SIZE;
+                let offset = usize::from(half_word(&mut input)) % SIZE;
                 let bytes = input.bytes(8);
                 if !strict && offset + bytes.len() <= SIZE {
                     memory.write(offset, bytes).expect("inside");
@@ -240,18 +192,18 @@ fuzz_target!(|data: &[u8]| {
                 lied = true;
                 let layout = layouts[usize::from(input.byte() & 1)];
                 let place = usize::from(input.byte() % 8);
-                let element = [u32::from(input.byte()), u32::from(input.half_word())].map(u32::to_le_bytes);
+                let element = [u32::from(input.byte()), u32::from(half_word(&mut input))].map(u32::to_le_bytes);
                 memory.write(layout.used + 4 + 8 * place, element.as_flattened()).expect("inside");
             }
             3 | 4 => {
                 lied = true;
                 let layout = layouts[usize::from(input.byte() & 1)];
-                memory.write(layout.used + 2, &input.half_word().to_le_bytes()).expect("inside");
+                memory.write(layout.used + 2, &half_word(&mut input).to_le_bytes()).expect("inside");
             }
             5 => {
-                let offset = usize::from(input.half_word() % 0x108) & !3;
+                let offset = usize::from(half_word(&mut input) % 0x108) & !3;
                 state.lie.set(
-                    (input.byte() & 1 == 0).then(|| (offset, u32::from(input.half_word()) << (input.byte() % 17))),
+                    (input.byte() & 1 == 0).then(|| (offset, u32::from(half_word(&mut input)) << (input.byte() % 17))),
                 );
             }
             6 => {
@@ -263,7 +215,7 @@ fuzz_target!(|data: &[u8]| {
             9 => {
                 now += Duration::from_millis(u64::from(input.byte()) * 8);
                 culm::testing::set_time(now);
-                net.note(culm::Channels::NONE);
+                net.mark_due(culm::Channels::NONE);
             }
             10 => {
                 // The driver dies between two turns, and finds what the device left.
@@ -272,7 +224,7 @@ fuzz_target!(|data: &[u8]| {
                 let Ok(next) = start() else { return };
                 net = next;
             }
-            _ => net.note(testing_channels(input.byte())),
+            _ => net.mark_due(testing_channels(input.byte())),
         }
         for _ in 0..8 {
             if net.round().is_asleep() {
@@ -283,6 +235,11 @@ fuzz_target!(|data: &[u8]| {
     }
     let _ = culm::testing::take_log();
 });
+
+/// The next number of two bytes.
+fn half_word(input: &mut Input<'_>) -> u16 {
+    u16::from(input.byte()) | u16::from(input.byte()) << 8
+}
 
 /// One of the driver's channels, or both.
 fn testing_channels(which: u8) -> culm::Channels {

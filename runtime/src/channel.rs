@@ -119,7 +119,8 @@ impl ExactSizeIterator for Channels {}
 /// An interrupt of a device that this component owns.
 ///
 /// The kernel masks an interrupt when it delivers it as a notification of [`Interrupt::channel`];
-/// [`Interrupt::enable`] unmasks it at the end of the turn. At start an interrupt is masked.
+/// [`Interrupt::enable`] unmasks it at the end of the turn. At start it is masked; after
+/// [`Component::init`](crate::Component::init) the runtime enables all interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt(Channel);
 

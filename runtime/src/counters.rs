@@ -28,6 +28,11 @@ impl Counter {
         Self(index)
     }
 
+    /// Returns the counter's position in the manifest's list.
+    pub const fn position(self) -> usize {
+        self.0
+    }
+
     /// Adds to the counter. For events that happen for every packet, add once per batch.
     #[inline(always)]
     pub fn add(self, amount: u64) {

@@ -7,7 +7,7 @@
 //! [`Component::Connections`](crate::Component::Connections) from it; few components use this
 //! module themselves.
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Interrupt};
 use crate::config::ConfigValue;
 use crate::device::Device;
 use crate::region::Region;
@@ -105,6 +105,16 @@ impl StartBlock {
                 let offset = connection.data.offset.saturating_add(*offset as u32);
                 self.structure(Span { offset, count: 1 })
             })
+        })
+    }
+
+    /// Returns the interrupts of all devices.
+    pub(crate) fn interrupts(self) -> impl Iterator<Item = Interrupt> {
+        let connections = self.list::<abi::Connection>(self.header.connections).iter();
+        let devices = connections.filter(|connection| connection.kind == Device::KIND);
+        devices.flat_map(move |connection| {
+            let device = self.structure::<connection::Device>(connection.data);
+            self.list::<u32>(device.interrupts).iter().map(|channel| Interrupt::new(Channel::new(*channel)))
         })
     }
 
@@ -243,5 +253,41 @@ impl<T: Connection + FromBytes + Immutable + Copy + 'static> ConnectionValue for
 
     fn read(raw: RawConnection) -> Self {
         raw.structure()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::{FromZeros, IntoBytes};
+
+    /// What a previous life left masked is enabled without the driver's help.
+    #[test]
+    fn the_interrupts_of_all_devices_are_known() {
+        let mut header = StartHeader::new_zeroed();
+        let devices = (size_of::<StartHeader>() + size_of::<abi::Connection>() * 2) as u32;
+        let size = size_of::<connection::Device>() as u32;
+        let numbers = devices + 2 * size;
+        header.magic = MAGIC;
+        header.version = culm_abi::VERSION;
+        header.connections = Span { offset: size_of::<StartHeader>() as u32, count: 2 };
+        let interrupts = [7_u32, 5, 9, 0];
+        header.size = numbers + size_of_val(&interrupts) as u32;
+        let mut bytes = header.as_bytes().to_vec();
+        for slot in 0..2 {
+            let data = Span { offset: devices + slot * size, count: 1 };
+            let connection = abi::Connection { kind: Device::KIND, slot, peer: Span::default(), data };
+            bytes.extend(connection.as_bytes());
+        }
+        for span in [Span { offset: numbers, count: 2 }, Span { offset: numbers + 8, count: 1 }] {
+            let mut device = vec![0; size as usize];
+            let at = core::mem::offset_of!(connection::Device, interrupts);
+            device[at..at + size_of::<Span>()].copy_from_slice(span.as_bytes());
+            bytes.extend(device);
+        }
+        bytes.extend(interrupts.as_bytes());
+        crate::testing::set_start_block(&bytes);
+        current().interrupts().for_each(Interrupt::enable);
+        assert_eq!(crate::testing::signalled(), [5, 7, 9]);
     }
 }

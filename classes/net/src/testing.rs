@@ -2,24 +2,12 @@
 //! to play the other side.
 
 use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac};
-use core::sync::atomic::AtomicU64;
 use culm::link::Event;
 use culm::queue::{Consumer, Entry, Producer};
+pub use culm::testing::memory;
 use culm::{Link, Progress, Region};
 use culm_abi::connection::Ring;
-use culm_abi::start::Memory;
-use std::boxed::Box;
 use std::vec::Vec;
-
-/// A cache line.
-#[repr(align(64))]
-struct Line([AtomicU64; 8]);
-
-/// Zeroed memory for as long as the test runs.
-fn lines(bytes: usize) -> &'static [Line] {
-    let lines: Vec<Line> = (0..bytes.div_ceil(64)).map(|_| Line([const { AtomicU64::new(0) }; 8])).collect();
-    Box::leak(lines.into_boxed_slice())
-}
 
 /// An empty queue of `capacity` entries of `T`.
 ///
@@ -28,14 +16,7 @@ fn lines(bytes: usize) -> &'static [Line] {
 /// Where there can be no such queue.
 pub fn ring<T: Entry>(capacity: u32) -> Ring {
     let bytes = culm_queue::layout(capacity, size_of::<T>()).expect("a power of two");
-    Ring { address: lines(bytes).as_ptr().addr() as u64, capacity, reserved: 0 }
-}
-
-/// Zeroed memory of `size` bytes that devices see at `dma`.
-pub fn memory(size: usize, dma: u64) -> Memory {
-    let lines = lines(size);
-    debug_assert!(lines.first().is_none_or(|line| line.0.len() == 8));
-    Memory { address: lines.as_ptr().addr() as u64, size: size as u64, dma }
+    Ring { address: memory(bytes, 0).address, capacity, reserved: 0 }
 }
 
 /// The channel that a peer has; those of the component under test have other numbers.

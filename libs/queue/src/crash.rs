@@ -2,22 +2,20 @@
 //!
 //! A component writes to memory that outlives it store by store, and a fault can end its life
 //! between any two. Each such store calls [`step`] first; after [`die_after`] the program panics
-//! there, and the test catches that and starts the component again over the same memory.
+//! there. A host test catches that and starts the component again over the same memory; on the
+//! target the supervisor does.
 
-use core::cell::Cell;
-
-std::thread_local! {
-    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
-}
-
-/// Makes this thread panic, once, before the step that comes after `steps` more.
+/// Makes this thread, on the target this component, panic once, before the step that comes after
+/// `steps` more.
 pub fn die_after(steps: u32) {
-    LEFT.set(Some(steps));
+    left::set(Some(steps));
 }
 
 /// Cancels [`die_after`]. Returns how many steps were left, or `None` if no panic was due any more.
 pub fn disarm() -> Option<u32> {
-    LEFT.take()
+    let left = left::get();
+    left::set(None);
+    left
 }
 
 /// The next thing done is seen by others, or by the next life.
@@ -25,14 +23,58 @@ pub fn disarm() -> Option<u32> {
 /// # Panics
 ///
 /// If [`die_after`] asked for it here.
+#[inline]
 pub fn step() {
-    match LEFT.get() {
+    match left::get() {
         None => {}
         Some(0) => {
-            LEFT.set(None);
-            // Without the message that a panic prints.
-            std::panic::resume_unwind(std::boxed::Box::new("a death that a test asked for"));
+            left::set(None);
+            left::die();
         }
-        Some(left) => LEFT.set(Some(left - 1)),
+        Some(left) => left::set(Some(left - 1)),
+    }
+}
+
+/// The steps that are left, and death, in a host test.
+#[cfg(not(target_os = "none"))]
+mod left {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    pub fn get() -> Option<u32> {
+        LEFT.get()
+    }
+
+    pub fn set(left: Option<u32>) {
+        LEFT.set(left);
+    }
+
+    /// Panics without the message that a panic prints.
+    pub fn die() -> ! {
+        std::panic::resume_unwind(std::boxed::Box::new("a death that a test asked for"));
+    }
+}
+
+/// The same in a component, which is one thread.
+#[cfg(target_os = "none")]
+mod left {
+    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// One more than the count; 0 if no death is due.
+    static LEFT: AtomicU64 = AtomicU64::new(0);
+
+    pub fn get() -> Option<u32> {
+        LEFT.load(Relaxed).checked_sub(1).map(|left| left as u32)
+    }
+
+    pub fn set(left: Option<u32>) {
+        LEFT.store(left.map_or(0, |left| u64::from(left) + 1), Relaxed);
+    }
+
+    pub fn die() -> ! {
+        panic!("the death that a test asked for");
     }
 }

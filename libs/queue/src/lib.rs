@@ -63,7 +63,7 @@
 
 #![no_std]
 
-#[cfg(any(test, feature = "crash"))]
+#[cfg(any(test, all(feature = "crash", not(target_os = "none"))))]
 extern crate std;
 
 mod atomic;

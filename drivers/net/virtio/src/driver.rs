@@ -1,9 +1,9 @@
-//! The driver's turns.
+//! The component: the driver's turns.
 
 use crate::net::Net;
-use crate::registers;
+use crate::{Config, Connections, registers};
 use culm::connection::NetDriver;
-use culm::{Channels, Device, Interrupt, ROUNDS, run_rounds};
+use culm::{Channels, Component, Device, Interrupt, ROUNDS, run_rounds};
 use culm_mmio::Mapped;
 
 /// The driver of one device.
@@ -27,30 +27,36 @@ impl Driver {
         };
         let mut driver = Self { net, interrupt };
         driver.run();
-        // A previous life may have left the interrupt masked.
-        driver.interrupt.enable();
         driver
     }
 
-    /// Takes a turn.
     #[inline(always)]
-    pub fn notified(&mut self, channels: Channels) {
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.net.round());
+    }
+}
+
+impl Component for Driver {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        Self::new(&connections.device, &connections.net)
+    }
+
+    #[inline(always)]
+    fn notified(&mut self, channels: Channels) {
         let interrupt = self.interrupt.channel();
         let interrupted = channels.contains(interrupt);
         if interrupted {
             self.net.interrupted();
         }
         if channels != Channels::from(interrupt) {
-            self.net.note(channels);
+            self.net.mark_due(channels);
         }
         self.run();
         if interrupted {
             self.interrupt.enable();
         }
-    }
-
-    #[inline(always)]
-    fn run(&mut self) {
-        run_rounds(ROUNDS, || self.net.round());
     }
 }

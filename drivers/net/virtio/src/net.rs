@@ -1,23 +1,22 @@
 //! Moving packets between the device's queues and the virtualisers'.
 //!
 //! A round does everything there is to do in the directions that are due, then publishes each queue
-//! once and rings each doorbell at most once. The device's interrupt is asked for at the next
+//! once and queues each doorbell at most once. The device's interrupt is asked for at the next
 //! received packet. The device is not asked to interrupt for sent ones: their buffers are taken
 //! back when there are a number of them, or as soon as the transmit virtualiser announces that it
 //! waits. Only then, or if there is more to send than the queue holds, does the device interrupt
 //! for them.
 
-use crate::account::{self, Account, State};
 use crate::counters;
-use crate::device::{Device, Rings, Unusable};
+use crate::device::{Device, Virtqueues};
 use crate::pair::{Pair, Place};
-use crate::patience::Patience;
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
-use crate::ring::Ring;
 use culm::connection::NetDriver;
 use culm::{Channels, Progress, Region, time};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
+use culm_virtio::checkpoint::{self, Checkpoint, State};
+use culm_virtio::{ResetBackoff, Unusable, Virtqueue};
 
 /// Number of sent buffers that are taken back although nobody waits for them.
 const RECLAIM: u16 = 64;
@@ -29,8 +28,8 @@ const REFILL: u64 = 32;
 pub struct Net<R> {
     pub(crate) device: Device<R>,
     pub(crate) memory: Region,
-    pub(crate) account: Account,
-    pub(crate) rings: Rings,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) queues: Virtqueues,
     pub(crate) receive: Pair,
     pub(crate) transmit: Pair,
     /// Flags of the device's offloads for clients.
@@ -47,29 +46,29 @@ pub struct Net<R> {
     pub(crate) failed: bool,
     /// True if the device waits for its reset.
     pub(crate) out_of_service: bool,
-    pub(crate) patience: Patience,
+    pub(crate) backoff: ResetBackoff,
 }
 
 impl<R: Registers> Net<R> {
     /// Goes on with the device that the previous life left at work; if none is at work, sets the
     /// device up.
     pub fn new(registers: R, memory: Region, connection: &NetDriver) -> Result<Self, Unusable> {
-        let account = Account::new(&memory).ok_or(Unusable::Queue)?;
+        let checkpoint = Checkpoint::new(&memory).ok_or(Unusable::Queue)?;
         let large = connection.large_receive != 0;
-        let (mut device, mut rings) = Device::find(registers, &memory, account::SIZE, large)?;
-        let at_work = account.state() == State::AtWork;
-        let goes_on = at_work && device.goes_on(account.features());
+        let (mut device, mut queues) = Device::find(registers, &memory, checkpoint::SIZE, large)?;
+        let at_work = checkpoint.state() == State::AtWork;
+        let goes_on = at_work && device.goes_on(checkpoint.features());
         let event_index = device.has_event_index();
         let NetDriver { rx_free, rx_filled, rx_channel, tx_filled, tx_free, tx_channel, .. } = *connection;
         let rx = Place { input: rx_free, output: rx_filled, channel: rx_channel };
         let tx = Place { input: tx_filled, output: tx_free, channel: tx_channel };
-        let (receive, receives) = Pair::resume(QUEUE_RECEIVE, &rx, &mut rings.receive, &account, event_index);
-        let (transmit, transmits) = Pair::resume(QUEUE_TRANSMIT, &tx, &mut rings.transmit, &account, event_index);
+        let (receive, receives) = Pair::resume(QUEUE_RECEIVE, &rx, &mut queues.receive, &checkpoint, event_index);
+        let (transmit, transmits) = Pair::resume(QUEUE_TRANSMIT, &tx, &mut queues.transmit, &checkpoint, event_index);
         let mut net = Self {
             device,
             memory,
-            account,
-            rings,
+            checkpoint,
+            queues,
             receive,
             transmit,
             flags: 0,
@@ -79,18 +78,18 @@ impl<R: Registers> Net<R> {
             waits_for_sent: false,
             failed: false,
             out_of_service: false,
-            patience: Patience::new(),
+            backoff: ResetBackoff::new(),
         };
         if goes_on && receives && transmits {
             culm::info!(
                 "goes on: the device has {} buffers to fill and {} to send",
-                net.rings.receive.in_flight(),
-                net.rings.transmit.in_flight()
+                net.queues.receive.in_flight(),
+                net.queues.transmit.in_flight()
             );
             net.adopt();
         } else {
             if at_work {
-                net.finish_accounts();
+                net.commit_all();
             }
             net.set_up()?;
         }
@@ -115,7 +114,7 @@ impl<R: Registers> Net<R> {
 
     /// Marks the peers that notified. An empty set means that a deadline passed.
     #[inline(always)]
-    pub fn note(&mut self, channels: Channels) {
+    pub fn mark_due(&mut self, channels: Channels) {
         if channels.is_empty() {
             (self.receive.due, self.transmit.due) = (true, true);
         }
@@ -163,7 +162,7 @@ impl<R: Registers> Net<R> {
         if self.transmit.due {
             self.serve_transmit();
         }
-        if self.receive.stale | self.failed | self.rings.receive.is_broken() | self.rings.transmit.is_broken() {
+        if self.receive.stale | self.failed | self.queues.receive.is_broken() | self.queues.transmit.is_broken() {
             self.repair();
         }
         Progress::more_if(self.receive.due | self.transmit.due)
@@ -173,22 +172,22 @@ impl<R: Registers> Net<R> {
     /// were.
     #[inline]
     fn serve_receive(&mut self) -> u64 {
-        let Self { device, rings, receive: pair, flags, account, .. } = self;
-        let ring = &mut rings.receive;
-        let received = take_received(ring, pair, *flags);
+        let Self { device, queues, receive: pair, flags, checkpoint, .. } = self;
+        let queue = &mut queues.receive;
+        let received = take_received(queue, pair, *flags);
         pair.pass_on();
         // Refill in batches while the device has plenty of other buffers.
         self.missing += received;
-        if self.missing >= REFILL || ring.in_flight() < ring.size() / 4 {
+        if self.missing >= REFILL || queue.in_flight() < queue.size() / 4 {
             self.missing = 0;
-            pair.begin(ring, account);
+            pair.begin(queue, checkpoint);
             if !pair.link.is_live() {
                 self.wait_for_receiver();
                 return received;
             }
-            refill(ring, pair);
+            refill(queue, pair);
         }
-        if ring.publish() {
+        if queue.publish() {
             device.ring_doorbell(QUEUE_RECEIVE);
             counters::DOORBELLS.add(1);
         }
@@ -196,14 +195,14 @@ impl<R: Registers> Net<R> {
         if received > 0 {
             counters::RECEIVED_PACKETS.add(received);
         }
-        count_errors(ring);
+        count_errors(queue);
 
         // While the device has plenty, returned buffers are found at the next packet.
         let mut progress = Progress::Asleep;
-        if ring.in_flight() < ring.size() / 4 {
+        if queue.in_flight() < queue.size() / 4 {
             progress &= pair.link.sleep();
         }
-        progress &= if pair.link.output.free() > 0 { ring.wait_for(1) } else { pair.link.sleep_for_space(1) };
+        progress &= if pair.link.output.free() > 0 { queue.wait_for(1) } else { pair.link.sleep_for_space(1) };
         pair.due = progress.is_more();
         received
     }
@@ -225,9 +224,9 @@ impl<R: Registers> Net<R> {
     /// them.
     #[inline]
     fn serve_transmit(&mut self) {
-        let Self { device, rings, transmit: pair, account, .. } = self;
-        let ring = &mut rings.transmit;
-        pair.begin(ring, account);
+        let Self { device, queues, transmit: pair, checkpoint, .. } = self;
+        let queue = &mut queues.transmit;
+        pair.begin(queue, checkpoint);
         if !pair.link.is_live() && !pair.stale {
             // It may have to be told of this life.
             pair.pass_on();
@@ -235,25 +234,25 @@ impl<R: Registers> Net<R> {
             pair.due = pair.link.sleep().is_more();
             return;
         }
-        let in_flight = ring.in_flight();
-        if in_flight >= RECLAIM.min(ring.size() / 2) || (in_flight > 0 && pair.link.output.awaited(in_flight.into())) {
-            take_sent(ring, pair);
+        let in_flight = queue.in_flight();
+        if in_flight >= RECLAIM.min(queue.size() / 2) || (in_flight > 0 && pair.link.output.awaited(in_flight.into())) {
+            take_sent(queue, pair);
         }
-        let sent = send(ring, pair);
-        if ring.publish() {
+        let sent = send(queue, pair);
+        if queue.publish() {
             device.ring_doorbell(QUEUE_TRANSMIT);
             counters::DOORBELLS.add(1);
         }
         pair.finish();
         counters::SENT_PACKETS.add(sent);
-        count_errors(ring);
+        count_errors(queue);
 
         if pair.stale {
             return self.wait_for_the_last();
         }
         let mut progress = Progress::Asleep;
-        let in_flight = ring.in_flight();
-        let full = ring.space() == 0;
+        let in_flight = queue.in_flight();
+        let full = queue.space() == 0;
         if !full {
             progress &= pair.link.sleep();
         }
@@ -261,7 +260,7 @@ impl<R: Registers> Net<R> {
         if self.waits_for_sent {
             // Wait for most of them, so that one interrupt serves many.
             let most = in_flight - in_flight / 4;
-            progress &= if pair.link.output.free() > 0 { ring.wait_for(most) } else { pair.link.sleep_for_space(1) };
+            progress &= if pair.link.output.free() > 0 { queue.wait_for(most) } else { pair.link.sleep_for_space(1) };
         }
         pair.due = progress.is_more();
     }
@@ -270,31 +269,31 @@ impl<R: Registers> Net<R> {
     /// sent the packets of its previous life.
     #[cold]
     fn wait_for_the_last(&mut self) {
-        let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
-        take_sent(ring, pair);
+        let (queue, pair) = (&mut self.queues.transmit, &mut self.transmit);
+        take_sent(queue, pair);
         self.waits_for_sent = true;
-        let in_flight = ring.in_flight();
-        pair.due = in_flight == 0 || ring.wait_for(in_flight).is_more();
-        if time::now() >= pair.patience {
+        let in_flight = queue.in_flight();
+        pair.due = in_flight == 0 || queue.wait_for(in_flight).is_more();
+        if time::now() >= pair.drain_deadline {
             culm::warn!("the device does not send {in_flight} packets of a previous life");
             self.failed = true;
         } else {
-            culm::wake_at(pair.patience);
+            culm::wake_at(pair.drain_deadline);
         }
     }
 }
 
 /// Passes received packets on; returns how many.
 #[inline(always)]
-pub(crate) fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64 {
-    let count = u32::from(ring.refresh());
+pub(crate) fn take_received(queue: &mut Virtqueue, pair: &mut Pair, flags: u16) -> u64 {
+    let count = u32::from(queue.refresh());
     let mut space = pair.link.output.reserve(count);
     let mut received = 0;
     while space.left() > 0
-        && let Some(used) = ring.take()
+        && let Some(used) = queue.take()
     {
         // There is space, as just asked.
-        let _ = space.push(DmaDescriptor { address: 0, length: used.length, flags, token: used.token });
+        let _ = space.push(DmaDescriptor { address: 0, length: used.length as u16, flags, token: used.token });
         received += 1;
     }
     received
@@ -302,50 +301,50 @@ pub(crate) fn take_received(ring: &mut Ring, pair: &mut Pair, flags: u16) -> u64
 
 /// Gives empty buffers to the device.
 #[inline(always)]
-fn refill(ring: &mut Ring, pair: &mut Pair) {
-    while ring.space() > 0
+fn refill(queue: &mut Virtqueue, pair: &mut Pair) {
+    while queue.space() > 0
         && let Some(entry) = pair.link.input.pop_known()
     {
-        ring.add(entry.address, entry.length, entry.token);
+        queue.add(entry.address, entry.length, entry.token);
     }
 }
 
 /// Gives packets to the device; returns how many.
 #[inline(always)]
-fn send(ring: &mut Ring, pair: &mut Pair) -> u64 {
+fn send(queue: &mut Virtqueue, pair: &mut Pair) -> u64 {
     let mut sent = 0;
     loop {
-        if ring.space() == 0 {
-            take_sent(ring, pair);
-            if ring.space() == 0 {
+        if queue.space() == 0 {
+            take_sent(queue, pair);
+            if queue.space() == 0 {
                 return sent;
             }
         }
         let Some(entry) = pair.link.input.pop_known() else { return sent };
-        ring.add(entry.address, entry.length, entry.token);
+        queue.add(entry.address, entry.length, entry.token);
         sent += 1;
     }
 }
 
 /// Returns sent buffers to the virtualiser.
 #[inline]
-pub(crate) fn take_sent(ring: &mut Ring, pair: &mut Pair) {
-    let mut space = pair.link.output.reserve(u32::from(ring.refresh()));
+pub(crate) fn take_sent(queue: &mut Virtqueue, pair: &mut Pair) {
+    let mut space = pair.link.output.reserve(u32::from(queue.refresh()));
     while space.left() > 0
-        && let Some(used) = ring.take()
+        && let Some(used) = queue.take()
     {
         // There is space, as just asked.
         let _ = space.push(DmaDescriptor { address: 0, length: 0, flags: 0, token: used.token });
     }
     drop(space);
     pair.pass_on();
-    ring.suppress();
+    queue.suppress();
 }
 
 /// Counts invalid values that the device wrote.
 #[inline(always)]
-fn count_errors(ring: &mut Ring) {
-    let errors = ring.errors();
+fn count_errors(queue: &mut Virtqueue) {
+    let errors = queue.errors();
     if errors > 0 {
         counters::DEVICE_ERRORS.add(errors.into());
     }

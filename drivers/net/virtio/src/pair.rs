@@ -1,11 +1,11 @@
-//! The queues to and from one virtualiser, and the account of the entries that passed over them.
+//! The queues to and from one virtualiser, and the checkpoint of the entries that passed over them.
 
-use crate::account::{Account, Direction, State};
-use crate::ring::Ring;
 use culm::connection;
 use culm::link::{Event, Generations, Link};
 use culm::time::{self, Duration, Instant};
 use culm_net::{DmaDescriptor, put_off};
+use culm_virtio::Virtqueue;
+use culm_virtio::checkpoint::{Checkpoint, Position, State};
 
 /// Time in which a device must send the packets of the transmit virtualiser's previous life.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ pub struct Place {
 /// The queues to and from one virtualiser.
 pub struct Pair {
     /// Number of the virtqueue that they lead to.
-    queue: u32,
+    number: u32,
     pub link: Link<DmaDescriptor>,
     /// True if there may be something to move.
     pub due: bool,
@@ -30,73 +30,79 @@ pub struct Pair {
     /// The link becomes live when it has none.
     pub stale: bool,
     /// The time at which the driver stops waiting for that, and resets the device.
-    pub patience: Instant,
+    pub drain_deadline: Instant,
 }
 
 impl Pair {
-    /// Goes on where the previous life of the driver stopped, as far as there is an account of it
-    /// that can be; else begins a new life of the link, for which `ring` is empty. The second value
-    /// says whether the device can go on working in `ring`.
-    pub fn resume(queue: u32, place: &Place, ring: &mut Ring, account: &Account, event_index: bool) -> (Self, bool) {
+    /// Goes on where the previous life of the driver stopped, as far as there is a checkpoint of it
+    /// that can be; else begins a new life of the link, for which `queue` is empty. The second value
+    /// says whether the device can go on working in `queue`.
+    pub fn resume(
+        number: u32,
+        place: &Place,
+        queue: &mut Virtqueue,
+        checkpoint: &Checkpoint,
+        event_index: bool,
+    ) -> (Self, bool) {
         let resume = |generations: Generations, taken: u16| {
             Link::resume(place.output, place.input, place.channel, generations, taken.into())
         };
-        let known = match (account.state(), account.direction(queue)) {
-            (State::AtWork, Some(Direction { generations, input, output })) => {
-                // The indices of the virtqueue give the positions in both queues: the account's
+        let known = match (checkpoint.state(), checkpoint.position(number)) {
+            (State::AtWork, Some(Position { generations, input, output })) => {
+                // The indices of the virtqueue give the positions in both queues: the checkpoint's
                 // distances are constant.
                 let link = resume(generations, 0);
                 link.and_then(|link| {
                     let seen = (link.output.position() as u16).wrapping_add(output);
-                    let taken = ring.committed().wrapping_add(input).wrapping_sub(link.input.position() as u16);
-                    if ring.adopt(seen, event_index) { resume(generations, taken) } else { None }
+                    let taken = queue.committed().wrapping_add(input).wrapping_sub(link.input.position() as u16);
+                    if queue.adopt(seen, event_index) { resume(generations, taken) } else { None }
                 })
             }
             (State::Resetting, Some(direction)) => resume(direction.generations, 0),
             _ => None,
         };
-        let goes_on = known.is_some() || account.state() == State::AtWork && ring.adopt_empty(event_index);
+        let goes_on = known.is_some() || checkpoint.state() == State::AtWork && queue.adopt_empty(event_index);
         let link = known.unwrap_or_else(|| {
-            account.forget(queue);
+            checkpoint.forget(number);
             if !goes_on {
-                ring.clear();
+                queue.clear();
             }
             Link::new(place.output, place.input, place.channel)
         });
-        (Self { queue, link, due: true, stale: false, patience: Instant::NEVER }, goes_on)
+        (Self { number, link, due: true, stale: false, drain_deadline: Instant::NEVER }, goes_on)
     }
 
     /// Begins a round: looks at the virtualiser's entries, and whether the pair starts over. It
     /// starts over only when the device has no buffer of the previous life and no more are queued
-    /// for it, since the virtualiser then takes all buffers for its own. Everything added to `ring`
+    /// for it, since the virtualiser then takes all buffers for its own. Everything added to `queue`
     /// must be published.
     #[inline(always)]
-    pub fn begin(&mut self, ring: &Ring, account: &Account) {
+    pub fn begin(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
         if !self.link.look() {
-            self.start_over(ring, account);
+            self.start_over(queue, checkpoint);
         }
     }
 
     #[cold]
-    fn start_over(&mut self, ring: &Ring, account: &Account) {
-        if ring.in_flight() > 0 || self.link.input.available() > 0 {
+    fn start_over(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
+        if queue.in_flight() > 0 || self.link.input.available() > 0 {
             if !self.stale {
-                (self.stale, self.patience) = (true, time::now() + DRAIN_LIMIT);
+                (self.stale, self.drain_deadline) = (true, time::now() + DRAIN_LIMIT);
             }
             return;
         }
         self.stale = false;
-        account.forget(self.queue);
+        checkpoint.forget(self.number);
         if self.link.settle() == Event::Renewed {
-            self.keep(ring, account);
+            self.keep(queue, checkpoint);
         }
     }
 
-    /// Records the account. Everything that was pushed and added must be published.
-    pub fn keep(&self, ring: &Ring, account: &Account) {
-        let input = (self.link.input.position() as u16).wrapping_sub(ring.added());
-        let output = ring.taken().wrapping_sub(self.link.output.position() as u16);
-        account.keep(self.queue, Direction { generations: self.link.generations(), input, output });
+    /// Records this in the checkpoint. Everything that was pushed and added must be published.
+    pub fn keep(&self, queue: &Virtqueue, checkpoint: &Checkpoint) {
+        let input = (self.link.input.position() as u16).wrapping_sub(queue.added());
+        let output = queue.taken().wrapping_sub(self.link.output.position() as u16);
+        checkpoint.keep(self.number, Position { generations: self.link.generations(), input, output });
     }
 
     /// Publishes pushed entries to the virtualiser. Call it before a descriptor that one of them
@@ -114,14 +120,14 @@ impl Pair {
         self.link.release_input(count);
     }
 
-    /// Releases all popped entries, so that they need no account.
+    /// Releases all popped entries, so that the checkpoint need not tell of them.
     pub fn release_all(&mut self) {
         self.link.release_input(1);
     }
 
-    /// Removes the account, and takes all buffers from `ring`.
-    pub fn forget(&mut self, ring: &Ring, account: &Account) {
-        account.forget(self.queue);
-        ring.clear();
+    /// Removes this from the checkpoint, and takes all buffers from `queue`.
+    pub fn forget(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
+        checkpoint.forget(self.number);
+        queue.clear();
     }
 }

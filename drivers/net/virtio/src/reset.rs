@@ -1,60 +1,60 @@
 //! Reset and setup of the device: at the first start, if a restarted driver cannot go on, and if
 //! the device failed.
 //!
-//! Buffers of which there is an account stay with the device across its reset: it gets packets to
+//! Buffers of which the checkpoint tells stay with the device across its reset: it gets packets to
 //! send again, in order, and empty buffers too. No virtualiser learns of it. Hazard: a packet that
 //! the device had received but not reported is lost, and one that it had sent but not reported is
 //! sent twice; the driver cannot tell.
 
-use crate::account::State;
 use crate::counters;
-use crate::device::Unusable;
 use crate::net::{Net, take_received, take_sent};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::time;
 use culm_mmio::Registers;
+use culm_virtio::Unusable;
+use culm_virtio::checkpoint::State;
 
 impl<R: Registers> Net<R> {
     /// Resets a device that cannot go on. If it fails repeatedly, the reset waits for the back-off,
     /// and the device is out of service until then.
     #[cold]
     pub(crate) fn repair(&mut self) {
-        let failed = self.failed || self.rings.receive.is_broken() || self.rings.transmit.is_broken();
-        if failed && let Err(when) = self.patience.ask(time::now()) {
+        let failed = self.failed || self.queues.receive.is_broken() || self.queues.transmit.is_broken();
+        if failed && let Err(when) = self.backoff.ask(time::now()) {
             self.out_of_service = true;
             culm::wake_at(when);
             return;
         }
-        self.finish_accounts();
+        self.commit_all();
         (self.failed, self.out_of_service) = (false, false);
         if let Err(reason) = self.set_up() {
             culm::error!("the device cannot be used: {reason}");
             (self.failed, self.out_of_service) = (true, true);
             // Set a deadline for the next try: now if no back-off is running, else at its end.
             // Nothing else may ever wake this driver.
-            culm::wake_at(self.patience.ask(time::now()).err().unwrap_or_else(time::now));
+            culm::wake_at(self.backoff.ask(time::now()).err().unwrap_or_else(time::now));
         }
     }
 
     /// Commits all entries that were taken and passed on, so that the slots alone tell which
     /// buffers the device has.
-    pub(crate) fn finish_accounts(&mut self) {
-        let (ring, pair) = (&mut self.rings.receive, &mut self.receive);
-        if pair.link.is_live() && !ring.is_broken() {
-            let received = take_received(ring, pair, self.flags);
+    pub(crate) fn commit_all(&mut self) {
+        let (queue, pair) = (&mut self.queues.receive, &mut self.receive);
+        if pair.link.is_live() && !queue.is_broken() {
+            let received = take_received(queue, pair, self.flags);
             counters::RECEIVED_PACKETS.add(received);
         }
-        let (ring, pair) = (&mut self.rings.transmit, &mut self.transmit);
-        if pair.link.is_live() && !ring.is_broken() {
-            take_sent(ring, pair);
+        let (queue, pair) = (&mut self.queues.transmit, &mut self.transmit);
+        if pair.link.is_live() && !queue.is_broken() {
+            take_sent(queue, pair);
         }
-        for (ring, pair) in
-            [(&mut self.rings.receive, &mut self.receive), (&mut self.rings.transmit, &mut self.transmit)]
+        for (queue, pair) in
+            [(&mut self.queues.receive, &mut self.receive), (&mut self.queues.transmit, &mut self.transmit)]
         {
             pair.pass_on();
             // Whether the device sees these buffers does not matter: it gets them again after the
             // reset.
-            let _ = ring.publish();
+            let _ = queue.publish();
             if pair.link.is_live() {
                 pair.release_all();
             }
@@ -63,30 +63,30 @@ impl<R: Registers> Net<R> {
 
     /// Resets the device, sets it up, and gives it the buffers that it had.
     pub(crate) fn set_up(&mut self) -> Result<(), Unusable> {
-        let pairs = [(&self.rings.receive, &mut self.receive), (&self.rings.transmit, &mut self.transmit)];
-        for (ring, pair) in pairs {
+        let pairs = [(&self.queues.receive, &mut self.receive), (&self.queues.transmit, &mut self.transmit)];
+        for (queue, pair) in pairs {
             if !pair.link.is_live() || pair.stale {
-                pair.forget(ring, &self.account);
+                pair.forget(queue, &self.checkpoint);
             }
         }
-        if self.account.state() != State::Resetting {
-            self.rings.receive.rank();
-            self.rings.transmit.rank();
+        if self.checkpoint.state() != State::Resetting {
+            self.queues.receive.rank();
+            self.queues.transmit.rank();
         }
-        self.account.set_state(State::Resetting);
+        self.checkpoint.set_state(State::Resetting);
         counters::RESETS.add(1);
         self.device.reset()?;
-        self.account.set_features(self.device.features());
+        self.checkpoint.set_features(self.device.features());
         let event_index = self.device.has_event_index();
-        let pairs = [(&mut self.rings.receive, &self.receive), (&mut self.rings.transmit, &self.transmit)];
-        for (ring, pair) in pairs {
-            ring.renew(event_index);
+        let pairs = [(&mut self.queues.receive, &self.receive), (&mut self.queues.transmit, &self.transmit)];
+        for (queue, pair) in pairs {
+            queue.renew(event_index);
             if pair.link.is_live() && !pair.stale {
-                pair.keep(ring, &self.account);
+                pair.keep(queue, &self.checkpoint);
             }
         }
-        self.account.set_state(State::AtWork);
-        self.device.set_to_work(&self.memory, &self.rings);
+        self.checkpoint.set_state(State::AtWork);
+        self.device.set_to_work(&self.memory, &self.queues);
         self.take_over();
         Ok(())
     }
@@ -100,7 +100,7 @@ impl<R: Registers> Net<R> {
         self.check_device();
     }
 
-    /// Rings the doorbells that the previous life may not have rung, and looks at everything.
+    /// Virtqueues the doorbells that the previous life may not have rung, and looks at everything.
     fn take_over(&mut self) {
         self.flags = self.device.flags();
         self.link = self.device.has_link();

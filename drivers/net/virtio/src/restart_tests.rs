@@ -1,20 +1,22 @@
 //! The driver dies at every step that outlives it, under traffic in both directions, and its next
 //! life goes on.
 //!
-//! A step is a store to a queue, to a virtqueue or to the account, or an access to a register
+//! A step is a store to a queue, to a virtqueue or to the checkpoint, or an access to a register
 //! ([`culm_queue::crash`]). The device and the virtualisers act only on what they are told: a
 //! doorbell, an interrupt or a notification that is lost stops the traffic.
 
-use crate::account;
-use crate::fake::{DMA, Fake, State};
 use crate::net::Net;
 use crate::registers::*;
+use crate::tests::fake;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::NetDriver;
 use culm_net::DmaDescriptor;
-use culm_net::testing::{Peer, memory, ring};
+use culm_net::testing::{Peer, ring};
 use culm_queue::crash;
+use culm_virtio::checkpoint;
+use culm_virtio::registers::*;
+use culm_virtio::testing::{Fake, State, memory};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,8 +96,8 @@ struct World {
 
 impl World {
     fn new(queue_size: u32, event_index: bool, trigger: Trigger) -> Self {
-        let memory = Region::new(memory(64 * 1024, DMA));
-        let fake = Fake::new(memory);
+        let memory = memory(64 * 1024);
+        let fake = fake(memory);
         fake.0.queue_size.set(queue_size);
         if !event_index {
             fake.0.features.set(FEATURE_VERSION_1);
@@ -165,7 +167,7 @@ impl World {
                         net.interrupted();
                     }
                     if !told.is_empty() {
-                        net.note(culm::testing::channels(&told));
+                        net.mark_due(culm::testing::channels(&told));
                     }
                     net
                 }
@@ -214,22 +216,22 @@ impl World {
                 }
             }
             Act::Sent(count) => {
-                if self.rung(TRANSMIT) {
+                if self.state.rung(TRANSMIT) {
                     let taken = self.state.take(TRANSMIT);
-                    self.on_the_wire.extend(taken.iter().map(|given| given.address - 0x1_0000));
+                    self.on_the_wire.extend(taken.iter().map(|given| given.buffer().address - 0x1_0000));
                 }
                 for _ in 0..count {
                     self.state.use_next(TRANSMIT, 0);
                 }
             }
             Act::Receive(count) => {
-                if self.rung(RECEIVE) {
+                if self.state.rung(RECEIVE) {
                     self.state.take(RECEIVE);
                 }
                 for _ in 0..count {
                     let number = self.received % 1000;
                     if let Some(given) = self.state.use_next(RECEIVE, 60 + number) {
-                        self.expected.push_back((self.received, self.addresses[&given.address]));
+                        self.expected.push_back((self.received, self.addresses[&given.buffer().address]));
                         self.received += 1;
                     }
                 }
@@ -252,13 +254,6 @@ impl World {
                 self.lossy = true;
             }
         }
-    }
-
-    fn rung(&self, queue: u32) -> bool {
-        let mut doorbells = self.state.doorbells.borrow_mut();
-        let rung = doorbells.contains(&queue);
-        doorbells.retain(|other| *other != queue);
-        rung
     }
 
     /// What the virtualisers were given is what they lent; packets come in order, each once.
@@ -505,7 +500,7 @@ proptest! {
     /// Whatever stands in the memory from which a life would go on: it begins, in bounded time, and
     /// works.
     #[test]
-    fn any_account_is_survived(
+    fn any_checkpoint_is_survived(
         scribbles in proptest::collection::vec((0..3_usize, any::<usize>(), any::<u64>()), 1..40),
         traffic in 0..30_usize,
     ) {
@@ -514,9 +509,9 @@ proptest! {
         let words = world.memory.atomics_u64(0, 256).expect("inside");
         for (place, offset, value) in scribbles {
             let (index, value) = match place {
-                // The account, but for its state: then nothing would be believed.
-                0 => (1 + offset % (account::SIZE / 8 - 1), value),
-                1 => (account::SIZE / 8 + offset % 200, value),
+                // The checkpoint, but for its state: then nothing would be believed.
+                0 => (1 + offset % (checkpoint::SIZE / 8 - 1), value),
+                1 => (checkpoint::SIZE / 8 + offset % 200, value),
                 // Something nearly right.
                 _ => (1 + offset % 200, words[1 + offset % 200].load(Relaxed) ^ (1 << (value % 64))),
             };

@@ -1,18 +1,18 @@
 //! The driver between a fake device and virtualisers.
 
-use crate::account;
-use crate::device::{Device, QUEUE_LIMIT, Rings, Unusable};
-use crate::fake::{DMA, Fake, Given, State};
+use crate::device::{Device, QUEUE_LIMIT, Virtqueues};
 use crate::net::Net;
 use crate::registers::*;
-use crate::ring::{Layout, Ring, Used};
 use culm::connection::NetDriver;
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
+use culm_net::DmaDescriptor;
 use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
-use culm_net::testing::{Peer, memory, ring};
-use culm_net::{DmaDescriptor, HEADROOM};
-use proptest::prelude::*;
+use culm_net::testing::{Peer, ring};
+use culm_virtio::registers::*;
+use culm_virtio::testing::{Fake, State, memory};
+use culm_virtio::virtqueue::Access;
+use culm_virtio::{Layout, Unusable, checkpoint};
 use std::rc::Rc;
 use std::vec::Vec;
 
@@ -20,18 +20,32 @@ const RECEIVE: u32 = QUEUE_RECEIVE;
 const TRANSMIT: u32 = QUEUE_TRANSMIT;
 
 /// Sets a device up, with nothing before.
-fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Rings), Unusable> {
-    let (mut device, mut rings) = Device::find(fake, memory, account::SIZE, large)?;
+fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Virtqueues), Unusable> {
+    let (mut device, mut queues) = Device::find(fake, memory, checkpoint::SIZE, large)?;
     device.reset()?;
-    for ring in [&mut rings.receive, &mut rings.transmit] {
-        ring.renew(device.has_event_index());
+    for queue in [&mut queues.receive, &mut queues.transmit] {
+        queue.renew(device.has_event_index());
     }
-    device.set_to_work(memory, &rings);
-    Ok((device, rings))
+    device.set_to_work(memory, &queues);
+    Ok((device, queues))
+}
+
+/// A network device, with everything that the driver asks of one.
+pub fn fake(memory: Region) -> Fake {
+    let fake = Fake::new(DEVICE_NET, 2, memory);
+    let features = fake.0.features.get() | FEATURE_MAC | FEATURE_STATUS | FEATURE_CHECKSUM;
+    fake.0.features.set(features);
+    set_link(&fake.0, LINK_UP);
+    fake
+}
+
+fn set_link(state: &State, link: u16) {
+    let [low, high] = link.to_le_bytes();
+    *state.configuration.borrow_mut() = std::vec![0, 1, 2, 3, 4, 5, low, high];
 }
 
 fn device_memory() -> Region {
-    Region::new(memory(64 * 1024, DMA))
+    memory(64 * 1024)
 }
 
 /// The tool refuses boards that give a device less than the manifest asks for.
@@ -39,8 +53,7 @@ fn device_memory() -> Region {
 fn the_longest_queues_fit_the_memory_that_the_manifest_asks_for() {
     let (_, rest) = include_str!("../component.toml").split_once("dma = \"").expect("it asks for memory");
     let (asked, _) = rest.split_once("KiB\"").expect("by the KiB");
-    let size = u16::try_from(QUEUE_LIMIT).expect("virtqueues have no more");
-    let transmit = Layout::new(size, Layout::new(size, account::SIZE).end);
+    let transmit = Layout::new(QUEUE_LIMIT, Layout::new(QUEUE_LIMIT, checkpoint::SIZE).end);
     assert!(transmit.end <= asked.parse::<usize>().expect("a number") * 1024, "{} bytes", transmit.end);
 }
 
@@ -60,7 +73,7 @@ fn buffer(token: u32) -> DmaDescriptor {
 impl World {
     fn new() -> Self {
         let memory = device_memory();
-        let fake = Fake::new(memory);
+        let fake = self::fake(memory);
         Self::with(fake, memory)
     }
 
@@ -98,7 +111,7 @@ impl World {
     }
 
     fn turn(&mut self) {
-        self.net.note(culm::testing::channels(&[1, 2]));
+        self.net.mark_due(culm::testing::channels(&[1, 2]));
         for _ in 0..8 {
             if self.net.round().is_asleep() {
                 return;
@@ -133,7 +146,7 @@ fn a_device_is_set_up_as_it_wants_to_be() {
 impl World {
     /// What the driver says about the device, as a packet bears it.
     fn net_flags(&self) -> u16 {
-        start(Fake::new(device_memory()), &device_memory(), false).expect("works").0.flags()
+        start(fake(device_memory()), &device_memory(), false).expect("works").0.flags()
     }
 }
 
@@ -141,7 +154,7 @@ impl World {
 fn segments_are_left_to_devices_that_make_checksums_too() {
     let flags = |features: u64| {
         let memory = device_memory();
-        let fake = Fake::new(memory);
+        let fake = self::fake(memory);
         fake.0.features.set(FEATURE_VERSION_1 | features);
         start(fake, &memory, false).expect("works").0.flags()
     };
@@ -154,7 +167,7 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
 fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
     let settled = |features: u64, large: bool| {
         let memory = device_memory();
-        let fake = Fake::new(memory);
+        let fake = self::fake(memory);
         fake.0.features.set(FEATURE_VERSION_1 | features);
         let state = fake.0.clone();
         start(fake, &memory, large).expect("works");
@@ -171,19 +184,19 @@ fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
 fn unusable_devices_are_told_apart() {
     let outcome = |change: fn(&State)| {
         let memory = device_memory();
-        let fake = Fake::new(memory);
+        let fake = self::fake(memory);
         change(&fake.0);
         start(fake, &memory, false).map(|_| ())
     };
     assert_eq!(outcome(|state| state.version.set(1)), Err(Unusable::Legacy));
     assert_eq!(outcome(|state| state.kind.set(0)), Err(Unusable::Absent));
-    assert_eq!(outcome(|state| state.kind.set(2)), Err(Unusable::Kind(2)));
+    assert_eq!(outcome(|state| state.kind.set(2)), Err(Unusable::Kind { wanted: DEVICE_NET, found: 2 }));
     assert_eq!(outcome(|state| state.features.set(FEATURE_MAC)), Err(Unusable::Legacy));
     assert_eq!(outcome(|state| state.accepts_features.set(false)), Err(Unusable::Features));
     assert_eq!(outcome(|state| state.queue_size.set(0)), Err(Unusable::Queue));
     assert_eq!(outcome(|state| state.queue_size.set(1000)), Ok(()));
-    let memory = Region::new(memory(512, DMA));
-    let start = start(Fake::new(memory), &memory, false);
+    let memory = memory(512);
+    let start = start(fake(memory), &memory, false);
     assert_eq!(start.map(|_| ()), Err(Unusable::Queue));
 }
 
@@ -193,7 +206,8 @@ fn received_packets_are_passed_on() {
     world.provide(0..10);
     for (token, length) in [(0, 60), (1, 1526), (2, 2048)] {
         let given = world.state.use_next(RECEIVE, length).expect("a buffer");
-        assert_eq!((given.address, given.length, given.writable), (buffer(token).address, 2048, true));
+        let given = given.buffer();
+        assert_eq!((given.address, given.length, given.access), (buffer(token).address, 2048, Access::Write));
         world.interrupt();
         let entries = world.rx.take();
         let expected = DmaDescriptor { address: 0, length: length as u16, flags: CHECKSUM_OFFLOAD, token };
@@ -229,8 +243,12 @@ fn packets_are_sent_with_one_doorbell() {
     assert_eq!(*world.state.doorbells.borrow(), [TRANSMIT]);
     let given = world.state.take(TRANSMIT);
     assert_eq!(given.len(), 5);
-    assert!(given.iter().zip(&frames).all(|(given, frame)| given.address == frame.address && given.length == 100));
-    assert!(given.iter().all(|given| !given.writable));
+    let given = given.iter().map(culm_virtio::testing::Given::buffer);
+    assert!(
+        given.zip(&frames).all(|(given, frame)| {
+            (given.address, given.length, given.access) == (frame.address, 100, Access::Read)
+        })
+    );
 }
 
 #[test]
@@ -301,7 +319,7 @@ fn a_device_that_lies_is_reset_and_no_descriptor_is_lost() {
         assert_eq!(world.state.resets.get(), 2);
         let again = world.state.take(RECEIVE);
         let expected: Vec<_> = (1..10).map(|token| buffer(token).address).collect();
-        assert_eq!(again.iter().map(|given| given.address).collect::<Vec<_>>(), expected);
+        assert_eq!(again.iter().map(|given| given.buffer().address).collect::<Vec<_>>(), expected);
         assert_eq!((world.rx.renewals, world.tx.renewals), (1, 1), "no virtualiser notices");
         world.state.use_next(RECEIVE, 70);
         world.interrupt();
@@ -319,7 +337,7 @@ fn a_device_that_lost_its_place_is_reset() {
     world.state.set_used_index(RECEIVE, 500);
     world.interrupt();
     assert_eq!(world.state.resets.get(), 2);
-    let again: Vec<_> = world.state.take(TRANSMIT).iter().map(|given| given.address).collect();
+    let again: Vec<_> = world.state.take(TRANSMIT).iter().map(|given| given.buffer().address).collect();
     assert_eq!(again, [buffer(20).address, buffer(21).address], "what it had to send it gets again, in order");
     assert_eq!(world.state.take(RECEIVE).len(), 10);
     world.state.use_next(RECEIVE, 60);
@@ -416,7 +434,7 @@ fn a_device_that_does_not_send_is_reset_for_a_restarted_virtualiser() {
     world.turn();
     let deadline = culm::testing::deadline().expect("it waits for the device, but not for ever");
     culm::testing::set_time(deadline);
-    world.net.note(Channels::NONE);
+    world.net.mark_due(Channels::NONE);
     while world.net.round().is_more() {}
     world.settle();
     assert_eq!(world.state.resets.get(), 2);
@@ -441,7 +459,7 @@ fn a_restarted_virtualiser_finds_an_empty_device() {
 #[test]
 fn without_event_index_flags_do() {
     let memory = device_memory();
-    let fake = Fake::new(memory);
+    let fake = self::fake(memory);
     fake.0.features.set(FEATURE_VERSION_1);
     let mut world = World::with(fake, memory);
     world.provide(0..4);
@@ -460,115 +478,10 @@ fn without_event_index_flags_do() {
 fn changes_of_the_link_are_logged() {
     let mut world = World::new();
     for link in [0, LINK_UP] {
-        world.state.link.set(link);
+        set_link(&world.state, link);
         world.state.causes.set(INTERRUPT_CHANGE);
         world.interrupt();
     }
     let log = culm::testing::take_log();
     assert!(log.contains("link down") && log.contains("link up"), "{log}");
-}
-
-/// A ring without a driver, and the device's side of it.
-fn bare_ring(size: u16) -> (Ring, Region, Layout) {
-    let memory = device_memory();
-    let layout = Layout::new(size, 0);
-    let mut ring = Ring::new(&memory, layout, 0).expect("space");
-    ring.renew(true);
-    (ring, memory, layout)
-}
-
-proptest! {
-    /// Whatever the device writes into the used ring: each buffer comes back at most once, with a
-    /// length it can have.
-    #[test]
-    fn a_ring_survives_any_device(
-        acts in proptest::collection::vec((any::<bool>(), prop_oneof![0..20_u32, any::<u32>()], any::<u32>(), any::<u16>()), 1..200),
-        wild: bool,
-    ) {
-        let (mut ring, memory, layout) = bare_ring(16);
-        let head = memory.atomics_u16(layout.used, 2).expect("inside");
-        let elements = memory.atomics_u64(layout.used + 4, 16).expect("inside");
-        let (mut token, mut given) = (0, Vec::new());
-        let mut used = 0_u16;
-        for (add, number, length, index) in acts {
-            if add {
-                token += 1;
-                if ring.add(u64::from(token) * 2048, 2048, token) {
-                    given.push(token);
-                }
-                ring.publish();
-            } else {
-                elements[usize::from(used % 16)].store(u64::from(number) | u64::from(length) << 32, core::sync::atomic::Ordering::Relaxed);
-                used = if wild { index } else { used.wrapping_add(1) };
-                head[1].store(used, core::sync::atomic::Ordering::Release);
-            }
-            let waiting = ring.refresh();
-            prop_assert!(waiting <= 16);
-            let mut taken = 0;
-            while let Some(Used { token, length }) = ring.take() {
-                taken += 1;
-                prop_assert!(length <= 2048 && taken <= 16);
-                let place = given.iter().position(|other| *other == token);
-                prop_assert!(place.is_some(), "{token} comes back although the device does not have it");
-                given.remove(place.unwrap_or(0));
-            }
-            prop_assert!(given.len() <= 16);
-            if ring.is_broken() {
-                break;
-            }
-        }
-    }
-
-    /// An honest device that completes in any order: everything comes back, and no wake-up is lost.
-    #[test]
-    fn a_ring_loses_nothing(acts in proptest::collection::vec((0..4_u8, 0..16_usize), 1..300)) {
-        let memory = device_memory();
-        let fake = Fake::new(memory);
-        let (_device, mut rings) = start(fake.clone(), &memory, false).expect("works");
-        let ring = &mut rings.transmit;
-        let mut with_device: Vec<Given> = Vec::new();
-        let (mut token, mut given, mut back) = (0, 0, 0);
-        let mut asleep = false;
-        for (act, count) in acts {
-            match act {
-                0 => for _ in 0..count {
-                    token += 1;
-                    given += u32::from(ring.add(u64::from(token) * 2048 + HEADROOM as u64, 2048, token));
-                },
-                1 => {
-                    let wanted = ring.publish();
-                    let taken = fake.0.take(TRANSMIT);
-                    // The device looks only when its bell rings; here it always looks, so it may
-                    // not need the bell.
-                    prop_assert!(wanted || taken.is_empty() || with_device.len() + taken.len() > 0);
-                    with_device.extend(taken);
-                }
-                2 => for _ in 0..count.min(with_device.len()) {
-                    let interrupts = fake.0.interrupts.get();
-                    let given = with_device.swap_remove(count % with_device.len());
-                    fake.0.use_raw(TRANSMIT, given.number.into(), 0);
-                    asleep &= fake.0.interrupts.get() == interrupts;
-                    prop_assert!(!asleep, "asleep until the next, and not woken by it");
-                },
-                _ => {
-                    ring.refresh();
-                    while ring.take().is_some() {
-                        back += 1;
-                    }
-                    asleep = ring.in_flight() > 0 && ring.wait_for(1).is_asleep();
-                }
-            }
-        }
-        let _ = ring.publish();
-        with_device.extend(fake.0.take(TRANSMIT));
-        for given in with_device {
-            fake.0.use_raw(TRANSMIT, given.number.into(), 0);
-        }
-        ring.refresh();
-        while ring.take().is_some() {
-            back += 1;
-        }
-        prop_assert_eq!(given, back);
-        prop_assert_eq!((ring.errors(), ring.is_broken(), ring.space()), (0, false, 16));
-    }
 }

@@ -42,8 +42,6 @@ impl Component for Pl011 {
             rx: queue::producer(serial.rx),
         };
         driver.serve();
-        // A previous life may have left the interrupt masked.
-        driver.interrupt.enable();
         driver
     }
 

@@ -19,7 +19,8 @@ use crate::start::StartBlock;
 use crate::time::Instant;
 use crate::{CalleeGone, Channel, Channels, Component, Message, turn};
 use core::cell::{Cell, RefCell};
-use culm_abi::start::{MAGIC, StartHeader};
+use core::sync::atomic::AtomicU64;
+use culm_abi::start::{MAGIC, Memory, StartHeader};
 use culm_abi::syscall::{FaultReport, GROUP, NEVER};
 use std::boxed::Box;
 use std::collections::VecDeque;
@@ -115,6 +116,18 @@ pub fn channels(numbers: &[u32]) -> Channels {
     let group = numbers.first().map_or(0, |number| number / GROUP);
     assert!(numbers.iter().all(|number| number / GROUP == group), "one turn has channels of one group");
     Channels::new(group, numbers.iter().fold(0, |bits, number| bits | 1 << (number % GROUP)))
+}
+
+/// A cache line.
+#[repr(align(64))]
+struct Line([AtomicU64; 8]);
+
+/// Returns zeroed memory of `size` bytes that devices see at `dma`, for as long as the test runs.
+pub fn memory(size: usize, dma: u64) -> Memory {
+    let lines: Vec<Line> = (0..size.div_ceil(64)).map(|_| Line([const { AtomicU64::new(0) }; 8])).collect();
+    let lines = Box::leak(lines.into_boxed_slice());
+    debug_assert!(lines.first().is_none_or(|line| line.0.len() == 8));
+    Memory { address: lines.as_ptr().addr() as u64, size: size as u64, dma }
 }
 
 /// Gives this test's random numbers a seed, as the kernel does at each start; all zero is no

@@ -1,55 +1,28 @@
 //! The virtio driver, made to die: each of its lives ends at some store that outlives it, in the
 //! middle of what it does.
 //!
-//! It is the driver's own code, all of it but `main.rs`, with another `step`. So what the tests of
-//! restarts show of this one holds for that one, which has no way to be ended.
+//! It is the driver's own library. The feature `crash` of the libraries below it lets a life end at
+//! a store to a queue, to a virtqueue or to the checkpoint; no other component sets it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-#[cfg(target_os = "none")]
-extern crate alloc;
-#[cfg(not(target_os = "none"))]
-extern crate std as alloc;
-
-#[path = "../../../../drivers/net/virtio/src/account.rs"]
-mod account;
-#[path = "../../../../drivers/net/virtio/src/device.rs"]
-mod device;
-#[path = "../../../../drivers/net/virtio/src/driver.rs"]
-mod driver;
-#[path = "../../../../drivers/net/virtio/src/net.rs"]
-mod net;
-#[path = "../../../../drivers/net/virtio/src/pair.rs"]
-mod pair;
-#[path = "../../../../drivers/net/virtio/src/patience.rs"]
-mod patience;
-#[path = "../../../../drivers/net/virtio/src/registers.rs"]
-mod registers;
-#[path = "../../../../drivers/net/virtio/src/reset.rs"]
-mod reset;
-#[path = "../../../../drivers/net/virtio/src/ring.rs"]
-mod ring;
-
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culm::{Channels, Component, time};
-use driver::Driver;
+use culm_queue::crash;
+use net_virtio::Driver;
 
-culm::component!(VirtioNetMortal);
+culm::component!(NetMortal);
 
-/// Steps that are left to this life; 0: as many as it likes.
-static LEFT: AtomicU32 = AtomicU32::new(0);
+struct NetMortal(Driver);
 
-struct VirtioNetMortal(Driver);
-
-impl Component for VirtioNetMortal {
+impl Component for NetMortal {
     type Config = Config;
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
         // Any number, another one in each life: the low bits of a counter of nanoseconds, mixed.
         let random = (time::now().ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-        LEFT.store(1 + random % config.steps, Relaxed);
+        crash::die_after(random % config.steps);
         Self(Driver::new(&connections.device, &connections.net))
     }
 
@@ -58,12 +31,17 @@ impl Component for VirtioNetMortal {
     }
 }
 
-/// A store is about to be made that outlives this life.
-#[inline(always)]
-fn step() {
-    match LEFT.load(Relaxed) {
-        0 => {}
-        1 => panic!("the death that this driver is made for"),
-        left => LEFT.store(left - 1, Relaxed),
+/// The driver counts by the positions of its own manifest.
+const _: () = {
+    use culm::Counter;
+    use net_virtio::counters as driver;
+    const fn same(own: Counter, other: Counter) {
+        assert!(own.position() == other.position(), "the two manifests list different counters");
     }
-}
+    same(counters::RECEIVED_PACKETS, driver::RECEIVED_PACKETS);
+    same(counters::SENT_PACKETS, driver::SENT_PACKETS);
+    same(counters::INTERRUPTS, driver::INTERRUPTS);
+    same(counters::DOORBELLS, driver::DOORBELLS);
+    same(counters::DEVICE_ERRORS, driver::DEVICE_ERRORS);
+    same(counters::RESETS, driver::RESETS);
+};

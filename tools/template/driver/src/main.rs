@@ -31,10 +31,7 @@ impl Component for NewChip {
         let Connections { device, queues: _ } = connections;
         let interrupt = device.interrupt(0).expect("the board's file gives the device its interrupt");
         let chip = Chip::new(Mapped::new(device.registers())).expect("the device can be reset");
-        let driver = Self { chip, interrupt };
-        // A previous life may have left it masked.
-        driver.interrupt.enable();
-        driver
+        Self { chip, interrupt }
     }
 
     fn notified(&mut self, channels: Channels) {

@@ -1,8 +1,8 @@
-//! A network device for host tests: honest, or misbehaving as a test wishes.
+//! A virtio device for host tests: honest, or misbehaving as a test wishes.
 
+use crate::crash_point;
 use crate::registers::*;
-use crate::ring::Layout;
-use crate::step;
+use crate::virtqueue::{Access, Layout, Part};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use culm::Region;
 use culm_mmio::{Register, Registers, Width};
@@ -14,8 +14,13 @@ use std::vec::Vec;
 /// Where the device sees its memory.
 pub const DMA: u64 = 0x7000_0000;
 
+/// Returns zeroed memory for a device's queues.
+pub fn memory(size: usize) -> Region {
+    Region::new(culm::testing::memory(size, DMA))
+}
+
 /// A queue, as the device sees it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Debug, Default)]
 struct Queue {
     size: u32,
     ready: bool,
@@ -23,72 +28,99 @@ struct Queue {
     /// Index of the next available entry to take.
     next: u16,
     used: u16,
+    /// Buffers taken and not used yet.
+    held: VecDeque<Given>,
 }
 
-/// A buffer that the driver gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A buffer or chain that the driver gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
+    /// The number of its first descriptor.
     pub number: u16,
-    pub address: u64,
-    pub length: u32,
-    pub writable: bool,
+    /// Its parts, in order.
+    pub parts: Vec<Part>,
+}
+
+impl Given {
+    /// Returns the buffer, which is one descriptor.
+    ///
+    /// # Panics
+    ///
+    /// If it is a chain.
+    pub fn buffer(&self) -> Part {
+        assert_eq!(self.parts.len(), 1, "a chain where a buffer is expected");
+        self.parts[0]
+    }
 }
 
 /// What a device is and does.
+#[derive(Debug)]
 pub struct State {
     memory: Region,
+    /// The kind of device.
     pub kind: Cell<u32>,
+    /// The version of the interface.
     pub version: Cell<u32>,
+    /// The features that it offers.
     pub features: Cell<u64>,
+    /// Whether it accepts those that the driver wants.
     pub accepts_features: Cell<bool>,
-    pub link: Cell<u16>,
+    /// Its configuration.
+    pub configuration: RefCell<Vec<u8>>,
+    /// Whether the configuration changes each time that it is looked at.
+    pub changes_for_ever: Cell<bool>,
+    generation: Cell<u32>,
+    /// The largest size that its queues can have.
     pub queue_size: Cell<u32>,
+    /// What its status register says.
     pub status: Cell<u32>,
     driver_features: Cell<u64>,
     halves: Cell<[u32; 2]>,
     selected: Cell<usize>,
-    queues: RefCell<[Queue; 2]>,
+    queues: RefCell<Vec<Queue>>,
     /// Doorbells rung, by queue.
     pub doorbells: RefCell<Vec<u32>>,
     /// Interrupts that the driver was to be sent.
     pub interrupts: Cell<u32>,
+    /// How often interrupts were acknowledged.
     pub acknowledged: Cell<u32>,
     /// What [`INTERRUPT_STATUS`] says. The interrupt line is high while it is not 0.
     pub causes: Cell<u32>,
     /// How often the line rose.
     pub edges: Cell<u32>,
+    /// How often the device was reset.
     pub resets: Cell<u32>,
-    /// Buffers taken from each queue and not used yet.
-    held: RefCell<[VecDeque<Given>; 2]>,
 }
 
 /// The device's registers.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Fake(pub Rc<State>);
 
 impl Fake {
-    pub fn new(memory: Region) -> Self {
-        let features = FEATURE_VERSION_1 | FEATURE_EVENT_INDEX | FEATURE_MAC | FEATURE_STATUS | FEATURE_CHECKSUM;
+    /// Creates a device of a kind, with so many queues of 16 descriptors in `memory`, and with
+    /// [`crate::transport::FEATURES`] of its own, but for those of the platform.
+    pub fn new(kind: u32, queues: usize, memory: Region) -> Self {
         Self(Rc::new(State {
             memory,
-            kind: Cell::new(DEVICE_NET),
+            kind: Cell::new(kind),
             version: Cell::new(VERSION_MODERN),
-            features: Cell::new(features),
+            features: Cell::new(FEATURE_VERSION_1 | FEATURE_EVENT_INDEX),
             accepts_features: Cell::new(true),
-            link: Cell::new(LINK_UP),
+            configuration: RefCell::default(),
+            changes_for_ever: Cell::new(false),
+            generation: Cell::new(0),
             queue_size: Cell::new(16),
             status: Cell::new(0),
             driver_features: Cell::new(0),
             halves: Cell::new([0; 2]),
             selected: Cell::new(0),
-            queues: RefCell::default(),
+            queues: RefCell::new(std::vec![Queue::default(); queues]),
             doorbells: RefCell::default(),
             interrupts: Cell::new(0),
             acknowledged: Cell::new(0),
             causes: Cell::new(0),
             edges: Cell::new(0),
             resets: Cell::new(0),
-            held: RefCell::default(),
         }))
     }
 }
@@ -100,12 +132,11 @@ impl State {
 
     fn reset(&self) {
         self.resets.set(self.resets.get() + 1);
-        *self.queues.borrow_mut() = Default::default();
-        *self.held.borrow_mut() = Default::default();
+        self.queues.borrow_mut().iter_mut().for_each(|queue| *queue = Queue::default());
         self.driver_features.set(0);
     }
 
-    /// The features that the driver has settled on.
+    /// Returns the features that the driver has settled on.
     pub fn settled(&self) -> u64 {
         self.driver_features.get()
     }
@@ -115,10 +146,11 @@ impl State {
     }
 
     fn layout(&self, queue: usize) -> Option<Layout> {
-        let Queue { size, ready, addresses, .. } = self.queues.borrow()[queue];
+        let queues = self.queues.borrow();
+        let Queue { size, ready, addresses, .. } = queues.get(queue)?;
         let offset = |[low, high]: [u32; 2]| (u64::from(low) | u64::from(high) << 32).checked_sub(DMA);
         let [descriptors, available, used] = addresses.map(|address| offset(address).unwrap_or(0) as usize);
-        ready.then_some(Layout { size: size as u16, descriptors, available, used, slots: 0, end: 0 })
+        ready.then_some(Layout { size: *size as u16, descriptors, available, used, slots: 0, end: 0 })
     }
 
     fn half_word(&self, offset: usize) -> u16 {
@@ -130,6 +162,10 @@ impl State {
     }
 
     /// Takes what the driver made available, and asks for a doorbell at the next buffer.
+    ///
+    /// # Panics
+    ///
+    /// If the driver made more available than the queue has, or a chain that has no end.
     pub fn take(&self, queue: u32) -> Vec<Given> {
         let queue = queue as usize;
         let Some(layout) = self.layout(queue) else { return Vec::new() };
@@ -137,11 +173,7 @@ impl State {
         let mut next = self.queues.borrow()[queue].next;
         while next != self.half_word(layout.available + 2) {
             let number = self.half_word(layout.available + 4 + 2 * usize::from(next % layout.size));
-            let at = layout.descriptors + 16 * usize::from(number);
-            let words = self.memory.atomics_u64(at, 2).expect("a descriptor that exists");
-            let (address, rest) = (words[0].load(Relaxed), words[1].load(Relaxed));
-            let writable = rest >> 32 & u64::from(DESCRIPTOR_WRITE) != 0;
-            taken.push(Given { number, address, length: rest as u32, writable });
+            taken.push(Given { number, parts: self.parts(layout, number) });
             next = next.wrapping_add(1);
             assert!(taken.len() <= layout.size as usize, "more was made available than there is");
         }
@@ -149,8 +181,25 @@ impl State {
         // avail_event, or the flag that stands for it.
         let event = layout.used + 4 + 8 * usize::from(layout.size);
         self.store_half_word(event, next);
-        self.held.borrow_mut()[queue].extend(&taken);
+        self.queues.borrow_mut()[queue].held.extend(taken.iter().cloned());
         taken
+    }
+
+    /// Reads the descriptors of a chain, or of the one buffer that it is.
+    fn parts(&self, layout: Layout, number: u16) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut next = Some(number);
+        while let Some(number) = next {
+            assert!(parts.len() < layout.size.into(), "a chain without end");
+            let at = layout.descriptors + 16 * usize::from(number);
+            let words = self.memory.atomics_u64(at, 2).expect("a descriptor that exists");
+            let (address, rest) = (words[0].load(Relaxed), words[1].load(Relaxed));
+            let flags = (rest >> 32) as u16;
+            let access = if flags & DESCRIPTOR_WRITE != 0 { Access::Write } else { Access::Read };
+            parts.push(Part { address, length: rest as u32, access });
+            next = (flags & DESCRIPTOR_NEXT != 0).then_some((rest >> 48) as u16);
+        }
+        parts
     }
 
     /// Uses a buffer, whatever number and length it is said to have; interrupts where that is
@@ -187,7 +236,7 @@ impl State {
 
     /// Uses the oldest buffer that it holds, with this length.
     pub fn use_next(&self, queue: u32, length: u32) -> Option<Given> {
-        let given = self.held.borrow_mut()[queue as usize].pop_front()?;
+        let given = self.queues.borrow_mut()[queue as usize].held.pop_front()?;
         self.use_raw(queue, given.number.into(), length);
         Some(given)
     }
@@ -198,40 +247,67 @@ impl State {
             self.store_half_word(layout.used + 2, index);
         }
     }
+
+    /// Returns whether the doorbell of a queue was rung, and forgets it.
+    pub fn rung(&self, queue: u32) -> bool {
+        let mut doorbells = self.doorbells.borrow_mut();
+        let rung = doorbells.contains(&queue);
+        doorbells.retain(|other| *other != queue);
+        rung
+    }
+
+    fn read_configuration<T: Width>(&self, offset: usize) -> T {
+        if self.changes_for_ever.get() {
+            self.generation.set(self.generation.get().wrapping_add(1));
+        }
+        let mut bytes = [0; 4];
+        let configuration = self.configuration.borrow();
+        let known = configuration.get(offset - CONFIGURATION..).unwrap_or_default();
+        assert!(known.len() >= size_of::<T>(), "a read of {offset:#x}, which the device does not have");
+        bytes[..size_of::<T>()].copy_from_slice(&known[..size_of::<T>()]);
+        T::truncate(u32::from_le_bytes(bytes))
+    }
+
+    fn with_selected(&self, change: impl FnOnce(&mut Queue)) {
+        if let Some(queue) = self.queues.borrow_mut().get_mut(self.selected.get()) {
+            change(queue);
+        }
+    }
 }
 
 impl Registers for Fake {
     fn read<T: Width>(&self, register: Register<T>) -> T {
-        step();
+        crash_point();
         let state = &self.0;
         let offset = register.offset();
+        let has_queue = state.selected.get() < state.queues.borrow().len();
         let value = match offset {
+            _ if offset >= CONFIGURATION => return state.read_configuration(offset),
             _ if offset == MAGIC.offset() => MAGIC_VALUE,
             _ if offset == VERSION.offset() => state.version.get(),
             _ if offset == DEVICE_ID.offset() => state.kind.get(),
             _ if offset == DEVICE_FEATURES.offset() => state.half(state.features.get(), 0),
-            _ if offset == QUEUE_SIZE_MAX.offset() => state.queue_size.get(),
+            _ if offset == QUEUE_SIZE_MAX.offset() && has_queue => state.queue_size.get(),
+            _ if offset == QUEUE_SIZE_MAX.offset() => 0,
             _ if offset == STATUS.offset() => state.status.get(),
-            _ if offset == QUEUE_READY.offset() => state.queues.borrow()[state.selected.get()].ready.into(),
+            _ if offset == QUEUE_READY.offset() && has_queue => {
+                state.queues.borrow()[state.selected.get()].ready.into()
+            }
             _ if offset == INTERRUPT_STATUS.offset() => state.causes.get(),
-            _ if offset == CONFIG_STATUS.offset() => state.link.get().into(),
-            0x100..0x106 => (offset - 0x100) as u32,
+            _ if offset == CONFIGURATION_GENERATION.offset() => state.generation.get(),
             _ => panic!("a read of {offset:#x}, which the driver has no reason for"),
         };
         T::truncate(value)
     }
 
     fn write<T: Width>(&self, register: Register<T>, value: T) {
-        step();
+        crash_point();
         let state = &self.0;
         let value = value.extend();
         let select = |index: usize| {
             let mut halves = state.halves.get();
             halves[index] = value;
             state.halves.set(halves);
-        };
-        let address = |part: usize, half: usize| {
-            state.queues.borrow_mut()[state.selected.get()].addresses[part][half] = value;
         };
         match register.offset() {
             0x014 => select(0),
@@ -240,9 +316,9 @@ impl Registers for Fake {
                 let shift = 32 * (state.halves.get()[1] & 1);
                 state.driver_features.set(state.driver_features.get() | u64::from(value) << shift);
             }
-            0x030 => state.selected.set(value as usize & 1),
-            0x038 => state.queues.borrow_mut()[state.selected.get()].size = value,
-            0x044 => state.queues.borrow_mut()[state.selected.get()].ready = value == 1,
+            0x030 => state.selected.set(value as usize),
+            0x038 => state.with_selected(|queue| queue.size = value),
+            0x044 => state.with_selected(|queue| queue.ready = value == 1),
             0x050 => state.doorbells.borrow_mut().push(value),
             0x064 => {
                 state.acknowledged.set(state.acknowledged.get() + 1);
@@ -256,12 +332,10 @@ impl Registers for Fake {
                 let refuse = if state.accepts_features.get() { 0 } else { STATUS_FEATURES_OK };
                 state.status.set(value & !refuse);
             }
-            0x080 => address(0, 0),
-            0x084 => address(0, 1),
-            0x090 => address(1, 0),
-            0x094 => address(1, 1),
-            0x0a0 => address(2, 0),
-            0x0a4 => address(2, 1),
+            offset @ (0x080 | 0x084 | 0x090 | 0x094 | 0x0a0 | 0x0a4) => {
+                let (part, half) = ((offset - 0x080) / 0x10, offset % 8 / 4);
+                state.with_selected(|queue| queue.addresses[part][half] = value);
+            }
             offset => panic!("a write to {offset:#x}, which the driver has no reason for"),
         }
     }

@@ -15,14 +15,16 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// A device that has worked for so long is as good as one that never failed.
 const CALM: Duration = Duration::from_secs(10);
 
-/// The time from which on the device may be reset again.
-pub struct Patience {
+/// The time from which on a device may be reset again.
+#[derive(Debug)]
+pub struct ResetBackoff {
     next: Instant,
     wait: Duration,
     last: Option<Instant>,
 }
 
-impl Patience {
+impl ResetBackoff {
+    /// Creates the back-off of a device that has not failed yet.
     pub const fn new() -> Self {
         Self { next: Instant::from_ticks(0), wait: FIRST, last: None }
     }
@@ -37,5 +39,33 @@ impl Patience {
         self.next = now + self.wait;
         self.last = Some(now);
         Ok(())
+    }
+}
+
+impl Default for ResetBackoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_further_reset_waits_twice_as_long_until_the_device_works() {
+        let mut backoff = ResetBackoff::new();
+        let mut now = Instant::from_ticks(0) + Duration::from_secs(1);
+        let mut waits = std::vec::Vec::new();
+        for _ in 0..9 {
+            assert_eq!(backoff.ask(now), Ok(()));
+            let next = backoff.ask(now).expect_err("a device that has just been reset waits");
+            waits.push((next - now).as_millis());
+            now = next;
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        now += CALM;
+        assert_eq!(backoff.ask(now), Ok(()));
+        assert_eq!(backoff.ask(now), Err(now + FIRST), "a device that has worked for a while is as a new one");
     }
 }

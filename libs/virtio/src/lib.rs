@@ -1,0 +1,47 @@
+//! Virtio devices on MMIO, modern interface (VIRTIO 1.2), for drivers of any class.
+//!
+//! * [`transport`]: finds a device, resets it, negotiates its features, sets its queues up, and
+//!   handles its interrupts and doorbells. [`registers`] has the register map.
+//! * [`virtqueue`]: the split virtqueue, against a device that may write anything. Buffers are
+//!   single descriptors, or chains of several.
+//! * [`checkpoint`]: what one life of a driver leaves so that the next goes on with the device at
+//!   work. A driver without a state worth keeping resets its device instead.
+//! * [`backoff`]: the wait between resets of a device that fails.
+//! * `testing` (host only): a device for tests, honest or not.
+//!
+//! A class's own registers, the *configuration*, begin at [`registers::CONFIGURATION`]; what they
+//! are, and which features to ask for, is its driver's.
+
+#![cfg_attr(target_os = "none", no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "none")]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std as alloc;
+
+pub mod backoff;
+pub mod checkpoint;
+pub mod registers;
+#[cfg(not(target_os = "none"))]
+pub mod testing;
+pub mod transport;
+pub mod virtqueue;
+
+pub use backoff::ResetBackoff;
+pub use checkpoint::Checkpoint;
+pub use transport::{Transport, Unusable};
+pub use virtqueue::{Layout, Part, Used, Virtqueue};
+
+#[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
+mod tests;
+
+/// Marks that the next store is seen by the device and by this driver's next life: tests end a life
+/// just there.
+#[inline(always)]
+fn crash_point() {
+    #[cfg(any(test, feature = "crash"))]
+    culm_queue::crash::step();
+}

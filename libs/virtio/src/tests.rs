@@ -1,0 +1,350 @@
+//! The transport and the virtqueue against a device, honest or not.
+
+use crate::registers::*;
+use crate::testing::{Fake, Given, State, memory};
+use crate::transport::{FEATURES, Transport, Unusable};
+use crate::virtqueue::{Access, Layout, NotAdded, Part, Used, Virtqueue};
+use culm::Region;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// The kind of device of these tests.
+const KIND: u32 = 2;
+/// Its one queue.
+const QUEUE: u32 = 0;
+
+const SIZE: usize = 8 * 1024;
+
+fn fake() -> (Fake, Region) {
+    let memory = memory(SIZE);
+    (Fake::new(KIND, 1, memory), memory)
+}
+
+/// Sets a device up, with nothing before.
+fn start(fake: Fake, memory: &Region) -> Result<(Transport<Fake>, Virtqueue), Unusable> {
+    let mut device = Transport::find(fake, KIND)?;
+    let mut queue = device.find_queue(QUEUE, 512, memory, 0, Access::Read)?;
+    device.reset(|offered| offered & FEATURES)?;
+    queue.renew(device.has_event_index());
+    device.set_to_work(memory, &[(QUEUE, &queue)]);
+    Ok((device, queue))
+}
+
+#[test]
+fn unusable_devices_are_told_apart() {
+    let outcome = |change: fn(&State)| {
+        let (fake, memory) = fake();
+        change(&fake.0);
+        start(fake, &memory).map(|_| ())
+    };
+    assert_eq!(outcome(|state| state.version.set(1)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.kind.set(0)), Err(Unusable::Absent));
+    assert_eq!(outcome(|state| state.kind.set(1)), Err(Unusable::Kind { wanted: 2, found: 1 }));
+    assert_eq!(outcome(|state| state.features.set(FEATURE_EVENT_INDEX)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.accepts_features.set(false)), Err(Unusable::Features));
+    assert_eq!(outcome(|state| state.queue_size.set(0)), Err(Unusable::Queue));
+    assert_eq!(outcome(|state| state.queue_size.set(100)), Ok(()));
+    let memory = memory(512);
+    assert_eq!(start(Fake::new(KIND, 1, memory), &memory).map(|_| ()), Err(Unusable::Queue));
+    let memory = self::memory(SIZE);
+    assert_eq!(start(Fake::new(KIND, 0, memory), &memory).map(|_| ()), Err(Unusable::Queue), "a device without queues");
+}
+
+#[test]
+fn a_feature_that_a_device_does_not_offer_is_not_used() {
+    let (fake, _) = fake();
+    let state = fake.0.clone();
+    let mut device = Transport::find(fake, KIND).expect("it is there");
+    device.reset(|_| u64::MAX).expect("it accepts what it offers");
+    assert_eq!(device.features(), FEATURE_VERSION_1 | FEATURE_EVENT_INDEX);
+    assert_eq!(state.settled(), device.features());
+}
+
+#[test]
+fn a_device_at_work_is_taken_over_only_as_it_was_left() {
+    let (fake, memory) = fake();
+    let (device, _) = start(fake.clone(), &memory).expect("a device that works");
+    let resume = |features| Transport::find(fake.clone(), KIND).expect("it is there").resume(features, [QUEUE]);
+    assert!(resume(device.features()));
+    assert!(!resume(FEATURE_EVENT_INDEX), "these are not features with which it can have been at work");
+    let status = fake.0.status.get();
+    fake.0.status.set(status | STATUS_NEEDS_RESET);
+    assert!(device.needs_reset() && !resume(device.features()));
+    fake.0.status.set(0);
+    assert!(!resume(device.features()));
+}
+
+#[test]
+fn a_configuration_is_read_in_one_state() {
+    let (fake, _) = fake();
+    fake.0.configuration.borrow_mut().extend([1, 2, 3, 4]);
+    let device = Transport::find(fake.clone(), KIND).expect("it is there");
+    let register = culm_mmio::Register::<u8>::at(CONFIGURATION + 2);
+    let looks = std::cell::Cell::new(0);
+    let read = |fake: &Fake| {
+        looks.set(looks.get() + 1);
+        culm_mmio::Registers::read(fake, register)
+    };
+    assert_eq!((device.configuration(read), looks.get()), (3, 1));
+    fake.0.changes_for_ever.set(true);
+    assert_eq!(device.configuration(read), 3, "a device that changes for ever holds nobody up");
+}
+
+#[test]
+fn a_change_is_told_once_and_not_acknowledged_with_buffers() {
+    let (fake, _) = fake();
+    let device = Transport::find(fake.clone(), KIND).expect("it is there");
+    fake.0.raise(INTERRUPT_CHANGE | INTERRUPT_USED);
+    device.acknowledge();
+    assert_eq!(fake.0.causes.get(), INTERRUPT_CHANGE);
+    assert!(device.has_changed());
+    assert!(!device.has_changed());
+}
+
+const fn part(address: u64, length: u32, access: Access) -> Part {
+    Part { address, length, access }
+}
+
+/// A request as a block device has them: a head, data of a length that fits no single buffer, a
+/// status.
+const REQUEST: [Part; 3] =
+    [part(0x1000, 16, Access::Read), part(0x2_0000, 0x3_0000, Access::Write), part(0x1010, 1, Access::Write)];
+
+#[test]
+fn the_parts_of_a_chain_reach_the_device_in_order() {
+    let (fake, memory) = fake();
+    let (device, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+    assert_eq!(queue.add_chain(&REQUEST, 7), Ok(()));
+    assert!(queue.add(0x9000, 100, 8));
+    assert_eq!((queue.space(), queue.in_flight()), (12, 2));
+    assert!(queue.publish());
+    device.ring_doorbell(QUEUE);
+    let taken = fake.0.take(QUEUE);
+    assert_eq!(taken[0].parts, REQUEST);
+    assert_eq!(taken[1].buffer(), part(0x9000, 100, Access::Read));
+    fake.0.use_next(QUEUE, 0x3_0001);
+    fake.0.use_next(QUEUE, 0);
+    assert_eq!(queue.refresh(), 2);
+    assert_eq!(queue.take(), Some(Used { token: 7, length: 0x3_0001 }));
+    assert_eq!(queue.take(), Some(Used { token: 8, length: 0 }));
+    assert_eq!((queue.take(), queue.space(), queue.errors()), (None, 16, 0));
+}
+
+#[test]
+fn what_is_no_chain_is_not_added() {
+    let (fake, memory) = fake();
+    let (_, mut queue) = start(fake, &memory).expect("a device that works");
+    let [read, write, _] = REQUEST;
+    assert_eq!(queue.add_chain(&[], 0), Err(NotAdded::NoChain));
+    assert_eq!(queue.add_chain(&[read], 0), Err(NotAdded::NoChain));
+    assert_eq!(queue.add_chain(&[write, read], 0), Err(NotAdded::NoChain));
+    assert_eq!(queue.add_chain(&[read; 17], 0), Err(NotAdded::Full));
+    assert_eq!(queue.add_chain(&[read; 16], 0), Ok(()));
+    assert_eq!((queue.add_chain(&[read; 2], 1), queue.space()), (Err(NotAdded::Full), 0));
+}
+
+#[test]
+fn a_length_that_a_chain_cannot_have_is_not_believed() {
+    let (fake, memory) = fake();
+    let (_, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+    assert_eq!(queue.add_chain(&REQUEST, 7), Ok(()));
+    let _ = queue.publish();
+    fake.0.take(QUEUE);
+    fake.0.use_next(QUEUE, 0x3_0002);
+    queue.refresh();
+    assert_eq!(queue.take(), Some(Used { token: 7, length: 0 }));
+    assert_eq!((queue.errors(), queue.is_broken()), (1, false));
+}
+
+/// A device returns the middle of a chain, or a chain twice.
+#[test]
+fn what_a_device_does_not_have_it_cannot_return() {
+    for (returned, expected) in [(1, 0), (0, 1)] {
+        let (fake, memory) = fake();
+        let (_, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+        assert_eq!(queue.add_chain(&REQUEST, 7), Ok(()));
+        assert_eq!(queue.add_chain(&REQUEST, 8), Ok(()));
+        let _ = queue.publish();
+        let first = u32::from(fake.0.take(QUEUE)[0].number);
+        let middle = (0..16).find(|number| *number != first).expect("there are others");
+        let number = if returned == 0 { first } else { middle };
+        fake.0.use_raw(QUEUE, number, 0);
+        fake.0.use_raw(QUEUE, first, 0);
+        queue.refresh();
+        let taken = core::iter::from_fn(|| queue.take()).count();
+        assert_eq!(taken, expected);
+        assert!(queue.is_broken());
+        // It is reset, and gets what it did not return again.
+        queue.rank();
+        queue.renew(true);
+        assert_eq!(usize::from(queue.in_flight()), 2 - expected);
+        assert_eq!(queue.space(), 16 - 3 * (2 - expected));
+    }
+}
+
+/// A queue without a driver, and the device's side of it.
+fn bare_queue(size: u16) -> (Virtqueue, Region, Layout) {
+    let memory = memory(SIZE);
+    let layout = Layout::new(size, 0);
+    let mut queue = Virtqueue::new(&memory, layout, Access::Read).expect("space");
+    queue.renew(true);
+    (queue, memory, layout)
+}
+
+#[test]
+fn a_size_that_no_queue_has_is_refused() {
+    let memory = memory(1 << 20);
+    for (size, possible) in [(0, false), (3, false), (1, true), (Layout::MAX_SIZE, true), (1 << 14, false)] {
+        assert_eq!(Virtqueue::new(&memory, Layout::new(size, 0), Access::Read).is_some(), possible, "{size}");
+    }
+}
+
+/// Adds a buffer, or a chain of so many parts, to write as many bytes as there are parts.
+fn add(queue: &mut Virtqueue, parts: usize, token: u32) -> bool {
+    let address = u64::from(token) * 2048;
+    match parts {
+        0 | 1 => queue.add(address, 1, token),
+        _ => {
+            let parts: Vec<_> = (0..parts as u64).map(|index| part(address + index, 1, Access::Write)).collect();
+            queue.add_chain(&parts, token).is_ok()
+        }
+    }
+}
+
+proptest! {
+    /// Whatever the device writes into the used ring: each buffer comes back at most once, with a
+    /// length it can have.
+    #[test]
+    fn a_queue_survives_any_device(
+        acts in proptest::collection::vec((0..8_usize, prop_oneof![0..20_u32, any::<u32>()], any::<u32>(), any::<u16>()), 1..200),
+        wild: bool,
+    ) {
+        let (mut queue, memory, layout) = bare_queue(16);
+        let head = memory.atomics_u16(layout.used, 2).expect("inside");
+        let elements = memory.atomics_u64(layout.used + 4, 16).expect("inside");
+        let (mut token, mut given) = (0, BTreeMap::new());
+        let mut used = 0_u16;
+        for (act, number, length, index) in acts {
+            if act < 5 {
+                token += 1;
+                if add(&mut queue, act, token) {
+                    given.insert(token, act.max(1));
+                }
+                queue.publish();
+            } else {
+                elements[usize::from(used % 16)].store(u64::from(number) | u64::from(length) << 32, core::sync::atomic::Ordering::Relaxed);
+                used = if wild { index } else { used.wrapping_add(1) };
+                head[1].store(used, core::sync::atomic::Ordering::Release);
+            }
+            let waiting = queue.refresh();
+            prop_assert!(waiting <= 16);
+            let mut taken = 0;
+            while let Some(Used { token, length }) = queue.take() {
+                taken += 1;
+                let parts = given.remove(&token);
+                prop_assert!(parts.is_some(), "{token} comes back although the device does not have it");
+                prop_assert!(length as usize <= parts.unwrap_or(0) && taken <= 16);
+            }
+            if queue.is_broken() {
+                break;
+            }
+            prop_assert_eq!(queue.space() + given.values().sum::<usize>(), 16);
+        }
+    }
+
+    /// A device that also writes over the driver's records: no panic, no more free descriptors than
+    /// there are, and a reset has the queue work again.
+    #[test]
+    fn a_queue_survives_a_device_that_writes_over_its_records(
+        acts in proptest::collection::vec((0..8_usize, 0..16_usize, any::<u64>(), 0..20_u32), 1..200),
+    ) {
+        let (mut queue, memory, layout) = bare_queue(16);
+        let head = memory.atomics_u16(layout.used, 2).expect("inside");
+        let elements = memory.atomics_u64(layout.used + 4, 16).expect("inside");
+        let slots = memory.atomics_u64(layout.slots, 16).expect("inside");
+        let relaxed = core::sync::atomic::Ordering::Relaxed;
+        let (mut token, mut used) = (0, 0_u16);
+        for (act, place, value, number) in acts {
+            match act {
+                0..5 => {
+                    token += 1;
+                    add(&mut queue, act, token);
+                    queue.publish();
+                }
+                5 => slots[place].store(value, relaxed),
+                // Something nearly right.
+                6 => slots[place].store(slots[place].load(relaxed) ^ 1 << (32 + value % 20), relaxed),
+                _ => {
+                    elements[usize::from(used % 16)].store(number.into(), relaxed);
+                    used = used.wrapping_add(1);
+                    head[1].store(used, core::sync::atomic::Ordering::Release);
+                }
+            }
+            queue.refresh();
+            while queue.take().is_some() {}
+            prop_assert!(queue.space() <= 16);
+            if queue.is_broken() {
+                queue.rank();
+                queue.renew(true);
+                used = 0;
+                prop_assert!(!queue.is_broken() && usize::from(queue.in_flight()) + queue.space() <= 16);
+            }
+        }
+    }
+
+    /// An honest device that completes in any order: everything comes back, and no wake-up is lost.
+    #[test]
+    fn a_queue_loses_nothing(acts in proptest::collection::vec((0..5_u8, 0..16_usize), 1..300)) {
+        let (fake, memory) = fake();
+        let (_device, mut queue) = start(fake.clone(), &memory).expect("works");
+        let mut with_device: Vec<Given> = Vec::new();
+        let (mut token, mut given, mut back) = (0, 0, 0);
+        let mut asleep = false;
+        for (act, count) in acts {
+            match act {
+                0 => for _ in 0..count {
+                    token += 1;
+                    given += u32::from(queue.add(u64::from(token) * 2048, 2048, token));
+                },
+                1 => {
+                    token += 1;
+                    given += u32::from(add(&mut queue, count.max(2), token));
+                }
+                2 => {
+                    let wanted = queue.publish();
+                    let taken = fake.0.take(QUEUE);
+                    // The device looks only when its bell rings; here it always looks, so it may
+                    // not need the bell.
+                    prop_assert!(wanted || taken.is_empty() || with_device.len() + taken.len() > 0);
+                    with_device.extend(taken);
+                }
+                3 => for _ in 0..count.min(with_device.len()) {
+                    let interrupts = fake.0.interrupts.get();
+                    let given = with_device.swap_remove(count % with_device.len());
+                    fake.0.use_raw(QUEUE, given.number.into(), 0);
+                    asleep &= fake.0.interrupts.get() == interrupts;
+                    prop_assert!(!asleep, "asleep until the next, and not woken by it");
+                },
+                _ => {
+                    queue.refresh();
+                    while queue.take().is_some() {
+                        back += 1;
+                    }
+                    asleep = queue.in_flight() > 0 && queue.wait_for(1).is_asleep();
+                }
+            }
+        }
+        let _ = queue.publish();
+        with_device.extend(fake.0.take(QUEUE));
+        for given in with_device {
+            fake.0.use_raw(QUEUE, given.number.into(), 0);
+        }
+        queue.refresh();
+        while queue.take().is_some() {
+            back += 1;
+        }
+        prop_assert_eq!(given, back);
+        prop_assert_eq!((queue.errors(), queue.is_broken(), queue.space()), (0, false, 16));
+    }
+}

@@ -1,0 +1,411 @@
+//! A split virtqueue (VIRTIO 1.2 §2.7): buffers of one descriptor each, and chains of several.
+//!
+//! Descriptors are slots of their own: taking one is popping a number from a stack. The used ring,
+//! which the device writes, is read once and checked.
+//!
+//! The driver's record of each buffer lies beside the queue, in memory that outlives the driver;
+//! the next life goes on from it ([`crate::checkpoint`]; how is in `recovery`). Two rules let it:
+//! (1) a slot is marked busy only after its descriptor is in the available ring; (2) a freed slot
+//! keeps its record until the descriptor is used again, and the buffer's return is published before
+//! that. Hazard: breaking rule 2 loses a buffer if the driver dies in between.
+
+mod layout;
+mod recovery;
+mod slot;
+
+use crate::crash_point;
+use crate::registers::{AVAILABLE_NO_INTERRUPT, DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, USED_NO_NOTIFY};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
+use culm::{Progress, Region};
+pub use layout::Layout;
+use slot::Slot;
+
+/// What the device may do with the buffers of one descriptor that a queue takes, or with a part of
+/// a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It reads them.
+    Read,
+    /// It writes them.
+    Write,
+}
+
+impl Access {
+    const fn flags(self) -> u16 {
+        match self {
+            Self::Read => 0,
+            Self::Write => DESCRIPTOR_WRITE,
+        }
+    }
+}
+
+/// One part of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Address at which the device sees it.
+    pub address: u64,
+    /// Bytes.
+    pub length: u32,
+    /// What the device may do with it.
+    pub access: Access,
+}
+
+/// The reason why a chain was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdded {
+    /// The queue has too few free descriptors.
+    Full,
+    /// It has fewer than two parts, or one to read behind one to write (§2.7.4.2).
+    NoChain,
+}
+
+/// A buffer or chain that the device has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The token that [`Virtqueue::add`] or [`Virtqueue::add_chain`] was given.
+    pub token: u32,
+    /// Bytes that the device says it wrote, at most those that it was given to write.
+    pub length: u32,
+}
+
+/// A virtqueue.
+#[derive(Debug)]
+pub struct Virtqueue {
+    layout: Layout,
+    descriptors: &'static [[AtomicU64; 2]],
+    /// Flags, index, ring, used_event.
+    available: &'static [AtomicU16],
+    /// Flags, index.
+    used_head: &'static [AtomicU16],
+    used: &'static [AtomicU64],
+    avail_event: &'static AtomicU16,
+    /// A [`Slot`] for each descriptor.
+    slots: &'static [AtomicU64],
+    idle: Vec<u16>,
+    mask: u16,
+    /// Flags of descriptors that are buffers of their own.
+    flags: u16,
+    event_index: bool,
+    /// Index of the next entry to make available.
+    next: u16,
+    /// `next` when it was last published.
+    published: u16,
+    /// Index of the next used entry to read.
+    seen: u16,
+    /// The device's used index, as last read and accepted.
+    device: u16,
+    errors: u32,
+    broken: bool,
+}
+
+impl Virtqueue {
+    /// Returns the queue in `memory` where `layout` says, not yet set up: see [`Self::adopt`] and
+    /// [`Self::renew`]. With buffers of one descriptor the device may do what `access` says.
+    /// Returns `None` if the memory is too small, or the layout's size is none.
+    pub fn new(memory: &Region, layout: Layout, access: Access) -> Option<Self> {
+        if !layout.size.is_power_of_two() || layout.size > Layout::MAX_SIZE {
+            return None;
+        }
+        let entries = usize::from(layout.size);
+        let event = layout.used + 4 + 8 * entries;
+        Some(Self {
+            layout,
+            descriptors: memory.atomics_u64(layout.descriptors, 2 * entries).ok()?.as_chunks().0,
+            available: memory.atomics_u16(layout.available, entries + 3).ok()?,
+            used_head: memory.atomics_u16(layout.used, 2).ok()?,
+            used: memory.atomics_u64(layout.used + 4, entries).ok()?,
+            avail_event: memory.atomics_u16(event, 1).ok()?.first()?,
+            slots: memory.atomics_u64(layout.slots, entries).ok()?,
+            idle: Vec::with_capacity(entries),
+            mask: layout.size.wrapping_sub(1),
+            flags: access.flags(),
+            event_index: false,
+            next: 0,
+            published: 0,
+            seen: 0,
+            device: 0,
+            errors: 0,
+            broken: false,
+        })
+    }
+
+    /// Returns where its parts lie.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Returns how many entries were ever made available, modulo 2¹⁶, unpublished ones included.
+    pub fn added(&self) -> u16 {
+        self.next
+    }
+
+    /// Returns how many used entries were ever taken, modulo 2¹⁶.
+    pub fn taken(&self) -> u16 {
+        self.seen
+    }
+
+    /// Returns the count of free descriptors.
+    #[inline(always)]
+    pub fn space(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Returns the count of buffers and chains that the device has, or has used without this side
+    /// having seen it.
+    #[inline(always)]
+    pub fn in_flight(&self) -> u16 {
+        self.next.wrapping_sub(self.seen)
+    }
+
+    /// Returns the count of all descriptors.
+    #[inline(always)]
+    pub fn size(&self) -> u16 {
+        self.mask.wrapping_add(1)
+    }
+
+    /// Gives the device a buffer, which it sees after [`Self::publish`]. Returns false if there is
+    /// no space.
+    #[inline(always)]
+    pub fn add(&mut self, address: u64, length: u16, token: u32) -> bool {
+        let Some(number) = self.idle.pop() else { return false };
+        let index = usize::from(number);
+        let place = usize::from(self.next & self.mask);
+        let (Some(slot), Some([low, high]), Some(entry)) =
+            (self.slots.get(index), self.descriptors.get(index), self.available.get(place + 2))
+        else {
+            return false;
+        };
+        crash_point();
+        low.store(address, Relaxed);
+        high.store(u64::from(length) | u64::from(self.flags) << 32, Relaxed);
+        crash_point();
+        entry.store(number, Relaxed);
+        // From here on the next life takes the buffer as added; it sees this life's stores in
+        // program order.
+        compiler_fence(Release);
+        crash_point();
+        slot.store(Slot::single(token, length).0, Relaxed);
+        self.next = self.next.wrapping_add(1);
+        true
+    }
+
+    /// Gives the device a request of several parts, which it sees after [`Self::publish`]. Parts to
+    /// read come before parts to write. A request of one part is a buffer: see [`Self::add`].
+    pub fn add_chain(&mut self, parts: &[Part], token: u32) -> Result<(), NotAdded> {
+        if parts.len() < 2 || !parts.is_sorted_by_key(|part| part.access) {
+            return Err(NotAdded::NoChain);
+        }
+        let rest = self.idle.len().checked_sub(parts.len()).ok_or(NotAdded::Full)?;
+        let (numbers, place) = (&self.idle[rest..], usize::from(self.next & self.mask));
+        let next = |index: usize| numbers.get(index + 1).copied().unwrap_or(Slot::LAST);
+        for (index, (number, part)) in numbers.iter().zip(parts).enumerate() {
+            let [low, high] = &self.descriptors[usize::from(*number)];
+            let link = match next(index) {
+                Slot::LAST => 0,
+                next => u64::from(DESCRIPTOR_NEXT) << 32 | u64::from(next) << 48,
+            };
+            crash_point();
+            low.store(part.address, Relaxed);
+            high.store(u64::from(part.length) | u64::from(part.access.flags()) << 32 | link, Relaxed);
+        }
+        crash_point();
+        self.available[place + 2].store(numbers[0], Relaxed);
+        // As in `add`. The first descriptor's record comes last: without it, the next life takes
+        // the others for free.
+        compiler_fence(Release);
+        let lengths = parts.iter().filter(|part| part.access == Access::Write).map(|part| part.length);
+        let writable = lengths.fold(0, u32::saturating_add);
+        for (index, number) in numbers.iter().enumerate().skip(1) {
+            crash_point();
+            let slot = Slot::later(if index == 1 { writable } else { 0 }, next(index));
+            self.slots[usize::from(*number)].store(slot.0, Relaxed);
+        }
+        compiler_fence(Release);
+        crash_point();
+        self.slots[usize::from(numbers[0])].store(Slot::first(token, next(0)).0, Relaxed);
+        self.idle.truncate(rest);
+        self.next = self.next.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Makes the added buffers visible to the device. Returns true if its doorbell must be rung.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        let old = self.published;
+        if self.next == old {
+            return false;
+        }
+        self.published = self.next;
+        crash_point();
+        self.available[1].store(self.next, Release);
+        // The fence is between our index and the device's wish: either the device sees the one, or
+        // we see the other (§2.7.21).
+        fence(SeqCst);
+        if self.event_index {
+            passed(self.avail_event.load(Relaxed), old, self.next)
+        } else {
+            self.used_head[0].load(Relaxed) & USED_NO_NOTIFY == 0
+        }
+    }
+
+    /// Looks at the device's used index; returns how many buffers wait to be taken.
+    #[inline]
+    pub fn refresh(&mut self) -> u16 {
+        let device = self.used_head[1].load(Acquire);
+        // The device cannot have used more than it was given.
+        if device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen) {
+            self.device = device;
+        } else {
+            self.broken = true;
+        }
+        self.device.wrapping_sub(self.seen)
+    }
+
+    /// Takes a used buffer back, of those that [`Self::refresh`] has seen.
+    #[inline(always)]
+    pub fn take(&mut self) -> Option<Used> {
+        if self.seen != self.device {
+            let element = self.used.get(usize::from(self.seen & self.mask))?.load(Relaxed);
+            self.seen = self.seen.wrapping_add(1);
+            // The number and the length have 32 bits each (§2.7.8).
+            let (number, length) = (element as u32, (element >> 32) as u32);
+            let Some(slot) = self.slots.get(number as usize) else { return self.lose_place() };
+            let held = Slot(slot.load(Relaxed));
+            if !held.is_busy_single() {
+                return self.take_chain(number as u16, held, length);
+            }
+            crash_point();
+            slot.store(held.0 ^ Slot::BUSY, Relaxed);
+            self.idle.push(number as u16);
+            return Some(Used { token: held.token(), length: self.credible(length, held.length().into()) });
+        }
+        None
+    }
+
+    /// Takes the chain back that begins with descriptor `number`.
+    #[inline(never)]
+    fn take_chain(&mut self, number: u16, first: Slot, length: u32) -> Option<Used> {
+        let Self { slots, idle, .. } = self;
+        let (before, mut writable) = (idle.len(), None);
+        idle.push(number);
+        // A device that writes elsewhere than in the used ring can change the records too. There
+        // are never more free descriptors than there are descriptors.
+        let whole = first.is_busy_first()
+            && walk(slots, first, |number, later| {
+                writable = writable.or(Some(later.writable()));
+                let possible = later.is_busy_later() && idle.len() < slots.len();
+                if possible {
+                    idle.push(number);
+                }
+                possible
+            });
+        if !whole {
+            idle.truncate(before);
+            return self.lose_place();
+        }
+        for number in &self.idle[before..] {
+            self.free(&self.slots[usize::from(*number)]);
+        }
+        Some(Used { token: first.token(), length: self.credible(length, writable.unwrap_or(0)) })
+    }
+
+    /// Records that the device does not have the descriptor of `slot`.
+    fn free(&self, slot: &AtomicU64) {
+        crash_point();
+        slot.store(Slot(slot.load(Relaxed)).freed().0, Relaxed);
+    }
+
+    /// Marks the queue as broken: the device returned a descriptor that does not exist or that it
+    /// does not have, so one that it has may never come back. Nothing more is taken from it.
+    #[cold]
+    fn lose_place(&mut self) -> Option<Used> {
+        self.errors += 1;
+        self.broken = true;
+        self.seen = self.device;
+        None
+    }
+
+    /// Returns `length` if the buffer can have it, else 0.
+    #[inline(always)]
+    fn credible(&mut self, length: u32, longest: u32) -> u32 {
+        if length > longest { self.lie() } else { length }
+    }
+
+    #[cold]
+    fn lie(&mut self) -> u32 {
+        self.errors += 1;
+        0
+    }
+
+    /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than
+    /// were taken, unless it has already.
+    #[inline]
+    pub fn wait_for(&mut self, count: u16) -> Progress {
+        let count = count.max(1);
+        if self.event_index {
+            self.used_event(self.seen.wrapping_add(count - 1));
+        } else {
+            self.available[0].store(0, Relaxed);
+        }
+        // The fence is between our wish and the device's index: either the device sees the one, or
+        // we see the other (§2.7.7).
+        fence(SeqCst);
+        Progress::asleep_if(self.refresh() < count)
+    }
+
+    /// Asks for no interrupt.
+    #[inline]
+    pub fn suppress(&self) {
+        if self.event_index {
+            // The index that is farthest away.
+            self.used_event(self.seen.wrapping_sub(1));
+        } else {
+            self.available[0].store(AVAILABLE_NO_INTERRUPT, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn used_event(&self, index: u16) {
+        if let Some(used_event) = self.available.last() {
+            used_event.store(index, Relaxed);
+        }
+    }
+
+    /// Returns the count of invalid values that the device wrote since the last call of this.
+    #[inline(always)]
+    pub fn errors(&mut self) -> u32 {
+        core::mem::take(&mut self.errors)
+    }
+
+    /// Returns whether the queue is broken: then the device must be reset.
+    #[inline(always)]
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+}
+
+/// Visits the descriptors of a chain behind `first`, in order, until `visit` returns false. Returns
+/// whether all are there, each of which `visit` accepts. The work is bounded by the queue's size,
+/// and each record is read once.
+fn walk(slots: &[AtomicU64], first: Slot, mut visit: impl FnMut(u16, Slot) -> bool) -> bool {
+    let mut next = first.next();
+    for _ in 0..slots.len() {
+        let Some(number) = next else { return true };
+        let Some(slot) = slots.get(usize::from(number)) else { return false };
+        let record = Slot(slot.load(Relaxed));
+        next = record.next();
+        if !visit(number, record) {
+            return false;
+        }
+    }
+    false
+}
+
+/// Returns whether an index that went from `old` to `new` passed `event` (§2.7.10,
+/// `vring_need_event`).
+#[inline(always)]
+fn passed(event: u16, old: u16, new: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}

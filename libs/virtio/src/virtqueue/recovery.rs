@@ -1,0 +1,170 @@
+//! Going on in a virtqueue that a previous life used, and renewing it for a device that was reset.
+//!
+//! What stands in the queue's memory is believed only as far as it was checked, and the work is
+//! bounded by the queue's size, whatever stands there.
+
+use super::{Slot, Virtqueue, walk};
+use crate::crash_point;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl Virtqueue {
+    /// Goes on in the middle of a queue in which a device is at work, and of which `seen` used
+    /// entries were passed on. Returns false if its contents are invalid: then clear the queue.
+    pub fn adopt(&mut self, seen: u16, event_index: bool) -> bool {
+        let (published, device) = (self.available[1].load(Acquire), self.used_head[1].load(Acquire));
+        let in_flight = published.wrapping_sub(seen);
+        if in_flight > self.size() || device.wrapping_sub(seen) > in_flight {
+            return false;
+        }
+        // These may have been taken by the previous life, which ended before it passed them on:
+        // they are taken again.
+        for index in (0..device.wrapping_sub(seen)).map(|ahead| seen.wrapping_add(ahead)) {
+            let number = self.used[usize::from(index & self.mask)].load(Relaxed) as u32;
+            let Some(slot) = self.slots.get(number as usize) else { return false };
+            if !self.take_again(slot) {
+                return false;
+            }
+        }
+        // These were added, but the device never saw them: they are added again. Remove them from
+        // the last to the first, so that the rest is still a beginning if this life ends here.
+        let Some(unseen) = self.count_busy().checked_sub(in_flight) else { return false };
+        for index in (0..unseen).rev().map(|ahead| published.wrapping_add(ahead)) {
+            let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+            if !self.is_busy(number) {
+                return false;
+            }
+            self.free(&self.slots[usize::from(number)]);
+        }
+        (self.next, self.published, self.seen, self.device) = (published, published, seen, device);
+        self.event_index = event_index;
+        self.find_idle()
+    }
+
+    /// Records that the device has the buffer of `slot`, which it has used. Returns false if it is
+    /// a chain that is not whole.
+    fn take_again(&self, slot: &AtomicU64) -> bool {
+        let mark = |slot: &AtomicU64, record: Slot, chained: bool| {
+            crash_point();
+            slot.store(record.taken(chained).0, Relaxed);
+        };
+        let first = Slot(slot.load(Relaxed));
+        let whole = !first.is_first()
+            || walk(self.slots, first, |number, later| {
+                let possible = !later.is_first() && !later.is_busy_single();
+                if possible {
+                    mark(&self.slots[usize::from(number)], later, true);
+                }
+                possible
+            });
+        mark(slot, first, first.is_first());
+        whole
+    }
+
+    /// Goes on in a queue in which a device is at work but has no buffer. Returns false if it has a
+    /// buffer, or may have one.
+    pub fn adopt_empty(&mut self, event_index: bool) -> bool {
+        self.count_busy() == 0 && self.adopt(self.used_head[1].load(Acquire), event_index) && self.in_flight() == 0
+    }
+
+    /// Returns how many buffers the device can have seen: those of [`Self::added`] that are
+    /// published. It can be called before the queue is adopted.
+    pub fn committed(&self) -> u16 {
+        self.available[1].load(Relaxed)
+    }
+
+    /// Records the order in which the buffers that the device has were added. Call it before
+    /// [`Self::renew`], which may need several lives.
+    pub fn rank(&self) {
+        for (rank, number) in self.in_order().into_iter().enumerate() {
+            let slot = &self.slots[usize::from(number)];
+            let ranked = Slot(slot.load(Relaxed)).ranked(rank);
+            crash_point();
+            slot.store(ranked.0, Relaxed);
+        }
+    }
+
+    /// Sets the queue up again for a device that was reset, and gives it the buffers that it had,
+    /// in the order that [`Self::rank`] recorded.
+    pub fn renew(&mut self, event_index: bool) {
+        // Each time but the last frees a chain at least.
+        while !self.find_idle() {}
+        let mut order: Vec<u16> = (0..self.size()).filter(|number| self.is_busy(*number)).collect();
+        order.sort_unstable_by_key(|number| Slot(self.slots[usize::from(*number)].load(Relaxed)).rank());
+        for (entry, number) in self.available[2..].iter().zip(&order) {
+            crash_point();
+            entry.store(*number, Relaxed);
+        }
+        let count = order.len() as u16;
+        for word in [&self.used_head[0], &self.used_head[1], self.avail_event, &self.available[0]] {
+            crash_point();
+            word.store(0, Relaxed);
+        }
+        crash_point();
+        self.available[1].store(count, Release);
+        (self.next, self.published, self.seen, self.device) = (count, count, 0, 0);
+        self.event_index = event_index;
+        (self.errors, self.broken) = (0, false);
+        self.suppress();
+    }
+
+    /// Forgets all buffers: the device, which has been reset or is about to be, has none.
+    pub fn clear(&self) {
+        for slot in self.slots.iter().filter(|slot| Slot(slot.load(Relaxed)).is_busy()) {
+            self.free(slot);
+        }
+    }
+
+    /// Returns the buffers that the device has, by their first descriptors, in the order in which
+    /// they were added. Those that are no longer in the available ring came before all that are.
+    fn in_order(&self) -> Vec<u16> {
+        let newest = self.available[1].load(Relaxed);
+        let mut listed = vec![false; self.slots.len()];
+        let mut order = Vec::with_capacity(self.slots.len());
+        for index in (1..=self.size()).map(|back| newest.wrapping_sub(back)) {
+            let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+            if self.is_busy(number) && !core::mem::replace(&mut listed[usize::from(number)], true) {
+                order.push(number);
+            }
+        }
+        order.extend((0..self.size()).filter(|number| self.is_busy(*number) && !listed[usize::from(*number)]));
+        order.reverse();
+        order
+    }
+
+    /// Returns whether the device has a buffer that begins with descriptor `number`, if there is
+    /// such a descriptor.
+    fn is_busy(&self, number: u16) -> bool {
+        self.slots.get(usize::from(number)).is_some_and(|slot| Slot(slot.load(Relaxed)).is_busy())
+    }
+
+    fn count_busy(&self) -> u16 {
+        (0..self.size()).filter(|number| self.is_busy(*number)).count() as u16
+    }
+
+    /// Finds the descriptors that the device does not have. Frees chains that are not whole, which
+    /// only a device that wrote outside the used ring can have changed; returns false if there was
+    /// one: then call it again.
+    fn find_idle(&mut self) -> bool {
+        let mut busy: Vec<bool> = (0..self.size()).map(|number| self.is_busy(number)).collect();
+        let mut all_whole = true;
+        for slot in self.slots {
+            let first = Slot(slot.load(Relaxed));
+            if first.is_busy_first() {
+                let whole = walk(self.slots, first, |number, later| {
+                    let unknown = !core::mem::replace(&mut busy[usize::from(number)], true);
+                    unknown && later.is_busy_later()
+                });
+                if !whole {
+                    self.free(slot);
+                    all_whole = false;
+                }
+            }
+        }
+        self.idle.clear();
+        self.idle.extend((0..self.size()).rev().filter(|number| !busy[usize::from(*number)]));
+        all_whole
+    }
+}
