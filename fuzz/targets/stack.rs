@@ -23,8 +23,8 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 32;
 const PLACES: usize = 4;
 
-/// Rounds after which a turn of the stack is over, at most: it has all of the 256 that can wait at
-/// its door answered, 32 in each.
+/// Rounds after which a turn of the stack is over, at most: it has all of the 256 SYNs that can
+/// wait answered, 32 in each.
 const ROUNDS: usize = 16;
 
 const SYN: u8 = 2;

@@ -71,10 +71,10 @@ pub use settings::{InvalidAddress, Settings};
 const BATCH: usize = 64;
 
 /// SYNs answered after all that was received is dealt with.
-const WELCOMED: usize = 32;
+const SYNS_PER_TURN: usize = 32;
 
 /// SYNs answered where more has been received already.
-const SQUEEZED_IN: usize = 2;
+const SYNS_PER_BUSY_TURN: usize = 2;
 
 /// A TCP/IP stack on a client's connection.
 pub struct Stack {
@@ -205,7 +205,7 @@ impl Stack {
         self.client.begin();
         let now = time::now();
         let times = Times { stack: self.clock.stack_time(now), now };
-        let mut welcomed = SQUEEZED_IN;
+        let mut syns = SYNS_PER_BUSY_TURN;
         for _ in 0..BATCH {
             // What cannot be answered is better left where it is: then the device drops what is too
             // much, which costs nothing.
@@ -213,7 +213,7 @@ impl Stack {
                 break;
             }
             let Some(packet) = self.client.receiver.receive() else {
-                welcomed = WELCOMED;
+                syns = SYNS_PER_TURN;
                 break;
             };
             self.counts.received += 1;
@@ -238,8 +238,8 @@ impl Stack {
                 }
             }
         }
-        self.note_heard(welcomed == WELCOMED, now);
-        self.tcp.answer(&mut self.client.transmitter, welcomed, now);
+        self.note_heard(syns == SYNS_PER_TURN, now);
+        self.tcp.answer_syns(&mut self.client.transmitter, syns, now);
     }
 
     /// Updates [`Tcp::heard`], the time up to which every arrived frame has been processed.
@@ -284,8 +284,8 @@ impl Stack {
             let times = Times { stack: stack_time, now };
             self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
         }
-        let has_callers = self.tcp.has_callers(&mut self.client.transmitter, now);
-        let progress = self.client.settle() & Progress::more_if(self.tcp.has_events() | has_callers);
+        let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
+        let progress = self.client.settle() & Progress::more_if(self.tcp.has_events() | has_syns);
         culm::wake_at(self.control_at.min(self.tcp.deadline(now)));
         progress
     }

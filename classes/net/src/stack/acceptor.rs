@@ -9,30 +9,37 @@
 //! handshake.
 
 use super::cookie::Offer;
-use super::knock::{Knock, LONGEST_FRAME, LONGEST_OPTIONS, Segment, flags, write_offer};
+use super::knock::{LONGEST_FRAME, LONGEST_OPTIONS, Segment, UnmatchedSegment, flags, write_offer};
 use crate::{ETHERNET_HEADER, MTU, Mac};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
-/// Shows the socket in `sockets`, which listens, the SYN before `knock`, and this side's answer
+/// Shows the socket in `sockets`, which listens, the SYN before `handshake`, and this side's answer
 /// with the sequence number `ours`.
 #[cold]
-pub(super) fn replay(sockets: &mut SocketSet<'_>, knock: &Knock, ours: u32, offer: Offer, mac: Mac, now: Instant) {
+pub(super) fn replay(
+    sockets: &mut SocketSet<'_>,
+    handshake: &UnmatchedSegment,
+    ours: u32,
+    offer: Offer,
+    mac: Mac,
+    now: Instant,
+) {
     let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
     config.random_seed = seed(ours);
     let mut player = Player { frame: [0; LONGEST_FRAME], length: 0 };
     let mut interface = Interface::new(config, &mut player, now);
     interface.update_ip_addrs(|addresses| {
         // The list is empty, so there is space.
-        let _ = addresses.push(host(knock.local.addr));
+        let _ = addresses.push(host(handshake.local.addr));
     });
     let mut room = [0; LONGEST_OPTIONS];
     let syn = Segment {
-        from: (knock.link, knock.remote),
-        to: (mac.bytes(), knock.local),
-        sequence: knock.sequence.wrapping_sub(1),
+        from: (handshake.link, handshake.remote),
+        to: (mac.bytes(), handshake.local),
+        sequence: handshake.sequence.wrapping_sub(1),
         acknowledged: 0,
         flags: flags::SYN,
         window: u16::MAX,

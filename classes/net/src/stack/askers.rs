@@ -12,59 +12,59 @@
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant};
 
-/// How long a generation lasts: so that an asker is remembered for this long at least, longer than
+/// How long a generation lasts: so that a client is remembered for this long at least, longer than
 /// until the first repetition.
 const GENERATION: Duration = Duration::from_secs(2);
 
 /// Bits for each connection that the stack has a place for.
 const BITS: usize = 4096;
 
-/// Those who have asked.
-pub(super) struct Askers {
-    /// The current generation and the one before; empty until somebody is to be remembered.
+/// The clients that have asked lately.
+pub(super) struct RecentSyns {
+    /// The current generation and the one before; empty until a client is to be remembered.
     generations: [Vec<u64>; 2],
     /// Words of a generation, a power of two.
     words: usize,
     ends: Instant,
 }
 
-impl Askers {
-    /// Nobody, for a stack with so many places.
+impl RecentSyns {
+    /// Creates an empty filter, for a stack with so many places for connections.
     pub(super) fn new(places: usize) -> Self {
         let words = (places * BITS / 64).next_power_of_two();
         Self { generations: [Vec::new(), Vec::new()], words, ends: Instant::default() }
     }
 
-    /// Whether the asker with this hash has asked before. It has from now on.
+    /// Records that the client with this hash asks; returns whether it has asked lately before.
     #[cold]
-    pub(super) fn again(&mut self, hash: u64, now: Instant) -> bool {
-        let known = self.knows(hash, now);
+    pub(super) fn remember(&mut self, hash: u64, now: Instant) -> bool {
+        let known = self.contains(hash, now);
         let (word, bit) = self.place(hash);
         match self.generations[0].get_mut(word) {
             Some(word) => *word |= bit,
-            // There is no memory to remember anybody by: all are known.
+            // There is no memory to remember clients in: all count as known.
             None => return true,
         }
         known
     }
 
-    /// Whether the asker with this hash has asked lately.
+    /// Returns whether the client with this hash has asked lately.
     #[cold]
-    pub(super) fn knows(&mut self, hash: u64, now: Instant) -> bool {
+    pub(super) fn contains(&mut self, hash: u64, now: Instant) -> bool {
         if now >= self.ends {
-            self.turn(now);
+            self.begin_generation(now);
         }
         let (word, bit) = self.place(hash);
         self.generations.iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0))
     }
 
-    /// The word and the bit for a hash.
+    /// Returns the word and the bit for a hash.
     fn place(&self, hash: u64) -> (usize, u64) {
         ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64))
     }
 
     /// Begins a new generation.
-    fn turn(&mut self, now: Instant) {
+    fn begin_generation(&mut self, now: Instant) {
         let forgotten = now >= self.ends + GENERATION;
         self.ends = now + GENERATION;
         let [current, before] = &mut self.generations;
@@ -83,24 +83,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn askers_are_known_again_for_a_while() {
-        let mut askers = Askers::new(4);
+    fn clients_are_known_again_for_a_while() {
+        let mut recent = RecentSyns::new(4);
         let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
         for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
-            assert_eq!(askers.knows(77, at(now)), again, "{now}");
-            assert_eq!(askers.again(77, at(now)), again, "{now}");
-            assert!(askers.knows(77, at(now)));
+            assert_eq!(recent.contains(77, at(now)), again, "{now}");
+            assert_eq!(recent.remember(77, at(now)), again, "{now}");
+            assert!(recent.contains(77, at(now)));
         }
-        assert!(!askers.again(78, at(21_000)));
+        assert!(!recent.remember(78, at(21_000)));
     }
 
     #[test]
     fn few_are_taken_for_others() {
-        let mut askers = Askers::new(64);
+        let mut recent = RecentSyns::new(64);
         let mut hash = 1_u64;
         let mistaken = (0..20_000).filter(|_| {
             hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            askers.again(hash >> 20, Instant::default())
+            recent.remember(hash >> 20, Instant::default())
         });
         assert!(mistaken.count() < 2000);
     }

@@ -83,9 +83,9 @@ pub(super) struct Ports {
     pub(super) addresses: Addresses,
 }
 
-/// Where in a frame the parts of a datagram are.
+/// Where in its frame a datagram is.
 #[derive(Clone, Copy)]
-struct Place {
+struct DatagramOffsets {
     /// The UDP header.
     start: usize,
     /// Bytes of UDP header and payload.
@@ -97,7 +97,7 @@ struct Place {
 /// A received datagram.
 pub struct Datagram<'a> {
     frame: &'a [u8],
-    place: Place,
+    offsets: DatagramOffsets,
     transmitter: &'a mut Transmitter,
     mac: [u8; 6],
 }
@@ -121,16 +121,16 @@ impl Ports {
         take: &mut impl FnMut(Datagram<'_>),
     ) -> Option<Packet<'a>> {
         let frame = packet.frame();
-        let Some(place) = self.recognise(frame) else { return Some(packet) };
+        let Some(offsets) = self.recognise(frame) else { return Some(packet) };
         if !packet.is_intact() {
             return Some(packet);
         }
-        take(Datagram { frame, place, transmitter, mac: self.addresses.mac });
+        take(Datagram { frame, offsets, transmitter, mac: self.addresses.mac });
         None
     }
 
     #[inline(always)]
-    fn recognise(&self, frame: &[u8]) -> Option<Place> {
+    fn recognise(&self, frame: &[u8]) -> Option<DatagramOffsets> {
         let head = frame.first_chunk::<HEADERS_4>()?;
         if double(head, 0) & WITHOUT_LAST_TWO != self.addresses.to {
             return None;
@@ -153,7 +153,7 @@ impl Ports {
     }
 
     #[inline(always)]
-    fn recognise_4(&self, head: &[u8; HEADERS_4], frame: usize) -> Option<Place> {
+    fn recognise_4(&self, head: &[u8; HEADERS_4], frame: usize) -> Option<DatagramOffsets> {
         // Version and length of header, service, total length, identification, fragmentation; time
         // to live, protocol, checksum.
         let (first, second) = (double(head, 14), full(head, 22));
@@ -171,11 +171,11 @@ impl Ports {
         let total = usize::from(u16::from_be(half(head, 16)));
         let start = ETHERNET_HEADER + IPV4_HEADER;
         let length = self.recognise_udp(&head[start..], total.checked_sub(IPV4_HEADER)?, frame - start)?;
-        Some(Place { start, length, addresses })
+        Some(DatagramOffsets { start, length, addresses })
     }
 
     #[inline]
-    fn recognise_6(&self, frame: &[u8]) -> Option<Place> {
+    fn recognise_6(&self, frame: &[u8]) -> Option<DatagramOffsets> {
         let head = frame.get(ETHERNET_HEADER..)?.first_chunk::<IPV6_HEADER>()?;
         let length = usize::from(u16::from_be(half(head, 4)));
         let destination: &[u8; 16] = head.last_chunk()?;
@@ -192,7 +192,7 @@ impl Ports {
             .add_word(double(head, 32));
         (double(head, 24) | double(head, 32) != 0).then_some(())?;
         let length = self.recognise_udp(udp, length, udp.len())?;
-        Some(Place { start: ETHERNET_HEADER + IPV6_HEADER, length, addresses })
+        Some(DatagramOffsets { start: ETHERNET_HEADER + IPV6_HEADER, length, addresses })
     }
 }
 
@@ -200,7 +200,7 @@ impl Datagram<'_> {
     /// What was sent.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
-        &self.frame[self.place.start + UDP_HEADER..self.place.start + self.place.length]
+        &self.frame[self.offsets.start + UDP_HEADER..self.offsets.start + self.offsets.length]
     }
 
     /// The sender's port.
@@ -221,11 +221,11 @@ impl Datagram<'_> {
 
     #[inline(always)]
     fn port(&self, index: usize) -> u16 {
-        u16::from_be(half(self.frame, self.place.start + 2 * index))
+        u16::from_be(half(self.frame, self.offsets.start + 2 * index))
     }
 
     fn address(&self, index: usize) -> IpAddress {
-        let end = self.place.start;
+        let end = self.offsets.start;
         if self.is_ipv6() {
             let at = end - 32 + 16 * index;
             let mut address = [0; 16];
@@ -239,7 +239,7 @@ impl Datagram<'_> {
 
     #[inline(always)]
     fn is_ipv6(&self) -> bool {
-        self.place.start != ETHERNET_HEADER + IPV4_HEADER
+        self.offsets.start != ETHERNET_HEADER + IPV4_HEADER
     }
 
     /// Sends `length` bytes back, which `write` makes; it is given the bytes of the answer, which
@@ -255,18 +255,18 @@ impl Datagram<'_> {
         if length > MTU - IPV4_HEADER - UDP_HEADER {
             return false;
         }
-        let Self { frame, place, transmitter, mac } = self;
-        let payload = &frame[HEADERS_4..][..place.length - UDP_HEADER];
+        let Self { frame, offsets, transmitter, mac } = self;
+        let payload = &frame[HEADERS_4..][..offsets.length - UDP_HEADER];
         let Some(request) = frame.first_chunk::<HEADERS_4>() else { return false };
         let offload = transmitter.offloads_checksum();
         let sent = transmitter.send(HEADERS_4 + length, |answer| {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_4>() else { return Default::default() };
             write(body, payload);
             let length = (UDP_HEADER + length) as u16;
-            write_4(head, request, &mac, length, place.addresses);
+            write_4(head, request, &mac, length, offsets.addresses);
             let ports = full(request, 34);
             let udp = &mut head[34..];
-            (write_udp(udp, 34, ports, pseudo(place.addresses, length), length, body, offload), ())
+            (write_udp(udp, 34, ports, pseudo(offsets.addresses, length), length, body, offload), ())
         });
         sent.is_some()
     }
@@ -276,8 +276,8 @@ impl Datagram<'_> {
         if length > MTU - IPV6_HEADER - UDP_HEADER {
             return false;
         }
-        let Self { frame, place, transmitter, mac } = self;
-        let payload = &frame[HEADERS_6..][..place.length - UDP_HEADER];
+        let Self { frame, offsets, transmitter, mac } = self;
+        let payload = &frame[HEADERS_6..][..offsets.length - UDP_HEADER];
         let Some(request) = frame.first_chunk::<HEADERS_6>() else { return false };
         let offload = transmitter.offloads_checksum();
         let sent = transmitter.send(HEADERS_6 + length, |answer| {
@@ -287,7 +287,7 @@ impl Datagram<'_> {
             write_6(head, request, &mac, length);
             let ports = full(request, 54);
             let udp = &mut head[54..];
-            (write_udp(udp, 54, ports, pseudo(place.addresses, length), length, body, offload), ())
+            (write_udp(udp, 54, ports, pseudo(offsets.addresses, length), length, body, offload), ())
         });
         sent.is_some()
     }

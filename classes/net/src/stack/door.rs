@@ -1,115 +1,119 @@
-//! The door: SYNs wait here until everything else that was received is dealt with.
+//! The queue of SYNs, in which they wait until everything else that was received is dealt with.
 //!
-//! Whoever has a connection comes first: his segments end work that was begun, those of newcomers
-//! begin more. So under overload what is begun is finished, and too many newcomers cost only the
+//! Clients that have a connection come first: their segments end work that was begun, a SYN begins
+//! more. So under overload what is begun is finished, and too many new clients cost only the
 //! receiving of their SYNs. A SYN waits as a record of its few facts, its buffer goes back at once,
-//! and one that already waits is not taken in again. Where there is no room for more, a SYN is too
-//! much, which is known before it is read. Of a crowd all are equal. Of a flood, one who has asked
-//! before takes the place of one who has not: who floods makes up a new sender for each SYN, while
-//! who wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
+//! and a client that waits already is not queued again. Of a crowd all are equal: a SYN that finds
+//! the queue full is dropped before it is read. Of a flood, a client that has asked before takes
+//! the place of one that has not: the sender of a flood makes up a new address for each SYN, while
+//! a client that wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside
+//! can tell.
 
-use super::askers::Askers;
-use super::knock::Knock;
+use super::askers::RecentSyns;
+use super::knock::UnmatchedSegment;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use culm::time::{Duration, Instant};
 
 /// SYNs that wait at most: what is answered in some hundredths of a second.
-const ROOM: usize = 256;
+const CAPACITY: usize = 256;
 
-/// How long a SYN may wait: then its sender asks again.
-const PATIENCE: Duration = Duration::from_millis(900);
+/// How long a SYN may wait: its sender asks again after that.
+const MAX_WAIT: Duration = Duration::from_millis(900);
 
 /// Bits by which waiting clients are known. Two clients that share a bit are taken for one: the
 /// second asks again.
 const BITS: usize = 1 << 14;
 
-/// What is known of a SYN before it is read.
-pub(super) struct Ask {
-    /// Of its sender, keyed.
+/// A SYN that may be queued: the facts that are known before it is read.
+pub(super) struct Candidate {
+    /// The keyed hash of its sender.
     hash: u64,
-    /// Its sender has asked before.
+    /// Whether its sender has asked before.
     again: bool,
     since: Instant,
 }
 
-/// A SYN that waits.
+/// A SYN in the queue.
 struct Waiting {
-    knock: Knock,
-    ask: Ask,
+    syn: UnmatchedSegment,
+    candidate: Candidate,
 }
 
-/// The door of a stack.
-pub(super) struct Door {
+/// The SYN queue of a stack.
+pub(super) struct SynQueue {
     waiting: VecDeque<Waiting>,
-    /// A bit for the hash of each who waits.
+    /// A bit for the hash of each client that waits.
     present: Box<[u64]>,
-    askers: Askers,
+    recent: RecentSyns,
     /// SYNs that came.
     pub(super) attempts: u64,
     /// SYNs that were not answered.
-    pub(super) refused: u64,
+    pub(super) unanswered: u64,
 }
 
-impl Door {
-    /// A door of a stack with so many places.
+impl SynQueue {
+    /// Creates the queue of a stack with so many places for connections.
     pub(super) fn new(places: usize) -> Self {
-        let room = if places == 0 { 0 } else { ROOM };
+        let capacity = if places == 0 { 0 } else { CAPACITY };
         let bits = if places == 0 { 0 } else { BITS };
         Self {
-            waiting: VecDeque::with_capacity(room),
+            waiting: VecDeque::with_capacity(capacity),
             present: vec![0; bits / 64].into_boxed_slice(),
-            askers: Askers::new(places),
+            recent: RecentSyns::new(places),
             attempts: 0,
-            refused: 0,
+            unanswered: 0,
         }
     }
 
-    /// A SYN came. Whether it is one of too many, which is known before anything else is: of a
-    /// crowd all are equal.
+    /// Drops a SYN that came, if the queue is full and there is no flood; returns whether it did.
+    /// This is asked before anything else of the SYN is looked at: of a crowd all are equal.
     #[inline]
-    pub(super) fn turns_away(&mut self, is_flood: bool) -> bool {
-        let is_too_much = self.waiting.len() >= ROOM && !is_flood;
-        self.attempts += u64::from(is_too_much);
-        self.refused += u64::from(is_too_much);
-        is_too_much
+    pub(super) fn drops_unread(&mut self, is_flood: bool) -> bool {
+        let is_dropped = self.waiting.len() >= CAPACITY && !is_flood;
+        self.attempts += u64::from(is_dropped);
+        self.unanswered += u64::from(is_dropped);
+        is_dropped
     }
 
-    /// A SYN came that was not turned away, whose sender has this hash. None where it is not worth
-    /// reading: of a flood, what is by somebody who asks for the first time.
-    pub(super) fn ask(&mut self, hash: u64, now: Instant) -> Option<Ask> {
+    /// Counts a SYN that [`Self::drops_unread`] did not drop, whose sender has this hash. Returns
+    /// `None` if it is not worth reading: its sender waits already, or the queue is full and either
+    /// its sender asks for the first time, or the one in the place that it would get does not.
+    pub(super) fn consider(&mut self, hash: u64, now: Instant) -> Option<Candidate> {
         self.attempts += 1;
-        let ask = Ask { hash, again: self.askers.again(hash, now), since: now };
+        let candidate = Candidate { hash, again: self.recent.remember(hash, now), since: now };
         if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
             return None;
         }
-        let is_let_in = self.waiting.len() < ROOM || ask.again && !self.waiting[place(hash)].ask.again;
-        self.refused += u64::from(!is_let_in);
-        is_let_in.then_some(ask)
+        let has_place =
+            self.waiting.len() < CAPACITY || candidate.again && !self.waiting[contested_place(hash)].candidate.again;
+        self.unanswered += u64::from(!has_place);
+        has_place.then_some(candidate)
     }
 
-    /// Lets a SYN wait.
-    pub(super) fn admit(&mut self, knock: Knock, ask: Ask) {
-        let hash = ask.hash;
+    /// Queues a SYN that [`Self::consider`] returned.
+    pub(super) fn push(&mut self, syn: UnmatchedSegment, candidate: Candidate) {
+        let hash = candidate.hash;
         self.mark(hash, true);
-        if self.waiting.len() < ROOM {
-            return self.waiting.push_back(Waiting { knock, ask });
+        if self.waiting.len() < CAPACITY {
+            return self.waiting.push_back(Waiting { syn, candidate });
         }
-        self.refused += 1;
-        let gone = core::mem::replace(&mut self.waiting[place(hash)], Waiting { knock, ask });
-        self.mark(gone.ask.hash, false);
+        self.unanswered += 1;
+        let place = &mut self.waiting[contested_place(hash)];
+        let driven_out = core::mem::replace(place, Waiting { syn, candidate });
+        self.mark(driven_out.candidate.hash, false);
     }
 
-    /// Notes whether somebody with this hash waits.
+    /// Records whether a client with this hash waits.
     fn mark(&mut self, hash: u64, waits: bool) {
         let Some(word) = self.present.get_mut(word(hash)) else { return };
         *word = if waits { *word | bit(hash) } else { *word & !bit(hash) };
     }
 
-    /// Whether somebody with this hash has asked lately.
-    pub(super) fn knows(&mut self, hash: u64, now: Instant) -> bool {
-        self.askers.knows(hash, now)
+    /// Returns whether a client with this hash has asked lately.
+    pub(super) fn has_asked(&mut self, hash: u64, now: Instant) -> bool {
+        self.recent.contains(hash, now)
     }
 
     #[inline(always)]
@@ -117,20 +121,20 @@ impl Door {
         self.waiting.is_empty()
     }
 
-    /// The SYN that waits longest.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Knock> {
-        while let Some(Waiting { knock, ask }) = self.waiting.pop_front() {
-            self.mark(ask.hash, false);
-            if now < ask.since + PATIENCE {
-                return Some(knock);
+    /// Takes the SYN that has waited longest, without those that have waited too long.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<UnmatchedSegment> {
+        while let Some(Waiting { syn, candidate }) = self.waiting.pop_front() {
+            self.mark(candidate.hash, false);
+            if now < candidate.since + MAX_WAIT {
+                return Some(syn);
             }
-            self.refused += 1;
+            self.unanswered += 1;
         }
         None
     }
 }
 
-/// Where the bit for a hash is: the word, and the bit in it.
+/// Returns the index of the word that has the bit for a hash.
 fn word(hash: u64) -> usize {
     hash as usize % BITS / 64
 }
@@ -139,9 +143,9 @@ fn bit(hash: u64) -> u64 {
     1 << (hash % 64)
 }
 
-/// Returns the place at a full door that a client takes which has asked before.
-fn place(hash: u64) -> usize {
-    (hash >> 32) as usize % ROOM
+/// Returns the place in a full queue that a client takes which has asked before.
+fn contested_place(hash: u64) -> usize {
+    (hash >> 32) as usize % CAPACITY
 }
 
 #[cfg(test)]
@@ -151,9 +155,9 @@ mod tests {
     use crate::stack::cookie::Offer;
     use smoltcp::wire::{IpAddress, IpEndpoint};
 
-    fn knock(number: u32) -> Knock {
+    fn syn(number: u32) -> UnmatchedSegment {
         let endpoint = IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 80);
-        Knock {
+        UnmatchedSegment {
             link: [0; 6],
             key: Key::default(),
             remote: endpoint,
@@ -168,75 +172,75 @@ mod tests {
         Instant::default() + Duration::from_millis(milliseconds)
     }
 
-    impl Door {
-        fn offer(&mut self, knock: Knock, hash: u64, now: Instant) {
-            if let Some(ask) = self.ask(hash, now) {
-                self.admit(knock, ask);
+    impl SynQueue {
+        fn offer(&mut self, syn: UnmatchedSegment, hash: u64, now: Instant) {
+            if let Some(candidate) = self.consider(hash, now) {
+                self.push(syn, candidate);
             }
         }
     }
 
     #[test]
-    fn who_asks_again_goes_before_who_asks_for_the_first_time() {
-        let mut door = Door::new(64);
-        // A client that is turned away, since so many came before.
-        for number in 0..ROOM as u32 {
-            door.offer(knock(number), u64::from(number) << 6, at(0));
+    fn a_client_that_asks_again_goes_before_one_that_asks_for_the_first_time() {
+        let mut queue = SynQueue::new(64);
+        // A client that is dropped, since so many came before.
+        for number in 0..CAPACITY as u32 {
+            queue.offer(syn(number), u64::from(number) << 6, at(0));
         }
-        door.offer(knock(1000), 1, at(1));
-        assert_eq!((door.waiting.len(), door.refused), (ROOM, 1));
-        door.offer(knock(1000), 1, at(500));
-        assert_eq!((door.waiting.len(), door.refused), (ROOM, 2));
-        assert!(door.waiting.iter().any(|waiting| waiting.knock.sequence == 1000));
+        queue.offer(syn(1000), 1, at(1));
+        assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 1));
+        queue.offer(syn(1000), 1, at(500));
+        assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 2));
+        assert!(queue.waiting.iter().any(|waiting| waiting.syn.sequence == 1000));
     }
 
     #[test]
     fn of_a_crowd_all_are_equal() {
-        let mut door = Door::new(64);
-        (0..ROOM as u32).for_each(|number| door.offer(knock(number), u64::from(number) << 6, at(0)));
-        assert!(door.turns_away(false));
-        assert!(!door.turns_away(true));
-        assert_eq!((door.attempts, door.refused), (ROOM as u64 + 1, 1));
-        assert!(door.next(at(1)).is_some() && !door.turns_away(false), "there is room");
+        let mut queue = SynQueue::new(64);
+        (0..CAPACITY as u32).for_each(|number| queue.offer(syn(number), u64::from(number) << 6, at(0)));
+        assert!(queue.drops_unread(false));
+        assert!(!queue.drops_unread(true));
+        assert_eq!((queue.attempts, queue.unanswered), (CAPACITY as u64 + 1, 1));
+        assert!(queue.pop(at(1)).is_some() && !queue.drops_unread(false), "there is a place");
     }
 
     #[test]
-    fn those_who_ask_again_do_not_drive_each_other_out() {
-        let mut door = Door::new(64);
+    fn clients_that_ask_again_do_not_drive_each_other_out() {
+        let mut queue = SynQueue::new(64);
         let hash = |number: u32| u64::from(number) << 6 | u64::from(number) << 32;
         for now in [0, 1000] {
-            // So many that each place is some one's, and nobody waits twice.
-            (0..2 * ROOM as u32).for_each(|number| door.offer(knock(number), hash(number), at(now)));
-            door.waiting.retain(|_| now > 0);
-            door.present.fill(0);
+            // So many that each place is taken, and no client waits twice.
+            (0..2 * CAPACITY as u32).for_each(|number| queue.offer(syn(number), hash(number), at(now)));
+            queue.waiting.retain(|_| now > 0);
+            queue.present.fill(0);
         }
-        assert!(door.waiting.iter().all(|waiting| waiting.ask.again && waiting.knock.sequence < ROOM as u32));
-        assert!(door.ask(hash(0), at(2000)).is_none(), "not worth reading");
-        assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(0));
-        assert!(door.ask(hash(0), at(2000)).is_some(), "there is room");
+        assert!(queue.waiting.iter().all(|waiting| waiting.candidate.again && waiting.syn.sequence < CAPACITY as u32));
+        assert!(queue.consider(hash(0), at(2000)).is_none(), "not worth reading");
+        assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(0));
+        assert!(queue.consider(hash(0), at(2000)).is_some(), "there is a place");
     }
 
     #[test]
-    fn who_repeats_itself_takes_one_place_and_nobody_elses() {
-        let mut door = Door::new(64);
-        door.offer(knock(1), 77, at(0));
-        for _ in 0..10 * ROOM {
-            door.offer(knock(2), 78, at(1));
+    fn a_client_that_repeats_itself_takes_one_place() {
+        let mut queue = SynQueue::new(64);
+        queue.offer(syn(1), 77, at(0));
+        for _ in 0..10 * CAPACITY {
+            queue.offer(syn(2), 78, at(1));
         }
-        assert_eq!((door.waiting.len(), door.refused), (2, 0));
-        assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(1));
-        assert_eq!(door.next(at(2)).map(|knock| knock.sequence), Some(2));
-        door.offer(knock(2), 78, at(3));
-        assert_eq!(door.waiting.len(), 1, "who was answered may ask again");
+        assert_eq!((queue.waiting.len(), queue.unanswered), (2, 0));
+        assert_eq!(queue.pop(at(2)).map(|syn| syn.sequence), Some(1));
+        assert_eq!(queue.pop(at(2)).map(|syn| syn.sequence), Some(2));
+        queue.offer(syn(2), 78, at(3));
+        assert_eq!(queue.waiting.len(), 1, "a client that was answered may ask again");
     }
 
     #[test]
-    fn who_has_waited_too_long_asks_again_anyway() {
-        let mut door = Door::new(64);
-        door.offer(knock(1), 1, at(0));
-        door.offer(knock(2), 2, at(500));
-        assert_eq!(door.next(at(1000)).map(|knock| knock.sequence), Some(2));
-        assert!(door.next(at(1000)).is_none() && door.is_empty());
-        assert_eq!(door.refused, 1);
+    fn a_syn_that_has_waited_too_long_is_dropped() {
+        let mut queue = SynQueue::new(64);
+        queue.offer(syn(1), 1, at(0));
+        queue.offer(syn(2), 2, at(500));
+        assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(2));
+        assert!(queue.pop(at(1000)).is_none() && queue.is_empty());
+        assert_eq!(queue.unanswered, 1);
     }
 }

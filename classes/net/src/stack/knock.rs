@@ -1,5 +1,5 @@
-//! Who knocks: reading a segment that belongs to no connection, and answering one that asks for a
-//! connection.
+//! The handshake: reading a segment that belongs to no connection, and answering one that asks for
+//! a connection.
 //!
 //! An answer goes back to the station that the question came from, so no neighbour has to be found
 //! first, and what others say about addresses on the link has no influence. Headers are read and
@@ -48,7 +48,7 @@ pub(super) type Link = [u8; 6];
 
 /// A segment of which no connection is known.
 #[derive(Clone, Copy)]
-pub(super) struct Knock {
+pub(super) struct UnmatchedSegment {
     /// Where its frame came from.
     pub(super) link: Link,
     pub(super) key: Key,
@@ -60,7 +60,7 @@ pub(super) struct Knock {
     pub(super) offer: Offer,
 }
 
-impl Knock {
+impl UnmatchedSegment {
     /// Reads a frame of TCP. None where it is damaged, not for this station, or from nobody who
     /// could be answered.
     #[cold]
@@ -314,7 +314,7 @@ mod tests {
                     _ => {}
                 }
                 let mac: Link = frame[..6].try_into().expect("six bytes");
-                let _ = Knock::read(&frame, Key::default(), Mac::new(mac), &[]);
+                let _ = UnmatchedSegment::read(&frame, Key::default(), Mac::new(mac), &[]);
             }
         }
     }

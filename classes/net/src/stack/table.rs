@@ -24,16 +24,17 @@ pub(super) const NONE: u16 = u16::MAX;
 pub(super) enum Phase {
     /// No connection.
     Free,
-    /// Over; waits only so that stray segments find nobody else.
-    Waiting,
-    /// The application's, which has nothing under way on it; all that was sent is acknowledged.
-    Resting,
-    /// The same, but nothing was sent to the peer yet: it has connected just now, and its request
-    /// is about to come.
-    Expected,
-    /// The application's.
+    /// Over (TIME-WAIT): keeps its place only so that stray segments meet no other connection.
+    TimeWait,
+    /// Open, with nothing under way: the application is done with what came, and the peer has
+    /// acknowledged all that was sent.
+    Idle,
+    /// Open, and nothing was sent to the peer yet: it has connected just now, and its request is
+    /// about to come.
+    AwaitingFirstRequest,
+    /// Open, with work under way.
     Open,
-    /// The application has released it; the goodbye is not complete.
+    /// Released by the application; the closing handshake is not complete.
     Closing,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct Slot {
     /// The application has written something to it, or closed it.
     pub(super) writes: bool,
     /// It may have something to send or a new state.
-    pub(super) touched: bool,
+    pub(super) dirty: bool,
     /// The application is to be told of news.
     pub(super) told: bool,
     /// The first of which is that there is a connection.
@@ -103,7 +104,7 @@ impl Slot {
             fresh: false,
             rests: false,
             writes: false,
-            touched: false,
+            dirty: false,
             told: false,
             new: false,
         }
@@ -128,7 +129,7 @@ impl Slot {
     /// Whether the connection is the application's.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open | Phase::Resting | Phase::Expected)
+        matches!(self.phase, Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest)
     }
 }
 

@@ -1,7 +1,7 @@
 //! TCP connections: whose a segment is, how one begins, what becomes of it, and who goes when all
 //! places are taken.
 //!
-//! A SYN takes no place: it waits at the [`door`](super::door), and is answered by a
+//! A SYN takes no place: it waits in the [SYN queue](super::door), and is answered by a
 //! [`cookie`](super::cookie). The segment that brings the cookie back has a sender that proved to
 //! be where it says; only then a slot is taken. A place for it is always looked for in the same
 //! order, and found at once:
@@ -23,8 +23,8 @@ use super::acceptor;
 use super::classify::Segment;
 use super::connections::{Event, Stream};
 use super::cookie::{Cookies, Offer};
-use super::door::Door;
-use super::knock::Knock;
+use super::door::SynQueue;
+use super::knock::UnmatchedSegment;
 use super::paths::Paths;
 use super::port::Port;
 use super::promises::Promises;
@@ -55,7 +55,7 @@ const GRACE: Duration = Duration::from_millis(100);
 const FIRST_GRACE: Duration = Duration::from_secs(1);
 
 /// In which phases connections rest, and how long they may.
-const RESTS: [(Phase, Duration); 2] = [(Phase::Resting, GRACE), (Phase::Expected, FIRST_GRACE)];
+const IDLE_PHASES: [(Phase, Duration); 2] = [(Phase::Idle, GRACE), (Phase::AwaitingFirstRequest, FIRST_GRACE)];
 
 /// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ const LOOKS: usize = 4;
 const GOODBYE: Duration = Duration::from_secs(20);
 
 /// How long a connection that is over waits, so that stray segments find nobody else.
-const WAITING: Duration = Duration::from_secs(10);
+const TIME_WAIT: Duration = Duration::from_secs(10);
 
 /// Segments that one connection sends in a row before others get their turn.
 const BURST: usize = 64;
@@ -78,14 +78,14 @@ const BURST: usize = 64;
 /// All TCP connections of a stack.
 pub(super) struct Tcp {
     table: Table,
-    door: Door,
+    syn_queue: SynQueue,
     promises: Promises,
     cookies: Cookies,
     mac: Mac,
     receive_buffer: usize,
     listeners: [u16; LISTENERS],
     /// Slots that may have something to send or a new state.
-    touched: Vec<u16>,
+    dirty: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
     /// All that had come by this time was looked at.
@@ -110,13 +110,13 @@ impl Tcp {
         let (count, now) = (table.len(), culm::time::now());
         Self {
             table,
-            door: Door::new(count),
+            syn_queue: SynQueue::new(count),
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
             mac,
             receive_buffer: settings.receive_buffer,
             listeners: [0; LISTENERS],
-            touched: Vec::with_capacity(count),
+            dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
             heard: now,
@@ -142,26 +142,27 @@ impl Tcp {
 
     /// SYNs that came.
     pub(super) fn attempts(&self) -> u64 {
-        self.door.attempts
+        self.syn_queue.attempts
     }
 
     /// Returns the attempts that were not answered, or could not be completed because no place was
     /// free, so that the peer must repeat them.
     pub(super) fn refused(&self) -> u64 {
-        self.door.refused + self.crowded
+        self.syn_queue.unanswered + self.crowded
     }
 
     /// Gives a segment to the connection that it belongs to.
     #[inline]
     pub(super) fn ingress(&mut self, paths: &mut Paths, port: &mut Port<'_>, segment: &Segment, times: Times) {
-        if segment.opens() && self.listens(segment.local_port) && self.door.turns_away(self.promises.is_flood()) {
+        if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drops_unread(self.promises.is_flood())
+        {
             return;
         }
         match self.table.find(&segment.key) {
-            Some(index) if self.table[index].phase() != Phase::Waiting && !segment.opens() => {
+            Some(index) if self.table[index].phase() != Phase::TimeWait && !segment.opens() => {
                 self.deliver(index, paths, port, times);
             }
-            found => self.newcomer(found, paths, port, segment, times),
+            found => self.ingress_unmatched(found, paths, port, segment, times),
         }
     }
 
@@ -181,8 +182,8 @@ impl Tcp {
         if unacknowledged < slot.unacknowledged {
             (slot.since, slot.unacknowledged, slot.fresh) = (times.now, unacknowledged, false);
         }
-        self.touch(index);
-        self.follow(index);
+        self.mark_dirty(index);
+        self.apply_socket_state(index);
     }
 
     /// The same for a frame from another station than before. Only one that brings the connection
@@ -207,7 +208,7 @@ impl Tcp {
     /// Handles a segment that belongs to no connection, or may begin a new one in place of one that
     /// is over.
     #[cold]
-    fn newcomer(
+    fn ingress_unmatched(
         &mut self,
         found: Option<usize>,
         paths: &mut Paths,
@@ -217,29 +218,29 @@ impl Tcp {
     ) {
         let is_over = found.is_none_or(|index| {
             let slot = &mut self.table[index];
-            slot.phase() == Phase::Waiting || slot.socket().state() == State::Closed
+            slot.phase() == Phase::TimeWait || slot.socket().state() == State::Closed
         });
         let is_ours = is_over && self.listens(segment.local_port);
         if is_ours && segment.opens() {
             let hash = self.table.hash(&segment.key);
-            if let Some(ask) = self.door.ask(hash, times.now)
-                && let Some(knock) = self.read(port, segment, paths)
+            if let Some(candidate) = self.syn_queue.consider(hash, times.now)
+                && let Some(syn) = self.read(port, segment, paths)
             {
-                self.door.admit(knock, ask);
+                self.syn_queue.push(syn, candidate);
             }
             return;
         }
         if is_ours
             && segment.acknowledges()
-            && let Some(knock) = self.read(port, segment, paths)
+            && let Some(last) = self.read(port, segment, paths)
         {
-            let (theirs, ours) = (knock.sequence.wrapping_sub(1), knock.acknowledged.wrapping_sub(1));
+            let (theirs, ours) = (last.sequence.wrapping_sub(1), last.acknowledged.wrapping_sub(1));
             if let Some(offer) = self.cookies.check(&segment.key, theirs, ours, times.now) {
-                return self.complete(found, &knock, offer, paths, port, times);
+                return self.complete(found, &last, offer, paths, port, times);
             }
             // The segment that completes the handshake may have been lost, or dropped because no
             // slot was free. Stay silent: a reset would end the peer's attempt.
-            if found.is_none() && self.door.knows(self.table.hash(&segment.key), times.now) {
+            if found.is_none() && self.syn_queue.has_asked(self.table.hash(&segment.key), times.now) {
                 return;
             }
         }
@@ -249,8 +250,8 @@ impl Tcp {
         }
     }
 
-    fn read(&self, port: &Port<'_>, segment: &Segment, paths: &Paths) -> Option<Knock> {
-        Knock::read(port.packet.as_ref()?.frame(), segment.key, self.mac, paths.addresses())
+    fn read(&self, port: &Port<'_>, segment: &Segment, paths: &Paths) -> Option<UnmatchedSegment> {
+        UnmatchedSegment::read(port.packet.as_ref()?.frame(), segment.key, self.mac, paths.addresses())
     }
 
     /// Begins the connection whose handshake the received segment completes. `found` is the slot of
@@ -258,7 +259,7 @@ impl Tcp {
     fn complete(
         &mut self,
         found: Option<usize>,
-        knock: &Knock,
+        last: &UnmatchedSegment,
         offer: Offer,
         paths: &mut Paths,
         port: &mut Port<'_>,
@@ -272,52 +273,51 @@ impl Tcp {
             self.crowded += 1;
             return;
         };
-        self.table.occupy(index, knock.key);
+        self.table.occupy(index, last.key);
         let slot = &mut self.table[index];
-        (slot.link, slot.port) = (knock.link, knock.local.port);
+        (slot.link, slot.port) = (last.link, last.local.port);
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.unacknowledged) = (times.now, 0);
         // It was closed by `free`, so it can listen.
-        let _ = slot.socket().listen(knock.local.port);
-        acceptor::replay(&mut slot.sockets, knock, knock.acknowledged.wrapping_sub(1), offer, self.mac, times.stack);
+        let _ = slot.socket().listen(last.local.port);
+        acceptor::replay(&mut slot.sockets, last, last.acknowledged.wrapping_sub(1), offer, self.mac, times.stack);
         paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
         if matches!(slot.socket().state(), State::Established | State::CloseWait) {
             self.opened += 1;
-            self.touch(index);
-            self.tell(index);
+            self.mark_dirty(index);
+            self.queue_event(index);
         } else {
             self.free(index);
         }
     }
 
-    /// Answers SYNs that wait at the door, up to `count` of them, as long as there are places and
-    /// buffers.
+    /// Answers SYNs that wait, up to `count` of them, as long as there are places and buffers.
     #[inline]
-    pub(super) fn answer(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
-        if !self.door.is_empty() {
-            self.answer_some(transmitter, count, now);
+    pub(super) fn answer_syns(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
+        if !self.syn_queue.is_empty() {
+            self.answer_some_syns(transmitter, count, now);
         }
     }
 
     #[cold]
-    fn answer_some(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
+    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
         for _ in 0..count {
             if !transmitter.is_ready() || !self.has_opening(now) {
                 return;
             }
-            let Some(knock) = self.door.next(now) else { return };
-            let ours = self.cookies.make(&knock.key, knock.sequence, knock.offer, now);
-            if knock.answer(ours, self.receive_buffer, self.mac, transmitter) {
+            let Some(syn) = self.syn_queue.pop(now) else { return };
+            let ours = self.cookies.make(&syn.key, syn.sequence, syn.offer, now);
+            if syn.answer(ours, self.receive_buffer, self.mac, transmitter) {
                 self.promises.tell(now);
             }
         }
     }
 
-    /// Whether SYNs wait that can be answered now. Where a buffer lacks, the client gets a turn
-    /// when there is one.
+    /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets
+    /// a turn when there is one.
     #[inline]
-    pub(super) fn has_callers(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.door.is_empty() && transmitter.is_ready() && self.has_opening(now)
+    pub(super) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
+        !self.syn_queue.is_empty() && transmitter.is_ready() && self.has_opening(now)
     }
 
     /// Whether there is a place for one more than those who are expected.
@@ -330,9 +330,9 @@ impl Tcp {
     /// Places that new connections would get at once, counted up to `most`; those of connections
     /// that stall are left out.
     fn spare(&self, most: usize) -> usize {
-        let empty = self.table.count(Phase::Free) + self.table.count(Phase::Waiting);
+        let empty = self.table.count(Phase::Free) + self.table.count(Phase::TimeWait);
         let mut spare = empty.min(most);
-        for (phase, grace) in RESTS {
+        for (phase, grace) in IDLE_PHASES {
             let rested = self.table.all(phase).take_while(|index| self.heard >= self.table[*index].since + grace);
             spare += rested.take(most - spare).count();
         }
@@ -341,7 +341,7 @@ impl Tcp {
 
     /// The slot that a new connection would get.
     fn candidate(&mut self, now: Instant) -> Option<usize> {
-        if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::Waiting)) {
+        if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::TimeWait)) {
             return Some(index);
         }
         self.rested().or_else(|| self.stalled(now))
@@ -350,7 +350,7 @@ impl Tcp {
     /// A connection at rest whose time of grace is over, the one of which that is true for longest.
     fn rested(&self) -> Option<usize> {
         let end = |(phase, grace)| self.table.first(phase).map(|index| (self.table[index].since + grace, index));
-        let (end, index) = RESTS.into_iter().filter_map(end).min()?;
+        let (end, index) = IDLE_PHASES.into_iter().filter_map(end).min()?;
         (self.heard >= end).then_some(index)
     }
 
@@ -379,12 +379,12 @@ impl Tcp {
         match slot.phase() {
             Phase::Free => return Some(index),
             // An orderly end: whoever rests is told that nothing more will come.
-            Phase::Resting | Phase::Expected => slot.socket().close(),
+            Phase::Idle | Phase::AwaitingFirstRequest => slot.socket().close(),
             Phase::Open => {
                 slot.socket().abort();
                 self.resets += 1;
             }
-            Phase::Waiting | Phase::Closing => {}
+            Phase::TimeWait | Phase::Closing => {}
         }
         if slot.is_open() {
             self.evicted += 1;
@@ -407,30 +407,30 @@ impl Tcp {
         self.wheel.cancel(index);
     }
 
-    /// Notes that a connection may have something to send or a new state.
+    /// Records that a connection may have something to send or a new state.
     #[inline(always)]
-    fn touch(&mut self, index: usize) {
+    fn mark_dirty(&mut self, index: usize) {
         let slot = &mut self.table[index];
-        if !slot.touched {
-            slot.touched = true;
-            self.touched.push(index as u16);
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.push(index as u16);
         }
     }
 
-    /// Draws the consequences of a socket's state.
+    /// Draws the consequences of a socket's state: an event, or the beginning of TIME-WAIT.
     #[inline]
-    fn follow(&mut self, index: usize) {
+    fn apply_socket_state(&mut self, index: usize) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Open | Phase::Resting | Phase::Expected => self.tell(index),
-            Phase::Closing if slot.socket().state() == State::TimeWait => self.wait(index),
-            Phase::Closing | Phase::Free | Phase::Waiting => {}
+            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => self.queue_event(index),
+            Phase::Closing if slot.socket().state() == State::TimeWait => self.enter_time_wait(index),
+            Phase::Closing | Phase::Free | Phase::TimeWait => {}
         }
     }
 
-    /// Lets the application know.
+    /// Tells the application of the connection, if it is not going to be told already.
     #[inline(always)]
-    fn tell(&mut self, index: usize) {
+    fn queue_event(&mut self, index: usize) {
         let slot = &mut self.table[index];
         slot.rests = false;
         if !slot.told {
@@ -463,7 +463,7 @@ impl Tcp {
         if !self.table.get(index)?.is_open() {
             return None;
         }
-        self.touch(index);
+        self.mark_dirty(index);
         Some(self.table[index].stream())
     }
 
@@ -479,7 +479,7 @@ impl Tcp {
         self.resets += u64::from(socket.state() == State::Closed && socket.remote_endpoint().is_some());
         socket.close();
         slot.writes = true;
-        self.touch(index);
+        self.mark_dirty(index);
         self.table.change(index, Phase::Closing);
         self.wheel.set(index, now + GOODBYE);
     }
@@ -487,7 +487,7 @@ impl Tcp {
     /// Whether [`Self::egress`] has something to do.
     #[inline(always)]
     pub(super) fn is_due(&mut self) -> bool {
-        !self.touched.is_empty() || !self.wheel.is_empty()
+        !self.dirty.is_empty() || !self.wheel.is_empty()
     }
 
     /// Sends for all connections that have something to send, and serves their timers.
@@ -496,12 +496,12 @@ impl Tcp {
         let now = times.now;
         while let Some(index) = self.wheel.due(now) {
             self.expire(index, now);
-            self.touch(index);
+            self.mark_dirty(index);
         }
         // A connection that cannot send because no buffer is free stays in the list, and so do
         // those after it.
         let mut done = 0;
-        while let Some(index) = self.touched.get(done).map(|index| usize::from(*index)) {
+        while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut bursts = BURST;
             // A connection to which something was written has something to send; for others it is
@@ -527,33 +527,34 @@ impl Tcp {
                 break;
             }
             done += 1;
-            slot.touched = false;
-            self.sent(index, next.map(|at| clock.local_time(at)), now);
+            slot.dirty = false;
+            self.after_egress(index, next.map(|at| clock.local_time(at)), now);
         }
-        self.touched.drain(..done);
+        self.dirty.drain(..done);
     }
 
-    /// Lets a connection wait that is over.
-    fn wait(&mut self, index: usize) {
-        self.table[index].limit = culm::time::now() + WAITING;
-        self.table.change(index, Phase::Waiting);
+    /// Keeps the place of a connection that is over for a while.
+    fn enter_time_wait(&mut self, index: usize) {
+        self.table[index].limit = culm::time::now() + TIME_WAIT;
+        self.table.change(index, Phase::TimeWait);
     }
 
-    /// After a connection has sent what it could: its state, and when to look at it again.
+    /// Draws the consequences after a connection has sent what it could: its phase, and when to
+    /// look at it again.
     #[inline]
-    fn sent(&mut self, index: usize, next: Option<Instant>, now: Instant) {
+    fn after_egress(&mut self, index: usize, next: Option<Instant>, now: Instant) {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.socket().state()) {
-            (Phase::Closing | Phase::Waiting, State::Closed) => return self.free(index),
-            (Phase::Closing, State::TimeWait) => self.wait(index),
-            (Phase::Open | Phase::Resting | Phase::Expected, _) => self.rank(index, now),
+            (Phase::Closing | Phase::TimeWait, State::Closed) => return self.free(index),
+            (Phase::Closing, State::TimeWait) => self.enter_time_wait(index),
+            (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }
         let slot = &self.table[index];
         let limit = match slot.phase() {
             Phase::Closing => slot.limit,
             // It has nothing to send.
-            Phase::Waiting => return self.wheel.set(index, slot.limit),
+            Phase::TimeWait => return self.wheel.set(index, slot.limit),
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
@@ -564,9 +565,10 @@ impl Tcp {
         self.wheel.set(index, limit);
     }
 
-    /// Puts an open connection into the list where it belongs.
+    /// Puts an open connection into the list of its phase: open, idle, or awaiting its first
+    /// request.
     #[inline]
-    fn rank(&mut self, index: usize, now: Instant) {
+    fn classify_open(&mut self, index: usize, now: Instant) {
         let slot = &mut self.table[index];
         let unacknowledged = slot.socket().send_queue();
         if unacknowledged != slot.unacknowledged {
@@ -576,8 +578,8 @@ impl Tcp {
         }
         let phase = match slot.rests && unacknowledged == 0 {
             false => Phase::Open,
-            true if slot.fresh => Phase::Expected,
-            true => Phase::Resting,
+            true if slot.fresh => Phase::AwaitingFirstRequest,
+            true => Phase::Idle,
         };
         if phase != slot.phase() {
             slot.since = now;
@@ -589,7 +591,7 @@ impl Tcp {
     fn expire(&mut self, index: usize, now: Instant) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Waiting if now >= slot.limit => self.free(index),
+            Phase::TimeWait if now >= slot.limit => self.free(index),
             Phase::Closing if now >= slot.limit => slot.socket().abort(),
             _ => {}
         }
@@ -601,10 +603,10 @@ impl Tcp {
     }
 
     /// Returns the time at which the next timer is due, or at which to look again for a place for
-    /// clients that wait at the door.
+    /// clients that wait.
     #[inline(always)]
     pub(super) fn deadline(&self, now: Instant) -> Instant {
         let timer = self.wheel.deadline();
-        if self.door.is_empty() { timer } else { timer.min(now + RETRY) }
+        if self.syn_queue.is_empty() { timer } else { timer.min(now + RETRY) }
     }
 }
