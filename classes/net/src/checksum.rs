@@ -5,6 +5,7 @@
 //! lie in memory, carries are kept by summing halves.
 
 use crate::ETHERNET_HEADER;
+use crate::wire::{Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types, udp};
 
 /// A one's-complement sum in the making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,57 +80,52 @@ pub struct Transport {
     pub optional: bool,
 }
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
 /// Finds the TCP or UDP part of a frame; `None` if there is none, or only a fragment, or the
 /// lengths contradict each other.
 #[inline]
 pub fn transport(frame: &[u8]) -> Option<Transport> {
-    match frame.get(12..14)? {
-        [0x08, 0x00] => transport_4(frame),
-        [0x86, 0xdd] => transport_6(frame),
+    match Ethernet::at(frame, 0)?.kind() {
+        types::IPV4 => transport_4(frame),
+        types::IPV6 => transport_6(frame),
         _ => None,
     }
 }
 
 #[inline]
 fn transport_4(frame: &[u8]) -> Option<Transport> {
-    let header = frame.get(ETHERNET_HEADER..ETHERNET_HEADER + 20)?;
-    let header_length = usize::from(header[0] & 0xf) * 4;
-    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+    let header = Ipv4::at(frame, ETHERNET_HEADER)?;
+    let (header_length, total) = (header.header_length(), header.total_length());
     let start = ETHERNET_HEADER + header_length;
     let end = ETHERNET_HEADER + total;
-    if header_length < 20 || fragment != 0 || total < header_length || end > frame.len() {
+    if header_length < ipv4::HEADER || header.is_fragment() || total < header_length || end > frame.len() {
         return None;
     }
-    found(Sum::ZERO.add_bytes(&header[12..20]), header[9], start, end, true)
+    found(Sum::ZERO.add_bytes(header.addresses()), header.protocol(), start, end, true)
 }
 
 #[inline]
 fn transport_6(frame: &[u8]) -> Option<Transport> {
-    let header = frame.get(ETHERNET_HEADER..ETHERNET_HEADER + 40)?;
-    let start = ETHERNET_HEADER + 40;
-    let end = start + usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let header = Ipv6::at(frame, ETHERNET_HEADER)?;
+    let start = ETHERNET_HEADER + ipv6::HEADER;
+    let end = start + header.payload_length();
     if end > frame.len() {
         return None;
     }
-    found(Sum::ZERO.add_bytes(&header[8..40]), header[6], start, end, false)
+    found(Sum::ZERO.add_bytes(header.addresses()), header.next_header(), start, end, false)
 }
 
 #[inline(always)]
 fn found(addresses: Sum, protocol: u8, start: usize, end: usize, version_4: bool) -> Option<Transport> {
     let (checksum, shortest) = match protocol {
-        TCP => (16, 20),
-        UDP => (6, 8),
+        protocols::TCP => (tcp::CHECKSUM, tcp::HEADER),
+        protocols::UDP => (udp::CHECKSUM, udp::HEADER),
         _ => return None,
     };
     if end - start < shortest {
         return None;
     }
     let pseudo = addresses.add_number(protocol.into()).add_number((end - start) as u16);
-    Some(Transport { start, end, checksum, pseudo, optional: version_4 && protocol == UDP })
+    Some(Transport { start, end, checksum, pseudo, optional: version_4 && protocol == protocols::UDP })
 }
 
 /// Returns whether the TCP or UDP checksum of a frame is right; true for frames without such a
@@ -138,7 +134,7 @@ fn found(addresses: Sum, protocol: u8, start: usize, end: usize, version_4: bool
 pub fn is_right(frame: &[u8]) -> bool {
     let Some(part) = transport(frame) else { return true };
     let bytes = &frame[part.start..part.end];
-    if part.optional && bytes[6..8] == [0, 0] {
+    if part.optional && bytes[part.checksum..part.checksum + 2] == [0, 0] {
         return true;
     }
     part.pseudo.add_bytes(bytes).fold() == 0xffff

@@ -67,6 +67,7 @@ pub mod stack;
 pub mod stash;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
+pub mod wire;
 
 pub use allowance::Allowance;
 pub use client::Client;
@@ -84,7 +85,7 @@ pub use stash::Stash;
 pub const HEADROOM: usize = 12;
 
 /// Bytes of an Ethernet header: destination, source, type (IEEE 802.3 §3.1.1, without a VLAN tag).
-pub const ETHERNET_HEADER: usize = 14;
+pub const ETHERNET_HEADER: usize = wire::ethernet::HEADER;
 
 /// The shortest packet that is passed on: packet header and Ethernet header.
 pub const MIN_PACKET: usize = HEADROOM + ETHERNET_HEADER;

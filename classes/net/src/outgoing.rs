@@ -11,11 +11,12 @@
 //! agrees on its own with the network (DHCP, autoconfiguration), and this side does not know them.
 
 use crate::header::{PacketHeader, flags, segmentation};
+use crate::wire::{Ipv4, Ipv6, array, ethernet, ipv4, ipv6, number, protocols, tcp, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac};
 
 /// Bytes of a frame that the check needs: its headers up to TCP's data offset, with two tags and
 /// the longest IPv4 header.
-pub const HEAD: usize = ETHERNET_HEADER + 2 * TAG + 60 + 14;
+pub const HEAD: usize = ETHERNET_HEADER + 2 * TAG + ipv4::LONGEST_HEADER + tcp::FLAGS + 1;
 
 /// Bytes of a VLAN tag (IEEE 802.1Q §9.3).
 const TAG: usize = 4;
@@ -27,18 +28,6 @@ const LONGEST_FRAME: usize = ETHERNET_HEADER + TAG + MTU;
 /// headers than payload. No stack offers less (RFC 9293 §3.7.1 assumes 536 for a peer that offers
 /// nothing).
 pub const LEAST_SEGMENT: u16 = 48;
-
-/// Types of a frame (IEEE 802 EtherType registry).
-mod kind {
-    pub(super) const IPV4: u16 = 0x0800;
-    pub(super) const ARP: u16 = 0x0806;
-    pub(super) const VLAN: u16 = 0x8100;
-    pub(super) const IPV6: u16 = 0x86dd;
-    pub(super) const PROVIDER_VLAN: u16 = 0x88a8;
-}
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// A TCP or UDP packet within a frame.
 struct Transport {
@@ -55,12 +44,12 @@ struct Transport {
 /// Returns whether a client that has the address `only` may send a frame of `length` bytes with
 /// this header. `head` is the frame's beginning, up to [`HEAD`] bytes.
 pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> bool {
-    let Some(source) = head.get(6..12).and_then(|bytes| bytes.first_chunk()) else { return false };
+    let Some(source) = array(head, ethernet::SOURCE) else { return false };
     if Mac::new(*source) != only {
         return false;
     }
     let Some((kind, network)) = network(head) else { return false };
-    if kind == kind::ARP && !is_own_arp(head, network, only) {
+    if kind == types::ARP && !is_own_arp(head, network, only) {
         return false;
     }
     match (header.flags, header.segmentation) {
@@ -78,9 +67,9 @@ pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> 
 
 /// Returns the type of a frame, behind at most two tags, and the offset of its payload.
 fn network(head: &[u8]) -> Option<(u16, usize)> {
-    for at in [12, 12 + TAG, 12 + 2 * TAG] {
+    for at in [0, TAG, 2 * TAG].map(|tags| ethernet::TYPE + tags) {
         match number(head, at)? {
-            kind::VLAN | kind::PROVIDER_VLAN => {}
+            types::VLAN | types::PROVIDER_VLAN => {}
             kind => return Some((kind, at + 2)),
         }
     }
@@ -96,33 +85,41 @@ fn is_own_arp(head: &[u8], at: usize, only: Mac) -> bool {
 
 /// Returns the TCP or UDP packet in a frame; `None` if there is none, or only a fragment.
 fn transport(head: &[u8], kind: u16, network: usize) -> Option<Transport> {
-    let header = head.get(network..)?;
-    let version = header.first()? >> 4;
-    match (kind, version) {
-        (kind::IPV4, 4) => {
-            let words = usize::from(header[0] & 0xf);
-            let fragment = number(header, 6)? & 0x3fff;
-            let (protocol, total) = (*header.get(9)?, usize::from(number(header, 2)?));
-            let whole = words >= 5 && fragment == 0 && matches!(protocol, TCP | UDP);
-            let (start, end) = (network + words * 4, network + total);
-            whole.then_some(Transport { protocol, version_4: true, network, start, end })
+    match kind {
+        types::IPV4 => {
+            let header = Ipv4::at(head, network)?;
+            let is_whole = header.version() == 4 && header.header_length() >= ipv4::HEADER && !header.is_fragment();
+            let (start, end) = (network + header.header_length(), network + header.total_length());
+            Transport::of(header.protocol(), true, network, start, end).filter(|_| is_whole)
         }
-        (kind::IPV6, 6) => {
+        types::IPV6 => {
             // IPv6 without extension headers: the client library makes no others, and devices take
             // no others.
-            let (protocol, start) = (*header.get(6)?, network + 40);
-            let end = start + usize::from(number(header, 4)?);
-            matches!(protocol, TCP | UDP).then_some(Transport { protocol, version_4: false, network, start, end })
+            let header = Ipv6::at(head, network)?;
+            let start = network + ipv6::HEADER;
+            let end = start + header.payload_length();
+            Transport::of(header.next_header(), false, network, start, end).filter(|_| header.version() == 6)
         }
         _ => None,
     }
 }
 
+impl Transport {
+    /// Returns a packet of `protocol`, if that is TCP or UDP.
+    fn of(protocol: u8, version_4: bool, network: usize, start: usize, end: usize) -> Option<Self> {
+        let is_known = matches!(protocol, protocols::TCP | protocols::UDP);
+        is_known.then_some(Self { protocol, version_4, network, start, end })
+    }
+}
+
 /// Returns whether the checksum that the header asks for is the packet's own, and lies in it.
 fn asks_its_checksum(header: PacketHeader, part: &Transport, length: usize) -> bool {
-    let (place, least) = if part.protocol == TCP { (16, 20) } else { (6, 8) };
+    let (place, least) = match part.protocol {
+        protocols::TCP => (tcp::CHECKSUM, tcp::HEADER),
+        _ => (udp::CHECKSUM, udp::HEADER),
+    };
     usize::from(header.checksum_start) == part.start
-        && header.checksum_offset == place
+        && usize::from(header.checksum_offset) == place
         && part.start + least <= part.end
         && part.end <= length
 }
@@ -130,11 +127,11 @@ fn asks_its_checksum(header: PacketHeader, part: &Transport, length: usize) -> b
 /// Returns whether the frame is one packet of TCP over IPv4, whose segments have headers and
 /// payload of a size that the link takes.
 fn asks_its_segments(header: PacketHeader, head: &[u8], part: &Transport, length: usize) -> bool {
-    let Some(words) = head.get(part.start + 12).map(|byte| usize::from(byte >> 4)) else { return false };
+    let Some(words) = head.get(part.start + tcp::DATA_OFFSET).map(|byte| usize::from(byte >> 4)) else { return false };
     let headers = part.start + words * 4;
     let segment = headers - part.network + usize::from(header.segment_size);
     part.version_4
-        && part.protocol == TCP
+        && part.protocol == protocols::TCP
         && asks_its_checksum(header, part, length)
         && part.end == length
         && words >= 5
@@ -142,11 +139,6 @@ fn asks_its_segments(header: PacketHeader, head: &[u8], part: &Transport, length
         && headers <= length
         && header.segment_size >= LEAST_SEGMENT
         && segment <= MTU
-}
-
-/// Returns the number in network byte order at `at`.
-fn number(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ mod tcp;
 mod timer;
 
 use crate::client::Transmitter;
+use crate::wire::{self, ethernet};
 use crate::{Client, Mac};
 use alloc::vec;
 use classify::Kind;
@@ -224,7 +225,7 @@ impl Stack {
             }
             let kind = classify::classify(packet.frame());
             let _ = self.client.transmitter.learn(packet.device());
-            let link = packet.frame().get(6..12).and_then(|link| link.try_into().ok());
+            let link = wire::array(packet.frame(), ethernet::SOURCE).copied();
             let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter, link };
             match kind {
                 Kind::Tcp(segment) => self.tcp.ingress(&mut self.paths, &mut port, &segment, times),

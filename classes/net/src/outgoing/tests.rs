@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::checksum;
+use crate::wire::protocols::{TCP, UDP};
 use proptest::prelude::*;
 use std::vec::Vec;
 

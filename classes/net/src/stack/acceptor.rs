@@ -9,7 +9,8 @@
 //! handshake.
 
 use super::cookie::Offer;
-use super::knock::{LONGEST_FRAME, LONGEST_OPTIONS, Segment, UnmatchedSegment, flags, write_offer};
+use super::knock::{LONGEST_FRAME, LONGEST_OPTIONS, Segment, UnmatchedSegment, write_offer};
+use crate::wire::tcp;
 use crate::{ETHERNET_HEADER, MTU, Mac};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium};
@@ -41,12 +42,12 @@ pub(super) fn replay(
         to: (mac.bytes(), handshake.local),
         sequence: handshake.sequence.wrapping_sub(1),
         acknowledged: 0,
-        flags: flags::SYN,
+        flags: tcp::SYN,
         window: u16::MAX,
         options: write_offer(&mut room, offer.segment, offer, offer.scale.unwrap_or(0)),
         payload: &[],
     };
-    let probe = Segment { acknowledged: ours.wrapping_add(1), flags: flags::ACK, options: &[], payload: &[0], ..syn };
+    let probe = Segment { acknowledged: ours.wrapping_add(1), flags: tcp::ACK, options: &[], payload: &[0], ..syn };
     for segment in [syn, probe] {
         player.length = segment.length();
         segment.write(&mut player.frame[..segment.length()]);

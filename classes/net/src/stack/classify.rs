@@ -1,6 +1,7 @@
 //! Finding out what a frame is, as far as that decides who gets it.
 
 use crate::ETHERNET_HEADER;
+use crate::wire::{self, Ethernet, Ipv4, ipv4, ipv6, protocols, tcp, types};
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,29 +35,37 @@ pub(super) struct Segment {
     pub(super) key: Key,
     /// The port that it was sent to.
     pub(super) local_port: u16,
-    /// Its flags: FIN, SYN, RST, PSH, ACK are bits 0 to 4 (RFC 9293 §3.1).
+    /// Its flags (RFC 9293 §3.1).
     flags: u8,
 }
 
 impl Segment {
-    /// Whether it asks for a new connection: SYN without ACK or RST.
+    /// Returns whether it asks for a new connection: SYN without ACK or RST.
     #[inline(always)]
     pub(super) fn opens(&self) -> bool {
-        self.flags & 0b1_0110 == 0b0_0010
+        self.flags & CONNECTING == tcp::SYN
     }
 
-    /// Whether it acknowledges something, and may be the one that completes a connection: ACK
-    /// without SYN or RST.
+    /// Returns whether it acknowledges something, and may be the one that completes a connection:
+    /// ACK without SYN or RST.
     #[inline(always)]
     pub(super) fn acknowledges(&self) -> bool {
-        self.flags & 0b1_0110 == 0b1_0000
+        self.flags & CONNECTING == tcp::ACK
     }
 }
 
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP_6: u8 = 58;
+/// The flags that tell whether a segment opens a connection or belongs to one.
+const CONNECTING: u8 = tcp::SYN | tcp::RST | tcp::ACK;
+
+/// Offsets in a frame, where an IPv4 header has no options.
+mod offset {
+    use crate::ETHERNET_HEADER;
+    use crate::wire::{ipv4, ipv6, udp};
+
+    pub(super) const IPV4_PROTOCOL: usize = ETHERNET_HEADER + ipv4::PROTOCOL;
+    pub(super) const IPV6_NEXT_HEADER: usize = ETHERNET_HEADER + ipv6::NEXT_HEADER;
+    pub(super) const IPV4_UDP_PORT: usize = ETHERNET_HEADER + ipv4::HEADER + udp::DESTINATION;
+}
 
 /// ICMPv6's type of echo requests (RFC 4443 §4.1).
 const ECHO_REQUEST_6: u8 = 128;
@@ -64,7 +73,7 @@ const ECHO_REQUEST_6: u8 = 128;
 /// The port that DHCP answers to (RFC 2131 §4.1).
 const DHCP_CLIENT: u16 = 68;
 
-/// What `frame` is.
+/// Returns what `frame` is.
 #[inline]
 pub(super) fn classify(frame: &[u8]) -> Kind {
     match segment(frame) {
@@ -73,40 +82,52 @@ pub(super) fn classify(frame: &[u8]) -> Kind {
     }
 }
 
-/// What a frame is that is not a TCP segment. What is for this station alone is its own business,
-/// but for ARP, neighbour discovery and DHCP, which are smoltcp's.
+/// Returns what a frame is that is not a TCP segment. What is for this station alone is its own
+/// business, but for ARP, neighbour discovery and DHCP, which are smoltcp's.
 #[cold]
 fn other(frame: &[u8]) -> Kind {
-    let Some(head) = frame.first_chunk::<{ ETHERNET_HEADER + 24 }>() else { return Kind::Other };
-    let to_all = head[0] & 1 != 0;
-    let dhcp_answer = head[23] == UDP && head[36..38] == DHCP_CLIENT.to_be_bytes();
-    match (head[12], head[13]) {
-        (0x08, 0x00) if !to_all && head[23] == ICMP => Kind::Question,
-        (0x08, 0x00) if !to_all && !dhcp_answer => Kind::Stray,
+    let Some(head) = frame.first_chunk::<{ offset::IPV4_UDP_PORT + 2 }>() else { return Kind::Other };
+    let Some(ethernet) = Ethernet::at(head, 0) else { return Kind::Other };
+    let to_all = ethernet.destination()[0] & 1 != 0;
+    let (protocol_4, protocol_6) = (head[offset::IPV4_PROTOCOL], head[offset::IPV6_NEXT_HEADER]);
+    match ethernet.kind() {
+        types::IPV4 if !to_all && protocol_4 == protocols::ICMP => Kind::Question,
+        types::IPV4 if !to_all && !is_dhcp_answer(head) => Kind::Stray,
         // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is
         // for (RFC 4443 §4.2).
-        (0x86, 0xdd) if head[20] == ICMP_6 && frame.get(ETHERNET_HEADER + 40) == Some(&ECHO_REQUEST_6) => {
+        types::IPV6
+            if protocol_6 == protocols::ICMPV6
+                && frame.get(ETHERNET_HEADER + ipv6::HEADER) == Some(&ECHO_REQUEST_6) =>
+        {
             Kind::Question
         }
-        (0x86, 0xdd) if !to_all && head[20] != ICMP_6 => Kind::Stray,
+        types::IPV6 if !to_all && protocol_6 != protocols::ICMPV6 => Kind::Stray,
         _ => Kind::Other,
     }
 }
 
+/// Returns whether an IPv4 frame is one that DHCP waits for. Behind options of IPv4 it is not
+/// found: such a frame is a stray one, which servers do not send.
+fn is_dhcp_answer(head: &[u8]) -> bool {
+    let port = wire::number(head, offset::IPV4_UDP_PORT);
+    head[offset::IPV4_PROTOCOL] == protocols::UDP && port == Some(DHCP_CLIENT)
+}
+
 #[inline]
 fn segment(frame: &[u8]) -> Option<Segment> {
-    let head = frame.first_chunk::<{ ETHERNET_HEADER + 20 }>()?;
-    match (head[12], head[13]) {
-        (0x08, 0x00) if head[23] == TCP => {
-            let start = ETHERNET_HEADER + usize::from(head[14] & 0xf) * 4;
-            let address =
-                |at: usize| [u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]).into(), 0];
-            ports(frame, start, address(26), address(30))
+    let head = frame.first_chunk::<{ ETHERNET_HEADER + ipv4::HEADER }>()?;
+    match Ethernet::at(head, 0)?.kind() {
+        types::IPV4 if head[offset::IPV4_PROTOCOL] == protocols::TCP => {
+            let header = Ipv4::at(head, ETHERNET_HEADER)?;
+            let address = |octets| [u32::from_le_bytes(octets).into(), 0];
+            let start = ETHERNET_HEADER + header.header_length();
+            ports(frame, start, address(header.source()), address(header.destination()))
         }
-        (0x86, 0xdd) if head[20] == TCP => {
-            let addresses = frame.get(ETHERNET_HEADER + 8..ETHERNET_HEADER + 40)?.as_chunks::<8>().0;
+        types::IPV6 if head[offset::IPV6_NEXT_HEADER] == protocols::TCP => {
+            let start = ETHERNET_HEADER + ipv6::HEADER;
+            let addresses = frame.get(ETHERNET_HEADER + ipv6::SOURCE..start)?.as_chunks::<8>().0;
             let word = |index: usize| u64::from_le_bytes(addresses[index]);
-            ports(frame, ETHERNET_HEADER + 40, [word(0), word(1)], [word(2), word(3)])
+            ports(frame, start, [word(0), word(1)], [word(2), word(3)])
         }
         _ => None,
     }
@@ -114,14 +135,16 @@ fn segment(frame: &[u8]) -> Option<Segment> {
 
 #[inline(always)]
 fn ports(frame: &[u8], start: usize, remote: [u64; 2], local: [u64; 2]) -> Option<Segment> {
-    let head = frame.get(start..)?.first_chunk::<14>()?;
-    let key = Key { remote, local, ports: u32::from_le_bytes([head[0], head[1], head[2], head[3]]) };
-    Some(Segment { key, local_port: u16::from_be_bytes([head[2], head[3]]), flags: head[13] })
+    let head = wire::array::<{ tcp::FLAGS + 1 }>(frame, start)?;
+    let [source, destination] = [tcp::SOURCE, tcp::DESTINATION].map(|port| [head[port], head[port + 1]]);
+    let key = Key { remote, local, ports: u32::from_le_bytes([source[0], source[1], destination[0], destination[1]]) };
+    Some(Segment { key, local_port: u16::from_be_bytes(destination), flags: head[tcp::FLAGS] })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::protocols::TCP;
     use proptest::prelude::*;
     use std::vec::Vec;
 

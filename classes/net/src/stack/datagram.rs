@@ -14,32 +14,23 @@
 use crate::checksum::Sum;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::NEEDS_CHECKSUM;
+use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
 use smoltcp::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 
 /// Ports that can be bound.
 const PORTS: usize = 4;
 
-/// Bytes of the UDP header (RFC 768).
-const UDP_HEADER: usize = 8;
+/// Offset of the IP header in a frame.
+const IP: usize = ETHERNET_HEADER;
 
-/// Bytes of an IPv4 header without options (RFC 791 §3.1).
-const IPV4_HEADER: usize = 20;
+/// Offset of the UDP header in a frame, over IPv4 without options and over IPv6 without extensions.
+const UDP_4: usize = IP + ipv4::HEADER;
+const UDP_6: usize = IP + ipv6::HEADER;
 
-/// Bytes of an IPv6 header without extensions (RFC 8200 §3).
-const IPV6_HEADER: usize = 40;
-
-/// Bytes before the payload over IPv6.
-const HEADERS_6: usize = ETHERNET_HEADER + IPV6_HEADER + UDP_HEADER;
-
-/// Bytes before the payload over IPv4.
-const HEADERS_4: usize = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
-
-/// The protocol's number.
-const UDP: u8 = 17;
-
-/// How far an answer may go (RFC 1700: the recommended default).
-const HOPS: u8 = 64;
+/// Bytes before the payload.
+const HEADERS_4: usize = UDP_4 + udp::HEADER;
+const HEADERS_6: usize = UDP_6 + udp::HEADER;
 
 /// The addresses by which a datagram is recognised as this station's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,10 +123,10 @@ impl Ports {
     #[inline(always)]
     fn recognise(&self, frame: &[u8]) -> Option<DatagramOffsets> {
         let head = frame.first_chunk::<HEADERS_4>()?;
-        if double(head, 0) & WITHOUT_LAST_TWO != self.addresses.to {
+        if double(head, ethernet::DESTINATION) & WITHOUT_LAST_TWO != self.addresses.to {
             return None;
         }
-        match half(head, 12) {
+        match half(head, ethernet::TYPE) {
             IPV4 => self.recognise_4(head, frame.len()),
             IPV6 => self.recognise_6(frame),
             _ => None,
@@ -146,18 +137,18 @@ impl Ports {
     /// frame has. Returns that length.
     #[inline(always)]
     fn recognise_udp(&self, header: &[u8], length: usize, frame_rest: usize) -> Option<usize> {
-        let port = half(header, 2);
-        let of_udp = usize::from(u16::from_be(half(header, 4)));
-        let fits = of_udp >= UDP_HEADER && of_udp <= length && length <= frame_rest;
-        (fits && port != 0 && half(header, 0) != 0 && self.ports.contains(&port)).then_some(of_udp)
+        let port = half(header, udp::DESTINATION);
+        let of_udp = usize::from(u16::from_be(half(header, udp::LENGTH)));
+        let fits = of_udp >= udp::HEADER && of_udp <= length && length <= frame_rest;
+        (fits && port != 0 && half(header, udp::SOURCE) != 0 && self.ports.contains(&port)).then_some(of_udp)
     }
 
     #[inline(always)]
     fn recognise_4(&self, head: &[u8; HEADERS_4], frame: usize) -> Option<DatagramOffsets> {
         // Version and length of header, service, total length, identification, fragmentation; time
         // to live, protocol, checksum.
-        let (first, second) = (double(head, 14), full(head, 22));
-        let (source, destination) = (full(head, 26), full(head, 30));
+        let (first, second) = (double(head, IP + ipv4::VERSION), full(head, IP + ipv4::TIME_TO_LIVE));
+        let (source, destination) = (full(head, IP + ipv4::SOURCE), full(head, IP + ipv4::DESTINATION));
         // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0);
         // UDP.
         let plain = first & PLAIN_FIRST.0 == PLAIN_FIRST.1 && second & PLAIN_SECOND.0 == PLAIN_SECOND.1;
@@ -168,31 +159,29 @@ impl Ports {
         if addresses.add_word(first).add_word(second.into()).fold() != 0xffff {
             return None;
         }
-        let total = usize::from(u16::from_be(half(head, 16)));
-        let start = ETHERNET_HEADER + IPV4_HEADER;
-        let length = self.recognise_udp(&head[start..], total.checked_sub(IPV4_HEADER)?, frame - start)?;
-        Some(DatagramOffsets { start, length, addresses })
+        let total = usize::from(u16::from_be(half(head, IP + ipv4::TOTAL_LENGTH)));
+        let length = self.recognise_udp(&head[UDP_4..], total.checked_sub(ipv4::HEADER)?, frame - UDP_4)?;
+        Some(DatagramOffsets { start: UDP_4, length, addresses })
     }
 
     #[inline]
     fn recognise_6(&self, frame: &[u8]) -> Option<DatagramOffsets> {
-        let head = frame.get(ETHERNET_HEADER..)?.first_chunk::<IPV6_HEADER>()?;
-        let length = usize::from(u16::from_be(half(head, 4)));
+        let head = frame.get(IP..)?.first_chunk::<{ ipv6::HEADER }>()?;
+        let length = usize::from(u16::from_be(half(head, ipv6::PAYLOAD_LENGTH)));
         let destination: &[u8; 16] = head.last_chunk()?;
-        let udp = frame.get(ETHERNET_HEADER + IPV6_HEADER..).filter(|udp| udp.len() >= UDP_HEADER)?;
+        let udp = frame.get(UDP_6..).filter(|udp| udp.len() >= udp::HEADER)?;
+        let source = [double(head, ipv6::SOURCE), double(head, ipv6::SOURCE + 8)];
         // Not from a multicast address, nor from none.
-        let answerable = head[8] != 0xff && double(head, 8) | double(head, 16) != 0;
-        if head[0] >> 4 != 6 || head[6] != UDP || !answerable || !self.addresses.ipv6.contains(destination) {
+        let answerable = head[ipv6::SOURCE] != 0xff && source != [0, 0];
+        let is_udp = head[ipv6::VERSION] >> 4 == 6 && head[ipv6::NEXT_HEADER] == protocols::UDP;
+        if !is_udp || !answerable || !self.addresses.ipv6.contains(destination) {
             return None;
         }
-        let addresses = Sum::ZERO
-            .add_word(double(head, 8))
-            .add_word(double(head, 16))
-            .add_word(double(head, 24))
-            .add_word(double(head, 32));
-        (double(head, 24) | double(head, 32) != 0).then_some(())?;
+        let destination = [double(head, ipv6::DESTINATION), double(head, ipv6::DESTINATION + 8)];
+        (destination != [0, 0]).then_some(())?;
+        let addresses = source.into_iter().chain(destination).fold(Sum::ZERO, Sum::add_word);
         let length = self.recognise_udp(udp, length, udp.len())?;
-        Some(DatagramOffsets { start: ETHERNET_HEADER + IPV6_HEADER, length, addresses })
+        Some(DatagramOffsets { start: UDP_6, length, addresses })
     }
 }
 
@@ -200,7 +189,7 @@ impl Datagram<'_> {
     /// What was sent.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
-        &self.frame[self.offsets.start + UDP_HEADER..self.offsets.start + self.offsets.length]
+        &self.frame[self.offsets.start + udp::HEADER..self.offsets.start + self.offsets.length]
     }
 
     /// The sender's port.
@@ -239,7 +228,7 @@ impl Datagram<'_> {
 
     #[inline(always)]
     fn is_ipv6(&self) -> bool {
-        self.offsets.start != ETHERNET_HEADER + IPV4_HEADER
+        self.offsets.start == UDP_6
     }
 
     /// Sends `length` bytes back, which `write` makes; it is given the bytes of the answer, which
@@ -252,42 +241,42 @@ impl Datagram<'_> {
 
     #[inline(always)]
     fn answer_4(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
-        if length > MTU - IPV4_HEADER - UDP_HEADER {
+        if length > MTU - ipv4::HEADER - udp::HEADER {
             return false;
         }
         let Self { frame, offsets, transmitter, mac } = self;
-        let payload = &frame[HEADERS_4..][..offsets.length - UDP_HEADER];
+        let payload = &frame[HEADERS_4..][..offsets.length - udp::HEADER];
         let Some(request) = frame.first_chunk::<HEADERS_4>() else { return false };
         let offload = transmitter.offloads_checksum();
         let sent = transmitter.send(HEADERS_4 + length, |answer| {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_4>() else { return Default::default() };
             write(body, payload);
-            let length = (UDP_HEADER + length) as u16;
+            let length = (udp::HEADER + length) as u16;
             write_4(head, request, &mac, length, offsets.addresses);
-            let ports = full(request, 34);
-            let udp = &mut head[34..];
-            (write_udp(udp, 34, ports, pseudo(offsets.addresses, length), length, body, offload), ())
+            let (ports, pseudo) = (full(request, UDP_4 + udp::SOURCE), pseudo(offsets.addresses, length));
+            let header = write_udp(&mut head[UDP_4..], UDP_4 as u16, ports, pseudo, length, body, offload);
+            (header, ())
         });
         sent.is_some()
     }
 
     #[inline(never)]
     fn answer_6(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
-        if length > MTU - IPV6_HEADER - UDP_HEADER {
+        if length > MTU - ipv6::HEADER - udp::HEADER {
             return false;
         }
         let Self { frame, offsets, transmitter, mac } = self;
-        let payload = &frame[HEADERS_6..][..offsets.length - UDP_HEADER];
+        let payload = &frame[HEADERS_6..][..offsets.length - udp::HEADER];
         let Some(request) = frame.first_chunk::<HEADERS_6>() else { return false };
         let offload = transmitter.offloads_checksum();
         let sent = transmitter.send(HEADERS_6 + length, |answer| {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
             write(body, payload);
-            let length = (UDP_HEADER + length) as u16;
+            let length = (udp::HEADER + length) as u16;
             write_6(head, request, &mac, length);
-            let ports = full(request, 54);
-            let udp = &mut head[54..];
-            (write_udp(udp, 54, ports, pseudo(offsets.addresses, length), length, body, offload), ())
+            let (ports, pseudo) = (full(request, UDP_6 + udp::SOURCE), pseudo(offsets.addresses, length));
+            let header = write_udp(&mut head[UDP_6..], UDP_6 as u16, ports, pseudo, length, body, offload);
+            (header, ())
         });
         sent.is_some()
     }
@@ -296,41 +285,45 @@ impl Datagram<'_> {
 /// The sum of the pseudo-header (RFC 768, RFC 8200 §8.1).
 #[inline(always)]
 fn pseudo(addresses: Sum, length: u16) -> Sum {
-    addresses.add_number(UDP.into()).add_number(length)
+    addresses.add_number(protocols::UDP.into()).add_number(length)
 }
 
 /// Writes an answer's Ethernet and IPv4 headers.
 #[inline(always)]
 fn write_4(head: &mut [u8; HEADERS_4], request: &[u8; HEADERS_4], mac: &[u8; 6], length: u16, addresses: Sum) {
     write_ethernet(head, request, mac);
-    // Version and length, service, total length; identification 0, do not fragment (RFC 6864 §4.1:
-    // then it means nothing).
-    let first = 0x4500_0000 | (IPV4_HEADER as u32 + u32::from(length));
-    let first = u64::from_ne_bytes(((u64::from(first) << 32) | 0x0000_4000).to_be_bytes());
-    let second = u32::from_ne_bytes([HOPS, UDP, 0, 0]);
+    // Version and length, service, total length; identification 0, do not fragment.
+    let first = (u32::from(ipv4::VERSION_AND_LENGTH) << 24) | (ipv4::HEADER as u32 + u32::from(length));
+    let second = u32::from(ipv4::DO_NOT_FRAGMENT);
+    let first = u64::from_ne_bytes(((u64::from(first) << 32) | u64::from(second)).to_be_bytes());
+    let second = u32::from_ne_bytes([HOP_LIMIT, protocols::UDP, 0, 0]);
     let [low, high] = (!addresses.add_word(first).add_word(second.into()).fold()).to_ne_bytes();
-    head[14..22].copy_from_slice(&first.to_ne_bytes());
-    head[22..26].copy_from_slice(&[HOPS, UDP, low, high]);
-    head[26..30].copy_from_slice(&request[30..34]);
-    head[30..34].copy_from_slice(&request[26..30]);
+    put(head, IP + ipv4::VERSION, first.to_ne_bytes());
+    put(head, IP + ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocols::UDP, low, high]);
+    put(head, IP + ipv4::SOURCE, full(request, IP + ipv4::DESTINATION).to_ne_bytes());
+    put(head, IP + ipv4::DESTINATION, full(request, IP + ipv4::SOURCE).to_ne_bytes());
 }
 
 /// Writes an answer's Ethernet and IPv6 headers.
 fn write_6(head: &mut [u8; HEADERS_6], request: &[u8; HEADERS_6], mac: &[u8; 6], length: u16) {
+    const SOURCE: usize = IP + ipv6::SOURCE;
+    const DESTINATION: usize = IP + ipv6::DESTINATION;
     write_ethernet(head, request, mac);
-    head[14..18].copy_from_slice(&[0x60, 0, 0, 0]);
-    head[18..20].copy_from_slice(&length.to_be_bytes());
-    head[20..22].copy_from_slice(&[UDP, HOPS]);
-    head[22..38].copy_from_slice(&request[38..54]);
-    head[38..54].copy_from_slice(&request[22..38]);
+    put(head, IP + ipv6::VERSION, ipv6::VERSION_ALONE);
+    put(head, IP + ipv6::PAYLOAD_LENGTH, length.to_be_bytes());
+    put(head, IP + ipv6::NEXT_HEADER, [protocols::UDP, HOP_LIMIT]);
+    head[SOURCE..DESTINATION].copy_from_slice(&request[DESTINATION..UDP_6]);
+    head[DESTINATION..UDP_6].copy_from_slice(&request[SOURCE..DESTINATION]);
 }
 
 /// Writes an answer's Ethernet header: back to where the frame came from.
 #[inline(always)]
 fn write_ethernet(head: &mut [u8], request: &[u8], mac: &[u8; 6]) {
-    head[..6].copy_from_slice(&request[6..12]);
-    head[6..12].copy_from_slice(mac);
-    head[12..14].copy_from_slice(&request[12..14]);
+    const SOURCE: usize = ethernet::SOURCE;
+    const TYPE: usize = ethernet::TYPE;
+    head[ethernet::DESTINATION..SOURCE].copy_from_slice(&request[SOURCE..TYPE]);
+    put(head, SOURCE, *mac);
+    head[TYPE..ETHERNET_HEADER].copy_from_slice(&request[TYPE..ETHERNET_HEADER]);
 }
 
 /// Writes an answer's UDP header, which begins at `start` in the frame; returns what the device is
@@ -353,7 +346,7 @@ fn write_udp(
         header = PacketHeader {
             flags: NEEDS_CHECKSUM,
             checksum_start: start,
-            checksum_offset: 6,
+            checksum_offset: udp::CHECKSUM as u16,
             ..PacketHeader::default()
         };
     } else {
@@ -362,9 +355,9 @@ fn write_udp(
         checksum = if sum == 0xffff { sum } else { !sum };
         header = PacketHeader::default();
     }
-    udp[..4].copy_from_slice(&ports.to_ne_bytes());
-    udp[4..6].copy_from_slice(&length.to_be_bytes());
-    udp[6..8].copy_from_slice(&checksum.to_ne_bytes());
+    put(udp, udp::SOURCE, ports.to_ne_bytes());
+    put(udp, udp::LENGTH, length.to_be_bytes());
+    put(udp, udp::CHECKSUM, checksum.to_ne_bytes());
     header
 }
 
@@ -372,14 +365,17 @@ fn write_udp(
 const WITHOUT_LAST_TWO: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
 /// Which bits of the first eight bytes of an IPv4 header must have which values.
-const PLAIN_FIRST: (u64, u64) =
-    (u64::from_ne_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]), u64::from_ne_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]));
+const PLAIN_FIRST: (u64, u64) = (
+    u64::from_ne_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]),
+    u64::from_ne_bytes([ipv4::VERSION_AND_LENGTH, 0, 0, 0, 0, 0, 0, 0]),
+);
 
 /// The same of the four bytes after those.
-const PLAIN_SECOND: (u32, u32) = (u32::from_ne_bytes([0, 0xff, 0, 0]), u32::from_ne_bytes([0, UDP, 0, 0]));
+const PLAIN_SECOND: (u32, u32) = (u32::from_ne_bytes([0, 0xff, 0, 0]), u32::from_ne_bytes([0, protocols::UDP, 0, 0]));
 
-const IPV4: u16 = 0x0800_u16.to_be();
-const IPV6: u16 = 0x86dd_u16.to_be();
+/// Types of frames, as they lie in one.
+const IPV4: u16 = types::IPV4.to_be();
+const IPV6: u16 = types::IPV6.to_be();
 
 /// Whether an IPv4 address, as it lies in a packet, is one station's: not "this network" (0), not
 /// multicast, reserved or broadcast (224 and up), not the loopback (RFC 1122 §3.2.1.3).

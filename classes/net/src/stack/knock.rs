@@ -10,29 +10,9 @@ use super::classify::Key;
 use super::cookie::Offer;
 use crate::checksum::Sum;
 use crate::client::Transmitter;
+use crate::wire::{Ethernet, HOP_LIMIT, Ipv4, Ipv6, Tcp, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, MTU, Mac};
 use smoltcp::wire::{IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
-
-/// Bytes of an IPv4 header without options (RFC 791 §3.1).
-const HEADER_4: usize = 20;
-
-/// Bytes of an IPv6 header (RFC 8200 §3).
-const HEADER_6: usize = 40;
-
-/// Bytes of a TCP header without options (RFC 9293 §3.1).
-const HEADER_TCP: usize = 20;
-
-/// TCP's protocol number.
-const TCP: u8 = 6;
-
-/// How far an answer may go (RFC 1700: the recommended default).
-const HOPS: u8 = 64;
-
-/// Bits of TCP's flags.
-pub(super) mod flags {
-    pub(in super::super) const SYN: u8 = 2;
-    pub(in super::super) const ACK: u8 = 16;
-}
 
 /// Kinds of options that a SYN has (RFC 9293 §3.1, RFC 7323 §2.2, RFC 2018 §2).
 mod option {
@@ -44,7 +24,7 @@ mod option {
 }
 
 /// A station's hardware address.
-pub(super) type Link = [u8; 6];
+pub(super) type Link = [u8; ethernet::ADDRESS];
 
 /// A segment of which no connection is known.
 #[derive(Clone, Copy)]
@@ -65,11 +45,12 @@ impl UnmatchedSegment {
     /// could be answered.
     #[cold]
     pub(super) fn read(frame: &[u8], key: Key, mac: Mac, addresses: &[IpCidr]) -> Option<Self> {
-        let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
-        let link = bytes::<6>(ethernet, 6)?;
-        if ethernet[..6] != mac.bytes() || link[0] & 1 != 0 {
+        let ethernet = Ethernet::at(frame, 0)?;
+        let link = ethernet.source();
+        if ethernet.destination() != mac.bytes() || link[0] & 1 != 0 {
             return None;
         }
+        let packet = &frame[ETHERNET_HEADER..];
         let (from, to, segment) = match packet.first()? >> 4 {
             4 => read_4(packet)?,
             6 => read_6(packet)?,
@@ -79,18 +60,18 @@ impl UnmatchedSegment {
         if !is_own(to) || is_own(from) || !is_station(from, addresses) {
             return None;
         }
-        let header = segment.first_chunk::<HEADER_TCP>()?;
-        let options = segment.get(HEADER_TCP..usize::from(header[12] >> 4) * 4)?;
-        let remote = IpEndpoint::new(from, u16::from_be_bytes(bytes(header, 0)?));
-        let local = IpEndpoint::new(to, u16::from_be_bytes(bytes(header, 2)?));
+        let header = Tcp::at(segment, 0)?;
+        let options = segment.get(tcp::HEADER..header.header_length())?;
+        let remote = IpEndpoint::new(from, header.source());
+        let local = IpEndpoint::new(to, header.destination());
         (remote.port != 0).then_some(Self {
             link,
             key,
             remote,
             local,
-            sequence: u32::from_be_bytes(bytes(header, 4)?),
-            acknowledged: u32::from_be_bytes(bytes(header, 8)?),
-            offer: if header[13] & flags::SYN != 0 { read_offer(options) } else { Offer::default() },
+            sequence: header.sequence(),
+            acknowledged: header.acknowledgement(),
+            offer: if header.flags() & tcp::SYN != 0 { read_offer(options) } else { Offer::default() },
         })
     }
 
@@ -103,7 +84,7 @@ impl UnmatchedSegment {
             to: (self.link, self.remote),
             sequence: ours,
             acknowledged: self.sequence.wrapping_add(1),
-            flags: flags::SYN | flags::ACK,
+            flags: tcp::SYN | tcp::ACK,
             window: u16::try_from(buffer).unwrap_or(u16::MAX),
             options: write_offer(&mut room, segment_size(self.local.addr), self.offer, scale(buffer)),
             payload: &[],
@@ -127,57 +108,70 @@ pub(super) struct Segment<'a> {
 impl Segment<'_> {
     /// Bytes of its frame.
     pub(super) fn length(&self) -> usize {
-        ETHERNET_HEADER + header(self.from.1.addr) + HEADER_TCP + self.options.len() + self.payload.len()
+        ETHERNET_HEADER + ip_header(self.from.1.addr) + tcp::HEADER + self.options.len() + self.payload.len()
     }
 
     /// Writes its frame, of [`Self::length`] bytes.
     pub(super) fn write(&self, frame: &mut [u8]) {
         let (ethernet, packet) = frame.split_at_mut(ETHERNET_HEADER);
-        ethernet[..6].copy_from_slice(&self.to.0);
-        ethernet[6..12].copy_from_slice(&self.from.0);
-        let (head, segment) = packet.split_at_mut(header(self.from.1.addr));
+        put(ethernet, ethernet::DESTINATION, self.to.0);
+        put(ethernet, ethernet::SOURCE, self.from.0);
+        let (header, segment) = packet.split_at_mut(ip_header(self.from.1.addr));
         match (self.from.1.addr, self.to.1.addr) {
             (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => {
-                ethernet[12..].copy_from_slice(&[0x08, 0x00]);
-                let length = ((head.len() + segment.len()) as u16).to_be_bytes();
-                // Version and length; do not fragment (RFC 6864 §4.1: then the identification means
-                // nothing).
-                head[..12].copy_from_slice(&[0x45, 0, length[0], length[1], 0, 0, 0x40, 0, HOPS, TCP, 0, 0]);
-                head[12..16].copy_from_slice(&from.octets());
-                head[16..20].copy_from_slice(&to.octets());
-                let sum = !Sum::ZERO.add_bytes(head).fold();
-                head[10..12].copy_from_slice(&sum.to_le_bytes());
+                put(ethernet, ethernet::TYPE, types::IPV4.to_be_bytes());
+                write_4(header, from, to, segment.len());
             }
             (IpAddress::Ipv6(from), IpAddress::Ipv6(to)) => {
-                ethernet[12..].copy_from_slice(&[0x86, 0xdd]);
-                let length = (segment.len() as u16).to_be_bytes();
-                head[..8].copy_from_slice(&[0x60, 0, 0, 0, length[0], length[1], TCP, HOPS]);
-                head[8..24].copy_from_slice(&from.octets());
-                head[24..40].copy_from_slice(&to.octets());
+                put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
+                write_6(header, from, to, segment.len());
             }
             // Both were read from one header.
             _ => {}
         }
-        let (head, rest) = segment.split_at_mut(HEADER_TCP);
-        head[..2].copy_from_slice(&self.from.1.port.to_be_bytes());
-        head[2..4].copy_from_slice(&self.to.1.port.to_be_bytes());
-        head[4..8].copy_from_slice(&self.sequence.to_be_bytes());
-        head[8..12].copy_from_slice(&self.acknowledged.to_be_bytes());
-        let words = (HEADER_TCP + self.options.len()) / 4;
-        head[12..14].copy_from_slice(&[(words << 4) as u8, self.flags]);
-        head[14..16].copy_from_slice(&self.window.to_be_bytes());
-        head[16..20].fill(0);
+        let (header, rest) = segment.split_at_mut(tcp::HEADER);
+        put(header, tcp::SOURCE, self.from.1.port.to_be_bytes());
+        put(header, tcp::DESTINATION, self.to.1.port.to_be_bytes());
+        put(header, tcp::SEQUENCE, self.sequence.to_be_bytes());
+        put(header, tcp::ACKNOWLEDGEMENT, self.acknowledged.to_be_bytes());
+        let words = (tcp::HEADER + self.options.len()) / 4;
+        header[tcp::DATA_OFFSET] = (words << 4) as u8;
+        header[tcp::FLAGS] = self.flags;
+        put(header, tcp::WINDOW, self.window.to_be_bytes());
+        header[tcp::CHECKSUM..].fill(0);
         let (options, payload) = rest.split_at_mut(self.options.len());
         options.copy_from_slice(self.options);
         payload.copy_from_slice(self.payload);
     }
 }
 
+/// Writes an IPv4 header without options before `length` bytes of TCP.
+fn write_4(header: &mut [u8], from: Ipv4Address, to: Ipv4Address, length: usize) {
+    header.fill(0);
+    header[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
+    put(header, ipv4::TOTAL_LENGTH, ((ipv4::HEADER + length) as u16).to_be_bytes());
+    put(header, ipv4::FRAGMENT, ipv4::DO_NOT_FRAGMENT.to_be_bytes());
+    put(header, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocols::TCP]);
+    put(header, ipv4::SOURCE, from.octets());
+    put(header, ipv4::DESTINATION, to.octets());
+    let sum = !Sum::ZERO.add_bytes(header).fold();
+    put(header, ipv4::CHECKSUM, sum.to_le_bytes());
+}
+
+/// Writes an IPv6 header before `length` bytes of TCP.
+fn write_6(header: &mut [u8], from: Ipv6Address, to: Ipv6Address, length: usize) {
+    put(header, ipv6::VERSION, ipv6::VERSION_ALONE);
+    put(header, ipv6::PAYLOAD_LENGTH, (length as u16).to_be_bytes());
+    put(header, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);
+    put(header, ipv6::SOURCE, from.octets());
+    put(header, ipv6::DESTINATION, to.octets());
+}
+
 /// Bytes of the options that a SYN has here.
 pub(super) const LONGEST_OPTIONS: usize = 12;
 
 /// Bytes of the longest frame of a [`Segment`] with those options.
-pub(super) const LONGEST_FRAME: usize = ETHERNET_HEADER + HEADER_6 + HEADER_TCP + LONGEST_OPTIONS;
+pub(super) const LONGEST_FRAME: usize = ETHERNET_HEADER + ipv6::HEADER + tcp::HEADER + LONGEST_OPTIONS;
 
 /// Writes the options of a SYN: `segment` bytes at a time, and what both sides understand.
 pub(super) fn write_offer(room: &mut [u8; LONGEST_OPTIONS], segment: u16, offer: Offer, scale: u8) -> &[u8] {
@@ -218,42 +212,38 @@ fn read_offer(mut options: &[u8]) -> Offer {
     Offer::new(segment, scale, selective)
 }
 
-/// Sender, receiver and segment of an IPv4 packet that is none's fragment.
+/// Returns sender, receiver and segment of an IPv4 packet that is no fragment.
 fn read_4(packet: &[u8]) -> Option<(IpAddress, IpAddress, &[u8])> {
-    let length = usize::from(packet.first()? & 0xf) * 4;
-    let header = packet.get(..length.max(HEADER_4))?;
-    let total = usize::from(u16::from_be_bytes(bytes(header, 2)?));
-    let fragment = u16::from_be_bytes(bytes(header, 6)?) & 0x3fff;
-    if length < HEADER_4 || fragment != 0 || header[9] != TCP || Sum::ZERO.add_bytes(header).fold() != 0xffff {
+    let header = Ipv4::at(packet, 0)?;
+    let length = header.header_length();
+    let is_right = Sum::ZERO.add_bytes(packet.get(..length)?).fold() == 0xffff;
+    if length < ipv4::HEADER || header.is_fragment() || header.protocol() != protocols::TCP || !is_right {
         return None;
     }
-    let address = |at| Some(IpAddress::Ipv4(Ipv4Address::from(bytes::<4>(header, at)?)));
-    Some((address(12)?, address(16)?, packet.get(length..total)?))
+    let address = |octets| IpAddress::Ipv4(Ipv4Address::from(octets));
+    Some((address(header.source()), address(header.destination()), packet.get(length..header.total_length())?))
 }
 
-/// The same of an IPv6 packet without options.
+/// Returns sender, receiver and segment of an IPv6 packet without options.
 fn read_6(packet: &[u8]) -> Option<(IpAddress, IpAddress, &[u8])> {
-    let (header, rest) = packet.split_first_chunk::<HEADER_6>()?;
-    let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let address = |at| Some(IpAddress::Ipv6(Ipv6Address::from(bytes::<16>(header, at)?)));
-    (header[6] == TCP).then_some((address(8)?, address(24)?, rest.get(..length)?))
+    let header = Ipv6::at(packet, 0)?;
+    let segment = packet[ipv6::HEADER..].get(..header.payload_length())?;
+    let address = |octets| IpAddress::Ipv6(Ipv6Address::from(octets));
+    let is_tcp = header.next_header() == protocols::TCP;
+    is_tcp.then_some((address(header.source()), address(header.destination()), segment))
 }
 
-fn bytes<const N: usize>(from: &[u8], at: usize) -> Option<[u8; N]> {
-    from.get(at..)?.first_chunk().copied()
-}
-
-/// Bytes of the IP header.
-fn header(address: IpAddress) -> usize {
+/// Returns the bytes of the IP header.
+fn ip_header(address: IpAddress) -> usize {
     match address {
-        IpAddress::Ipv4(_) => HEADER_4,
-        IpAddress::Ipv6(_) => HEADER_6,
+        IpAddress::Ipv4(_) => ipv4::HEADER,
+        IpAddress::Ipv6(_) => ipv6::HEADER,
     }
 }
 
 /// Bytes of the largest segment that this station takes.
 fn segment_size(address: IpAddress) -> u16 {
-    (MTU - header(address) - HEADER_TCP) as u16
+    (MTU - ip_header(address) - tcp::HEADER) as u16
 }
 
 /// Places by which smoltcp shifts the window of a receive buffer.
@@ -293,8 +283,8 @@ mod tests {
             let mut options = known.concat();
             options.truncate(40);
             options.resize(options.len().next_multiple_of(4), 0);
-            let mut segment = std::vec![0, 9, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0, flags::SYN, 0, 0, 0, 0, 0, 0];
-            segment[12] = (((HEADER_TCP + options.len()) / 4) << 4) as u8;
+            let mut segment = std::vec![0, 9, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0, tcp::SYN, 0, 0, 0, 0, 0, 0];
+            segment[tcp::DATA_OFFSET] = (((tcp::HEADER + options.len()) / 4) << 4) as u8;
             segment.extend(&options);
             let packet = TcpPacket::new_checked(&segment[..]).expect("a header and its options");
             let addresses = (IpAddress::v4(10, 0, 0, 1), IpAddress::v4(10, 0, 0, 2));
@@ -310,7 +300,7 @@ mod tests {
             if frame.len() > 20 {
                 match version {
                     0 => frame[14] = 0x45,
-                    1 => (frame[14], frame[20]) = (0x60, TCP),
+                    1 => (frame[14], frame[20]) = (0x60, protocols::TCP),
                     _ => {}
                 }
                 let mac: Link = frame[..6].try_into().expect("six bytes");

@@ -1,0 +1,361 @@
+//! The headers in a frame: where their fields are, and views that read them by name.
+//!
+//! A view is made of bytes that are enough for its header, so that its accessors cannot fail. They
+//! say what the sender says: a length may contradict the bytes that are there. What is compared or
+//! summed in words of several fields uses the offsets. Numbers are returned in the host's byte
+//! order.
+
+/// Ethernet (IEEE 802.3 §3.1).
+pub mod ethernet {
+    /// Offset of the address of the station that the frame is for.
+    pub const DESTINATION: usize = 0;
+    /// Offset of the address of the station that it comes from.
+    pub const SOURCE: usize = 6;
+    /// Offset of the type of what it carries; see [`types`](super::types).
+    pub const TYPE: usize = 12;
+    /// Bytes of the header.
+    pub const HEADER: usize = 14;
+    /// Bytes of an address.
+    pub const ADDRESS: usize = 6;
+}
+
+/// Types of what a frame carries (the IEEE 802 registry of EtherTypes).
+pub mod types {
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// A VLAN tag, behind which the type comes again.
+    pub const VLAN: u16 = 0x8100;
+    /// IPv6.
+    pub const IPV6: u16 = 0x86dd;
+    /// A provider's VLAN tag.
+    pub const PROVIDER_VLAN: u16 = 0x88a8;
+}
+
+/// Protocols over IP (IANA's registry of protocol numbers).
+pub mod protocols {
+    /// ICMP.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// ICMPv6.
+    pub const ICMPV6: u8 = 58;
+}
+
+/// IPv4 (RFC 791 §3.1).
+pub mod ipv4 {
+    /// Offset of version and header length.
+    pub const VERSION: usize = 0;
+    /// Offset of the length of header and payload.
+    pub const TOTAL_LENGTH: usize = 2;
+    /// Offset of fragment flags and offset.
+    pub const FRAGMENT: usize = 6;
+    /// Offset of the time to live, behind which the protocol is.
+    pub const TIME_TO_LIVE: usize = 8;
+    /// Offset of the protocol.
+    pub const PROTOCOL: usize = 9;
+    /// Offset of the header's checksum.
+    pub const CHECKSUM: usize = 10;
+    /// Offset of the sender's address.
+    pub const SOURCE: usize = 12;
+    /// Offset of the receiver's address.
+    pub const DESTINATION: usize = 16;
+    /// Bytes of a header without options.
+    pub const HEADER: usize = 20;
+    /// Bytes of a header with all the options that it has room for.
+    pub const LONGEST_HEADER: usize = 60;
+    /// Version 4 and five words of header: the first byte of a header without options.
+    pub const VERSION_AND_LENGTH: u8 = 0x45;
+    /// The flag "do not fragment", beside which the identification means nothing (RFC 6864 §4.1).
+    pub const DO_NOT_FRAGMENT: u16 = 0x4000;
+    /// The bits of the fragment field that are 0 in a whole packet: the flag "more fragments", and
+    /// the offset.
+    pub const FRAGMENT_BITS: u16 = 0x3fff;
+}
+
+/// IPv6 (RFC 8200 §3).
+pub mod ipv6 {
+    /// Offset of version, traffic class and flow label.
+    pub const VERSION: usize = 0;
+    /// Offset of the payload's length.
+    pub const PAYLOAD_LENGTH: usize = 4;
+    /// Offset of the protocol, or of the type of an extension header.
+    pub const NEXT_HEADER: usize = 6;
+    /// Offset of the sender's address.
+    pub const SOURCE: usize = 8;
+    /// Offset of the receiver's address.
+    pub const DESTINATION: usize = 24;
+    /// Bytes of the header.
+    pub const HEADER: usize = 40;
+    /// Version 6, no traffic class, no flow label.
+    pub const VERSION_ALONE: [u8; 4] = [0x60, 0, 0, 0];
+}
+
+/// TCP (RFC 9293 §3.1).
+pub mod tcp {
+    /// Offset of the sender's port.
+    pub const SOURCE: usize = 0;
+    /// Offset of the receiver's port.
+    pub const DESTINATION: usize = 2;
+    /// Offset of the sequence number.
+    pub const SEQUENCE: usize = 4;
+    /// Offset of the acknowledgement number.
+    pub const ACKNOWLEDGEMENT: usize = 8;
+    /// Offset of the header's length.
+    pub const DATA_OFFSET: usize = 12;
+    /// Offset of the flags.
+    pub const FLAGS: usize = 13;
+    /// Offset of the window.
+    pub const WINDOW: usize = 14;
+    /// Offset of the checksum.
+    pub const CHECKSUM: usize = 16;
+    /// Bytes of a header without options.
+    pub const HEADER: usize = 20;
+
+    /// Flag: the first segment of a connection.
+    pub const SYN: u8 = 1 << 1;
+    /// Flag: the connection is refused or broken off.
+    pub const RST: u8 = 1 << 2;
+    /// Flag: the acknowledgement number means something.
+    pub const ACK: u8 = 1 << 4;
+}
+
+/// UDP (RFC 768).
+pub mod udp {
+    /// Offset of the sender's port.
+    pub const SOURCE: usize = 0;
+    /// Offset of the receiver's port.
+    pub const DESTINATION: usize = 2;
+    /// Offset of the length of header and payload.
+    pub const LENGTH: usize = 4;
+    /// Offset of the checksum.
+    pub const CHECKSUM: usize = 6;
+    /// Bytes of the header.
+    pub const HEADER: usize = 8;
+}
+
+/// How many routers an answer may pass (RFC 1700: the recommended default).
+pub const HOP_LIMIT: u8 = 64;
+
+/// Returns `N` bytes from `offset` on, if they are there.
+#[inline(always)]
+pub fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
+    bytes.get(offset..)?.first_chunk()
+}
+
+/// Returns the 16-bit number at `offset`, if it is there.
+#[inline(always)]
+pub fn number(bytes: &[u8], offset: usize) -> Option<u16> {
+    array(bytes, offset).map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// Writes a field at `offset`.
+///
+/// # Panics
+/// If the header ends before the field does.
+#[inline(always)]
+pub fn put<const N: usize>(header: &mut [u8], offset: usize, field: [u8; N]) {
+    header[offset..offset + N].copy_from_slice(&field);
+}
+
+/// A view of a header.
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident, $length:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'a>(&'a [u8; $length]);
+
+        impl<'a> $name<'a> {
+            /// Returns the header that begins at `offset`, if all its bytes are there.
+            #[inline(always)]
+            pub fn at(bytes: &'a [u8], offset: usize) -> Option<Self> {
+                array(bytes, offset).map(Self)
+            }
+
+            #[inline(always)]
+            fn field<const N: usize>(self, offset: usize) -> [u8; N] {
+                core::array::from_fn(|index| self.0[offset + index])
+            }
+
+            #[inline(always)]
+            fn number(self, offset: usize) -> u16 {
+                u16::from_be_bytes(self.field(offset))
+            }
+        }
+    };
+}
+
+view!(
+    /// An Ethernet header.
+    Ethernet,
+    ethernet::HEADER
+);
+
+impl Ethernet<'_> {
+    /// Returns the address of the station that the frame is for.
+    #[inline(always)]
+    pub fn destination(self) -> [u8; ethernet::ADDRESS] {
+        self.field(ethernet::DESTINATION)
+    }
+
+    /// Returns the address of the station that it comes from.
+    #[inline(always)]
+    pub fn source(self) -> [u8; ethernet::ADDRESS] {
+        self.field(ethernet::SOURCE)
+    }
+
+    /// Returns the type of what it carries; see [`types`].
+    #[inline(always)]
+    pub fn kind(self) -> u16 {
+        self.number(ethernet::TYPE)
+    }
+}
+
+view!(
+    /// An IPv4 header, without its options.
+    Ipv4,
+    ipv4::HEADER
+);
+
+impl<'a> Ipv4<'a> {
+    /// Returns the version: 4, if it is IPv4.
+    #[inline(always)]
+    pub fn version(self) -> u8 {
+        self.0[ipv4::VERSION] >> 4
+    }
+
+    /// Returns the bytes of the header with its options: a multiple of 4, below 20 in a broken one.
+    #[inline(always)]
+    pub fn header_length(self) -> usize {
+        usize::from(self.0[ipv4::VERSION] & 0xf) * 4
+    }
+
+    /// Returns the bytes of header and payload.
+    #[inline(always)]
+    pub fn total_length(self) -> usize {
+        self.number(ipv4::TOTAL_LENGTH).into()
+    }
+
+    /// Returns whether this is a part of a packet.
+    #[inline(always)]
+    pub fn is_fragment(self) -> bool {
+        self.number(ipv4::FRAGMENT) & ipv4::FRAGMENT_BITS != 0
+    }
+
+    /// Returns the protocol; see [`protocols`].
+    #[inline(always)]
+    pub fn protocol(self) -> u8 {
+        self.0[ipv4::PROTOCOL]
+    }
+
+    /// Returns the sender's address.
+    #[inline(always)]
+    pub fn source(self) -> [u8; 4] {
+        self.field(ipv4::SOURCE)
+    }
+
+    /// Returns the receiver's address.
+    #[inline(always)]
+    pub fn destination(self) -> [u8; 4] {
+        self.field(ipv4::DESTINATION)
+    }
+
+    /// Returns both addresses, the sender's first.
+    #[inline(always)]
+    pub fn addresses(self) -> &'a [u8; 8] {
+        let [_, _, _, _, _, _, _, _, _, _, _, _, addresses @ ..] = self.0;
+        addresses
+    }
+}
+
+view!(
+    /// An IPv6 header, without extensions.
+    Ipv6,
+    ipv6::HEADER
+);
+
+impl<'a> Ipv6<'a> {
+    /// Returns the version: 6, if it is IPv6.
+    #[inline(always)]
+    pub fn version(self) -> u8 {
+        self.0[ipv6::VERSION] >> 4
+    }
+
+    /// Returns the bytes behind the header.
+    #[inline(always)]
+    pub fn payload_length(self) -> usize {
+        self.number(ipv6::PAYLOAD_LENGTH).into()
+    }
+
+    /// Returns the protocol, if there is no extension header; see [`protocols`].
+    #[inline(always)]
+    pub fn next_header(self) -> u8 {
+        self.0[ipv6::NEXT_HEADER]
+    }
+
+    /// Returns the sender's address.
+    #[inline(always)]
+    pub fn source(self) -> [u8; 16] {
+        self.field(ipv6::SOURCE)
+    }
+
+    /// Returns the receiver's address.
+    #[inline(always)]
+    pub fn destination(self) -> [u8; 16] {
+        self.field(ipv6::DESTINATION)
+    }
+
+    /// Returns both addresses, the sender's first.
+    #[inline(always)]
+    pub fn addresses(self) -> &'a [u8; 32] {
+        let [_, _, _, _, _, _, _, _, addresses @ ..] = self.0;
+        addresses
+    }
+}
+
+view!(
+    /// A TCP header, without its options.
+    Tcp,
+    tcp::HEADER
+);
+
+impl Tcp<'_> {
+    /// Returns the sender's port.
+    #[inline(always)]
+    pub fn source(self) -> u16 {
+        self.number(tcp::SOURCE)
+    }
+
+    /// Returns the receiver's port.
+    #[inline(always)]
+    pub fn destination(self) -> u16 {
+        self.number(tcp::DESTINATION)
+    }
+
+    /// Returns the sequence number.
+    #[inline(always)]
+    pub fn sequence(self) -> u32 {
+        u32::from_be_bytes(self.field(tcp::SEQUENCE))
+    }
+
+    /// Returns the acknowledgement number.
+    #[inline(always)]
+    pub fn acknowledgement(self) -> u32 {
+        u32::from_be_bytes(self.field(tcp::ACKNOWLEDGEMENT))
+    }
+
+    /// Returns the bytes of the header with its options: a multiple of 4, below 20 in a broken one.
+    #[inline(always)]
+    pub fn header_length(self) -> usize {
+        usize::from(self.0[tcp::DATA_OFFSET] >> 4) * 4
+    }
+
+    /// Returns the flags.
+    #[inline(always)]
+    pub fn flags(self) -> u8 {
+        self.0[tcp::FLAGS]
+    }
+}
