@@ -1,23 +1,11 @@
-//! TCP connections: whose a segment is, how one begins, what becomes of it, and who goes when all
-//! places are taken.
+//! TCP connections: whose a segment is, how one begins, and what becomes of it.
 //!
 //! A SYN takes no place: it waits in the [SYN queue](super::door), and is answered by a
 //! [`cookie`](super::cookie). The segment that brings the cookie back has a sender that proved to
-//! be where it says; only then a slot is taken. A place for it is always looked for in the same
-//! order, and found at once:
-//!
-//! 1. a free one;
-//! 2. that of a connection that is over and only waits (TIME-WAIT), oldest first;
-//! 3. that of a connection at rest, that is, the application has nothing under way on it and all
-//!    that was sent is acknowledged; the one whose time of grace is over longest: [`GRACE`] after
-//!    its last answer was acknowledged, [`FIRST_GRACE`] after it connected if it was not answered
-//!    yet. That time counts as far as all is known that had come by then: what waits in the receive
-//!    queue may be its next request;
-//! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
-//!
-//! A connection with a request under way is never ended but by the last of these. Where there is no
-//! place the segment is dropped: the peer sends it again, so nobody is turned away, but some have
-//! to wait.
+//! be where it says; only then a slot is taken ([`places`]). If there is none the segment is
+//! dropped: the peer sends it again, so nobody is turned away, but some have to wait.
+
+mod places;
 
 use super::acceptor;
 use super::classify::Segment;
@@ -47,24 +35,8 @@ const LISTENERS: usize = 8;
 /// (10 ms).
 const STEP: Duration = Duration::from_millis(4);
 
-/// How long a connection may rest after an answer before it makes way.
-const GRACE: Duration = Duration::from_millis(100);
-
-/// How long one may rest that was not answered yet. Its request is about to come; where that is
-/// lost on the way, it comes again within a second (RFC 6298 §2).
-const FIRST_GRACE: Duration = Duration::from_secs(1);
-
-/// In which phases connections rest, and how long they may.
-const IDLE_PHASES: [(Phase, Duration); 2] = [(Phase::Idle, GRACE), (Phase::AwaitingFirstRequest, FIRST_GRACE)];
-
 /// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
-
-/// How long a peer may take nothing of what was sent to it, when places are short.
-const STALL: Duration = Duration::from_secs(5);
-
-/// How many connections are looked at in one search for one that stalls.
-const LOOKS: usize = 4;
 
 /// How long a connection that the application released may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(20);
@@ -318,82 +290,6 @@ impl Tcp {
     #[inline]
     pub(super) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
         !self.syn_queue.is_empty() && transmitter.is_ready() && self.has_opening(now)
-    }
-
-    /// Whether there is a place for one more than those who are expected.
-    #[cold]
-    fn has_opening(&mut self, now: Instant) -> bool {
-        let expected = self.promises.expected(now);
-        self.spare(expected + 1) > expected || (expected == 0 && self.stalled(now).is_some())
-    }
-
-    /// Places that new connections would get at once, counted up to `most`; those of connections
-    /// that stall are left out.
-    fn spare(&self, most: usize) -> usize {
-        let empty = self.table.count(Phase::Free) + self.table.count(Phase::TimeWait);
-        let mut spare = empty.min(most);
-        for (phase, grace) in IDLE_PHASES {
-            let rested = self.table.all(phase).take_while(|index| self.heard >= self.table[*index].since + grace);
-            spare += rested.take(most - spare).count();
-        }
-        spare
-    }
-
-    /// The slot that a new connection would get.
-    fn candidate(&mut self, now: Instant) -> Option<usize> {
-        if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::TimeWait)) {
-            return Some(index);
-        }
-        self.rested().or_else(|| self.stalled(now))
-    }
-
-    /// A connection at rest whose time of grace is over, the one of which that is true for longest.
-    fn rested(&self) -> Option<usize> {
-        let end = |(phase, grace)| self.table.first(phase).map(|index| (self.table[index].since + grace, index));
-        let (end, index) = IDLE_PHASES.into_iter().filter_map(end).min()?;
-        (self.heard >= end).then_some(index)
-    }
-
-    /// A connection whose peer takes nothing, released or not. Those that were looked at in vain go
-    /// to the end of their list.
-    #[cold]
-    fn stalled(&mut self, now: Instant) -> Option<usize> {
-        for phase in [Phase::Closing, Phase::Open] {
-            for _ in 0..LOOKS {
-                let Some(index) = self.table.first(phase) else { break };
-                let slot = &self.table[index];
-                let is_awaited = phase == Phase::Closing || slot.unacknowledged > 0;
-                if is_awaited && now >= slot.since + STALL {
-                    return Some(index);
-                }
-                self.table.change(index, phase);
-            }
-        }
-        None
-    }
-
-    /// A free slot, if need be by ending the connection that loses least.
-    fn place(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times) -> Option<usize> {
-        let index = self.candidate(times.now)?;
-        let slot = &mut self.table[index];
-        match slot.phase() {
-            Phase::Free => return Some(index),
-            // An orderly end: whoever rests is told that nothing more will come.
-            Phase::Idle | Phase::AwaitingFirstRequest => slot.socket().close(),
-            Phase::Open => {
-                slot.socket().abort();
-                self.resets += 1;
-            }
-            Phase::TimeWait | Phase::Closing => {}
-        }
-        if slot.is_open() {
-            self.evicted += 1;
-            let mut port = Port::new(transmitter, Some(slot.link));
-            // Where it cannot be sent, the peer hears of it when it sends something itself.
-            paths.plain.poll_egress(times.stack, &mut port, &mut slot.sockets);
-        }
-        self.free(index);
-        Some(index)
     }
 
     /// Takes a connection out of its slot, without a word to the peer.
