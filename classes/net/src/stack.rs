@@ -31,19 +31,19 @@
 //! fragments and options of IPv6 are dropped.
 
 mod acceptor;
-mod askers;
 mod classify;
 mod connections;
 mod cookie;
 pub mod datagram;
-mod door;
 mod errors;
-mod knock;
+mod handshake;
 mod paths;
 mod port;
 mod promises;
+mod recent_syns;
 mod settings;
 mod siphash;
+mod syn_queue;
 mod table;
 mod tcp;
 mod timer;

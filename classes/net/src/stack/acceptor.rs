@@ -9,7 +9,7 @@
 //! handshake.
 
 use super::cookie::Offer;
-use super::knock::{LONGEST_FRAME, LONGEST_OPTIONS, Segment, UnmatchedSegment, write_offer};
+use super::handshake::{LONGEST_FRAME, LONGEST_OPTIONS, Segment, UnmatchedSegment, write_offer};
 use crate::wire::tcp;
 use crate::{ETHERNET_HEADER, MTU, Mac};
 use smoltcp::iface::{Config, Interface, SocketSet};

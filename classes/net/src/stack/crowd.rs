@@ -102,7 +102,7 @@ impl Station {
     }
 
     /// Asks for a connection and is answered.
-    fn knock(&mut self, lan: &mut Lan) {
+    fn shake_hands(&mut self, lan: &mut Lan) {
         self.send(lan, SYN, b"");
         lan.pass(2);
         assert!(matches!(self.receive(lan)[..], [(flags, _)] if flags == SYN | ACK));
@@ -110,7 +110,7 @@ impl Station {
 
     /// Opens a connection.
     fn open(&mut self, lan: &mut Lan) {
-        self.knock(lan);
+        self.shake_hands(lan);
         self.send(lan, ACK, b"");
         lan.pass(2);
         assert!(self.receive(lan).is_empty());
@@ -322,7 +322,7 @@ fn whose_request_waits_in_the_queue_does_not_rest() {
     stations.iter_mut().for_each(|station| station.exchange(&mut lan, b"hello"));
     lan.pass(200);
     let mut newcomer = Station::new(8);
-    newcomer.knock(&mut lan);
+    newcomer.shake_hands(&mut lan);
     stations.iter_mut().for_each(|station| station.exchange(&mut lan, b"again"));
     // The stack does not get a turn for a while, and then finds the newcomer before all others in
     // its queue.
@@ -397,7 +397,7 @@ fn a_reset_frees_the_port_at_once() {
 fn the_first_bytes_complete_the_handshake_where_the_acknowledgement_was_lost() {
     let mut lan = server(2);
     let mut station = Station::new(0);
-    station.knock(&mut lan);
+    station.shake_hands(&mut lan);
     station.exchange(&mut lan, b"straight to the point");
 }
 
@@ -409,7 +409,7 @@ fn segments_of_nobody_are_reset_but_not_those_of_who_has_just_asked() {
     lan.pass(3);
     assert!(matches!(stranger.receive(&mut lan)[..], [(flags, _)] if flags & RST != 0));
     let mut early = Station::new(1);
-    early.knock(&mut lan);
+    early.shake_hands(&mut lan);
     let first = early;
     early.next += 5;
     // The second segment comes first.
@@ -427,9 +427,9 @@ fn segments_of_nobody_are_reset_but_not_those_of_who_has_just_asked() {
 fn a_repeated_request_for_a_connection_is_answered_again() {
     let mut lan = server(2);
     let mut station = Station::new(0);
-    station.knock(&mut lan);
+    station.shake_hands(&mut lan);
     station.next -= 1;
-    station.knock(&mut lan);
+    station.shake_hands(&mut lan);
     station.send(&mut lan, ACK, b"");
     station.exchange(&mut lan, b"hello");
     assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
@@ -483,7 +483,7 @@ fn first_number(seed: Option<[u64; 4]>, station: u16) -> u32 {
     }
     let mut lan = server(2);
     let mut station = Station::new(station);
-    station.knock(&mut lan);
+    station.shake_hands(&mut lan);
     station.seen
 }
 
@@ -587,7 +587,7 @@ fn who_never_acknowledges_the_goodbye_makes_way() {
     lan.stack.listen(80);
     for number in 0..2 {
         let mut silent = Station::new(number);
-        silent.knock(&mut lan);
+        silent.shake_hands(&mut lan);
         silent.send(&mut lan, ACK, b"");
         lan.pass(5);
     }

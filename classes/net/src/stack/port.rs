@@ -1,6 +1,6 @@
 //! smoltcp's view of the client: at most one received packet, and the transmitter.
 
-use super::knock::Link;
+use super::handshake::Link;
 use super::paths::capabilities;
 use crate::MTU;
 use crate::client::{Packet, Transmitter};

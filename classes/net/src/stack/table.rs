@@ -7,7 +7,7 @@
 
 use super::classify::Key;
 use super::connections::Stream;
-use super::knock::Link;
+use super::handshake::Link;
 use super::settings::Settings;
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,6 +1,6 @@
 //! TCP connections: whose a segment is, how one begins, and what becomes of it.
 //!
-//! A SYN takes no place: it waits in the [SYN queue](super::door), and is answered by a
+//! A SYN takes no place: it waits in the [SYN queue](super::syn_queue), and is answered by a
 //! [`cookie`](super::cookie). The segment that brings the cookie back has a sender that proved to
 //! be where it says; only then a slot is taken ([`places`]). If there is none the segment is
 //! dropped: the peer sends it again, so nobody is turned away, but some have to wait.
@@ -11,12 +11,12 @@ use super::acceptor;
 use super::classify::Segment;
 use super::connections::{Event, Stream};
 use super::cookie::{Cookies, Offer};
-use super::door::SynQueue;
-use super::knock::UnmatchedSegment;
+use super::handshake::UnmatchedSegment;
 use super::paths::Paths;
 use super::port::Port;
 use super::promises::Promises;
 use super::settings::Settings;
+use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
 use super::timer::Wheel;
 use super::{Clock, Secrets};

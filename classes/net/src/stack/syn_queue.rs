@@ -9,8 +9,8 @@
 //! a client that wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside
 //! can tell.
 
-use super::askers::RecentSyns;
-use super::knock::UnmatchedSegment;
+use super::handshake::UnmatchedSegment;
+use super::recent_syns::RecentSyns;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
