@@ -35,7 +35,7 @@ unsafe fn shared<T>(name: &str, table: &Table) -> &'static [T] {
     if table.count == 0 {
         return &[];
     }
-    // SAFETY: place and shape were checked; the rest is the caller's promise.
+    // SAFETY: [K1, K2] place and shape were checked; the rest is the caller's promise.
     unsafe { core::slice::from_raw_parts(table.address as *const T, table.count as usize) }
 }
 
@@ -49,7 +49,7 @@ unsafe fn owned<T>(name: &str, table: &Table, first: u32, count: u32) -> &'stati
     if count == 0 {
         return &mut [];
     }
-    // SAFETY: place, shape and bounds were checked; the rest is the caller's promise.
+    // SAFETY: [K1, K3] place, shape and bounds were checked; the rest is the caller's promise.
     unsafe { core::slice::from_raw_parts_mut((table.address as *mut T).add(first as usize), count as usize) }
 }
 
@@ -64,9 +64,9 @@ pub fn check_header(header: &SystemHeader) {
 
 /// Returns the tables that all cores share.
 pub fn system(header: &SystemHeader) -> System<'static> {
-    // SAFETY: the build tool wrote the descriptions and they are mapped read-only; words, pending
-    // domains, shared state and accounts are zeroed memory, mapped for the kernel, made of atomics
-    // only, for which zero is a value.
+    // SAFETY: [K1, K2] the build tool wrote the descriptions and they are mapped read-only; words,
+    // pending domains, shared state and accounts are zeroed memory, mapped for the kernel, made of
+    // atomics only, for which zero is a value.
     unsafe {
         System {
             cores: shared("cores", &header.cores),
@@ -97,9 +97,9 @@ pub struct PerCore {
 pub unsafe fn take_per_core(header: &SystemHeader, system: &System<'static>, index: u32, frequency: u64) -> PerCore {
     let core = &system.cores[index as usize];
     let (first, count) = (core.first_domain, core.domain_count);
-    // SAFETY: the ranges of different cores do not overlap (checked by `System::check`), and the
-    // caller takes each only once. Zero is a value of slots; domains are taken as uninitialised and
-    // written before use.
+    // SAFETY: [K1, K3] the ranges of different cores do not overlap (checked by `System::check`),
+    // and the caller takes each only once. Zero is a value of slots; domains are taken as
+    // uninitialised and written before use.
     unsafe {
         let places = owned::<core::mem::MaybeUninit<Domain<'static, Registers>>>(
             "local_state",

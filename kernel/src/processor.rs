@@ -81,7 +81,7 @@ extern "C" fn culm_main(index: u32, place: &'static mut MaybeUninit<Processor>, 
         check(header, index);
     }
     let system = image::system(header);
-    // SAFETY: each core comes here once, with its own index.
+    // SAFETY: [K3] each core comes here once, with its own index.
     let processor = unsafe { make(header, system, index, place, boots != 0) };
     crate::arch::set_processor(processor);
     processor.core.hardware().enable_devices(&system, index);
@@ -137,7 +137,7 @@ unsafe fn make(
     place: &'static mut MaybeUninit<Processor>,
     boots: bool,
 ) -> &'static mut Processor {
-    // SAFETY: the caller's promise.
+    // SAFETY: [K3] the caller's promise.
     let tables = unsafe { image::take_per_core(header, &system, index, crate::arch::counter_frequency()) };
     let hardware = CoreHardware::new(index, &system, boots);
     let core = Core::new(index, system, tables.domains, TimerQueue::new(tables.slots), hardware);

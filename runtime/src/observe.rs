@@ -14,22 +14,22 @@ use culm_abi::start::Memory;
 /// ([`Observation::core_accounts`](culm_abi::connection::Observation::core_accounts)).
 pub fn core_accounts(memory: Memory) -> &'static [CoreAccount] {
     let count = count::<CoreAccount>(memory);
-    // SAFETY: the tool maps this memory, page aligned, for as long as the program runs; it consists
-    // of atomics, and of reserved words that nobody writes.
+    // SAFETY: [A2, A3] the tool maps this memory, page aligned, for as long as the program runs; it
+    // consists of atomics, and of reserved words that nobody writes.
     unsafe { core::slice::from_raw_parts(address(memory, count), count) }
 }
 
 /// Returns the accounts of the protection domains, in image order.
 pub fn domain_accounts(memory: Memory) -> &'static [DomainAccount] {
     let count = count::<DomainAccount>(memory);
-    // SAFETY: as in `core_accounts`.
+    // SAFETY: [A2, A3] as in `core_accounts`.
     unsafe { core::slice::from_raw_parts(address(memory, count), count) }
 }
 
 /// Returns the counters of one protection domain; `None` if it has none.
 pub fn counters(memory: Memory) -> Option<&'static Counters> {
     let count = count::<Counters>(memory);
-    // SAFETY: as in `core_accounts`; there is one page of counters, or none.
+    // SAFETY: [A2, A3] as in `core_accounts`; there is one page of counters, or none.
     (count > 0).then(|| unsafe { &*address::<Counters>(memory, count) })
 }
 

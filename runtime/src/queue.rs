@@ -33,8 +33,8 @@ pub fn shared<T: Entry>(ring: Ring) -> Shared<T> {
     let size = culm_queue::layout(ring.capacity, size_of::<T>()).unwrap_or(0);
     let address = shared_address(Memory { address: ring.address, size: size as u64, dma: 0 });
     let address = NonNull::new(address as *mut u8).expect("a ring has an address");
-    // SAFETY: shared memory, by `shared_address`, of which this program makes no references but to
-    // atomics. Where it is not mapped the access faults, which harms nobody else.
+    // SAFETY: [A1, A2] shared memory, by `shared_address`, of which this program makes no
+    // references but to atomics. Where it is not mapped the access faults, which harms nobody else.
     let ring = unsafe { Shared::from_raw(address, ring.capacity) };
     ring.expect("the build tool lays rings out")
 }

@@ -121,7 +121,8 @@ impl Region {
     #[inline]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBounds> {
         let source = self.at(offset, bytes.len())?;
-        // SAFETY: the source is checked to lie in the region, the destination is exclusively ours.
+        // SAFETY: [A2, A4] the source is checked to lie in the region, the destination is
+        // exclusively ours.
         unsafe { copy::shared(NonNull::from(&mut *bytes).cast(), source, bytes.len()) };
         Ok(())
     }
@@ -130,7 +131,8 @@ impl Region {
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
         let destination = self.at_writable(offset, bytes.len())?;
-        // SAFETY: the destination is checked to lie in the region, the source is ours to read.
+        // SAFETY: [A2, A4] the destination is checked to lie in the region, the source is ours to
+        // read.
         unsafe { copy::shared(destination, NonNull::from(bytes).cast(), bytes.len()) };
         Ok(())
     }
@@ -140,7 +142,7 @@ impl Region {
     pub fn copy(&self, offset: usize, to: &Self, to_offset: usize, length: usize) -> Result<(), OutOfBounds> {
         let source = self.at(offset, length)?;
         let destination = to.at_writable(to_offset, length)?;
-        // SAFETY: both are checked to lie in their regions.
+        // SAFETY: [A2, A4] both are checked to lie in their regions.
         unsafe { copy::shared(destination, source, length) };
         Ok(())
     }
@@ -162,7 +164,7 @@ impl Region {
     /// Sets bytes to zero.
     pub fn clear(&self, offset: usize, length: usize) -> Result<(), OutOfBounds> {
         let destination = self.at_writable(offset, length)?;
-        // SAFETY: checked to lie in the region.
+        // SAFETY: [A2, A4] checked to lie in the region.
         unsafe { copy::clear(destination, length) };
         Ok(())
     }
@@ -199,7 +201,7 @@ impl Region {
     #[inline(always)]
     pub unsafe fn slice(&self, offset: usize, length: usize) -> Result<&'static [u8], OutOfBounds> {
         let address = self.at(offset, length)?;
-        // SAFETY: mapped for as long as the component runs; unchanging by the caller's word.
+        // SAFETY: [A3] mapped for as long as the component runs; unchanging by the caller's word.
         Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_ref() })
     }
 
@@ -208,7 +210,7 @@ impl Region {
         if !self.contains(offset, length) {
             return Err(OutOfBounds);
         }
-        // SAFETY: within the region, as just checked.
+        // SAFETY: [A4] within the region, as just checked.
         Ok(unsafe { self.address.add(offset) })
     }
 
@@ -224,7 +226,7 @@ impl Region {
         if !address.is_aligned() {
             return Err(OutOfBounds);
         }
-        // SAFETY: as in `atomic`, for each of them.
+        // SAFETY: [A2, A3, A4] as in `atomic`, for each of them.
         Ok(unsafe { NonNull::slice_from_raw_parts(address, count).as_ref() })
     }
 
@@ -235,9 +237,9 @@ impl Region {
         if !address.is_aligned() {
             return Err(OutOfBounds);
         }
-        // SAFETY: inside the region, aligned, mapped for as long as the component runs, and an
-        // atomic, which others may change at any time. Storing to a read-only region faults, which
-        // harms nobody else.
+        // SAFETY: [A2, A3, A4] inside the region, aligned, mapped for as long as the component
+        // runs, and an atomic, which others may change at any time. Storing to a read-only region
+        // faults, which harms nobody else.
         Ok(unsafe { address.as_ref() })
     }
 }
@@ -287,10 +289,10 @@ impl Exclusive {
     #[inline(always)]
     pub fn slice_mut(&mut self, offset: usize, length: usize) -> Result<&mut [u8], OutOfBounds> {
         let address = self.region.at_writable(offset, length)?;
-        // SAFETY: mapped for as long as the component runs. Nobody else has it mapped writable (the
-        // build tool's word for memory that `exclusive` names); in this component only this value
-        // leads there, since it was taken once and `Region::new` refuses it; and the slice borrows
-        // this value.
+        // SAFETY: [A3, A5] mapped for as long as the component runs. Nobody else has it mapped
+        // writable (the build tool's word for memory that `exclusive` names); in this component
+        // only this value leads there, since it was taken once and `Region::new` refuses it; and
+        // the slice borrows this value.
         Ok(unsafe { NonNull::slice_from_raw_parts(address, length).as_mut() })
     }
 }

@@ -161,8 +161,8 @@ pub(crate) fn content(memory: Memory) -> &'static [u8] {
     if memory.size == 0 {
         return &[];
     }
-    // SAFETY: only called for files of a start block, which are mapped read-only for everybody and
-    // never change.
+    // SAFETY: [A3] only called for files of a start block, which are mapped read-only for everybody
+    // and never change.
     unsafe { core::slice::from_raw_parts(memory.address as *const u8, memory.size as usize) }
 }
 
@@ -172,8 +172,8 @@ pub(crate) fn counters(block: &StartBlock) -> Option<&'static connection::Counte
     if memory.size < size_of::<connection::Counters>() as u64 {
         return None;
     }
-    // SAFETY: the tool maps a page of zeros for this component alone to write; it consists of
-    // atomics.
+    // SAFETY: [A2, A3] the tool maps a page of zeros for this component alone to write; it consists
+    // of atomics.
     unsafe { (memory.address as *const connection::Counters).as_ref() }
 }
 

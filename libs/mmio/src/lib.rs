@@ -100,13 +100,15 @@ macro_rules! width {
         impl sealed::Access for $integer {
             #[inline(always)]
             unsafe fn read(address: *const Self) -> Self {
-                // SAFETY: by the caller's word; aligned, as `Register::at` and `Mapped::new` check.
+                // SAFETY: [A4] by the caller's word; aligned, as `Register::at` and `Mapped::new`
+                // check.
                 unsafe { address.read_volatile() }
             }
 
             #[inline(always)]
             unsafe fn write(address: *mut Self, value: Self) {
-                // SAFETY: by the caller's word; aligned, as `Register::at` and `Mapped::new` check.
+                // SAFETY: [A4] by the caller's word; aligned, as `Register::at` and `Mapped::new`
+                // check.
                 unsafe { address.write_volatile(value) }
             }
         }
@@ -149,7 +151,7 @@ impl<const SIZE: usize> Mapped<SIZE> {
     fn at<T: Width>(&self, register: Register<T>) -> *mut T {
         // Both are constants, so this leaves no trace in the program.
         assert!(register.offset + size_of::<T>() <= SIZE, "a register outside the device");
-        // SAFETY: within the mapped range, as just checked.
+        // SAFETY: [A4] within the mapped range, as just checked.
         unsafe { self.address.add(register.offset) }.as_ptr().cast()
     }
 }
@@ -157,14 +159,14 @@ impl<const SIZE: usize> Mapped<SIZE> {
 impl<const SIZE: usize> Registers for Mapped<SIZE> {
     #[inline(always)]
     fn read<T: Width>(&self, register: Register<T>) -> T {
-        // SAFETY: at or above `REGION_BASE` there is nothing that the compiler knows of: the access
-        // reaches the device, or shared memory, or faults, which harms nobody else.
+        // SAFETY: [A1] at or above `REGION_BASE` there is nothing that the compiler knows of: the
+        // access reaches the device, or shared memory, or faults, which harms nobody else.
         unsafe { T::read(self.at(register)) }
     }
 
     #[inline(always)]
     fn write<T: Width>(&self, register: Register<T>, value: T) {
-        // SAFETY: as above.
+        // SAFETY: [A1] as above.
         unsafe { T::write(self.at(register), value) }
     }
 }

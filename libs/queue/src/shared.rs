@@ -97,7 +97,7 @@ impl<T: Entry> Shared<T> {
         if !address.as_ptr().addr().is_multiple_of(ALIGNMENT) {
             return Err(Invalid::Address(address.as_ptr().addr()));
         }
-        // SAFETY: the header lies within the bytes that the caller vouches for.
+        // SAFETY: [A4] the header lies within the bytes that the caller vouches for.
         let cells = unsafe { address.add(HEADER_SIZE) };
         Ok(Self { header: address.cast(), cells: cells.cast(), mask: capacity - 1 })
     }
@@ -118,16 +118,16 @@ impl<T: Entry> Shared<T> {
 
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: mapped for as long as the program runs and made of atomics only (`from_raw`,
-        // `Storage::shared`).
+        // SAFETY: [A2, A3] mapped for as long as the program runs and made of atomics only
+        // (`from_raw`, `Storage::shared`).
         unsafe { self.header.as_ref() }
     }
 
     #[inline(always)]
     fn cell(&self, index: u32) -> &Cell<T> {
-        // SAFETY: the masked index is below the capacity, so the cell is one of the ring's, which
-        // are mapped for as long as the program runs and made of atomics only (`from_raw`,
-        // `Storage::shared`).
+        // SAFETY: [A2, A3, A4] the masked index is below the capacity, so the cell is one of the
+        // ring's, which are mapped for as long as the program runs and made of atomics only
+        // (`from_raw`, `Storage::shared`).
         unsafe { self.cells.add((index & self.mask) as usize).as_ref() }
     }
 
@@ -154,10 +154,10 @@ impl<T: Entry> Clone for Shared<T> {
 
 impl<T: Entry> Copy for Shared<T> {}
 
-// SAFETY: the memory is made of atomics only, which any thread may use.
+// SAFETY: [A2] the memory is made of atomics only, which any thread may use.
 unsafe impl<T: Entry> Send for Shared<T> {}
 
-// SAFETY: as above.
+// SAFETY: [A2] as above.
 unsafe impl<T: Entry> Sync for Shared<T> {}
 
 impl<T: Entry> fmt::Debug for Shared<T> {

@@ -134,10 +134,10 @@ impl Receiver {
                 self.device = descriptor.flags & DEVICE;
                 self.read_large |= self.slots.is_large(number);
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
-                // SAFETY: nobody writes the buffer before it goes back, which it does when the
-                // packet that has the slice is dropped: not the copier (or device) that filled it,
-                // which this client relies on for its data, nor that copier's next life, which has
-                // no buffers before `provide`, nor this program, which has the region mapped
+                // SAFETY: [A3, A6] nobody writes the buffer before it goes back, which it does when
+                // the packet that has the slice is dropped: not the copier (or device) that filled
+                // it, which this client relies on for its data, nor that copier's next life, which
+                // has no buffers before `provide`, nor this program, which has the region mapped
                 // read-only.
                 let Ok(bytes) = (unsafe { self.data.slice(offset, length) }) else { continue };
                 return Some(Packet {

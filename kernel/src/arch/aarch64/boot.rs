@@ -296,8 +296,8 @@ unsafe extern "C" {
 
 /// Returns the system header that the build tool put into this image.
 pub fn system_header() -> &'static SystemHeader {
-    // SAFETY: the symbol names a read-only part of the image of exactly this type, made of integers
-    // only.
+    // SAFETY: [K1] the symbol names a read-only part of the image of exactly this type, made of
+    // integers only.
     unsafe { &*core::hint::black_box(&raw const culm_system_header) }
 }
 

@@ -32,13 +32,13 @@ impl fmt::Write for Console {
             return Ok(());
         }
         for byte in text.bytes() {
-            // SAFETY: the build tool mapped the console's registers here as device memory; this is
-            // a 32-bit register.
+            // SAFETY: [K6] the build tool mapped the console's registers here as device memory;
+            // this is a 32-bit register.
             let is_full = || unsafe { base.add(FLAGS).cast::<u32>().read_volatile() } & TRANSMIT_FULL != 0;
             if !self.polls.wait(is_full) {
                 return Err(fmt::Error);
             }
-            // SAFETY: as above.
+            // SAFETY: [K6] as above.
             unsafe { base.add(DATA).cast::<u32>().write_volatile(u32::from(byte)) };
         }
         Ok(())

@@ -329,8 +329,8 @@ unsafe extern "C" {
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
 #[inline(always)]
 pub fn resume(registers: &'static mut Registers) -> ! {
-    // SAFETY: the assembly reads this type, and writes it at this domain's next entry, when no
-    // reference to it is left: what the caller has on the stack is never used again and needs no
-    // destructor.
+    // SAFETY: [K4, K5] the assembly reads this type, and writes it at this domain's next entry,
+    // when no reference to it is left: what the caller has on the stack is never used again and
+    // needs no destructor.
     unsafe { culm_resume(registers) }
 }

@@ -22,14 +22,14 @@ pub fn call(function: u64, arguments: [u64; 3]) -> [u64; 4] {
     let [mut b, mut c, mut d] = arguments;
     let mut a = function;
     if ENTERED_AT_EL2.load(Ordering::Relaxed) {
-        // SAFETY: an SMC as the convention has it: `x0`-`x17` may change, memory does not, but for
-        // what PSCI's CPU_ON's target does on its own stack.
+        // SAFETY: [K7] an SMC as the convention has it: `x0`-`x17` may change, memory does not, but
+        // for what PSCI's CPU_ON's target does on its own stack.
         unsafe {
             core::arch::asm!("smc #0", inlateout("x0") a, inlateout("x1") b, inlateout("x2") c, inlateout("x3") d,
                 clobber_abi("C"));
         }
     } else {
-        // SAFETY: as above, by HVC.
+        // SAFETY: [K7] as above, by HVC.
         unsafe {
             core::arch::asm!("hvc #0", inlateout("x0") a, inlateout("x1") b, inlateout("x2") c, inlateout("x3") d,
                 clobber_abi("C"));

@@ -96,19 +96,19 @@ pub struct Gic {
 }
 
 fn read(address: usize) -> u32 {
-    // SAFETY: all callers pass the address of a 32-bit register within the controller's mapped
+    // SAFETY: [K6] all callers pass the address of a 32-bit register within the controller's mapped
     // memory.
     unsafe { (address as *const u32).read_volatile() }
 }
 
 fn write(address: usize, value: u32) {
-    // SAFETY: as for `read`.
+    // SAFETY: [K6] as for `read`.
     unsafe { (address as *mut u32).write_volatile(value) }
 }
 
 /// Writes one byte of a register that can be accessed by bytes (IHI 0048, 4.1.4).
 fn write_byte(address: usize, value: u8) {
-    // SAFETY: as for `read`.
+    // SAFETY: [K6] as for `read`.
     unsafe { (address as *mut u8).write_volatile(value) }
 }
 

@@ -15,7 +15,7 @@ const TIMER_EL2: u32 = 28;
 
 /// Waits until an interrupt is pending; interrupts are masked, so nothing is entered.
 pub fn wait_for_interrupt() {
-    // SAFETY: WFI only waits. DSB lets all that was written be seen first; ISB lets what was
+    // SAFETY: [K7] WFI only waits. DSB lets all that was written be seen first; ISB lets what was
     // written to system registers take effect, without which the processor may sleep on the timer's
     // old comparison (Arm ARM D13.1.2).
     unsafe { core::arch::asm!("dsb sy", "isb", "wfi", options(nostack, preserves_flags)) }
@@ -23,13 +23,13 @@ pub fn wait_for_interrupt() {
 
 /// Makes later instructions see the effect of earlier register writes.
 pub fn synchronise() {
-    // SAFETY: ISB has no effect on memory or registers.
+    // SAFETY: [K7] ISB has no effect on memory or registers.
     unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) }
 }
 
 /// Makes earlier writes visible to other cores before anything that follows.
 pub fn barrier() {
-    // SAFETY: DSB has no effect on memory or registers.
+    // SAFETY: [K7] DSB has no effect on memory or registers.
     unsafe { core::arch::asm!("dsb ishst", options(nostack, preserves_flags)) }
 }
 

@@ -84,9 +84,9 @@ fn by_instruction() -> Option<Seed> {
 
 fn random_word() -> Option<u64> {
     let (word, good): (u64, u64);
-    // SAFETY: RNDRRS, S3_3_C2_C4_1, gives a number from a generator that it seeds anew, and sets
-    // the flag Z where it cannot; it has no effect on memory. Only executed where the processor has
-    // it.
+    // SAFETY: [K7] RNDRRS, S3_3_C2_C4_1, gives a number from a generator that it seeds anew, and
+    // sets the flag Z where it cannot; it has no effect on memory. Only executed where the
+    // processor has it.
     unsafe {
         core::arch::asm!("mrs {}, S3_3_C2_C4_1", "cset {}, ne", out(reg) word, out(reg) good, options(nomem, nostack));
     }

@@ -4,7 +4,7 @@
 macro_rules! read_register {
     ($name:literal) => {{
         let value: u64;
-        // SAFETY: reading the named register has no effect on memory or on the compiler's
+        // SAFETY: [K7] reading the named register has no effect on memory or on the compiler's
         // registers. (Interrupt acknowledge registers change the interrupt controller's state,
         // which is what their callers want.)
         unsafe { core::arch::asm!(concat!("mrs {}, ", $name), out(reg) value, options(nostack, preserves_flags)) };
@@ -16,7 +16,7 @@ macro_rules! read_register {
 macro_rules! write_register {
     ($name:literal, $value:expr) => {{
         let value: u64 = $value;
-        // SAFETY: the registers that the kernel writes by this macro control the interrupt
+        // SAFETY: [K7] the registers that the kernel writes by this macro control the interrupt
         // controller, the timer and what EL0 may do; none of them changes how the kernel's own
         // memory is seen.
         unsafe { core::arch::asm!(concat!("msr ", $name, ", {}"), in(reg) value, options(nostack, preserves_flags)) };

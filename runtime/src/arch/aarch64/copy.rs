@@ -20,8 +20,8 @@ unsafe extern "C" {
 /// Both must be mapped for `length` bytes.
 #[inline(always)]
 pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, length: usize) {
-    // SAFETY: mapped by the caller's word; written in assembly, so concurrent changes are no data
-    // race of Rust's.
+    // SAFETY: [A2] mapped by the caller's word; written in assembly, so concurrent changes are no
+    // data race of Rust's.
     unsafe { culm_copy(destination.as_ptr(), source.as_ptr(), length) }
 }
 
@@ -32,6 +32,6 @@ pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, lengt
 /// They must be mapped for `length` bytes.
 #[inline(always)]
 pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
-    // SAFETY: as in `shared`.
+    // SAFETY: [A2] as in `shared`.
     unsafe { culm_clear(destination.as_ptr(), length) }
 }

@@ -6,7 +6,8 @@ use core::arch::asm;
 #[inline(always)]
 pub(crate) fn now() -> u64 {
     let ticks;
-    // SAFETY: reads a register that the kernel lets EL0 read; touches neither memory nor flags.
+    // SAFETY: [D2] reads a register that the kernel lets EL0 read; touches neither memory nor
+    // flags.
     unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
     ticks
 }
@@ -15,7 +16,7 @@ pub(crate) fn now() -> u64 {
 #[inline(always)]
 pub(crate) fn frequency() -> u64 {
     let frequency;
-    // SAFETY: as above. The value never changes while the system runs, hence `pure`.
+    // SAFETY: [D2] as above. The value never changes while the system runs, hence `pure`.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(pure, nomem, nostack, preserves_flags)) };
     frequency
 }

@@ -6,7 +6,7 @@ pub(crate) struct DomainCell<T: 'static> {
     value: T,
 }
 
-// SAFETY: a protection domain has one thread, so no two threads can ever share the value.
+// SAFETY: [D1] a protection domain has one thread, so no two threads can ever share the value.
 unsafe impl<T> Sync for DomainCell<T> {}
 
 impl<T> DomainCell<T> {

@@ -48,7 +48,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         crate::error!("{advice}");
     }
     crate::log::flush();
-    // SAFETY: does not return: the exception is a fault of this domain
+    // SAFETY: [D2] does not return: the exception is a fault of this domain
     // (`culm_abi::syscall::FaultKind::Panic`).
     unsafe { core::arch::asm!("brk #1", options(noreturn, nostack)) }
 }

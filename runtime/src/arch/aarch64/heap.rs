@@ -15,8 +15,8 @@ use talc::{DefaultBinning, TalcCell};
 
 #[global_allocator]
 static HEAP: Heap = Heap {
-    // SAFETY: a protection domain has exactly one thread, and nothing interrupts it that runs code
-    // in its address space.
+    // SAFETY: [D1] a protection domain has exactly one thread, and nothing interrupts it that runs
+    // code in its address space.
     allocator: unsafe { TalcSyncCell::new(TalcCell::new(Declared { taken: false })) },
     used: AtomicUsize::new(0),
 };
@@ -86,7 +86,7 @@ unsafe impl Source for Declared {
         if heap.size == 0 {
             return Err(());
         }
-        // SAFETY: mapped for this domain alone, and given to nobody but this allocator, once.
+        // SAFETY: [A1] mapped for this domain alone, and given to nobody but this allocator, once.
         match unsafe { talc.claim(heap.address as *mut u8, heap.size as usize) } {
             Some(_) => Ok(()),
             None => Err(()),

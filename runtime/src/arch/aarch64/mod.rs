@@ -30,9 +30,9 @@ pub(crate) fn log_line(_: &[u8]) {}
 /// This domain's start block.
 pub fn start_block() -> StartBlock {
     let base = culm_abi::memory::START_BASE as *const u8;
-    // SAFETY: the build tool maps the start block here, read-only for everybody, page aligned and
-    // never smaller than a page.
+    // SAFETY: [A3] the build tool maps the start block here, read-only for everybody, page aligned
+    // and never smaller than a page.
     let size = unsafe { (*base.cast::<StartHeader>()).size };
-    // SAFETY: as above; the whole block is mapped, and its head says how long it is.
+    // SAFETY: [A3] as above; the whole block is mapped, and its head says how long it is.
     StartBlock::new(unsafe { core::slice::from_raw_parts(base, size as usize) })
 }

@@ -17,7 +17,7 @@ use culm_abi::syscall::{
 pub(crate) fn wait(leave: Leave) -> Arrival {
     let [a, b, c, d, e, f, g, h];
     let (event, set);
-    // SAFETY: everything that the kernel does not keep is an output or declared clobbered; it
+    // SAFETY: [D2] everything that the kernel does not keep is an output or declared clobbered; it
     // writes no memory of this domain. What happens to shared memory meanwhile is why the block is
     // not `nomem`.
     unsafe {
@@ -41,7 +41,7 @@ pub(crate) fn wait(leave: Leave) -> Arrival {
 pub(crate) fn reply_wait(reply: &Message, leave: Leave) -> Arrival {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *reply.words();
     let (event, set);
-    // SAFETY: as in `wait`.
+    // SAFETY: [D2] as in `wait`.
     unsafe {
         asm!(
             "svc #{number}",
@@ -61,7 +61,7 @@ pub(crate) fn reply_wait(reply: &Message, leave: Leave) -> Arrival {
 /// Sends signals of one group and goes on.
 #[inline(always)]
 pub(crate) fn signal(group: u32, signals: u64) {
-    // SAFETY: as in `wait`.
+    // SAFETY: [D2] as in `wait`.
     unsafe {
         asm!(
             "svc #{number}",
@@ -79,7 +79,7 @@ pub(crate) fn signal(group: u32, signals: u64) {
 pub(crate) fn call(channel: u32, message: &Message) -> Result<Message, CalleeGone> {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *message.words();
     let status: u64;
-    // SAFETY: as in `wait`.
+    // SAFETY: [D2] as in `wait`.
     unsafe {
         asm!(
             "svc #{number}",
@@ -97,7 +97,7 @@ pub(crate) fn call(channel: u32, message: &Message) -> Result<Message, CalleeGon
 /// Reads the fault of the supervised domain behind `channel`.
 pub(crate) fn fault(channel: u32) -> FaultReport {
     let mut report = FaultReport::default();
-    // SAFETY: as in `wait`.
+    // SAFETY: [D2] as in `wait`.
     unsafe {
         asm!(
             "svc #{number}",
@@ -122,7 +122,7 @@ macro_rules! command {
     ($(#[$doc:meta])* $name:ident, $number:expr) => {
         $(#[$doc])*
         pub(crate) fn $name(channel: u32) {
-            // SAFETY: as in `wait`.
+            // SAFETY: [D2] as in `wait`.
             unsafe {
                 asm!(
                     "svc #{number}",
@@ -151,7 +151,7 @@ command!(
 
 /// Ends the system.
 pub(crate) fn halt(status: u32) -> ! {
-    // SAFETY: does not return, or is a fault of this domain.
+    // SAFETY: [D2] does not return, or is a fault of this domain.
     unsafe {
         asm!(
             "svc #{number}",

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// Both must be mapped for `length` bytes.
 pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, length: usize) {
     for index in 0..length {
-        // SAFETY: mapped by the caller's word; an atomic of one byte is always aligned.
+        // SAFETY: [A2] mapped by the caller's word; an atomic of one byte is always aligned.
         unsafe {
             let byte = source.add(index).cast::<AtomicU8>().as_ref().load(Relaxed);
             destination.add(index).cast::<AtomicU8>().as_ref().store(byte, Relaxed);
@@ -26,7 +26,7 @@ pub(crate) unsafe fn shared(destination: NonNull<u8>, source: NonNull<u8>, lengt
 /// They must be mapped for `length` bytes.
 pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
     for index in 0..length {
-        // SAFETY: as in `shared`.
+        // SAFETY: [A2] as in `shared`.
         unsafe { destination.add(index).cast::<AtomicU8>().as_ref().store(0, Relaxed) };
     }
 }
