@@ -80,15 +80,15 @@ pub struct Value {
 }
 
 /// [`Connection::slot`] of a connection that no manifest lists: the log
-/// ([`crate::connection::kind::SERIAL_CLIENT`]) and the right to observe
-/// ([`crate::connection::kind::OBSERVATION`]). They follow the manifest's.
+/// ([`crate::connection::SerialClient`]) and the right to observe
+/// ([`crate::connection::Observation`]). They follow the manifest's.
 pub const IMPLICIT: u32 = u32::MAX;
 
 /// One connection of the domain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Connection {
-    /// A [`crate::connection::kind`].
+    /// The number of its [`crate::connection::Kind`].
     pub kind: u32,
     /// Position of this connection in the manifest's list, or [`IMPLICIT`].
     pub slot: u32,

@@ -1,4 +1,4 @@
-//! From the start to the first turn. The first instructions are in [`crate::arch`].
+//! From the start to the first turn. The first instructions are in `arch`.
 
 use crate::arch::domain_static;
 use crate::start::{self, FromStart as _};

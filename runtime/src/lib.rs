@@ -35,8 +35,8 @@
 //! # Linking
 //!
 //! A component is linked by `runtime/link.ld`, which puts `.data`'s load image into the read-only
-//! part; [`entry`]'s code makes the writable part from it at every start. The build tool passes
-//! these flags to the compiler:
+//! part; the code in [`entry`](mod@entry) makes the writable part from it at every start. The build
+//! tool passes these flags to the compiler:
 //!
 //! * `-Clink-arg=-T<path of link.ld>`;
 //! * `-Cforce-frame-pointers=yes`, since the supervisor's backtraces follow them;

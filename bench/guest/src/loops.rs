@@ -1,5 +1,5 @@
 //! Loops over instructions and over memory, row after row, each between marks: the numbers of rows,
-//! for whoever runs them and for whoever reads the marks. [`target`] has the loops.
+//! for whoever runs them and for whoever reads the marks. `target` has the loops.
 
 #[cfg(target_os = "none")]
 mod target;

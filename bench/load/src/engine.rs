@@ -26,7 +26,7 @@ pub enum Mode {
 pub struct Plan {
     /// The echo servers; packets go to each in turn.
     pub targets: Vec<SocketAddr>,
-    /// Bytes of UDP payload, [`HEADER`] to [`LARGEST`].
+    /// Bytes of UDP payload, `HEADER` to `LARGEST`.
     pub size: usize,
     /// The pace.
     pub mode: Mode,

@@ -18,7 +18,7 @@ const LEAST: u32 = 256;
 
 /// Time after which a client that has used up its allowance is looked at again. A part of the
 /// allowance is back then, so that even a client that uses it up at once is looked at a few times
-/// in each [`PERIOD`].
+/// in each 100 ms.
 pub const PAUSE: Duration = Duration::from_millis(25);
 
 /// The steps that a peer may still cause.

@@ -2,19 +2,18 @@
 //! socket.
 //!
 //! smoltcp looks at every socket for every packet. A server of many connections cannot afford that,
-//! so here each TCP connection has a socket set of its own. A frame is looked at once
-//! ([`classify`](mod@classify)), the connection found by hash, and smoltcp given that frame and
-//! that one socket; timers are in a wheel ([`timer`]). The cost of a packet does not depend on the
-//! number of connections.
+//! so here each TCP connection has a socket set of its own. A frame is looked at once (`classify`),
+//! the connection found by hash, and smoltcp given that frame and that one socket; timers are in a
+//! wheel (`timer`). The cost of a packet does not depend on the number of connections.
 //!
 //! UDP is answered without smoltcp: see [`datagram`]. So is a request for a connection, which costs
-//! no memory until it is established: see [`tcp`](mod@tcp). Two of smoltcp's interfaces send the
-//! answers ([`paths`]), a third one is for what smoltcp does by itself: ARP, neighbour discovery,
-//! DHCP, and autoconfiguration.
+//! no memory until it is established: see `tcp`. Two of smoltcp's interfaces send the answers
+//! (`paths`), a third one is for what smoltcp does by itself: ARP, neighbour discovery, DHCP, and
+//! autoconfiguration.
 //!
 //! # A turn
 //!
-//! ```ignore
+//! ```text
 //! culm::run_rounds(ROUNDS, || {
 //!     self.stack.receive(&mut |datagram: Datagram| …);
 //!     while let Some(event) = self.stack.event() {

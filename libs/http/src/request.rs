@@ -39,7 +39,7 @@ pub enum List {
     Absent,
     /// It has one, with this value.
     One(Part),
-    /// It has several: [`lines`] finds them again.
+    /// It has several: `lines` finds them again.
     Several,
 }
 

@@ -1,4 +1,4 @@
-//! Pictures of the results: which plots there are. [`chart`] draws them.
+//! Pictures of the results: which plots there are. `chart` draws them.
 
 mod chart;
 

@@ -5,8 +5,8 @@
 //! discovery: one question a second in all, a few places, and the last answer is believed. A server
 //! needs none of that. A question is answered through the station that brought it, and a connection
 //! through the station that brought its first segment. So these interfaces know one neighbour, whom
-//! they take for the router to everywhere, and the [`Port`](super::port::Port) puts the right
-//! station's address in its place.
+//! they take for the router to everywhere, and the [`Port`] puts the right station's address in its
+//! place.
 //!
 //! There are two of them, as smoltcp decides by interface whether it sends large packets for the
 //! device to divide. The interface is chosen for each packet, so that a short one needs no large

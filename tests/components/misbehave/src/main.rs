@@ -1,7 +1,7 @@
 //! Breaks one rule of the kernel at a time, for the isolation tests.
 //!
 //! It behaves for a while, says `now breaking the rule …`, breaks the rule, and says so should it
-//! survive what must end in a fault. Unsafe code is the point of it, and all in [`rules`].
+//! survive what must end in a fault. Unsafe code is the point of it, and all in `rules`.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

@@ -129,6 +129,13 @@ impl Cargo {
         self.command("clippy", workspace, packages, None)
     }
 
+    /// The command that has rustdoc look at `packages` of a cargo workspace.
+    pub fn doc(&self, workspace: &Path, packages: &BTreeSet<String>) -> Command {
+        let mut command = self.command("doc", workspace, packages, None);
+        command.arg("--no-deps");
+        command
+    }
+
     fn command(&self, verb: &str, workspace: &Path, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command

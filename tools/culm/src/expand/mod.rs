@@ -1,9 +1,9 @@
 //! From a description to a [`Plan`]: names are resolved, rules are checked, connections by class
 //! become drivers, virtualisers, copiers, queues, regions and channels.
 //!
-//! Two steps. The [`draft`] resolves and checks everything and reports every mistake it can;
-//! nothing is wired while one stands. The [`assemble`] step then cannot fail: it numbers channels,
-//! makes queues and regions, and fills in the plan. What is particular to a class of devices is in
+//! Two steps. The `draft` resolves and checks everything and reports every mistake it can; nothing
+//! is wired while one stands. The `assemble` step then cannot fail: it numbers channels, makes
+//! queues and regions, and fills in the plan. What is particular to a class of devices is in
 //! [`crate::class`].
 
 mod assemble;

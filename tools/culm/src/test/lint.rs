@@ -1,4 +1,4 @@
-//! Clippy, of whatever version. Each knows lints that others do not, so only one version can be
+//! Clippy and rustdoc, of whatever version. Each knows lints that others do not, so only one version can be
 //! asked to find nothing: the one recorded in the workspace's `Cargo.toml`. What another finds is
 //! shown and fails nothing.
 
@@ -6,7 +6,7 @@ use crate::build::{Toolchain, Version};
 use crate::failure::Failure;
 use std::path::Path;
 
-/// How clippy's findings are taken.
+/// How the findings of clippy and rustdoc are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
     /// Whatever it finds fails the test.
@@ -33,6 +33,14 @@ impl Strictness {
         Ok(if toolchain.version == recorded { Self::Deny } else { Self::Show(recorded) })
     }
 
+    /// What is said to rustdoc, which warns by itself.
+    pub fn rustdoc_flags(self) -> &'static str {
+        match self {
+            Self::Deny => "-D warnings",
+            Self::Users | Self::Show(_) => "",
+        }
+    }
+
     /// What is said to clippy after `--`.
     pub fn arguments(self) -> [&'static str; 2] {
         match self {
@@ -48,16 +56,18 @@ fn recorded(cargo_toml: &str) -> Option<Version> {
     Version::find(table.get("workspace")?.get("metadata")?.get("culm")?.get("recorded-rust")?.as_str()?)
 }
 
-/// What clippy found: the lines of its output that tell no progress.
+/// What was found: the lines of its output that tell no progress.
 pub fn findings(output: &str) -> String {
     const PROGRESS: &[&str] = &[
         "Adding ",
         "Blocking ",
         "Checking ",
         "Compiling ",
+        "Documenting ",
         "Downloaded ",
         "Downloading ",
         "Finished ",
+        "Generated ",
         "Locking ",
         "Updating ",
     ];

@@ -31,7 +31,7 @@ pub struct Stage {
 struct Program {
     name: String,
     command: Command,
-    /// Where it ends well, what clippy found is shown all the same.
+    /// Where it ends well, what it found is shown all the same.
     shows_findings: bool,
 }
 
@@ -53,7 +53,7 @@ impl Stage {
         if workshop.tree.workspace.is_some() {
             return vec![workshop.check(), workshop.lint(), workshop.host()];
         }
-        let mut stages = vec![workshop.format(), workshop.lint(), workshop.host()];
+        let mut stages = vec![workshop.format(), workshop.spelling(), workshop.lint(), workshop.doc(), workshop.host()];
         if !quick {
             stages.push(workshop.models());
             stages.push(workshop.fuzz(soak));
@@ -128,6 +128,17 @@ impl Workshop {
         }
     }
 
+    fn spelling(&self) -> Stage {
+        let mut command = Command::new("sh");
+        // `.codespellrc` has the words and the files that are left alone.
+        command.args(["-c", "git ls-files -z | xargs -0 codespell"]);
+        Stage {
+            name: "spelling",
+            about: "code and documents have no word that is known to be misspelt",
+            programs: vec![program("codespell", command)],
+        }
+    }
+
     fn lint(&self) -> Stage {
         let is_culm = self.tree.workspace.is_none();
         let mut host = self.cargo(&["clippy", "--workspace", "--all-targets"]);
@@ -141,19 +152,47 @@ impl Workshop {
         for command in [&mut host, &mut target] {
             command.arg("--").args(self.strictness.arguments());
         }
-        let (name, shows_findings) = match self.strictness {
-            Strictness::Deny => ("clippy".to_string(), false),
-            Strictness::Users => ("clippy (shown only)".to_string(), true),
-            Strictness::Show(recorded) => {
-                let version = self.toolchain.version;
-                (format!("clippy {version} (shown only, the recorded one is {recorded})"), true)
-            }
-        };
-        let program = |what: &str, command| Program { shows_findings, ..program(&format!("{name} {what}"), command) };
         Stage {
             name: "lint",
             about: "clippy finds nothing, on the host and for the target",
-            programs: vec![program("on the host", host), program("for the target", target)],
+            programs: vec![self.finder("clippy", "on the host", host), self.finder("clippy", "for the target", target)],
+        }
+    }
+
+    /// Rustdoc twice: what a reader of the public items gets, whose links must not lead to private
+    /// ones, and what a reader of the code gets.
+    fn doc(&self) -> Stage {
+        let documents = |more: &[&str]| {
+            let mut command = self.cargo(&["doc", "--workspace", "--exclude", "culm-kernel", "--no-deps"]);
+            command.args(more).env("RUSTDOCFLAGS", self.strictness.rustdoc_flags());
+            command
+        };
+        let cargo = Cargo::new(self.toolchain.clone(), &self.tree, Profile::Release);
+        let mut kernel = cargo.doc(self.tree.home(), &std::iter::once("culm-kernel".to_string()).collect());
+        kernel.arg("--document-private-items").env("RUSTDOCFLAGS", self.strictness.rustdoc_flags());
+        Stage {
+            name: "doc",
+            about: "rustdoc finds nothing: no link in a comment leads nowhere",
+            programs: vec![
+                self.finder("rustdoc", "of public items", documents(&[])),
+                self.finder("rustdoc", "of all items", documents(&["--document-private-items"])),
+                self.finder("rustdoc", "of the kernel", kernel),
+            ],
+        }
+    }
+
+    /// A program of Rust's that looks for faults, whose findings are denied or shown.
+    fn finder(&self, finder: &str, what: &str, command: Command) -> Program {
+        match self.strictness {
+            Strictness::Deny => program(&format!("{finder} {what}"), command),
+            Strictness::Users => {
+                Program { shows_findings: true, ..program(&format!("{finder} (shown only) {what}"), command) }
+            }
+            Strictness::Show(recorded) => {
+                let version = self.toolchain.version;
+                let name = format!("{finder} {version} (shown only, the recorded one is {recorded}) {what}");
+                Program { shows_findings: true, ..program(&name, command) }
+            }
         }
     }
 

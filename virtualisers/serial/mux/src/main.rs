@@ -1,10 +1,9 @@
 //! Virtualiser of the serial class: shares one serial port among clients.
 //!
-//! It prints clients' lines whole and in turns, never one inside another ([`line`]), and hands
-//! typed input to the client that has the input ([`mux`]). A client that floods it, or breaks the
-//! rules of its queues, gets its turn like any other and delays no other. A client that prints
-//! faster than the port can send fills its own queue; the runtime's log then drops lines and counts
-//! them.
+//! It prints clients' lines whole and in turns, never one inside another (`line`), and hands typed
+//! input to the client that has the input ([`mux`]). A client that floods it, or breaks the rules
+//! of its queues, gets its turn like any other and delays no other. A client that prints faster
+//! than the port can send fills its own queue; the runtime's log then drops lines and counts them.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
