@@ -63,8 +63,8 @@ impl Allowance {
         self.left = self.left.saturating_add(steps).min(self.most);
     }
 
-    /// Gives back the steps that time has earned. Returns false if there are none yet. Call it when
-    /// the allowance is found spent, which starts the clock, then after each [`PAUSE`].
+    /// Gives back the steps that time has earned. Returns whether there are some. Call it when the
+    /// allowance is found spent, which starts the clock, then after each [`PAUSE`].
     pub fn wait(&mut self) -> bool {
         let now = time::now();
         let Some(since) = self.since else {

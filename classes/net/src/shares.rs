@@ -31,8 +31,8 @@ impl Shares {
         Self { guarantee, rest, most: guarantee + rest, overdrawn: 0, level: u32::MAX }
     }
 
-    /// Grants one more piece to a client that holds `held`. Returns false if the client has its
-    /// guarantee and the rest is used up.
+    /// Grants one more piece to a client that holds `held`. Returns whether it was granted: not if
+    /// the client has its guarantee and the rest is used up.
     #[inline(always)]
     pub fn take(&mut self, held: &mut u32) -> bool {
         if *held >= self.guarantee {

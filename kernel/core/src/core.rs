@@ -7,6 +7,8 @@
 use crate::account::add;
 use crate::domain::{CLIENT_GONE, Context, Domain, NO_DOMAIN, State};
 use crate::meter::Meter;
+use crate::notification::Receiver;
+use crate::pending::Posted;
 use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
 use crate::timer::TimerQueue;
@@ -17,6 +19,16 @@ use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 
 /// Index, on this core, of the domain that runs next; `None` if the core has nothing to do.
 pub type Next = Option<u32>;
+
+/// What became of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a wait that is over is followed by the domain's next turn"]
+enum Wait {
+    /// It is over at once: [`Core::next_turn`] must follow.
+    Over,
+    /// The domain sleeps.
+    Begun,
+}
 
 /// The state of one core.
 #[derive(Debug)]
@@ -151,7 +163,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         {
             return self.refuse(reason, call);
         }
-        if self.receive(deadline) { self.next_turn() } else { self.pick() }
+        match self.receive(deadline) {
+            Wait::Over => self.next_turn(),
+            Wait::Begun => self.pick(),
+        }
     }
 
     /// Does a `reply_wait`.
@@ -175,10 +190,13 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
         self.domains[current as usize].client = NO_DOMAIN;
         if client == CLIENT_GONE {
-            return if self.receive(deadline) { self.next_turn() } else { self.pick() };
+            return match self.receive(deadline) {
+                Wait::Over => self.next_turn(),
+                Wait::Begun => self.pick(),
+            };
         }
         self.domains[client as usize].context.replied(CallStatus::Replied, message);
-        if self.receive(deadline) {
+        if self.receive(deadline) == Wait::Over {
             self.make_ready(client);
             return self.next_turn();
         }
@@ -266,7 +284,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             let Some(end) = end else { return Err(BadCall::Channel) };
             signals &= signals - 1;
             if end.rights & end_rights::NOTIFY != 0 {
-                if self.system.words[end.word as usize].signal(end.bit) {
+                if self.system.words[end.word as usize].signal(end.bit) == Receiver::Asleep {
                     self.wake_any(end.target);
                 }
             } else if end.kind == end_kind::INTERRUPT {
@@ -293,7 +311,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let index = self.system.domains[target as usize].core;
         let core = &self.system.cores[index as usize];
         let local = target - core.first_domain;
-        if self.system.pending_domains[(core.first_pending_word + local / 64) as usize].post(local % 64) {
+        if self.system.pending_domains[(core.first_pending_word + local / 64) as usize].post(local % 64)
+            == Posted::First
+        {
             add(&self.system.core_accounts[self.index as usize].ipis_sent, 1);
             self.hardware.send_ipi(index);
         }
@@ -312,10 +332,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     // ---- waiting --------------------------------------------------------------------------------
 
-    /// Takes an event for the running domain. Returns true if there is one, and so its wait is
-    /// over: [`Self::next_turn`] must follow. Returns false if the domain sleeps.
+    /// Takes an event for the running domain, or lets it sleep.
     #[inline(always)]
-    fn receive(&mut self, deadline: u64) -> bool {
+    fn receive(&mut self, deadline: u64) -> Wait {
         let local = self.meter.current();
         let domain = &mut self.domains[local as usize];
         let asleep = match domain.words {
@@ -324,7 +343,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         };
         if !asleep {
             domain.woken = true;
-            return true;
+            return Wait::Over;
         }
         let caller = domain.callers.0;
         if caller != NO_DOMAIN {
@@ -332,29 +351,28 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             let from = &self.domains[caller as usize];
             let (event, message) = (from.call, from.context.kept());
             self.accept(local, caller, event, &message);
-            return true;
+            return Wait::Over;
         }
         if deadline != NEVER {
             return self.pause(deadline);
         }
         domain.state = if self.budgets { State::Waiting } else { State::WaitingFast };
-        false
+        Wait::Begun
     }
 
-    /// Returns true if the deadline of a wait has passed already, which ends the wait; else sets
-    /// the timer and returns false.
-    fn pause(&mut self, deadline: u64) -> bool {
+    /// Lets the running domain sleep until `deadline` at most, unless that has passed already.
+    fn pause(&mut self, deadline: u64) -> Wait {
         let local = self.meter.current();
-        let past = deadline <= self.meter.time(&self.hardware);
+        let now = self.meter.time(&self.hardware);
         let domain = &mut self.domains[local as usize];
-        if past {
+        if deadline <= now {
             domain.woken = true;
-        } else {
-            domain.state = State::Waiting;
-            domain.deadline = deadline;
-            self.timers.set(local, deadline);
+            return Wait::Over;
         }
-        past
+        domain.state = State::Waiting;
+        domain.deadline = deadline;
+        self.timers.set(local, deadline);
+        Wait::Begun
     }
 
     /// Continues a domain whose wait ended at once. Ready domains of the same priority run first;

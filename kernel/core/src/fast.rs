@@ -15,6 +15,7 @@
 use crate::account::add;
 use crate::core::Core;
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
+use crate::notification::Receiver;
 use crate::system::Hardware;
 use culm_abi::syscall::{CallStatus, NEVER};
 use culm_abi::system::{EndDescription, end_rights};
@@ -48,7 +49,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let Some(end) = single_peer(domain, signals, options) else { return SignalLeft::All };
         let Some(word) = self.system.words.get(end.word as usize) else { return SignalLeft::All };
         add(&domain.account.other_calls, 1);
-        if word.signal(end.bit) { SignalLeft::Wake(end.target) } else { SignalLeft::Nothing }
+        match word.signal(end.bit) {
+            Receiver::Asleep => SignalLeft::Wake(end.target),
+            Receiver::Awake => SignalLeft::Nothing,
+        }
     }
 
     /// Does a `wait` with one signal, to a waiting domain of this core that runs next.

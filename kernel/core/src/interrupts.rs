@@ -20,6 +20,7 @@
 use crate::account::add;
 use crate::core::{Core, Next};
 use crate::domain::{Context, NO_DOMAIN};
+use crate::notification::Receiver;
 use crate::system::{Hardware, Interrupt};
 use culm_abi::syscall::NEVER;
 use culm_abi::system::{FIRST_INTERRUPT, NONE};
@@ -55,7 +56,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize);
         if let Some(route) = route
             && route.domain != NONE
-            && self.system.words[route.word as usize].signal(route.bit)
+            && self.system.words[route.word as usize].signal(route.bit) == Receiver::Asleep
         {
             self.wake_any(route.domain);
         }

@@ -10,6 +10,16 @@ use crate::atomic::{AtomicU64, Ordering};
 
 const ASLEEP: u64 = 1 << 63;
 
+/// What a signaller finds the receiver doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a domain that is found asleep is woken by nobody else"]
+pub enum Receiver {
+    /// It is awake, or another signaller wakes it: there is nothing more to do.
+    Awake,
+    /// It sleeps: the signaller must have it woken.
+    Asleep,
+}
+
 /// Pending notifications of up to 63 channels of one domain.
 #[repr(transparent)]
 #[derive(Debug)]
@@ -27,14 +37,15 @@ impl NotificationWord {
         Self(AtomicU64::new(0))
     }
 
-    /// Makes `bit` (0 to 62) pending. Returns true if the domain sleeps: then the caller must have
-    /// it woken.
+    /// Makes `bit` (0 to 62) pending.
     ///
     /// Release: a domain that takes the bit sees everything that the signaller wrote before.
     #[inline(always)]
-    #[must_use]
-    pub fn signal(&self, bit: u32) -> bool {
-        self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == ASLEEP
+    pub fn signal(&self, bit: u32) -> Receiver {
+        match self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) {
+            ASLEEP => Receiver::Asleep,
+            _ => Receiver::Awake,
+        }
     }
 
     /// Takes all pending notifications, and `bit` as if it had been signalled just before; marks
@@ -44,7 +55,7 @@ impl NotificationWord {
         self.take() | 1 << (bit & 63)
     }
 
-    /// Marks the domain asleep. Returns false if a notification is pending: then it must not sleep.
+    /// Marks the domain asleep. Returns whether it may sleep: whether no notification is pending.
     #[inline(always)]
     #[must_use]
     pub fn sleep(&self) -> bool {
@@ -52,7 +63,7 @@ impl NotificationWord {
     }
 
     /// Does what [`Self::sleep`] does, if nothing is pending and the domain is not marked asleep.
-    /// Returns false, having changed nothing, if it is not so, or spuriously.
+    /// Returns whether it did; sometimes it does not although it could.
     #[inline(always)]
     #[must_use]
     pub fn sleep_idle(&self) -> bool {
@@ -96,12 +107,12 @@ mod tests {
     #[test]
     fn only_the_first_signal_to_a_sleeper_wakes() {
         let word = NotificationWord::new();
-        assert!(!word.signal(3));
+        assert_eq!(word.signal(3), Receiver::Awake);
         assert!(!word.sleep());
         assert_eq!(word.take(), 1 << 3);
         assert!(word.sleep());
-        assert!(word.signal(0));
-        assert!(!word.signal(62));
+        assert_eq!(word.signal(0), Receiver::Asleep);
+        assert_eq!(word.signal(62), Receiver::Awake);
         assert_eq!(word.take(), 1 | 1 << 62);
         assert_eq!(word.take(), 0);
     }
@@ -111,16 +122,16 @@ mod tests {
         let word = NotificationWord::new();
         assert!(word.sleep());
         assert!(word.sleep());
-        assert!(word.signal(1));
+        assert_eq!(word.signal(1), Receiver::Asleep);
     }
 
     #[test]
     fn awake_keeps_what_is_pending() {
         let word = NotificationWord::new();
         assert!(word.sleep());
-        assert!(word.signal(5));
+        assert_eq!(word.signal(5), Receiver::Asleep);
         word.awake();
-        assert!(!word.signal(6));
+        assert_eq!(word.signal(6), Receiver::Awake);
         assert_eq!(word.take(), 1 << 5 | 1 << 6);
     }
 }

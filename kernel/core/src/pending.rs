@@ -6,6 +6,16 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 
+/// What a sender finds in a word to which it adds a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a core that nobody interrupts does not look"]
+pub enum Posted {
+    /// Nothing: the sender must interrupt the core.
+    First,
+    /// Another domain, so that an interrupt is under way.
+    Another,
+}
+
 /// Up to 64 domains of one core that want attention.
 #[repr(transparent)]
 #[derive(Debug)]
@@ -23,10 +33,12 @@ impl PendingDomains {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds a domain (`bit`, 0 to 63). Returns true if the caller must interrupt the core.
-    #[must_use]
-    pub fn post(&self, bit: u32) -> bool {
-        self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) == 0
+    /// Adds a domain (`bit`, 0 to 63).
+    pub fn post(&self, bit: u32) -> Posted {
+        match self.0.fetch_or(1 << (bit & 63), Ordering::AcqRel) {
+            0 => Posted::First,
+            _ => Posted::Another,
+        }
     }
 
     /// Takes the whole set; called by the domains' own core.

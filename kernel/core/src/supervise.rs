@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Next};
 use crate::domain::{CLIENT_GONE, Context, NO_DOMAIN, State};
+use crate::notification::Receiver;
 use crate::system::{Command, Hardware};
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::DomainState;
@@ -29,7 +30,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         if description.supervisor == NONE {
             self.hardware.halt(STATUS_UNSUPERVISED);
         }
-        if self.system.words[description.supervisor_word as usize].signal(description.supervisor_bit) {
+        let word = &self.system.words[description.supervisor_word as usize];
+        if word.signal(description.supervisor_bit) == Receiver::Asleep {
             self.wake_any(description.supervisor);
         }
         self.pick()

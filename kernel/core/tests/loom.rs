@@ -5,8 +5,8 @@
 #![cfg(loom)]
 
 use culm_abi::syscall::FaultReport;
-use culm_kernel_core::notification::NotificationWord;
-use culm_kernel_core::pending::PendingDomains;
+use culm_kernel_core::notification::{NotificationWord, Receiver};
+use culm_kernel_core::pending::{PendingDomains, Posted};
 use culm_kernel_core::system::{Command, Shared};
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -26,14 +26,14 @@ struct Shore {
 impl Shore {
     /// What `Core::wake_any` does for a domain of another core.
     fn post(&self) {
-        if self.pending.post(0) {
+        if self.pending.post(0) == Posted::First {
             *self.line.lock().unwrap() = true;
             self.rises.notify_one();
         }
     }
 
     fn signal(&self, word: usize, bit: u32) {
-        if self.words[word].signal(bit) {
+        if self.words[word].signal(bit) == Receiver::Asleep {
             self.post();
         }
     }

@@ -6,6 +6,7 @@ mod common;
 use common::{Builder, Fake, Seen};
 use culm_abi::syscall::{BadCall, FaultKind, NEVER};
 use culm_kernel_core::domain::State;
+use culm_kernel_core::pending::Posted;
 use culm_kernel_core::system::Command;
 use std::sync::atomic::Ordering;
 
@@ -133,7 +134,7 @@ fn a_callee_that_waits_instead_of_replying_is_stopped_and_no_caller_is_forgotten
         fake.call(clients[1], ends[1], &[2]);
         assert_eq!(fake.runs(0), None, "both callers wait for what the supervisor decides");
         fake.system.shared[server as usize].command(Command::Restart);
-        assert!(fake.system.pending_domains[0].post(server));
+        assert_eq!(fake.system.pending_domains[0].post(server), Posted::First);
         _ = fake.cores[0].ipi();
         fake.wait(server, 0);
         assert_eq!(fake.seen(clients[0]), Seen::CalleeGone);
@@ -354,7 +355,7 @@ fn when_a_callee_restarts_its_client_learns_and_queued_callers_stay() {
     _ = core;
     let _ = end;
     fake.system.shared[server as usize].command(Command::Restart);
-    assert!(fake.system.pending_domains[0].post(server));
+    assert_eq!(fake.system.pending_domains[0].post(server), Posted::First);
     _ = fake.cores[0].ipi();
     assert_eq!(fake.runs(0), Some(server));
     assert_eq!(fake.seen(first), Seen::CalleeGone);

@@ -10,6 +10,7 @@ mod common;
 use common::{Builder, Fake, Seen};
 use culm_abi::syscall::{BadCall, FaultKind, NEVER, WAIT};
 use culm_kernel_core::domain::State;
+use culm_kernel_core::pending::Posted;
 use culm_kernel_core::system::Command;
 use std::sync::atomic::Ordering;
 
@@ -26,7 +27,7 @@ fn ticks(fake: &Fake, domain: u32) -> u64 {
 /// A command of a supervisor on another core.
 fn command(fake: &mut Fake, domain: u32, command: Command) {
     fake.system.shared[domain as usize].command(command);
-    assert!(fake.system.pending_domains[0].post(domain));
+    assert_eq!(fake.system.pending_domains[0].post(domain), Posted::First);
     _ = fake.cores[0].ipi();
 }
 

@@ -92,8 +92,8 @@ impl<T: Entry> Consumer<T> {
     }
 
     /// Does what [`Self::enter`] does, at the index at which the previous life of the same
-    /// generation stopped. Returns false if the word in the ring is not of that generation, or that
-    /// life cannot have read `taken` more entries.
+    /// generation stopped. Returns whether the word in the ring is of that generation and that life
+    /// can have read `taken` more entries.
     pub(crate) fn resume(&mut self, generation: u32, peer: u32, taken: u32) -> bool {
         let own = self.shared.header().consumer.word.load(Ordering::Relaxed);
         (self.head, self.released, self.tail) = (index(own), index(own), index(own));

@@ -116,10 +116,10 @@ impl<O: Entry, I: Entry> Link<O, I> {
     }
 
     /// Does the first half of [`Self::begin`], for callers that must finish something before the
-    /// pair starts over: looks at what the peer has published. Returns false if the link is not
-    /// live: then call [`Self::settle`], in this round or a later one, which ends the previous
-    /// life. Until then the peer's last entries of that life can be read, no more than the ring
-    /// holds, and it can be resumed; entries that are pushed reach nobody.
+    /// pair starts over: looks at what the peer has published. Returns whether the link is live. If
+    /// not, call [`Self::settle`], in this round or a later one, which ends the previous life.
+    /// Until then the peer's last entries of that life can be read, no more than the ring holds,
+    /// and it can be resumed; entries that are pushed reach nobody.
     #[inline]
     pub fn look(&mut self) -> bool {
         self.input.refresh();

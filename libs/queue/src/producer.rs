@@ -123,7 +123,7 @@ impl<T: Entry> Producer<T> {
     }
 
     /// Does what [`Self::enter`] does, at the index at which the previous life of the same
-    /// generation stopped. Returns false if the word in the ring is not of that generation.
+    /// generation stopped. Returns whether the word in the ring is of that generation.
     pub(crate) fn resume(&mut self, generation: u32, peer: u32) -> bool {
         let own = self.shared.header().producer.word.load(Ordering::Relaxed);
         (self.generation, self.peer_generation) = (generation, peer.into());

@@ -59,7 +59,7 @@ impl Backtrace {
         &self.addresses[..self.count]
     }
 
-    /// Adds an address of code. Returns false if it is none, or there is no space.
+    /// Adds an address of code. Returns whether it was one and there was space.
     fn add(&mut self, address: u64) -> bool {
         match self.addresses.get_mut(self.count) {
             Some(slot) if CODE.contains(&address) => {

@@ -205,7 +205,7 @@ impl Transmitter {
         self.stash.clear();
     }
 
-    /// Records the device's offloads. Returns true if it has begun or ceased to divide packets.
+    /// Records the device's offloads. Returns whether it has begun or ceased to divide packets.
     #[inline(always)]
     pub(crate) fn learn(&mut self, device: u16) -> bool {
         device != self.device && self.relearn(device)

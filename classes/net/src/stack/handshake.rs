@@ -76,7 +76,7 @@ impl UnmatchedSegment {
     }
 
     /// Answers a SYN: this side's initial sequence number is `ours`, its receive buffer has so many
-    /// bytes. False: there is no buffer to send in.
+    /// bytes. Returns whether it was sent: not if there is no buffer to send in.
     pub(super) fn answer(&self, ours: u32, buffer: usize, mac: Mac, transmitter: &mut Transmitter) -> bool {
         let mut room = [0; LONGEST_OPTIONS];
         let segment = Segment {

@@ -325,8 +325,8 @@ fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
 }
 
 /// Adds the payload of those segments to a frame of TCP over IPv4 that follow it, as a device does
-/// that receives for a guest which takes large packets. Their checksum is not made. False: nothing
-/// follows.
+/// that receives for a guest which takes large packets. Their checksum is not made. Returns whether
+/// something followed.
 fn merge(frame: &mut Vec<u8>, rest: &mut VecDeque<Vec<u8>>) -> bool {
     const IP: usize = ETHERNET_HEADER;
     const TCP: usize = IP + 20;
