@@ -1,8 +1,8 @@
 //! One connection, from request to response and on to the next request.
 
+use crate::decision::{After, Answer, Decision, LastRequest, decide};
 use crate::documents::{Documents, Renderer, RenderingId};
 use crate::limits::{self, Timeouts};
-use crate::plan::{After, Answer, Memory, Plan, plan};
 use crate::request::{Parser, Part, Progress, START};
 use crate::response::{self, Head, Persistence, Refusal, Status};
 use crate::site::{ResourceId, Site};
@@ -107,20 +107,21 @@ impl Connection {
         Self { phase: Phase::Reading, parser: Parser::default(), since: now, room: 0 }
     }
 
-    /// Does what can be done now, but answers no more than one request. `memory` is the slot's.
+    /// Does what can be done now, but answers no more than one request. `last` is the slot's last
+    /// request.
     #[inline]
     pub fn advance<S: Stream, R: Renderer>(
         &mut self,
         stream: &mut S,
         shared: &mut Shared<R>,
-        memory: &mut Memory,
+        last: &mut LastRequest,
     ) -> Step {
         if stream.is_over() {
             self.forget(shared);
             return Step::Over;
         }
         match self.phase {
-            Phase::Reading => self.read(stream, shared, memory),
+            Phase::Reading => self.read(stream, shared, last),
             Phase::Sending(body) => self.send(body, stream, shared),
             Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
             Phase::Dropping(left) => self.drop_body(left, stream, shared),
@@ -137,16 +138,21 @@ impl Connection {
     }
 
     #[inline]
-    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Step {
+    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, last: &mut LastRequest) -> Step {
         if self.parser.is_untouched()
-            && let Some(plan) = memory.recall(stream.received())
+            && let Some(decision) = last.recall(stream.received())
         {
-            return self.answer(plan, stream, shared);
+            return self.answer(decision, stream, shared);
         }
-        self.parse(stream, shared, memory)
+        self.parse(stream, shared, last)
     }
 
-    fn parse<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Step {
+    fn parse<S: Stream, R: Renderer>(
+        &mut self,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+        last: &mut LastRequest,
+    ) -> Step {
         let fresh = self.parser.is_fresh();
         let bytes = stream.received();
         let together = bytes.len();
@@ -158,8 +164,8 @@ impl Connection {
         }
         match progress {
             Ok(Progress::Complete) => {
-                let plan = self.plan(stream, shared, memory);
-                self.answer(plan, stream, shared)
+                let decision = self.decide(stream, shared, last);
+                self.answer(decision, stream, shared)
             }
             Ok(Progress::Incomplete) => {
                 if fresh && !self.parser.is_fresh() {
@@ -183,7 +189,12 @@ impl Connection {
     }
 
     /// Decides what to answer to the request that the parser has read.
-    fn plan<S: Stream, R: Renderer>(&self, stream: &mut S, shared: &mut Shared<R>, memory: &mut Memory) -> Plan {
+    fn decide<S: Stream, R: Renderer>(
+        &self,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+        last: &mut LastRequest,
+    ) -> Decision {
         let request = self.parser.request();
         let length = usize::from(request.length);
         let scratch = &mut *shared.scratch;
@@ -192,14 +203,14 @@ impl Connection {
         }
         let received = stream.received();
         let head = if received.len() >= length { &received[..length] } else { &scratch.head[..length] };
-        let plan = plan(request, head, &mut scratch.path, &shared.site);
-        memory.remember(head, plan);
-        plan
+        let decision = decide(request, head, &mut scratch.path, &shared.site);
+        last.remember(head, decision);
+        decision
     }
 
     #[inline]
-    fn answer<S: Stream, R: Renderer>(&mut self, plan: Plan, stream: &mut S, shared: &mut Shared<R>) -> Step {
-        match self.begin(plan, stream, shared) {
+    fn answer<S: Stream, R: Renderer>(&mut self, decision: Decision, stream: &mut S, shared: &mut Shared<R>) -> Step {
+        match self.begin(decision, stream, shared) {
             Some(step) => {
                 shared.tally.requests += 1;
                 step
@@ -210,9 +221,14 @@ impl Connection {
     }
 
     /// Begins a response, unless its head finds no room.
-    fn begin<S: Stream, R: Renderer>(&mut self, plan: Plan, stream: &mut S, shared: &mut Shared<R>) -> Option<Step> {
-        let persistence = plan.persistence;
-        let body = match plan.answer {
+    fn begin<S: Stream, R: Renderer>(
+        &mut self,
+        decision: Decision,
+        stream: &mut S,
+        shared: &mut Shared<R>,
+    ) -> Option<Step> {
+        let persistence = decision.persistence;
+        let body = match decision.answer {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
                 put(&[resource.head(), persistence.tail()], stream, &mut shared.tally)?;
@@ -233,79 +249,79 @@ impl Connection {
                 (Source::Resource(id), start, end)
             }
             Answer::Redirect(id, query) => {
-                begin_redirect(id, query, plan, stream, shared)?;
+                begin_redirect(id, query, decision, stream, shared)?;
                 (Source::Resource(id), 0, 0)
             }
             Answer::Document(id, number) => {
-                return self.begin_document(id, number, plan, stream, shared);
+                return self.begin_document(id, number, decision, stream, shared);
             }
             Answer::Unsatisfiable(id) => {
                 let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), persistence);
-                return self.begin_fixed(&head, plan, stream, shared);
+                return self.begin_fixed(&head, decision, stream, shared);
             }
             Answer::Refused(refusal) => {
-                let head = response::refusal(refusal, persistence, plan.with_body);
-                return self.begin_fixed(&head, plan, stream, shared);
+                let head = response::refusal(refusal, persistence, decision.with_body);
+                return self.begin_fixed(&head, decision, stream, shared);
             }
         };
         let (source, at, end) = body;
-        let end = if plan.with_body { end } else { at };
-        Some(self.begin_body(plan, Body { source, at, end, after: plan.after }, stream, shared))
+        let end = if decision.with_body { end } else { at };
+        Some(self.begin_body(decision, Body { source, at, end, after: decision.after }, stream, shared))
     }
 
     /// Begins and ends a response that is all in `whole`.
     fn begin_fixed<S: Stream, R: Renderer>(
         &mut self,
         whole: &Head,
-        plan: Plan,
+        decision: Decision,
         stream: &mut S,
         shared: &mut Shared<R>,
     ) -> Option<Step> {
         put(&[whole.as_bytes()], stream, &mut shared.tally)?;
         shared.tally.refused += 1;
-        self.consume_head(plan, stream);
-        Some(self.end_response(plan.after, stream, shared))
+        self.consume_head(decision, stream);
+        Some(self.end_response(decision.after, stream, shared))
     }
 
     fn begin_document<S: Stream, R: Renderer>(
         &mut self,
         id: ResourceId,
         number: u16,
-        plan: Plan,
+        decision: Decision,
         stream: &mut S,
         shared: &mut Shared<R>,
     ) -> Option<Step> {
         let Some(rendering) = shared.documents.acquire(number, shared.now) else {
-            let head = response::refusal(BUSY, plan.persistence, plan.with_body);
-            return self.begin_fixed(&head, plan, stream, shared);
+            let head = response::refusal(BUSY, decision.persistence, decision.with_body);
+            return self.begin_fixed(&head, decision, stream, shared);
         };
         let length = shared.documents.bytes(rendering).len();
         let head = response::rendered(length, shared.site.resource(id).media());
-        if put(&[head.as_bytes(), plan.persistence.tail()], stream, &mut shared.tally).is_none() {
+        if put(&[head.as_bytes(), decision.persistence.tail()], stream, &mut shared.tally).is_none() {
             shared.documents.release(rendering);
             return None;
         }
-        let end = if plan.with_body { length } else { 0 };
-        let body = Body { source: Source::Rendering(rendering), at: 0, end, after: plan.after };
-        Some(self.begin_body(plan, body, stream, shared))
+        let end = if decision.with_body { length } else { 0 };
+        let body = Body { source: Source::Rendering(rendering), at: 0, end, after: decision.after };
+        Some(self.begin_body(decision, body, stream, shared))
     }
 
     #[inline]
     fn begin_body<S: Stream, R: Renderer>(
         &mut self,
-        plan: Plan,
+        decision: Decision,
         body: Body,
         stream: &mut S,
         shared: &mut Shared<R>,
     ) -> Step {
-        self.consume_head(plan, stream);
+        self.consume_head(decision, stream);
         self.since = shared.now;
         self.send(body, stream, shared)
     }
 
     /// Drops the request's head, which nothing refers to any more.
-    fn consume_head<S: Stream>(&mut self, plan: Plan, stream: &mut S) {
-        stream.consume(usize::from(plan.length));
+    fn consume_head<S: Stream>(&mut self, decision: Decision, stream: &mut S) {
+        stream.consume(usize::from(decision.length));
         if !self.parser.is_untouched() {
             self.parser = Parser::default();
         }
@@ -449,13 +465,13 @@ const BUSY: Refusal = Refusal::new(Status::Unavailable, "Too many readers are at
 fn begin_redirect<S: Stream, R: Renderer>(
     id: ResourceId,
     query: Part,
-    plan: Plan,
+    decision: Decision,
     stream: &mut S,
     shared: &mut Shared<R>,
 ) -> Option<()> {
-    let count = stream.copy_received(&mut shared.scratch.head[..usize::from(plan.length)]);
+    let count = stream.copy_received(&mut shared.scratch.head[..usize::from(decision.length)]);
     let query = query.of(&shared.scratch.head[..count]);
-    let pieces = [shared.site.resource(id).head(), query, b"\r\n", plan.persistence.tail()];
+    let pieces = [shared.site.resource(id).head(), query, b"\r\n", decision.persistence.tail()];
     put(&pieces, stream, &mut shared.tally)
 }
 

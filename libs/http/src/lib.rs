@@ -10,7 +10,7 @@
 //!   its fields, [`target`] the way from a request's target to a path.
 //! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says
 //!   what caches may do), and [`response`] renders the others.
-//! * [`plan`](mod@plan) decides what to answer; [`connection`] takes one connection from request to
+//! * [`decision`] is about what to answer; [`connection`] takes one connection from request to
 //!   response; [`server`] is fair among many, and decides which one goes when there are too many;
 //!   [`documents`] holds what is rendered on request.
 //!
@@ -25,11 +25,11 @@ extern crate alloc;
 
 pub mod caching;
 pub mod connection;
+pub mod decision;
 pub mod documents;
 pub mod fields;
 pub mod limits;
 pub mod media;
-pub mod plan;
 pub mod request;
 pub mod response;
 pub mod scan;

@@ -3,9 +3,9 @@
 //! here which ones rest.
 
 use crate::connection::{Connection, Scratch, Shared, Step, Tally};
+use crate::decision::LastRequest;
 use crate::documents::{Documents, Renderer};
 use crate::limits::Timeouts;
-use crate::plan::Memory;
 use crate::site::Site;
 use crate::transport::{Stream, Transport};
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use alloc::vec;
 struct Slot {
     connection: Option<Connection>,
     /// Outlives the connection: the next one in the slot is often by the same client.
-    memory: Memory,
+    last: LastRequest,
     queued: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a, R: Renderer> Server<'a, R> {
         let documents = Documents::new(renderer, timeouts.fresh);
         let shared = Shared { site, documents, scratch: Box::<Scratch>::default(), tally: Tally::default(), now: 0 };
         let slots =
-            (0..capacity).map(|_| Slot { connection: None, memory: Memory::default(), queued: false }).collect();
+            (0..capacity).map(|_| Slot { connection: None, last: LastRequest::default(), queued: false }).collect();
         Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
     }
 
@@ -86,12 +86,12 @@ impl<'a, R: Renderer> Server<'a, R> {
         for _ in 0..turns {
             let Some(slot) = self.queue.pop() else { return false };
             let slot = usize::from(slot);
-            let Slot { connection, memory, queued } = &mut self.slots[slot];
+            let Slot { connection, last, queued } = &mut self.slots[slot];
             *queued = false;
             let Some(connection) = connection else { continue };
             let step = match transport.stream(slot) {
                 Some(mut stream) => {
-                    let step = connection.advance(&mut stream, &mut self.shared, memory);
+                    let step = connection.advance(&mut stream, &mut self.shared, last);
                     if step == Step::Wait && connection.rests() {
                         Stream::rest(&mut stream);
                     }

@@ -162,16 +162,16 @@ pub fn exchange_with(
         let end = end.clamp(start, input.len());
         pipes.0[0].as_mut().unwrap().input.extend_from_slice(&input[start..end]);
         start = end;
-        settle(&mut server, &mut pipes, room, &mut output);
+        run_until_quiet(&mut server, &mut pipes, room, &mut output);
     }
     pipes.0[0].as_mut().unwrap().ended = true;
-    settle(&mut server, &mut pipes, room, &mut output);
+    run_until_quiet(&mut server, &mut pipes, room, &mut output);
     assert_eq!(server.open(), 0, "the connection did not end");
     output
 }
 
 /// Runs until nothing changes, taking what is sent.
-fn settle(server: &mut Server<'static, Clock>, pipes: &mut Pipes, room: usize, output: &mut Vec<u8>) {
+fn run_until_quiet(server: &mut Server<'static, Clock>, pipes: &mut Pipes, room: usize, output: &mut Vec<u8>) {
     loop {
         server.ready(0);
         while server.run(pipes, 0, 1) {}

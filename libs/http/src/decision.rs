@@ -1,5 +1,5 @@
-//! What is answered to a request: the decision, without sending anything; and the memory of the
-//! last one.
+//! The decision what to answer to a request, without sending anything; and the memory of the last
+//! one.
 
 use crate::fields::{self, Codings, Comparison, Range};
 use crate::limits;
@@ -29,7 +29,7 @@ pub(crate) enum Answer {
 
 /// The decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Decision {
     pub(crate) answer: Answer,
     pub(crate) persistence: Persistence,
     pub(crate) after: After,
@@ -52,49 +52,49 @@ pub(crate) enum After {
 /// client that asks again for the same thing sends the same bytes. The answer depends on those
 /// bytes alone, so comparing them takes the place of parsing.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct LastRequest {
     head: [u8; limits::REMEMBERED],
     /// Bytes of `head`; 0 for none.
     length: usize,
-    plan: Plan,
+    decision: Decision,
 }
 
-impl Default for Memory {
+impl Default for LastRequest {
     fn default() -> Self {
         let none = Refusal::new(Status::BadRequest, "");
-        let plan = Plan {
+        let decision = Decision {
             answer: Answer::Refused(none),
             persistence: Persistence::Close,
             after: After::Close,
             length: 0,
             with_body: false,
         };
-        Self { head: [0; limits::REMEMBERED], length: 0, plan }
+        Self { head: [0; limits::REMEMBERED], length: 0, decision }
     }
 }
 
-impl Memory {
+impl LastRequest {
     /// What is answered to the request that `bytes` begin with, where that is the one remembered. A
     /// head ends at its first empty line after a line, so bytes that begin with this one hold no
     /// other.
     #[inline]
-    pub(crate) fn recall(&self, bytes: &[u8]) -> Option<Plan> {
+    pub(crate) fn recall(&self, bytes: &[u8]) -> Option<Decision> {
         let head = self.head.get(..self.length)?;
-        (self.length > 0 && bytes.starts_with(head)).then_some(self.plan)
+        (self.length > 0 && bytes.starts_with(head)).then_some(self.decision)
     }
 
     #[inline]
-    pub(crate) fn remember(&mut self, head: &[u8], plan: Plan) {
+    pub(crate) fn remember(&mut self, head: &[u8], decision: Decision) {
         if let Some(place) = self.head.get_mut(..head.len()) {
             place.copy_from_slice(head);
             self.length = head.len();
-            self.plan = plan;
+            self.decision = decision;
         }
     }
 }
 
 /// Decides what to answer. `head` are the request's bytes.
-pub(crate) fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Plan {
+pub(crate) fn decide(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Decision {
     let (refusal, body) = refused_body(request);
     let keep = request.keep && body.is_some();
     let (persistence, after) = match (keep, request.old) {
@@ -111,7 +111,7 @@ pub(crate) fn plan(request: &Request, head: &[u8], path: &mut [u8], site: &Site)
             Err(refusal) => Answer::Refused(refusal),
         },
     };
-    Plan { answer, persistence, after, length: request.length, with_body: request.method != Method::Head }
+    Decision { answer, persistence, after, length: request.length, with_body: request.method != Method::Head }
 }
 
 const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");
