@@ -4,7 +4,7 @@
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
 use crate::linux::{self, Linux, Variant, port};
-use crate::machine::{Machine, Plan, read_board};
+use crate::machine::{BootSpec, BootedMachine, read_board};
 use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
@@ -83,7 +83,7 @@ impl Display for Setup {
 /// A booted machine, quiet, with what it does when idle.
 pub struct Subject {
     /// The machine.
-    pub machine: Machine,
+    pub machine: BootedMachine,
     /// What it does when nobody asks anything of it.
     pub idle: Delta,
     /// The image, where it is Culm's.
@@ -187,8 +187,8 @@ impl Lab {
         Ok(network)
     }
 
-    fn plan(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String, setup: &Setup) -> Plan<'_> {
-        Plan {
+    fn boot_spec(&self, kernel: PathBuf, initrd: Option<PathBuf>, command_line: String, setup: &Setup) -> BootSpec<'_> {
+        BootSpec {
             board: &self.board,
             kernel,
             initrd,
@@ -203,28 +203,28 @@ impl Lab {
     }
 
     /// Starts Linux without waiting for it.
-    pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<Machine> {
+    pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<BootedMachine> {
         let linux = self.linux()?;
         eprintln!("bench: booting {} ({}{setup})", variant.name(), linux.version);
         let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
-        let plan = self.plan(linux.kernel.clone(), Some(linux.initrd.clone()), command_line, setup);
-        Machine::start(&plan, self.network()?)
+        let spec = self.boot_spec(linux.kernel.clone(), Some(linux.initrd.clone()), command_line, setup);
+        BootedMachine::start(&spec, self.network()?)
     }
 
     /// Boots Linux until its servers answer.
     pub fn boot_linux(&self, variant: Variant, setup: &Setup) -> Result<Subject> {
         let mut machine = self.start_linux(variant, "", setup)?;
         machine.wait_for(linux::READY, BOOT_PATIENCE)?;
-        self.settle(machine, None)
+        self.wait_until_quiet(machine, None)
     }
 
     /// Builds and starts a system of Culm without waiting for it.
-    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(Machine, Report)> {
+    pub fn start_culm(&self, system: &System, setup: &Setup) -> Result<(BootedMachine, Report)> {
         self.site()?;
         let image = culm::build(self, system)?;
         eprintln!("bench: booting culm ({}{setup})", system.name);
-        let plan = self.plan(image.image.path.clone(), None, String::new(), setup);
-        Ok((Machine::start(&plan, self.network()?)?, image))
+        let spec = self.boot_spec(image.image.path.clone(), None, String::new(), setup);
+        Ok((BootedMachine::start(&spec, self.network()?)?, image))
     }
 
     /// Boots a system of Culm until its server answers, where it has one, or for a moment.
@@ -235,11 +235,11 @@ impl Lab {
             Ready::Web => drop(first_http(&mut machine, START_PATIENCE)?),
             Ready::Soon => std::thread::sleep(Duration::from_millis(500)),
         }
-        self.settle(machine, Some(image))
+        self.wait_until_quiet(machine, Some(image))
     }
 
     /// Waits until the machine does no less than a moment ago: until everything has started.
-    fn settle(&self, mut machine: Machine, image: Option<Report>) -> Result<Subject> {
+    fn wait_until_quiet(&self, mut machine: BootedMachine, image: Option<Report>) -> Result<Subject> {
         let moment = Duration::from_millis(700);
         let mut idle = machine.idle(moment)?;
         for _ in 0..12 {
@@ -255,15 +255,15 @@ impl Lab {
 }
 
 /// Asks the echo server until it answers once. Returns the counters right after.
-pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
-    let plan = culm_bench_load::Plan {
+pub fn first_echo(machine: &mut BootedMachine, patience: Duration) -> Result<Snapshot> {
+    let spec = culm_bench_load::LoadSpec {
         targets: vec![machine.network.address(Port::Udp(port::ECHO))?],
         size: 64,
         mode: Mode::Window(1),
         patience: Duration::from_millis(20),
         processor: None,
     };
-    let load = machine.network.within(|| Load::start(&plan))?;
+    let load = machine.network.within(|| Load::start(&spec))?;
     let end = Instant::now() + patience;
     while load.counts().answered == 0 {
         spawn::go_on()?;
@@ -276,7 +276,7 @@ pub fn first_echo(machine: &mut Machine, patience: Duration) -> Result<Snapshot>
 }
 
 /// Asks the web server until it answers once. Returns the counters right after.
-pub fn first_http(machine: &mut Machine, patience: Duration) -> Result<Snapshot> {
+pub fn first_http(machine: &mut BootedMachine, patience: Duration) -> Result<Snapshot> {
     let address = machine.network.address(Port::Tcp(port::HTTP))?;
     let end = Instant::now() + patience;
     while machine.network.within(|| Ok(first_byte(address).is_err()))? {

@@ -40,7 +40,7 @@ fn network_device(board: &Board) -> Result<&BoardDevice> {
 
 /// What to boot and how.
 #[derive(Clone)]
-pub struct Plan<'a> {
+pub struct BootSpec<'a> {
     /// The board, the same for both sides.
     pub board: &'a Board,
     /// The kernel or image.
@@ -85,7 +85,7 @@ const OFFLOADS: &[&str] = &[
 const MEMORY: u64 = 512 << 20;
 
 /// A running machine. Dropping it ends it.
-pub struct Machine {
+pub struct BootedMachine {
     child: Child,
     /// The wire to it.
     pub network: Network,
@@ -102,27 +102,27 @@ struct Console {
     changed: Condvar,
 }
 
-impl Machine {
+impl BootedMachine {
     /// Starts QEMU.
-    pub fn start(plan: &Plan, network: Network) -> Result<Machine> {
+    pub fn start(spec: &BootSpec, network: Network) -> Result<BootedMachine> {
         let folder = spawn::folder()?;
         let socket = folder.path().join("count");
         let mut command = Command::new(qemu::QEMU);
-        command.args(qemu::machine_arguments(plan.board, plan.cores, MEMORY)?).args(["-serial", "stdio"]);
-        command.arg("-kernel").arg(&plan.kernel);
-        if let Some(initrd) = &plan.initrd {
+        command.args(qemu::machine_arguments(spec.board, spec.cores, MEMORY)?).args(["-serial", "stdio"]);
+        command.arg("-kernel").arg(&spec.kernel);
+        if let Some(initrd) = &spec.initrd {
             command.arg("-initrd").arg(initrd);
         }
-        if !plan.command_line.is_empty() {
-            command.args(["-append", &plan.command_line]);
+        if !spec.command_line.is_empty() {
+            command.args(["-append", &spec.command_line]);
         }
-        let device = network_device(plan.board)?;
+        let device = network_device(spec.board)?;
         command.args(["-netdev", &network.option(&device.name)]).args(qemu::device_arguments(device, MAC));
-        for property in OFFLOADS.iter().filter(|_| !plan.offloads) {
+        for property in OFFLOADS.iter().filter(|_| !spec.offloads) {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
         }
-        command.args(["-plugin", &plugin_option(plan, &socket)]);
-        spawn::tie(&mut command, Ties { processor: plan.processor, inherit: network.inherited() });
+        command.args(["-plugin", &plugin_option(spec, &socket)]);
+        spawn::tie(&mut command, Ties { processor: spec.processor, inherit: network.inherited() });
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn().context("cannot run qemu-system-aarch64 (./culm setup installs it)")?;
@@ -138,7 +138,7 @@ impl Machine {
                 return Err(error.context(format!("QEMU said:\n{}", console.last_lines())));
             }
         };
-        Ok(Machine { child, network, started, control, console, folder })
+        Ok(BootedMachine { child, network, started, control, console, folder })
     }
 
     /// Waits until the console has shown `text`.
@@ -203,7 +203,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for BootedMachine {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -218,12 +218,12 @@ impl Console {
     }
 }
 
-fn plugin_option(plan: &Plan, socket: &Path) -> String {
-    let mut option = format!("{},socket={}", plan.plugin.display(), socket.display());
-    if plan.profile {
+fn plugin_option(spec: &BootSpec, socket: &Path) -> String {
+    let mut option = format!("{},socket={}", spec.plugin.display(), socket.display());
+    if spec.profile {
         option += ",profile=on";
     }
-    if plan.devices {
+    if spec.devices {
         option += ",devices=on";
     }
     option

@@ -2,7 +2,7 @@
 //! device.
 
 use crate::batch::Batch;
-use crate::engine::{Load, Mode, Plan, Report, enlarge_buffers, pin};
+use crate::engine::{Load, LoadSpec, Mode, Report, enlarge_buffers, pin};
 use anyhow::{Context, Result};
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -41,8 +41,13 @@ pub fn ceiling(
         }
     });
     let run = || {
-        let mut load =
-            Load::start(&Plan { targets: vec![target], size, mode, patience: Duration::from_millis(200), processor })?;
+        let mut load = Load::start(&LoadSpec {
+            targets: vec![target],
+            size,
+            mode,
+            patience: Duration::from_millis(200),
+            processor,
+        })?;
         std::thread::sleep(Duration::from_millis(300));
         load.record();
         std::thread::sleep(time);

@@ -23,7 +23,7 @@ pub enum Mode {
 
 /// What to send.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LoadSpec {
     /// The echo servers; packets go to each in turn.
     pub targets: Vec<SocketAddr>,
     /// Bytes of UDP payload, `HEADER` to `LARGEST`.
@@ -116,26 +116,26 @@ pub struct Load {
 
 impl Load {
     /// Starts sending. Sockets are opened on the calling thread, in its network namespace.
-    pub fn start(plan: &Plan) -> Result<Load> {
-        if !(HEADER..=LARGEST).contains(&plan.size) {
-            bail!("a packet of {} bytes: the load generator sends {HEADER} to {LARGEST}", plan.size);
+    pub fn start(spec: &LoadSpec) -> Result<Load> {
+        if !(HEADER..=LARGEST).contains(&spec.size) {
+            bail!("a packet of {} bytes: the load generator sends {HEADER} to {LARGEST}", spec.size);
         }
-        match plan.mode {
+        match spec.mode {
             Mode::Window(window) if !(1..=65536).contains(&window) => {
                 bail!("a window of {window} packets: 1 to 65536 are possible")
             }
             Mode::Rate(rate) if !(rate > 0.0 && rate <= 1e8) => bail!("a rate of {rate} packets/s is not possible"),
             _ => {}
         }
-        if plan.targets.is_empty() {
+        if spec.targets.is_empty() {
             bail!("a load without an echo server to send to");
         }
-        let sockets = plan.targets.iter().map(|target| connected(*target)).collect::<Result<Vec<_>>>()?;
+        let sockets = spec.targets.iter().map(|target| connected(*target)).collect::<Result<Vec<_>>>()?;
         let shared = Arc::new(Shared::default());
-        let (plan, theirs) = (plan.clone(), shared.clone());
+        let (spec, theirs) = (spec.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("load".into()).spawn(move || {
-            pin(plan.processor);
-            Engine::new(plan, sockets, theirs).run()
+            pin(spec.processor);
+            Engine::new(spec, sockets, theirs).run()
         })?;
         Ok(Load { shared, thread: Some(thread), recording: (Instant::now(), Counts::default()) })
     }
@@ -190,7 +190,7 @@ struct Slot {
 }
 
 struct Engine {
-    plan: Plan,
+    spec: LoadSpec,
     /// One for each target; the slot of a packet decides which.
     sockets: Vec<UdpSocket>,
     shared: Arc<Shared>,
@@ -213,15 +213,15 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(plan: Plan, sockets: Vec<UdpSocket>, shared: Arc<Shared>) -> Self {
-        let slots = match plan.mode {
+    fn new(spec: LoadSpec, sockets: Vec<UdpSocket>, shared: Arc<Shared>) -> Self {
+        let slots = match spec.mode {
             Mode::Window(window) => window,
-            Mode::Rate(rate) => ((rate * plan.patience.as_secs_f64() * 2.0) as usize).clamp(1024, 1 << 20),
+            Mode::Rate(rate) => ((rate * spec.patience.as_secs_f64() * 2.0) as usize).clamp(1024, 1 << 20),
         };
-        let free = if matches!(plan.mode, Mode::Window(_)) { (0..slots).rev().collect() } else { Vec::new() };
+        let free = if matches!(spec.mode, Mode::Window(_)) { (0..slots).rev().collect() } else { Vec::new() };
         Self {
-            patience: plan.patience.as_nanos() as u64,
-            plan,
+            patience: spec.patience.as_nanos() as u64,
+            spec,
             outgoing: sockets.iter().map(|_| Batch::default()).collect(),
             sockets,
             shared,
@@ -246,7 +246,7 @@ impl Engine {
                 self.histogram.clear();
             }
             let now = self.start.elapsed().as_nanos() as u64;
-            match self.plan.mode {
+            match self.spec.mode {
                 Mode::Window(_) => self.send_window(now)?,
                 Mode::Rate(rate) => self.send_due(now, rate)?,
             }
@@ -264,7 +264,7 @@ impl Engine {
     fn push(&mut self, slot: usize, sequence: u64, due: u64) {
         self.slots[slot] = Slot { sequence, sent: due, waiting: true };
         let socket = slot % self.outgoing.len();
-        self.pattern.write(self.outgoing[socket].push(self.plan.size), sequence, due);
+        self.pattern.write(self.outgoing[socket].push(self.spec.size), sequence, due);
     }
 
     fn full(&self) -> bool {
@@ -316,10 +316,10 @@ impl Engine {
             return Ok(false);
         }
         let now = self.start.elapsed().as_nanos() as u64;
-        let closed = matches!(self.plan.mode, Mode::Window(_));
+        let closed = matches!(self.spec.mode, Mode::Window(_));
         let (mut answered, mut duplicates, mut late, mut corrupt) = (0, 0, 0, 0);
         for packet in self.incoming.iter() {
-            let Some((sequence, due)) = self.pattern.read(packet, self.plan.size) else {
+            let Some((sequence, due)) = self.pattern.read(packet, self.spec.size) else {
                 corrupt += 1;
                 continue;
             };
@@ -352,7 +352,7 @@ impl Engine {
     /// Counts packets that waited too long as lost; in a closed loop their place is given to the
     /// next packet.
     fn give_up(&mut self, now: u64) {
-        if matches!(self.plan.mode, Mode::Window(_)) {
+        if matches!(self.spec.mode, Mode::Window(_)) {
             for index in 0..self.slots.len() {
                 if self.give_up_slot(index, now) {
                     self.free.push(index);

@@ -16,4 +16,4 @@ mod packet;
 pub mod web;
 
 pub use ceiling::ceiling;
-pub use engine::{Counts, Load, Mode, Plan, Report};
+pub use engine::{Counts, Load, LoadSpec, Mode, Report};

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use culm_bench_load::{Load, Mode, Plan, ceiling};
+use culm_bench_load::{Load, LoadSpec, Mode, ceiling};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -43,8 +43,13 @@ fn main() -> Result<()> {
         ceiling(arguments.size, mode, arguments.processor, None, time)?
     } else {
         let Arguments { targets, size, processor, .. } = arguments;
-        let mut load =
-            Load::start(&Plan { targets, size, mode, patience: Duration::from_millis(arguments.patience), processor })?;
+        let mut load = Load::start(&LoadSpec {
+            targets,
+            size,
+            mode,
+            patience: Duration::from_millis(arguments.patience),
+            processor,
+        })?;
         std::thread::sleep(Duration::from_millis(500));
         load.record();
         std::thread::sleep(time);

@@ -31,7 +31,7 @@ const SPARED: u64 = 256;
 
 /// What to ask.
 #[derive(Clone, Debug)]
-pub struct WebPlan {
+pub struct WebLoadSpec {
     /// The server.
     pub target: SocketAddr,
     /// The path.
@@ -107,15 +107,15 @@ pub struct WebLoad {
 
 impl WebLoad {
     /// Starts asking, in the network namespace of the calling thread.
-    pub fn start(plan: &WebPlan) -> Result<WebLoad> {
-        if !(plan.rate > 0.0 && plan.rate <= 1e6) {
-            bail!("a rate of {} requests/s is not possible", plan.rate);
+    pub fn start(spec: &WebLoadSpec) -> Result<WebLoad> {
+        if !(spec.rate > 0.0 && spec.rate <= 1e6) {
+            bail!("a rate of {} requests/s is not possible", spec.rate);
         }
         let shared = Arc::new(Shared::default());
-        let (plan, theirs) = (plan.clone(), shared.clone());
+        let (spec, theirs) = (spec.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("web load".into()).spawn(move || {
-            pin(plan.processor);
-            Engine::new(plan, theirs, raise_limit())?.run()
+            pin(spec.processor);
+            Engine::new(spec, theirs, raise_limit())?.run()
         })?;
         Ok(WebLoad { shared, thread: Some(thread), recording: (Instant::now(), WebCounts::default()) })
     }
@@ -198,7 +198,7 @@ enum State {
 }
 
 struct Engine {
-    plan: WebPlan,
+    spec: WebLoadSpec,
     shared: Arc<Shared>,
     epoll: Epoll,
     /// By a number that is in the events of the connection's socket.
@@ -216,11 +216,11 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(plan: WebPlan, shared: Arc<Shared>, most: usize) -> Result<Self> {
-        let request = format!("GET {} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n", plan.path).into_bytes();
+    fn new(spec: WebLoadSpec, shared: Arc<Shared>, most: usize) -> Result<Self> {
+        let request = format!("GET {} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n", spec.path).into_bytes();
         let epoll = Epoll::new(EpollCreateFlags::empty()).context("no epoll")?;
         Ok(Self {
-            plan,
+            spec,
             shared,
             epoll,
             clients: Vec::new(),
@@ -264,7 +264,7 @@ impl Engine {
     fn begin_due(&mut self) -> Result<()> {
         // What came is looked after in between, also where this machine cannot keep up.
         for _ in 0..64 {
-            let due = (self.next as f64 * 1e9 / self.plan.rate) as u64;
+            let due = (self.next as f64 * 1e9 / self.spec.rate) as u64;
             let now = self.now();
             if due > now {
                 return Ok(());
@@ -282,7 +282,7 @@ impl Engine {
             self.shared.unavailable.fetch_add(1, Relaxed);
             return Ok(());
         }
-        let stream = match open(self.plan.target) {
+        let stream = match open(self.spec.target) {
             Ok(stream) => stream,
             Err(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS | Errno::EAGAIN) => {
                 self.shared.unavailable.fetch_add(1, Relaxed);
@@ -328,7 +328,7 @@ impl Engine {
 
     /// Gives up those that have waited too long.
     fn give_up(&mut self) {
-        let limit = self.now().saturating_sub(self.plan.patience.as_nanos() as u64);
+        let limit = self.now().saturating_sub(self.spec.patience.as_nanos() as u64);
         while let Some(&(number, due)) = self.order.front().filter(|(_, due)| *due < limit) {
             self.order.pop_front();
             if self.clients[number].as_ref().is_some_and(|client| client.due == due) {
@@ -434,8 +434,8 @@ mod tests {
             }
         });
         let patience = Duration::from_secs(60);
-        let plan = WebPlan { target, path: "/".into(), rate: 500.0, patience, processor: None };
-        let mut load = WebLoad::start(&plan).expect("it starts");
+        let spec = WebLoadSpec { target, path: "/".into(), rate: 500.0, patience, processor: None };
+        let mut load = WebLoad::start(&spec).expect("it starts");
         load.record();
         while load.counts().answered < 20 || load.counts().reset < 20 {
             std::thread::sleep(Duration::from_millis(1));
@@ -455,8 +455,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let target = listener.local_addr().expect("an address");
         let patience = Duration::from_secs(3600);
-        let plan = WebPlan { target, path: "/".into(), rate: 1000.0, patience, processor: None };
-        let load = WebLoad::start(&plan).expect("it starts");
+        let spec = WebLoadSpec { target, path: "/".into(), rate: 1000.0, patience, processor: None };
+        let load = WebLoad::start(&spec).expect("it starts");
         let until = Instant::now() + Duration::from_secs(120);
         while load.counts().asked < STALLED {
             assert!(Instant::now() < until, "{:?}", load.counts());
@@ -472,8 +472,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let target = listener.local_addr().expect("an address");
         let patience = Duration::from_millis(10);
-        let plan = WebPlan { target, path: "/".into(), rate: 500.0, patience, processor: None };
-        let load = WebLoad::start(&plan).expect("it starts");
+        let spec = WebLoadSpec { target, path: "/".into(), rate: 500.0, patience, processor: None };
+        let load = WebLoad::start(&spec).expect("it starts");
         while load.counts().timed_out < 5 {
             std::thread::sleep(Duration::from_millis(1));
         }

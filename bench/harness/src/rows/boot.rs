@@ -3,7 +3,7 @@
 use crate::counters::{Delta, Snapshot};
 use crate::lab::{Lab, Setup, first_echo, first_http};
 use crate::linux::Variant;
-use crate::machine::Machine;
+use crate::machine::BootedMachine;
 use crate::results::{Params, Results, Sample, Side};
 use crate::systems::System;
 use anyhow::Result;
@@ -42,7 +42,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-fn sample(machine: &Machine, snapshot: &Snapshot) -> Sample {
+fn sample(machine: &BootedMachine, snapshot: &Snapshot) -> Sample {
     let delta = Delta::between(&Snapshot { time: snapshot.time, ..Snapshot::default() }, snapshot);
     let mut sample = Sample::default();
     sample.set("instructions", delta.instructions());
@@ -50,12 +50,12 @@ fn sample(machine: &Machine, snapshot: &Snapshot) -> Sample {
     sample
 }
 
-fn until_echo(machine: &mut Machine) -> Result<Sample> {
+fn until_echo(machine: &mut BootedMachine) -> Result<Sample> {
     let snapshot = first_echo(machine, PATIENCE)?;
     Ok(sample(machine, &snapshot))
 }
 
-fn until_http(machine: &mut Machine) -> Result<Sample> {
+fn until_http(machine: &mut BootedMachine) -> Result<Sample> {
     let snapshot = first_http(machine, PATIENCE)?;
     Ok(sample(machine, &snapshot))
 }

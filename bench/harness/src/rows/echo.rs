@@ -42,7 +42,7 @@ pub fn measure(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<
 
 /// The same without a judgement: overload loses packets.
 pub fn load(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<(Sample, Report)> {
-    let plan = culm_bench_load::Plan {
+    let spec = culm_bench_load::LoadSpec {
         targets: pressure.targets.clone(),
         size: pressure.size,
         mode: pressure.mode,
@@ -51,7 +51,7 @@ pub fn load(lab: &Lab, subject: &mut Subject, pressure: &Pressure) -> Result<(Sa
         patience: Duration::from_secs(2),
         processor: lab.load_processor,
     };
-    let mut load = subject.machine.network.within(|| Load::start(&plan))?;
+    let mut load = subject.machine.network.within(|| Load::start(&spec))?;
     std::thread::sleep(lab.window / 3);
     load.record();
     let (window, before) = (subject.begin()?, load.counts());

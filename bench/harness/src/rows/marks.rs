@@ -2,7 +2,7 @@
 //! x0, its rounds in x1) before a loop and `hint #97` after it (`bench/guest`).
 
 use crate::counters::Mark;
-use crate::machine::Machine;
+use crate::machine::BootedMachine;
 use crate::results::{Params, Sample};
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub const END: u64 = 97;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until so many rows have ended.
-pub fn wait(machine: &mut Machine, rows: usize) -> Result<Vec<Mark>> {
+pub fn wait(machine: &mut BootedMachine, rows: usize) -> Result<Vec<Mark>> {
     let end = Instant::now() + PATIENCE;
     loop {
         crate::spawn::go_on()?;

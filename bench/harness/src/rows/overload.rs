@@ -7,7 +7,7 @@ use crate::lab::{Lab, Subject};
 use crate::results::{Params, Results, Sample, Side};
 use crate::spawn::{Ties, run, tie};
 use anyhow::{Context, Result};
-use culm_bench_load::web::{WebLoad, WebPlan, WebReport};
+use culm_bench_load::web::{WebLoad, WebLoadSpec, WebReport};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -98,9 +98,9 @@ fn saturation(lab: &Lab, subject: &mut Subject, address: SocketAddr) -> Result<f
 
 /// Asks at a rate for the time of a window.
 fn measure(lab: &Lab, subject: &mut Subject, address: SocketAddr, rate: f64) -> Result<(Sample, WebReport)> {
-    let plan =
-        WebPlan { target: address, path: PATH.to_owned(), rate, patience: PATIENCE, processor: lab.load_processor };
-    let mut load = subject.machine.network.within(|| WebLoad::start(&plan))?;
+    let spec =
+        WebLoadSpec { target: address, path: PATH.to_owned(), rate, patience: PATIENCE, processor: lab.load_processor };
+    let mut load = subject.machine.network.within(|| WebLoad::start(&spec))?;
     std::thread::sleep(WARM_UP);
     let window = subject.begin()?;
     load.record();

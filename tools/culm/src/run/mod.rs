@@ -19,7 +19,7 @@ use console::{Sign, Watcher};
 use culm_manifest::units::{format_size, parse_size};
 use machine::{End, Next, Watch};
 use nix::sys::signal::Signal;
-use qemu::{Machine, PREFERRED_QEMU, Qemu};
+use qemu::{PREFERRED_QEMU, Qemu, QemuCommand};
 use std::io::{IsTerminal as _, Write as _};
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -79,7 +79,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let built = build_plan(&plan, options.profile.profile())?;
     // Only now: others may have taken ports during the build.
     let outside = options.outside.outside(&plan, options.gdb);
-    let machine = Machine { plan: &plan, image: &built.image, cores, outside, gdb: options.gdb, extra: &options.qemu };
+    let machine =
+        QemuCommand { plan: &plan, image: &built.image, cores, outside, gdb: options.gdb, extra: &options.qemu };
     let arguments = machine.arguments()?;
     if emulator.version < PREFERRED_QEMU {
         eprintln!("culm: QEMU {} runs this; {PREFERRED_QEMU} is what Culm is tested with", emulator.version);
@@ -127,7 +128,7 @@ fn with_address(plan: &Plan) -> Vec<String> {
 }
 
 /// Says what is about to run and how to end it.
-fn announce(plan: &Plan, machine: &Machine<'_>, report: &Report) {
+fn announce(plan: &Plan, machine: &QemuCommand<'_>, report: &Report) {
     eprintln!(
         "culm: {} on {}, {} core{}; Ctrl-C ends it",
         plan.name,

@@ -65,7 +65,7 @@ pub fn device_arguments(device: &BoardDevice, mac: &str) -> impl Iterator<Item =
 
 /// An emulated machine.
 #[derive(Clone, Debug)]
-pub struct Machine<'a> {
+pub struct QemuCommand<'a> {
     /// The system.
     pub plan: &'a Plan,
     /// Its image.
@@ -80,7 +80,7 @@ pub struct Machine<'a> {
     pub extra: &'a [String],
 }
 
-impl Machine<'_> {
+impl QemuCommand<'_> {
     /// QEMU's arguments. The console is standard input and output.
     pub fn arguments(&self) -> Result<Vec<OsString>, Failure> {
         let board = &self.plan.board;
@@ -136,8 +136,8 @@ mod tests {
         let outside = Options::default().outside(&plan, None);
         let extra = ["-d".into(), "int".into()];
         let mut machine =
-            Machine { plan: &plan, image: Path::new("image"), cores: 2, outside, gdb: Some(1234), extra: &extra };
-        let line = |machine: &Machine<'_>| {
+            QemuCommand { plan: &plan, image: Path::new("image"), cores: 2, outside, gdb: Some(1234), extra: &extra };
+        let line = |machine: &QemuCommand<'_>| {
             let arguments = machine.arguments().expect("emulated");
             arguments.into_iter().map(|word| word.into_string().expect("UTF-8")).collect::<Vec<_>>().join(" ")
         };
@@ -157,7 +157,7 @@ mod tests {
     fn a_board_that_is_not_emulated_is_named() {
         let plan = fixture::parts(&Shape::default()).plan;
         let outside = Options::default().outside(&plan, None);
-        let machine = Machine { plan: &plan, image: Path::new("i"), cores: 1, outside, gdb: None, extra: &[] };
+        let machine = QemuCommand { plan: &plan, image: Path::new("i"), cores: 1, outside, gdb: None, extra: &[] };
         assert!(machine.arguments().expect_err("none").message().contains("does not emulate the board `test`"));
     }
 }
