@@ -209,7 +209,7 @@ impl Run {
     }
 
     /// Whoever paid for what a core did since it was entered last.
-    fn settle(&mut self, core: u32) {
+    fn run_until_quiet(&mut self, core: u32) {
         let (from, to) = (self.settled[core as usize], self.now());
         let first = self.fake.system.cores[core as usize].first_domain;
         if let Some(payer) = self.fake.cores[core as usize].paid_by()
@@ -397,7 +397,7 @@ impl Run {
         for _ in 0..1000 {
             let due = (0..2_u32).find(|core| self.fake.cores[*core as usize].hardware().alarm <= self.now());
             let Some(core) = due else { return Ok(()) };
-            self.settle(core);
+            self.run_until_quiet(core);
             _ = self.fake.cores[core as usize].timer();
             self.look(core)?;
         }
@@ -418,7 +418,7 @@ impl Run {
                 let domain = number as usize - 40;
                 let end = self.interrupt_end(domain);
                 self.known[domain].pending.extend(end);
-                self.settle(core);
+                self.run_until_quiet(core);
                 _ = self.fake.cores[core as usize].take_interrupts();
                 self.look(core)?;
             }
@@ -441,8 +441,8 @@ impl Run {
             }
             self.fake.bench.now.set(end.max(self.now()));
         } else {
-            self.settle(0);
-            self.settle(1);
+            self.run_until_quiet(0);
+            self.run_until_quiet(1);
             self.act(core, action)?;
             self.look(0)?;
             self.look(1)?;

@@ -110,7 +110,7 @@ pub fn place(model: &Model) -> Placed {
     }
     order(&mut lanes, &mut items, &pieces);
     for lane in &lanes {
-        settle(lane, &mut items, &pieces);
+        straighten(lane, &mut items, &pieces);
     }
     finish(model, &items, &lanes, &chains)
 }
@@ -189,7 +189,7 @@ fn order(lanes: &mut [Columns], items: &mut [Item], pieces: &[Piece]) {
 }
 
 /// Gives the items of a lane heights at which their edges run as straight as their order lets them.
-fn settle(columns: &Columns, items: &mut [Item], pieces: &[Piece]) {
+fn straighten(columns: &Columns, items: &mut [Item], pieces: &[Piece]) {
     for column in columns {
         let mut y = 0.0;
         for item in column {

@@ -121,14 +121,14 @@ impl Layout {
             table_bytes: Vec::new(),
             roots: Roots::default(),
         };
-        layout.settle(plan)?;
+        layout.choose_addresses(plan)?;
         Ok(layout)
     }
 
     /// Chooses physical addresses. How many translation tables there are depends on them a little
     /// (the table used while booting follows the image's end), and they on it: so it is tried until
     /// it is enough, which the second round nearly always is.
-    fn settle(&mut self, plan: &Plan) -> Result<(), Failure> {
+    fn choose_addresses(&mut self, plan: &Plan) -> Result<(), Failure> {
         let mut size = 0;
         loop {
             self.physical = physical::place(plan, &self.objects, size)?;

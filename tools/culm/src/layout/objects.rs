@@ -10,9 +10,9 @@ use std::path::PathBuf;
 /// Position in [`Objects::list`].
 pub type ObjectId = usize;
 
-/// The place of an object's physical memory.
+/// How an object's physical memory is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// In the image file.
     File,
     /// Behind it, zeroed at boot.
@@ -48,7 +48,7 @@ pub struct Object {
     /// Bytes, whole pages.
     pub size: u64,
     /// Where it is to be.
-    pub place: Place,
+    pub placement: Placement,
     /// Its memory type: one of [`culm_abi::memory::attribute_index`].
     pub attribute: u64,
 }
@@ -122,7 +122,7 @@ impl Objects {
             let name = &component.manifest.name;
             let contents = program.contents.iter().map(|content| {
                 let what = format!("program of {name} ({})", content.permissions);
-                objects.add(what, Taker::Component(name.clone()), content.bytes.len() as u64, Place::File)
+                objects.add(what, Taker::Component(name.clone()), content.bytes.len() as u64, Placement::File)
             });
             let contents = contents.collect();
             objects.programs.push(contents);
@@ -131,11 +131,11 @@ impl Objects {
             objects.add_domain(plan, sizes, domain);
         }
         for (path, &size) in sizes.files {
-            let object = objects.add(path.display().to_string(), Taker::Files, size.max(1), Place::File);
+            let object = objects.add(path.display().to_string(), Taker::Files, size.max(1), Placement::File);
             objects.files.insert(path.clone(), object);
         }
         if plan.observers().next().is_some() {
-            objects.picture = Some(objects.add("picture".into(), Taker::Files, sizes.picture.max(1), Place::File));
+            objects.picture = Some(objects.add("picture".into(), Taker::Files, sizes.picture.max(1), Placement::File));
         }
         objects.add_regions(plan);
         objects
@@ -146,47 +146,47 @@ impl Objects {
         &self.list[object]
     }
 
-    fn add(&mut self, name: String, taker: Taker, size: u64, place: Place) -> ObjectId {
-        self.list.push(Object { name, taker, size: pages(size), place, attribute: attribute_index::CACHED });
+    fn add(&mut self, name: String, taker: Taker, size: u64, placement: Placement) -> ObjectId {
+        self.list.push(Object { name, taker, size: pages(size), placement, attribute: attribute_index::CACHED });
         self.list.len() - 1
     }
 
     fn add_kernel(&mut self, plan: &Plan, sizes: &Sizes<'_>) {
         let tables = sizes.tables;
-        self.add("kernel".into(), Taker::Kernel, sizes.kernel, Place::File);
-        self.system_tables = self.add("system tables".into(), Taker::Kernel, tables.read_only_size(), Place::File);
-        self.state = self.add("kernel state".into(), Taker::Kernel, tables.state_size(), Place::Zeroed);
+        self.add("kernel".into(), Taker::Kernel, sizes.kernel, Placement::File);
+        self.system_tables = self.add("system tables".into(), Taker::Kernel, tables.read_only_size(), Placement::File);
+        self.state = self.add("kernel state".into(), Taker::Kernel, tables.state_size(), Placement::Zeroed);
         self.core_accounts =
-            self.add("accounts of cores".into(), Taker::Kernel, tables.core_accounts.size(), Place::Zeroed);
+            self.add("accounts of cores".into(), Taker::Kernel, tables.core_accounts.size(), Placement::Zeroed);
         self.domain_accounts =
-            self.add("accounts of domains".into(), Taker::Kernel, tables.domain_accounts.size(), Place::Zeroed);
+            self.add("accounts of domains".into(), Taker::Kernel, tables.domain_accounts.size(), Placement::Zeroed);
         for core in 0..plan.cores() {
             let stack =
-                self.add(format!("kernel stack of core {core}"), Taker::Kernel, KERNEL_STACK_SIZE, Place::Zeroed);
+                self.add(format!("kernel stack of core {core}"), Taker::Kernel, KERNEL_STACK_SIZE, Placement::Zeroed);
             self.kernel_stacks.push(stack);
         }
     }
 
     fn add_domain(&mut self, plan: &Plan, sizes: &Sizes<'_>, id: DomainId) {
         let domain = &plan.domains[id];
-        let mut add = |what: &str, size: u64, place: Place| {
-            self.add(format!("{what} of {}", domain.name), Taker::Domain(domain.name.clone()), size, place)
+        let mut add = |what: &str, size: u64, placement: Placement| {
+            self.add(format!("{what} of {}", domain.name), Taker::Domain(domain.name.clone()), size, placement)
         };
         let zeroed = sizes.programs[domain.component].zeroed.iter();
-        let zeroed = zeroed.map(|zeroed| add("variables", zeroed.size, Place::Zeroed)).collect();
-        let stack = add("stack", domain.stack, Place::Zeroed);
-        let heap = (domain.heap > 0).then(|| add("heap", domain.heap, Place::Zeroed));
-        let start = add("start block", sizes.starts[id], Place::File);
+        let zeroed = zeroed.map(|zeroed| add("variables", zeroed.size, Placement::Zeroed)).collect();
+        let stack = add("stack", domain.stack, Placement::Zeroed);
+        let heap = (domain.heap > 0).then(|| add("heap", domain.heap, Placement::Zeroed));
+        let start = add("start block", sizes.starts[id], Placement::File);
         self.domains.push(DomainObjects { zeroed, stack, heap, start });
     }
 
     fn add_regions(&mut self, plan: &Plan) {
         for region in &plan.regions {
-            let place = region.address.map_or(Place::Zeroed, Place::Fixed);
+            let placement = region.address.map_or(Placement::Zeroed, Placement::Fixed);
             let device = region.kind == RegionKind::Device || region.purpose == Purpose::Registers;
             let what = if device { "registers" } else { "region" };
             let taker = Taker::Region(region.name.clone());
-            let object = self.add(format!("{what} {}", region.name), taker, region.size, place);
+            let object = self.add(format!("{what} {}", region.name), taker, region.size, placement);
             self.list[object].attribute = region.kind.attribute(&plan.board);
             self.regions.push(object);
         }

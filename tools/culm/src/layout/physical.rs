@@ -1,6 +1,6 @@
 //! Physical memory: a place for every object, or a map that shows why there is none.
 
-use super::objects::{KERNEL, Objects, Place, Taker};
+use super::objects::{KERNEL, Objects, Placement, Taker};
 use super::translation::BLOCK_SIZE;
 use crate::failure::Failure;
 use crate::plan::{PhysicalRange, Plan};
@@ -48,7 +48,7 @@ pub fn place(plan: &Plan, objects: &Objects, table_size: u64) -> Result<Physical
     let mut addresses = vec![0; objects.list.len()];
     let mut taken = Vec::new();
     for (id, object) in objects.list.iter().enumerate() {
-        if let Place::Fixed(address) = object.place {
+        if let Placement::Fixed(address) = object.placement {
             addresses[id] = address;
             let range = PhysicalRange { address, size: object.size };
             if range.overlaps(memory) {
@@ -58,16 +58,16 @@ pub fn place(plan: &Plan, objects: &Objects, table_size: u64) -> Result<Physical
     }
     // The file is loaded in one piece: nothing in it can make way for a fixed range.
     let mut file = Cursor { next: load_address, taken: &[] };
-    let mut each = |place: Place, cursor: &mut Cursor<'_>| {
-        for (id, object) in objects.list.iter().enumerate().filter(|(_, object)| object.place == place) {
+    let mut each = |placement: Placement, cursor: &mut Cursor<'_>| {
+        for (id, object) in objects.list.iter().enumerate().filter(|(_, object)| object.placement == placement) {
             addresses[id] = cursor.take(object.size);
         }
     };
-    each(Place::File, &mut file);
+    each(Placement::File, &mut file);
     let tables = PhysicalRange { address: file.next.next_multiple_of(PAGE_SIZE), size: table_size };
     let file_end = tables.end();
     let mut zeroed = Cursor { next: file_end, taken: &taken };
-    each(Place::Zeroed, &mut zeroed);
+    each(Placement::Zeroed, &mut zeroed);
     let last_fixed = taken.iter().map(|range| range.end()).max().unwrap_or(0);
     let end = zeroed.next.max(last_fixed);
     let physical = Physical {
@@ -105,7 +105,7 @@ pub fn check_fixed(plan: &Plan, objects: &Objects, physical: &Physical) -> Resul
     let memory = plan.board.memory;
     let image = PhysicalRange { address: memory.address, size: physical.file_end - memory.address };
     for (id, object) in objects.list.iter().enumerate() {
-        let Place::Fixed(address) = object.place else { continue };
+        let Placement::Fixed(address) = object.placement else { continue };
         if image.overlaps(PhysicalRange { address, size: object.size }) {
             let region = objects.regions.iter().position(|region| *region == id);
             let place = region.and_then(|region| plan.regions[region].place.as_ref());
@@ -129,7 +129,7 @@ pub fn check_fixed(plan: &Plan, objects: &Objects, physical: &Physical) -> Resul
 /// Returns the bytes of main memory that each part takes, the greatest first.
 pub fn takers(objects: &Objects, physical: &Physical) -> Vec<(Taker, u64)> {
     let mut sums: BTreeMap<Taker, u64> = BTreeMap::new();
-    for object in objects.list.iter().filter(|object| !matches!(object.place, Place::Fixed(_))) {
+    for object in objects.list.iter().filter(|object| !matches!(object.placement, Placement::Fixed(_))) {
         *sums.entry(object.taker.clone()).or_default() += object.size;
     }
     sums.insert(Taker::TranslationTables, physical.tables.size);

@@ -1,6 +1,6 @@
 //! Address spaces: which object each address space shows, where, and with what permissions.
 
-use super::objects::{ObjectId, Objects, Place};
+use super::objects::{ObjectId, Objects, Placement};
 use super::program::ProgramPages;
 use super::translation::{BLOCK_SIZE, Permissions};
 use crate::failure::Failure;
@@ -78,8 +78,8 @@ struct Object {
 impl Object {
     fn of(objects: &Objects, object: ObjectId) -> Self {
         let object = objects.get(object);
-        let physical = match object.place {
-            Place::Fixed(address) => Some(address),
+        let physical = match object.placement {
+            Placement::Fixed(address) => Some(address),
             _ => None,
         };
         Self { size: object.size, physical }

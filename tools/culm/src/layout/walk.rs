@@ -191,8 +191,8 @@ fn check_physical(inputs: &Inputs<'_>, layout: &Layout) {
     let memory = inputs.plan.board.memory;
     for (id, object) in layout.objects.list.iter().enumerate() {
         let device = object.attribute == RegionKind::Device.attribute(&inputs.plan.board);
-        match object.place {
-            super::objects::Place::File => assert!(range(id).end() <= layout.physical.file_end),
+        match object.placement {
+            super::objects::Placement::File => assert!(range(id).end() <= layout.physical.file_end),
             _ if device => assert!(!memory.overlaps(range(id))),
             _ => assert!(layout.physical.zeroed.contains(range(id)) && memory.contains(range(id))),
         }
