@@ -1,5 +1,5 @@
 //! Random systems of one core without time against a model that is too simple to be wrong: sets,
-//! queues and a linear search. (`systems.rs` has time, budgets, supervision and several cores.)
+//! queues and a linear search. (`systems` has time, budgets, supervision and several cores.)
 //!
 //! Each sequence runs three times: in the model, in the kernel with its fast paths, in the kernel
 //! without them.

@@ -8,132 +8,23 @@
 //! the clock. Each system runs by the fast paths and without them, and both do the same.
 #![cfg(not(loom))]
 
+mod checks;
+#[path = "../common/mod.rs"]
 mod common;
+mod shapes;
 
-use common::{Builder, Fake, Seen};
+use common::{Fake, Seen};
 use culm_abi::accounting::DomainAccount;
 use culm_abi::syscall::{BadCall, Event, GROUP, NEVER};
 use culm_abi::system::{EndDescription, NONE, end_kind, end_rights};
-use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
 use proptest::prelude::*;
+use shapes::{Action, DOMAINS, ON_FIRST_CORE, Shape, build, shapes, shared_servers, steps};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// Domain 0 supervises the others. The first are on core 0, the others on core 1.
-const DOMAINS: usize = 9;
-const ON_FIRST_CORE: usize = 6;
-/// Ticks by which a budget may be exceeded: the clock moves while timers that are due wait for each
-/// other.
-const LATE: u64 = 40;
 /// Ticks that a look for an interrupt takes in a lifelike machine.
 const TOLL: u64 = 4;
-
-#[derive(Clone, Debug)]
-struct Shape {
-    priorities: [u8; DOMAINS],
-    budgets: [Option<(u64, u64)>; DOMAINS],
-    passive: [bool; DOMAINS],
-}
-
-fn shapes() -> impl Strategy<Value = Shape> {
-    let budget = prop::option::of((20..80_u64, 2..8_u64).prop_map(|(budget, share)| (budget, budget * share)));
-    (prop::array::uniform9(0..5_u8), prop::array::uniform9(budget), prop::array::uniform9(prop::bool::weighted(0.3)))
-        .prop_map(|(priorities, mut budgets, mut passive)| {
-            passive[0] = false;
-            for domain in 0..DOMAINS {
-                budgets[domain] = budgets[domain].filter(|_| !passive[domain]);
-            }
-            Shape { priorities, budgets, passive }
-        })
-}
-
-/// What the running domain of a core does, or what happens to that core. Choices are taken modulo
-/// what is possible.
-#[derive(Clone, Debug)]
-enum Action {
-    /// Waits, or replies and waits.
-    Turn {
-        signals: Vec<u8>,
-        deadline: Option<u64>,
-    },
-    Signal {
-        signals: Vec<u8>,
-    },
-    Call {
-        choice: u8,
-    },
-    /// A passive domain ends its turn, another calls a passive one.
-    Work {
-        choice: u8,
-    },
-    Fault,
-    Supervise {
-        child: u8,
-        command: Command,
-    },
-    Interrupt {
-        domain: u8,
-    },
-    /// A device begins to want an interrupt whenever it may have one, or ends that.
-    Storm {
-        domain: u8,
-    },
-    /// The timer goes off, although it is not due.
-    Timer,
-    Ipi,
-    Pass {
-        ticks: u64,
-    },
-}
-
-fn steps() -> impl Strategy<Value = Vec<(u32, Action)>> {
-    let signals = || prop::collection::vec(any::<u8>(), 0..4);
-    let deadline = prop_oneof![2 => Just(None), 2 => (0..300_u64).prop_map(Some)];
-    let command = prop_oneof![Just(Command::Resume), Just(Command::Restart), Just(Command::Stop)];
-    let action = prop_oneof![
-        8 => (signals(), deadline).prop_map(|(signals, deadline)| Action::Turn { signals, deadline }),
-        2 => signals().prop_map(|signals| Action::Signal { signals }),
-        5 => any::<u8>().prop_map(|choice| Action::Call { choice }),
-        1 => Just(Action::Fault),
-        2 => (any::<u8>(), command).prop_map(|(child, command)| Action::Supervise { child, command }),
-        3 => any::<u8>().prop_map(|domain| Action::Interrupt { domain }),
-        1 => any::<u8>().prop_map(|domain| Action::Storm { domain }),
-        1 => Just(Action::Timer),
-        3 => Just(Action::Ipi),
-        5 => (0..100_u64).prop_map(|ticks| Action::Pass { ticks }),
-    ];
-    prop::collection::vec((prop_oneof![3 => Just(0), 1 => Just(1)], action), 0..250)
-}
-
-fn build(shape: &Shape) -> Fake {
-    let mut builder = Builder::default();
-    for (index, priority) in shape.priorities.iter().enumerate() {
-        let domain = builder.domain(u32::from(index >= ON_FIRST_CORE), u32::from(*priority) * 10);
-        if shape.passive[index] {
-            builder.passive(domain);
-        }
-        if let Some((budget, period)) = shape.budgets[index] {
-            builder.budget(domain, budget, period);
-        }
-    }
-    for child in 1..DOMAINS as u32 {
-        builder.supervise(0, child);
-    }
-    // So many that a second group begins.
-    for _ in 0..GROUP {
-        builder.both_ways(1, 2);
-    }
-    for own in 0..DOMAINS as u32 {
-        for peer in own + 1..DOMAINS as u32 {
-            builder.both_ways(own, peer);
-        }
-    }
-    for domain in (0..DOMAINS as u32).filter(|domain| !shape.passive[*domain as usize]) {
-        builder.interrupt(domain, 40 + domain);
-    }
-    builder.build()
-}
 
 /// What is known of a domain from outside.
 #[derive(Clone, Default)]
@@ -208,8 +99,8 @@ impl Run {
         &self.fake.system.domain_accounts[domain]
     }
 
-    /// Whoever paid for what a core did since it was entered last.
-    fn run_until_quiet(&mut self, core: u32) {
+    /// Records who paid for what a core did since it was entered last.
+    fn record_payer(&mut self, core: u32) {
         let (from, to) = (self.settled[core as usize], self.now());
         let first = self.fake.system.cores[core as usize].first_domain;
         if let Some(payer) = self.fake.cores[core as usize].paid_by()
@@ -397,7 +288,7 @@ impl Run {
         for _ in 0..1000 {
             let due = (0..2_u32).find(|core| self.fake.cores[*core as usize].hardware().alarm <= self.now());
             let Some(core) = due else { return Ok(()) };
-            self.run_until_quiet(core);
+            self.record_payer(core);
             _ = self.fake.cores[core as usize].timer();
             self.look(core)?;
         }
@@ -418,7 +309,7 @@ impl Run {
                 let domain = number as usize - 40;
                 let end = self.interrupt_end(domain);
                 self.known[domain].pending.extend(end);
-                self.run_until_quiet(core);
+                self.record_payer(core);
                 _ = self.fake.cores[core as usize].take_interrupts();
                 self.look(core)?;
             }
@@ -441,8 +332,8 @@ impl Run {
             }
             self.fake.bench.now.set(end.max(self.now()));
         } else {
-            self.run_until_quiet(0);
-            self.run_until_quiet(1);
+            self.record_payer(0);
+            self.record_payer(1);
             self.act(core, action)?;
             self.look(0)?;
             self.look(1)?;
@@ -492,97 +383,6 @@ impl Run {
         self.begin(domain);
         Ok(())
     }
-
-    fn check_all(&mut self) -> Result<(), TestCaseError> {
-        for core in 0..2 {
-            self.check_schedule(core)?;
-            self.check_payer(core)?;
-            self.check_time(core)?;
-        }
-        Ok(())
-    }
-
-    fn domains_of(&self, core: u32) -> std::ops::Range<usize> {
-        let core = &self.fake.system.cores[core as usize];
-        core.first_domain as usize..(core.first_domain + core.domain_count) as usize
-    }
-
-    /// The highest that may run does, and timers and IPIs are under way for all who sleep.
-    fn check_schedule(&mut self, core: u32) -> Result<(), TestCaseError> {
-        let running = self.running(core);
-        let now = self.now();
-        let alarm = self.fake.cores[core as usize].hardware().alarm;
-        let ipi = self.fake.bench.ipis.borrow().contains(&core);
-        for domain in self.domains_of(core) {
-            let (state, throttled) = {
-                let (core, local) = self.fake.core(domain as u32);
-                let domain = core.domain(local);
-                (domain.state, domain.throttled_until())
-            };
-            prop_assert_eq!(state == State::Running, running == Some(domain));
-            if let Some(until) = throttled {
-                prop_assert_eq!(state, State::Ready);
-                prop_assert!(alarm <= until, "the timer comes too late for domain {}, throttled", domain);
-                prop_assert!(until <= now + 2 * 80 * 8, "domain {} is throttled for long", domain);
-            } else if state == State::Ready {
-                let higher =
-                    running.is_some_and(|running| self.shape.priorities[running] >= self.shape.priorities[domain]);
-                prop_assert!(higher, "{:?} runs although {} is ready", running, domain);
-            }
-            if state.waits() {
-                let known = &self.known[domain];
-                prop_assert!(known.pending.is_empty() || ipi, "domain {} sleeps through a signal", domain);
-                prop_assert!(alarm <= known.deadline.unwrap_or(NEVER), "domain {} oversleeps", domain);
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that the payer has time of its own, and that a passive domain runs only if it is
-    /// called: on the budget of the client that it serves, or of one that waits for it.
-    fn check_payer(&mut self, core: u32) -> Result<(), TestCaseError> {
-        let first = self.domains_of(core).start;
-        let payer = self.fake.cores[core as usize].paid_by().map(|payer| first + payer as usize);
-        if let Some(domain) = self.running(core) {
-            if let Some(payer) = payer {
-                prop_assert!(!self.shape.passive[payer]);
-                prop_assert!(self.shape.passive[domain] || payer == domain);
-                if let Some(client) = self.client_in_the_end(domain) {
-                    let waits = self
-                        .domains_of(core)
-                        .any(|other| self.waits_for(other, domain) && self.client_in_the_end(other) == Some(payer));
-                    prop_assert!(payer == client || waits, "{} pays for {}, which serves {}", payer, domain, client);
-                }
-            }
-            prop_assert!(!self.shape.passive[domain] || self.known[domain].called, "{} runs uncalled", domain);
-        } else {
-            prop_assert_eq!(payer, None);
-        }
-        Ok(())
-    }
-
-    /// The time of a core that is booked to its domains and to nobody.
-    fn booked(&self, core: u32) -> u64 {
-        let ticks = |domain: usize| self.account(domain).ticks.load(Ordering::Relaxed);
-        let idle = self.fake.system.core_accounts[core as usize].idle.load(Ordering::Relaxed);
-        self.domains_of(core).map(ticks).sum::<u64>() + idle
-    }
-
-    /// No more time is booked than there was, and budgets hold in every window.
-    fn check_time(&mut self, core: u32) -> Result<(), TestCaseError> {
-        let booked = self.booked(core);
-        prop_assert!(booked <= self.now() - self.start, "core {} booked {} ticks", core, booked);
-        for domain in self.domains_of(core) {
-            let Some((budget, period)) = self.shape.budgets[domain] else { continue };
-            let paid = &mut self.known[domain].paid;
-            let newest = paid.last().map_or(0, |(_, to)| *to);
-            paid.retain(|(_, to)| to + period > newest);
-            let window = newest.saturating_sub(period);
-            let used: u64 = paid.iter().map(|(from, to)| to - (*from).max(window)).sum();
-            prop_assert!(used <= budget + LATE, "domain {} used {} of {} in {}", domain, used, budget, period);
-        }
-        Ok(())
-    }
 }
 
 /// Runs a system. A `lifelike` machine's clock moves whenever it is read and its IPIs come when the
@@ -606,26 +406,6 @@ fn play(shape: &Shape, steps: &[(u32, Action)], fast: bool, lifelike: bool) -> R
         prop_assert!((all..=run.now() - run.start).contains(&booked), "core {core} booked {booked} of {all} ticks");
     }
     Ok(run)
-}
-
-/// Systems in which two calls often meet at a passive server: clients of lower priority, whose
-/// budgets end while it serves them.
-fn shared_servers() -> impl Strategy<Value = (Shape, Vec<(u32, Action)>)> {
-    let budgets = prop::collection::vec((20..80_u64, 2..8_u64), 4);
-    let action = prop_oneof![
-        3 => any::<u8>().prop_map(|choice| Action::Work { choice }),
-        4 => (0..40_u64).prop_map(|ticks| Action::Pass { ticks }),
-    ];
-    (budgets, prop::collection::vec(action.prop_map(|action| (0, action)), 0..250)).prop_map(|(budgets, steps)| {
-        let mut shape = Shape { priorities: [0; DOMAINS], budgets: [None; DOMAINS], passive: [false; DOMAINS] };
-        for (client, (budget, share)) in budgets.into_iter().enumerate() {
-            shape.priorities[client] = client as u8;
-            shape.budgets[client] = Some((budget, budget * share));
-        }
-        (shape.priorities[4], shape.priorities[5]) = (4, 5);
-        (shape.passive[4], shape.passive[5]) = (true, true);
-        (shape, steps)
-    })
 }
 
 proptest! {
