@@ -3,7 +3,7 @@
 use culm::connection::Counters;
 use culm::observe::{CoreAccount, DomainAccount, DomainState};
 use culm_queue::{Producer, Storage};
-use http::status::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Ticks};
+use http::status::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};
 use http::status::{html, json, metrics};
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ const fn tally(total: u64, per_second: u64) -> Tally {
     Tally { total, rate: Rate(per_second * 1000) }
 }
 
-fn component(name: &'static str) -> Component {
-    Component {
+fn component(name: &'static str) -> Domain {
+    Domain {
         name,
         component: "net-rx",
         core: 1,
@@ -35,13 +35,13 @@ fn component(name: &'static str) -> Component {
             ("dropped_full", tally(3, 0)),
             ("bytes", tally(99, 0)),
         ],
-        ..Component::default()
+        ..Domain::default()
     }
 }
 
 /// A web server with more clients than it has places.
-fn server() -> Component {
-    Component {
+fn server() -> Domain {
+    Domain {
         name: "front",
         component: "http",
         counters: vec![
@@ -52,7 +52,7 @@ fn server() -> Component {
             ("evicted", tally(70, 6)),
             ("drops", tally(1, 0)),
         ],
-        ..Component::default()
+        ..Domain::default()
     }
 }
 
@@ -66,11 +66,7 @@ fn snapshot() -> Snapshot {
             Core { load: Share(1_000_000), interrupts: tally(u64::MAX, 1), ipis_sent: 11, ..Core::default() },
             Core::default(),
         ],
-        components: vec![
-            component("nic0_rx"),
-            Component { name: "quiet", passive: true, ..Component::default() },
-            server(),
-        ],
+        domains: vec![component("nic0_rx"), Domain { name: "quiet", passive: true, ..Domain::default() }, server()],
         queues: vec![Queue {
             name: "rx_filled",
             producer: "nic0_driver",
@@ -182,9 +178,8 @@ fn drops_are_red_while_they_grow() {
     let page = render_html(&snapshot());
     assert!(page.contains("<span class=\"some\">3</span><small class=\"sub\">dropped_full</small>"), "{page}");
     assert!(page.contains("<span class=\"warn\">4001</span>"), "{page}");
-    let idle =
-        Component { counters: vec![("drops_full", tally(0, 0)), ("ignored", tally(2, 2))], ..Component::default() };
-    let page = render_html(&Snapshot { components: vec![idle], ..Snapshot::default() });
+    let idle = Domain { counters: vec![("drops_full", tally(0, 0)), ("ignored", tally(2, 2))], ..Domain::default() };
+    let page = render_html(&Snapshot { domains: vec![idle], ..Snapshot::default() });
     assert!(!page.contains("\"warn\""), "frames for nobody here are no loss: {page}");
 }
 
@@ -264,7 +259,7 @@ fn shares_are_of_the_last_one_to_two_seconds() {
         cores,
         domains,
         vec![Described {
-            component: Component { counters: vec![("requests", Tally::default())], ..Component::default() },
+            domain: Domain { counters: vec![("requests", Tally::default())], ..Domain::default() },
             counters: Some(page),
         }],
         vec![Watched { queue: empty, ring: storage.shared(), seen: 0 }],
@@ -278,9 +273,9 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     producer.push(1).unwrap();
     let _ = producer.publish();
     let first = source.snapshot(2000);
-    assert_eq!((first.components[0].share, first.cores[0].load), (Share(250_000), Share(250_000)), "since the start");
-    assert_eq!(first.components[0].counters, [("requests", tally(42, 21))]);
-    assert_eq!(first.components[0].state, DomainState::Stopped);
+    assert_eq!((first.domains[0].share, first.cores[0].load), (Share(250_000), Share(250_000)), "since the start");
+    assert_eq!(first.domains[0].counters, [("requests", tally(42, 21))]);
+    assert_eq!(first.domains[0].state, DomainState::Stopped);
     assert_eq!((first.queues[0].depth, first.queues[0].entries.total), (1, 1));
 
     // A core that sleeps has not booked its present sleep yet; it is as busy as its components
@@ -295,8 +290,8 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     domains[0].ticks.store(1500, Relaxed);
     page.values[0].store(45, Relaxed);
     let second = source.snapshot(3000);
-    assert_eq!(second.components[0].counters, [("requests", tally(45, 3))]);
-    assert_eq!((second.window.ticks, second.components[0].share), (1000, Share(1_000_000)));
+    assert_eq!(second.domains[0].counters, [("requests", tally(45, 3))]);
+    assert_eq!((second.window.ticks, second.domains[0].share), (1000, Share(1_000_000)));
     assert_eq!(source.snapshot(3999).window.ticks, 1999);
     assert_eq!(source.snapshot(4000).window.ticks, 1000);
 }

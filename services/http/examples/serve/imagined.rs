@@ -4,7 +4,7 @@ use culm::connection::Counters;
 use culm::observe::{CoreAccount, DomainAccount};
 use culm_queue::{Producer, Storage};
 use http::status::Status;
-use http::status::snapshot::{Component, Queue, Tally};
+use http::status::snapshot::{Domain, Queue, Tally};
 use http::status::source::{Described, Source, Watched};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -90,14 +90,14 @@ pub fn status() -> Status {
     let domains: &'static [DomainAccount] = Box::leak(COMPONENTS.iter().map(|_| DomainAccount::default()).collect());
     let pages: &'static [Counters] = Box::leak(COMPONENTS.iter().map(|_| zeroes()).collect());
     let described = COMPONENTS.iter().zip(pages).map(|(it, page)| Described {
-        component: Component {
+        domain: Domain {
             name: it.name,
             component: it.component,
             core: it.core,
             priority: it.priority,
             budget: (it.component == "net-virtio").then_some((4_000_000, 10_000_000)),
             counters: it.counters().iter().map(|name| (*name, Tally::default())).collect(),
-            ..Component::default()
+            ..Domain::default()
         },
         counters: Some(page),
     });

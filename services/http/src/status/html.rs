@@ -7,7 +7,7 @@
 
 use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, class};
 use super::json;
-use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally};
+use super::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
 use alloc::vec::Vec;
 use core::fmt::Display;
@@ -36,11 +36,11 @@ fn part(text: &mut Text, name: &str, snapshot: &Snapshot) {
         "version" => put!(text, env!("CARGO_PKG_VERSION")),
         "uptime" => put!(text, "{}", Span(snapshot.uptime)),
         "window" => put!(text, "{}", Span(snapshot.window)),
-        "count" => put!(text, "{}", snapshot.components.len()),
-        "servers" => snapshot.components.iter().filter(|it| it.serves_http()).for_each(|it| server(text, it)),
+        "count" => put!(text, "{}", snapshot.domains.len()),
+        "servers" => snapshot.domains.iter().filter(|it| it.serves_http()).for_each(|it| server(text, it)),
         "cores" => snapshot.cores.iter().enumerate().for_each(|(index, it)| core(text, index, it)),
-        "components" => snapshot.components.iter().for_each(|it| component(text, it)),
-        "counters" => snapshot.components.iter().for_each(|it| counters(text, it)),
+        "components" => snapshot.domains.iter().for_each(|it| component(text, it)),
+        "counters" => snapshot.domains.iter().for_each(|it| counters(text, it)),
         "queues" => snapshot.queues.iter().for_each(|it| queue(text, it)),
         _ => debug_assert!(false, "the frame names a part that there is not: {name}"),
     }
@@ -54,7 +54,7 @@ fn chart(text: &mut Text, group: impl Display, value: impl Display, of_shares: b
 }
 
 /// How HTTP fares at a web server.
-fn server(text: &mut Text, it: &Component) {
+fn server(text: &mut Text, it: &Domain) {
     let [requests, errors, bytes] = ["requests", "errors", "bytes"].map(|name| it.counter(name));
     let [open, connections, evicted] = ["open", "connections", "evicted"].map(|name| it.counter(name));
     let [attempts, refused] = ["attempts", "attempts_refused"].map(|name| it.counter(name));
@@ -89,7 +89,7 @@ fn core(text: &mut Text, index: usize, it: &Core) {
     put!(text, "<p>{} interrupts</p></section>", PerSecond(it.interrupts.rate));
 }
 
-fn component(text: &mut Text, it: &Component) {
+fn component(text: &mut Text, it: &Domain) {
     put!(text, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{} ", Escaped(it.name));
     put!(
         text,
@@ -144,7 +144,7 @@ fn bar(text: &mut Text, share: Share) {
     put!(text, "<div class=\"bar\"><i style=\"width:{}.{}%\"></i></div>", tenths / 10, tenths % 10);
 }
 
-fn counters(text: &mut Text, it: &Component) {
+fn counters(text: &mut Text, it: &Domain) {
     if it.counters.is_empty() {
         return;
     }

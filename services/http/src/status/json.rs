@@ -1,7 +1,7 @@
 //! A snapshot as JSON (RFC 8259), for programs.
 
 use super::http;
-use super::snapshot::{Component, Core, Queue, Snapshot, Tally};
+use super::snapshot::{Core, Domain, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, PerSecond, Quoted, Ratio, Seconds, Text, put};
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
@@ -16,11 +16,11 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
     put!(text, "\"window_seconds\":{},", Seconds(snapshot.window));
     list(text, "cores", &snapshot.cores, core);
     put!(text, ",");
-    list(text, "components", &snapshot.components, component);
+    list(text, "components", &snapshot.domains, component);
     put!(text, ",");
     list(text, "queues", &snapshot.queues, queue);
     put!(text, ",");
-    let servers = snapshot.components.iter().filter(|it| it.serves_http());
+    let servers = snapshot.domains.iter().filter(|it| it.serves_http());
     list(text, "http", servers, server);
     put!(text, "}}\n");
 }
@@ -47,7 +47,7 @@ fn core(text: &mut Text, index: usize, core: &Core) {
     put!(text, "\"timer\":{},\"sleeps\":{}}}", core.timer, core.sleeps);
 }
 
-fn component(text: &mut Text, _: usize, it: &Component) {
+fn component(text: &mut Text, _: usize, it: &Domain) {
     put!(text, "{{\"name\":{},\"component\":{},", Quoted(it.name), Quoted(it.component));
     put!(text, "\"core\":{},\"priority\":{},\"passive\":{},", it.core, it.priority, it.passive);
     let (budget, period) = (it.budget.map(|budget| budget.0), it.budget.map(|budget| budget.1));
@@ -77,7 +77,7 @@ fn queue(text: &mut Text, _: usize, queue: &Queue) {
     put!(text, "\"capacity\":{},\"total\":{}}}", queue.capacity, queue.entries.total);
 }
 
-fn server(text: &mut Text, _: usize, it: &Component) {
+fn server(text: &mut Text, _: usize, it: &Domain) {
     put!(text, "{{\"name\":{}", Quoted(it.name));
     for http::Figure { name, counter, kind, .. } in &http::FIGURES {
         let tally = it.counter(counter);

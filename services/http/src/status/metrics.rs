@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text (version 1.0.0), for a Prometheus server.
 
-use super::snapshot::{Component, Core, Queue, Snapshot, Tally};
+use super::snapshot::{Core, Domain, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
 use super::{http, json};
 use alloc::vec::Vec;
@@ -69,7 +69,7 @@ const CORES: [Metric<Core>; 7] = [
     metric("core_sleeps", Counter, "Times the core went to sleep.", |it| Value::Count(it.sleeps)),
 ];
 
-const COMPONENTS: [Metric<Component>; 14] = [
+const DOMAINS: [Metric<Domain>; 14] = [
     metric("component_cpu_ratio", Gauge, "Share of its core that it used.", |it| Value::Ratio(it.share)),
     metric("component_cpu_seconds", Counter, "Time that it has used.", |it| Value::Seconds(it.used)),
     metric("component_priority", Gauge, "Its priority.", |it| Value::Count(it.priority.into())),
@@ -112,14 +112,14 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
     for metric in &CORES {
         family(text, metric, &snapshot.cores, |text, index, _| put!(text, "core=\"{index}\""));
     }
-    component_states(text, &snapshot.components);
-    for metric in &COMPONENTS {
-        family(text, metric, &snapshot.components, |text, _, it| {
+    component_states(text, &snapshot.domains);
+    for metric in &DOMAINS {
+        family(text, metric, &snapshot.domains, |text, _, it| {
             put!(text, "component={},core=\"{}\"", Quoted(it.name), it.core);
         });
     }
-    servers(text, &snapshot.components);
-    own_counters(text, &snapshot.components);
+    servers(text, &snapshot.domains);
+    own_counters(text, &snapshot.domains);
     for metric in &QUEUES {
         family(text, metric, &snapshot.queues, |text, _, it| {
             put!(text, "queue={},producer={}", Quoted(it.name), Quoted(it.producer));
@@ -152,30 +152,30 @@ fn family<T>(text: &mut Text, metric: &Metric<T>, elements: &[T], labels: impl F
 }
 
 /// What each component is, and what it is doing, as labels.
-fn component_states(text: &mut Text, components: &[Component]) {
+fn component_states(text: &mut Text, domains: &[Domain]) {
     put!(text, "# TYPE culm_component info\n# HELP culm_component What each protection domain runs, and its state.\n");
-    for it in components {
+    for it in domains {
         put!(text, "culm_component_info{{component={},program={}", Quoted(it.name), Quoted(it.component));
         put!(text, ",core=\"{}\",passive=\"{}\",state=\"{}\"}} 1\n", it.core, it.passive, json::state(it.state));
     }
 }
 
 /// How HTTP fares: a family for each figure of the servers.
-fn servers(text: &mut Text, components: &[Component]) {
+fn servers(text: &mut Text, domains: &[Domain]) {
     for http::Figure { name, counter, kind, help } in &http::FIGURES {
         let (kind, suffix) = if *kind == http::Kind::Count { ("counter", "_total") } else { ("gauge", "") };
         put!(text, "# TYPE culm_http_{name} {kind}\n# HELP culm_http_{name} {help}\n");
-        for it in components.iter().filter(|it| it.serves_http()) {
+        for it in domains.iter().filter(|it| it.serves_http()) {
             put!(text, "culm_http_{name}{suffix}{{component={}}} {}\n", Quoted(it.name), it.counter(counter).total);
         }
     }
 }
 
 /// The counters that components name themselves. Some also fall, so their type is not said.
-fn own_counters(text: &mut Text, components: &[Component]) {
+fn own_counters(text: &mut Text, domains: &[Domain]) {
     put!(text, "# TYPE culm_component_counter unknown\n");
     put!(text, "# HELP culm_component_counter A counter of the component's own.\n");
-    for it in components {
+    for it in domains {
         for (name, tally) in &it.counters {
             put!(text, "culm_component_counter{{component={},counter={}}} ", Quoted(it.name), Quoted(name));
             put!(text, "{}\n", tally.total);

@@ -82,8 +82,8 @@ pub struct Snapshot {
     pub window: Ticks,
     /// Cores.
     pub cores: Vec<Core>,
-    /// Component instances, in image order.
-    pub components: Vec<Component>,
+    /// Protection domains, in image order.
+    pub domains: Vec<Domain>,
     /// Queues between them.
     pub queues: Vec<Queue>,
 }
@@ -105,9 +105,9 @@ pub struct Core {
     pub sleeps: u64,
 }
 
-/// One component instance: a protection domain.
+/// One protection domain, which is an instance of a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Component {
+pub struct Domain {
     /// The instance's name.
     pub name: &'static str,
     /// The component's name.
@@ -143,7 +143,7 @@ pub struct Component {
     pub counters: Vec<(&'static str, Tally)>,
 }
 
-impl Component {
+impl Domain {
     /// The sum of its counters of packets; none where it has no such counter.
     pub fn packets(&self) -> Option<Tally> {
         self.sum(|name| name == "packets" || name.ends_with("_packets"))

@@ -1,6 +1,6 @@
 //! Where the system's state is, and how a snapshot of it is taken.
 
-use super::snapshot::{Component, Core, Queue, Rate, Share, Snapshot, Tally, Ticks};
+use super::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use culm::queue::Shared;
 /// A protection domain and where its counters are.
 pub struct Described {
     /// What does not change, and the counters' names.
-    pub component: Component,
+    pub domain: Domain,
     /// The counters.
     pub counters: Option<&'static Counters>,
 }
@@ -39,7 +39,7 @@ struct Mark {
 impl Mark {
     /// As long as the snapshot needs it, and all zero.
     fn new(snapshot: &mut Snapshot) -> Self {
-        let (cores, domains) = (snapshot.cores.len(), snapshot.components.len());
+        let (cores, domains) = (snapshot.cores.len(), snapshot.domains.len());
         Self { time: 0, idle: vec![0; cores], used: vec![0; domains], counts: tallies(snapshot).map(|_| 0).collect() }
     }
 
@@ -49,8 +49,8 @@ impl Mark {
         for (mark, core) in self.idle.iter_mut().zip(&snapshot.cores) {
             *mark = core.idle.ticks;
         }
-        for (mark, component) in self.used.iter_mut().zip(&snapshot.components) {
-            *mark = component.used.ticks;
+        for (mark, domain) in self.used.iter_mut().zip(&snapshot.domains) {
+            *mark = domain.used.ticks;
         }
         for (mark, tally) in self.counts.iter_mut().zip(tallies(snapshot)) {
             *mark = tally.total;
@@ -60,9 +60,9 @@ impl Mark {
 
 /// All that is counted.
 fn tallies(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut Tally> {
-    let Snapshot { cores, components, queues, .. } = snapshot;
+    let Snapshot { cores, domains, queues, .. } = snapshot;
     let interrupts = cores.iter_mut().map(|core| &mut core.interrupts);
-    let counters = components.iter_mut().flat_map(|it| it.counters.iter_mut().map(|(_, tally)| tally));
+    let counters = domains.iter_mut().flat_map(|it| it.counters.iter_mut().map(|(_, tally)| tally));
     interrupts.chain(counters).chain(queues.iter_mut().map(|queue| &mut queue.entries))
 }
 
@@ -85,7 +85,7 @@ impl Source {
     pub fn new(observation: &Observation) -> Self {
         let domains: &[ObservedDomain] = culm::start::list(observation.domains);
         let described: Vec<_> = domains.iter().map(describe).collect();
-        let name = |index: u32| described.get(index as usize).map_or("", |described| described.component.name);
+        let name = |index: u32| described.get(index as usize).map_or("", |described| described.domain.name);
         let rings: &[ObservedRing] = culm::start::list(observation.rings);
         let watched = rings.iter().map(|observed| Watched {
             queue: Queue {
@@ -126,7 +126,7 @@ impl Source {
             system: names.0,
             board: names.1,
             cores: vec![Core::default(); cores.len()],
-            components: described.into_iter().take(count).map(|described| described.component).collect(),
+            domains: described.into_iter().take(count).map(|described| described.domain).collect(),
             queues: watched.into_iter().map(|watched| watched.queue).collect(),
             ..Snapshot::default()
         };
@@ -152,9 +152,9 @@ impl Source {
         let ticks = |ticks| Ticks { ticks, frequency };
         self.snapshot.uptime = ticks(now);
         let accounts = self.domains.iter().zip(&self.counters);
-        for (component, (account, counters)) in self.snapshot.components.iter_mut().zip(accounts) {
-            update(component, account, *counters);
-            component.used = ticks(account.ticks.load(Relaxed));
+        for (domain, (account, counters)) in self.snapshot.domains.iter_mut().zip(accounts) {
+            update(domain, account, *counters);
+            domain.used = ticks(account.ticks.load(Relaxed));
         }
         for (core, account) in self.snapshot.cores.iter_mut().zip(self.cores) {
             core.idle = ticks(account.idle.load(Relaxed));
@@ -179,16 +179,16 @@ impl Source {
         let window = snapshot.uptime.ticks.saturating_sub(base.time);
         snapshot.window = Ticks { ticks: window, frequency: self.frequency };
         let span = snapshot.window;
-        for (component, base) in snapshot.components.iter_mut().zip(&base.used) {
-            component.share = Share::of(component.used.ticks.saturating_sub(*base), window);
+        for (domain, base) in snapshot.domains.iter_mut().zip(&base.used) {
+            domain.share = Share::of(domain.used.ticks.saturating_sub(*base), window);
         }
         let cores = snapshot.cores.iter_mut().zip(self.cores).zip(&base.idle);
         for (index, ((core, account), base)) in cores.enumerate() {
             // The present sleep of a core that sleeps is not in its idle time yet; what its
             // components used is.
             core.load = if account.asleep.load(Relaxed) != 0 {
-                let on_core = snapshot.components.iter().filter(|component| component.core as usize == index);
-                Share(on_core.map(|component| component.share.0).sum::<u32>().min(1_000_000))
+                let on_core = snapshot.domains.iter().filter(|domain| domain.core as usize == index);
+                Share(on_core.map(|domain| domain.share.0).sum::<u32>().min(1_000_000))
             } else {
                 Share::of(window.saturating_sub(core.idle.ticks.saturating_sub(*base)), window)
             };
@@ -199,36 +199,36 @@ impl Source {
     }
 }
 
-fn describe(domain: &ObservedDomain) -> Described {
-    let names: &[CounterName] = culm::start::list(domain.counter_names);
-    let component = Component {
-        name: culm::start::text(domain.name),
-        component: culm::start::text(domain.component),
-        core: domain.core,
-        priority: domain.priority,
-        budget: (domain.budget > 0).then_some((domain.budget, domain.period)),
-        passive: domain.passive != 0,
+fn describe(observed: &ObservedDomain) -> Described {
+    let names: &[CounterName] = culm::start::list(observed.counter_names);
+    let domain = Domain {
+        name: culm::start::text(observed.name),
+        component: culm::start::text(observed.component),
+        core: observed.core,
+        priority: observed.priority,
+        budget: (observed.budget > 0).then_some((observed.budget, observed.period)),
+        passive: observed.passive != 0,
         counters: names.iter().map(|name| (culm::start::text(name.name), Tally::default())).collect(),
-        ..Component::default()
+        ..Domain::default()
     };
-    Described { component, counters: culm::observe::counters(domain.counters) }
+    Described { domain, counters: culm::observe::counters(observed.counters) }
 }
 
 /// Takes over what changes, but for the time.
-fn update(component: &mut Component, account: &DomainAccount, counters: Option<&Counters>) {
-    component.state = match account.state.load(Relaxed) {
+fn update(domain: &mut Domain, account: &DomainAccount, counters: Option<&Counters>) {
+    domain.state = match account.state.load(Relaxed) {
         state if state == DomainState::Faulted as u32 => DomainState::Faulted,
         state if state == DomainState::Stopped as u32 => DomainState::Stopped,
         _ => DomainState::Alive,
     };
-    component.system_calls = account.system_calls();
-    component.switches = account.switches();
-    component.preemptions = account.preemptions.load(Relaxed);
-    component.throttles = account.throttles.load(Relaxed);
-    component.faults = account.faults.load(Relaxed);
-    component.restarts = account.restarts.load(Relaxed);
+    domain.system_calls = account.system_calls();
+    domain.switches = account.switches();
+    domain.preemptions = account.preemptions.load(Relaxed);
+    domain.throttles = account.throttles.load(Relaxed);
+    domain.faults = account.faults.load(Relaxed);
+    domain.restarts = account.restarts.load(Relaxed);
     let Some(counters) = counters else { return };
-    for ((_, tally), word) in component.counters.iter_mut().zip(&counters.values) {
+    for ((_, tally), word) in domain.counters.iter_mut().zip(&counters.values) {
         tally.total = word.load(Relaxed);
     }
 }
