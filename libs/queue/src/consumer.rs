@@ -245,8 +245,8 @@ impl<T: Entry> Consumer<T> {
         Drain { shared, head, end: head.wrapping_add(available.min(count)), consumer: self }
     }
 
-    /// Gives the slots of all popped entries back to the producer. Returns true if the producer
-    /// waits for space: then notify it.
+    /// Gives the slots of all popped entries back to the producer. Returns whether the producer
+    /// waits for space: if so, notify it.
     #[inline]
     #[must_use = "a producer that waits for space waits for a notification"]
     pub fn release(&mut self) -> bool {

@@ -248,8 +248,8 @@ impl<T: Entry> Producer<T> {
         Reservation { shared, tail, limit: tail.wrapping_add(free.min(count)), producer: self }
     }
 
-    /// Makes all pushed entries visible to the consumer. Returns true if the consumer sleeps: then
-    /// notify it.
+    /// Makes all pushed entries visible to the consumer. Returns whether the consumer sleeps: if
+    /// so, notify it.
     #[inline]
     #[must_use = "a consumer that sleeps waits for a notification"]
     pub fn publish(&mut self) -> bool {

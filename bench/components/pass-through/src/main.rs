@@ -28,7 +28,7 @@ impl Side {
         Self { link, expected: true }
     }
 
-    /// Begins a round. True: the pair starts over by the peer's doing.
+    /// Begins a round. Returns whether the pair starts over by the peer's doing.
     #[inline(always)]
     fn begin(&mut self) -> bool {
         self.link.begin() == Event::Renewed && !core::mem::take(&mut self.expected)
