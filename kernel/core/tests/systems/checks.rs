@@ -25,7 +25,8 @@ impl Run {
         core.first_domain as usize..(core.first_domain + core.domain_count) as usize
     }
 
-    /// Checks that the highest domain runs that may, and that timers and IPIs are under way for all that sleep.
+    /// Checks that the highest domain runs that may, and that timers and IPIs are under way for all
+    /// that sleep.
     fn check_schedule(&mut self, core: u32) -> Result<(), TestCaseError> {
         let running = self.running(core);
         let now = self.now();

@@ -1,6 +1,6 @@
-//! Clippy and rustdoc, of whatever version. Each knows lints that others do not, so only one version can be
-//! asked to find nothing: the one recorded in the workspace's `Cargo.toml`. What another finds is
-//! shown and fails nothing.
+//! Clippy and rustdoc, of whatever version. Each knows lints that others do not, so only one
+//! version can be asked to find nothing: the one recorded in the workspace's `Cargo.toml`. What
+//! another finds is shown and fails nothing.
 
 use crate::build::{Toolchain, Version};
 use crate::failure::Failure;
