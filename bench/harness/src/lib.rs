@@ -17,6 +17,7 @@ pub mod figures;
 pub mod lab;
 pub mod linux;
 pub mod machine;
+mod names;
 pub mod network;
 pub mod page;
 pub mod plot;
@@ -45,21 +46,15 @@ pub fn target_folder(root: &Path) -> PathBuf {
 /// Runs the benchmarks. Returns whether all went well: every row ran and, with `--check`, every
 /// target holds.
 pub fn run(root: &Path, settings: &Options) -> Result<bool> {
+    let targets = Targets::read(root)?;
     if settings.list {
-        rows::ALL.iter().for_each(|(name, what, _)| println!("{name:<8} {what}"));
+        print!("{}", names::list(root, &targets)?);
         return Ok(true);
     }
-    for name in &settings.names {
-        let bench = name.split('/').next().unwrap_or_default();
-        if !rows::ALL.iter().any(|(known, _, _)| *known == bench) {
-            let known: Vec<_> = rows::ALL.iter().map(|(known, _, _)| *known).collect();
-            bail!("there is no benchmark `{bench}`; there are: {}", known.join(", "));
-        }
-    }
+    names::check(root, &targets, settings)?;
     if let (true, Some(row)) = (settings.record, settings.names.iter().find(|name| name.contains('/'))) {
         bail!("--record records whole benchmarks, and '{row}' is a row: leave out the row, or --record");
     }
-    let targets = Targets::read(root)?;
     let mut settings = settings.clone();
     if settings.check && settings.names.is_empty() {
         settings.names = targets.iter().map(|target| format!("{}/{}", target.bench, target.row)).collect();

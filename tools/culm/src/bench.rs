@@ -11,6 +11,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Advice on names, which the harness gives too.
+pub use culm_manifest::problem::suggest;
+
 /// The variable by which the harness learns which tool builds Culm's systems.
 pub const TOOL: &str = "CULM";
 
@@ -64,7 +67,7 @@ pub struct Options {
     /// Folder for downloads and what is made of them
     #[arg(long)]
     pub cache: Option<PathBuf>,
-    /// List the benchmarks
+    /// List the benchmarks and their rows
     #[arg(long)]
     pub list: bool,
 }
