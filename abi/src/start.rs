@@ -79,16 +79,15 @@ pub struct Value {
     pub b: u64,
 }
 
-/// [`Connection::slot`] of a connection that no manifest lists: the log
-/// ([`crate::connection::SerialClient`]) and the right to observe
-/// ([`crate::connection::Observation`]). They follow the manifest's.
+/// [`Connection::slot`] of a connection that no manifest lists: the log and the right to observe.
+/// They follow the manifest's.
 pub const IMPLICIT: u32 = u32::MAX;
 
 /// One connection of the domain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Connection {
-    /// The number of its [`crate::connection::Kind`].
+    /// Its kind: the number that its declaration in [`crate::connection`] gives.
     pub kind: u32,
     /// Position of this connection in the manifest's list, or [`IMPLICIT`].
     pub slot: u32,
