@@ -15,7 +15,7 @@ mod input;
 use culm::Region;
 use culm::connection::NetDriver;
 use culm::time::{self, Duration};
-use culm_mmio::{Register, Registers, Width};
+use culm_mmio::{Registers, Width};
 use culm_net::DmaDescriptor;
 use culm_net::testing::{Peer, memory, ring as queue};
 use culm_virtio::registers::*;
@@ -23,7 +23,6 @@ use culm_virtio::{Layout, checkpoint};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 use net_virtio::Net;
-use net_virtio::registers::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -49,14 +48,13 @@ struct State {
 struct Device(Rc<State>);
 
 impl Registers for Device {
-    fn read<T: Width>(&self, register: Register<T>) -> T {
+    fn load<W: Width>(&self, offset: usize) -> W {
         let state = &self.0;
-        let offset = register.offset();
         let value = match offset {
             _ if state.lie.get().is_some_and(|(at, _)| at == offset) => state.lie.get().map_or(0, |(_, value)| value),
-            0x000 => MAGIC_VALUE,
-            0x004 => VERSION_MODERN,
-            0x008 => DEVICE_NET,
+            0x000 => Magic::VIRT.number(),
+            0x004 => Version::MODERN.number(),
+            0x008 => Kind::NETWORK.number(),
             0x010 => (state.features.get() >> (32 * (state.half.get() & 1))) as u32,
             0x034 => state.queue_size.get(),
             0x044 => 1,
@@ -64,12 +62,12 @@ impl Registers for Device {
             0x070 => state.status.get(),
             _ => 0,
         };
-        T::truncate(value)
+        W::truncate(value)
     }
 
-    fn write<T: Width>(&self, register: Register<T>, value: T) {
+    fn store<W: Width>(&self, offset: usize, value: W) {
         let value = value.extend();
-        match register.offset() {
+        match offset {
             0x014 => self.0.half.set(value),
             0x064 => self.0.causes.set(self.0.causes.get() & !value),
             0x070 => self.0.status.set(value),

@@ -13,6 +13,7 @@
 mod input;
 
 use culm::Region;
+use culm_virtio::registers::Kind;
 use culm_virtio::testing::{DMA, Fake};
 use culm_virtio::transport::FEATURES;
 use culm_virtio::virtqueue::Access;
@@ -22,7 +23,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 
 /// The kind of device, which does not matter here.
-const KIND: u32 = 2;
+const KIND: Kind = Kind::BLOCK;
 const QUEUE: u32 = 0;
 const SIZE: usize = 1024;
 const DESCRIPTORS: u16 = 8;

@@ -1,70 +1,108 @@
 //! Registers of a virtio device on MMIO, version 2 (VIRTIO 1.2 §4.2.2), and what is the same for
 //! devices of every kind.
 
-use culm_mmio::Register;
+use culm_mmio::{registers, values};
 
 /// Offset of the first register of the device's configuration, which depends on its kind.
 pub const CONFIGURATION: usize = 0x100;
 
-/// [`MAGIC_VALUE`], "virt" (all of these: §4.2.2).
-pub const MAGIC: Register<u32> = Register::at(0x000);
-/// Version of the interface.
-pub const VERSION: Register<u32> = Register::at(0x004);
-/// Kind of device.
-pub const DEVICE_ID: Register<u32> = Register::at(0x008);
-/// 32 of the features that the device has.
-pub const DEVICE_FEATURES: Register<u32> = Register::at(0x010);
-/// Which 32.
-pub const DEVICE_FEATURES_SELECT: Register<u32> = Register::at(0x014);
-/// 32 of the features that the driver uses.
-pub const DRIVER_FEATURES: Register<u32> = Register::at(0x020);
-/// Which 32.
-pub const DRIVER_FEATURES_SELECT: Register<u32> = Register::at(0x024);
-/// The queue that the following registers are about.
-pub const QUEUE_SELECT: Register<u32> = Register::at(0x030);
-/// The largest size that it can have; 0: it does not exist.
-pub const QUEUE_SIZE_MAX: Register<u32> = Register::at(0x034);
-/// Its size.
-pub const QUEUE_SIZE: Register<u32> = Register::at(0x038);
-/// 1 when it is set up.
-pub const QUEUE_READY: Register<u32> = Register::at(0x044);
-/// Doorbell: takes the number of the queue that has new buffers.
-pub const QUEUE_NOTIFY: Register<u32> = Register::at(0x050);
-/// What the device has interrupted for and was not acknowledged.
-pub const INTERRUPT_STATUS: Register<u32> = Register::at(0x060);
-/// What to write to it to acknowledge interrupts.
-pub const INTERRUPT_ACKNOWLEDGE: Register<u32> = Register::at(0x064);
-/// Where the driver is with setting up; 0 resets the device.
-pub const STATUS: Register<u32> = Register::at(0x070);
-/// Address of the descriptors: low half, high half.
-pub const QUEUE_DESCRIPTORS: [Register<u32>; 2] = [Register::at(0x080), Register::at(0x084)];
-/// Address of what the driver writes.
-pub const QUEUE_DRIVER: [Register<u32>; 2] = [Register::at(0x090), Register::at(0x094)];
-/// Address of what the device writes.
-pub const QUEUE_DEVICE: [Register<u32>; 2] = [Register::at(0x0a0), Register::at(0x0a4)];
-/// Count of the configuration's changes.
-pub const CONFIGURATION_GENERATION: Register<u32> = Register::at(0x0fc);
+registers! {
+    /// [`Magic::VIRT`].
+    pub MAGIC: Magic at 0x000, read;
+    /// Version of the interface.
+    pub VERSION: Version at 0x004, read;
+    /// Kind of device.
+    pub DEVICE_ID: Kind at 0x008, read;
+    /// 32 of the features that the device has.
+    pub DEVICE_FEATURES: u32 at 0x010, read;
+    /// Which 32.
+    pub DEVICE_FEATURES_SELECT: u32 at 0x014, write;
+    /// 32 of the features that the driver uses.
+    pub DRIVER_FEATURES: u32 at 0x020, write;
+    /// Which 32.
+    pub DRIVER_FEATURES_SELECT: u32 at 0x024, write;
+    /// The queue that the following registers are about.
+    pub QUEUE_SELECT: u32 at 0x030, write;
+    /// The largest size that it can have; 0: it does not exist.
+    pub QUEUE_SIZE_MAX: u32 at 0x034, read;
+    /// Its size.
+    pub QUEUE_SIZE: u32 at 0x038, write;
+    /// Whether the queue is set up.
+    pub QUEUE_READY: Ready(u32) at 0x044, read write {
+        /// It is.
+        READY: 0,
+    }
+    /// Doorbell: takes the number of the queue that has new buffers.
+    pub QUEUE_NOTIFY: u32 at 0x050, write;
+    /// What the device has interrupted for and was not acknowledged.
+    pub INTERRUPT_STATUS: Causes(u32) at 0x060, read {
+        /// Buffers were used.
+        USED: 0,
+        /// The configuration changed, or the device needs a reset (§2.1.1).
+        CHANGE: 1,
+    }
+    /// What to write to it to acknowledge interrupts.
+    pub INTERRUPT_ACKNOWLEDGE: Causes at 0x064, write;
+    /// Where the driver is with setting up; 0 resets the device (§2.1).
+    pub STATUS: Status(u32) at 0x070, read write {
+        /// The driver has seen the device.
+        ACKNOWLEDGE: 0,
+        /// The driver knows the device.
+        DRIVER: 1,
+        /// The driver works.
+        DRIVER_OK: 2,
+        /// The features are settled.
+        FEATURES_OK: 3,
+        /// The device has met an error that only a reset ends.
+        NEEDS_RESET: 6,
+    }
+    /// Address of the descriptors, low half.
+    pub QUEUE_DESCRIPTORS_LOW: u32 at 0x080, write;
+    /// High half.
+    pub QUEUE_DESCRIPTORS_HIGH: u32 at 0x084, write;
+    /// Address of what the driver writes, low half.
+    pub QUEUE_DRIVER_LOW: u32 at 0x090, write;
+    /// High half.
+    pub QUEUE_DRIVER_HIGH: u32 at 0x094, write;
+    /// Address of what the device writes, low half.
+    pub QUEUE_DEVICE_LOW: u32 at 0x0a0, write;
+    /// High half.
+    pub QUEUE_DEVICE_HIGH: u32 at 0x0a4, write;
+    /// Count of the configuration's changes.
+    pub CONFIGURATION_GENERATION: u32 at 0x0fc, read;
+}
 
-/// What [`MAGIC`] holds.
-pub const MAGIC_VALUE: u32 = 0x7472_6976;
-/// The modern interface.
-pub const VERSION_MODERN: u32 = 2;
+values! {
+    /// What [`MAGIC`] holds.
+    pub Magic: u32 {
+        /// "virt".
+        VIRT = 0x7472_6976,
+    }
+}
 
-/// Cause of interrupts: buffers were used (§4.2.2).
-pub const INTERRUPT_USED: u32 = 0b01;
-/// Cause of interrupts: the configuration changed, or the device needs a reset (§4.2.2, §2.1.1).
-pub const INTERRUPT_CHANGE: u32 = 0b10;
+values! {
+    /// What [`VERSION`] holds.
+    pub Version: u32 {
+        /// The interface from before VIRTIO 1.0.
+        LEGACY = 1,
+        /// The modern interface.
+        MODERN = 2,
+    }
+}
 
-/// Bits of [`STATUS`] (§2.1).
-pub const STATUS_ACKNOWLEDGE: u32 = 1;
-/// The driver knows the device.
-pub const STATUS_DRIVER: u32 = 2;
-/// The driver works.
-pub const STATUS_DRIVER_OK: u32 = 4;
-/// The features are settled.
-pub const STATUS_FEATURES_OK: u32 = 8;
-/// The device has met an error that only a reset ends.
-pub const STATUS_NEEDS_RESET: u32 = 64;
+values! {
+    /// Kinds of devices (§5).
+    pub Kind: u32 {
+        /// There is no device.
+        NONE = 0,
+        /// A network card (§5.1).
+        NETWORK = 1,
+        /// A block device (§5.2).
+        BLOCK = 2,
+        /// A source of random bytes (§5.4).
+        ENTROPY = 4,
+    }
+}
 
 /// Feature: interrupts and doorbells at an index (§6).
 pub const FEATURE_EVENT_INDEX: u64 = 1 << 29;

@@ -7,6 +7,7 @@
 
 use crate::checkpoint::{self, Checkpoint, Position, State};
 use crate::crash_point;
+use crate::registers::Kind;
 use crate::testing::{Fake, memory};
 use crate::transport::{FEATURES, Transport};
 use crate::virtqueue::{Access, Part, Virtqueue};
@@ -18,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
-const KIND: u32 = 2;
+const KIND: Kind = Kind::BLOCK;
 const QUEUE: u32 = 0;
 
 /// What outlives the driver, besides the device and its memory.

@@ -5,7 +5,7 @@ use crate::registers::*;
 use crate::virtqueue::{Access, Layout, Part};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use culm::Region;
-use culm_mmio::{Register, Registers, Width};
+use culm_mmio::{Field, Layout as _, Registers, Width};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -58,9 +58,9 @@ impl Given {
 pub struct State {
     memory: Region,
     /// The kind of device.
-    pub kind: Cell<u32>,
+    pub kind: Cell<Kind>,
     /// The version of the interface.
-    pub version: Cell<u32>,
+    pub version: Cell<Version>,
     /// The features that it offers.
     pub features: Cell<u64>,
     /// Whether it accepts those that the driver wants.
@@ -73,7 +73,7 @@ pub struct State {
     /// The largest size that its queues can have.
     pub queue_size: Cell<u32>,
     /// What its status register says.
-    pub status: Cell<u32>,
+    pub status: Cell<Status>,
     driver_features: Cell<u64>,
     halves: Cell<[u32; 2]>,
     selected: Cell<usize>,
@@ -84,8 +84,8 @@ pub struct State {
     pub interrupts: Cell<u32>,
     /// How often interrupts were acknowledged.
     pub acknowledged: Cell<u32>,
-    /// What [`INTERRUPT_STATUS`] says. The interrupt line is high while it is not 0.
-    pub causes: Cell<u32>,
+    /// What [`INTERRUPT_STATUS`] says. The interrupt line is high while there is a cause.
+    pub causes: Cell<Causes>,
     /// How often the line rose.
     pub edges: Cell<u32>,
     /// How often the device was reset.
@@ -99,18 +99,18 @@ pub struct Fake(pub Rc<State>);
 impl Fake {
     /// Creates a device of a kind, with so many queues of 16 descriptors in `memory`, and with
     /// [`crate::transport::FEATURES`] of its own, but for those of the platform.
-    pub fn new(kind: u32, queues: usize, memory: Region) -> Self {
+    pub fn new(kind: Kind, queues: usize, memory: Region) -> Self {
         Self(Rc::new(State {
             memory,
             kind: Cell::new(kind),
-            version: Cell::new(VERSION_MODERN),
+            version: Cell::new(Version::MODERN),
             features: Cell::new(FEATURE_VERSION_1 | FEATURE_EVENT_INDEX),
             accepts_features: Cell::new(true),
             configuration: RefCell::default(),
             changes_for_ever: Cell::new(false),
             generation: Cell::new(0),
             queue_size: Cell::new(16),
-            status: Cell::new(0),
+            status: Cell::new(Status::ZERO),
             driver_features: Cell::new(0),
             halves: Cell::new([0; 2]),
             selected: Cell::new(0),
@@ -118,7 +118,7 @@ impl Fake {
             doorbells: RefCell::default(),
             interrupts: Cell::new(0),
             acknowledged: Cell::new(0),
-            causes: Cell::new(0),
+            causes: Cell::new(Causes::ZERO),
             edges: Cell::new(0),
             resets: Cell::new(0),
         }))
@@ -220,18 +220,18 @@ impl State {
         };
         if wished {
             self.interrupts.set(self.interrupts.get() + 1);
-            self.raise(INTERRUPT_USED);
+            self.raise(Causes::USED);
         }
     }
 
     /// Raises the interrupt line for `cause`. If it is high already, it stays so and no edge is
     /// seen.
-    pub fn raise(&self, cause: u32) {
+    pub fn raise(&self, cause: Field<Causes>) {
         let causes = self.causes.get();
-        if causes == 0 {
+        if causes == Causes::ZERO {
             self.edges.set(self.edges.get() + 1);
         }
-        self.causes.set(causes | cause);
+        self.causes.set(causes.set(cause));
     }
 
     /// Uses the oldest buffer that it holds, with this length.
@@ -276,31 +276,30 @@ impl State {
 }
 
 impl Registers for Fake {
-    fn read<T: Width>(&self, register: Register<T>) -> T {
+    fn load<W: Width>(&self, offset: usize) -> W {
         crash_point();
         let state = &self.0;
-        let offset = register.offset();
         let has_queue = state.selected.get() < state.queues.borrow().len();
         let value = match offset {
             _ if offset >= CONFIGURATION => return state.read_configuration(offset),
-            _ if offset == MAGIC.offset() => MAGIC_VALUE,
-            _ if offset == VERSION.offset() => state.version.get(),
-            _ if offset == DEVICE_ID.offset() => state.kind.get(),
+            _ if offset == MAGIC.offset() => Magic::VIRT.number(),
+            _ if offset == VERSION.offset() => state.version.get().number(),
+            _ if offset == DEVICE_ID.offset() => state.kind.get().number(),
             _ if offset == DEVICE_FEATURES.offset() => state.half(state.features.get(), 0),
             _ if offset == QUEUE_SIZE_MAX.offset() && has_queue => state.queue_size.get(),
             _ if offset == QUEUE_SIZE_MAX.offset() => 0,
-            _ if offset == STATUS.offset() => state.status.get(),
+            _ if offset == STATUS.offset() => state.status.get().bits(),
             _ if offset == QUEUE_READY.offset() && has_queue => {
                 state.queues.borrow()[state.selected.get()].ready.into()
             }
-            _ if offset == INTERRUPT_STATUS.offset() => state.causes.get(),
+            _ if offset == INTERRUPT_STATUS.offset() => state.causes.get().bits(),
             _ if offset == CONFIGURATION_GENERATION.offset() => state.generation.get(),
             _ => panic!("a read of {offset:#x}, which the driver has no reason for"),
         };
-        T::truncate(value)
+        W::truncate(value)
     }
 
-    fn write<T: Width>(&self, register: Register<T>, value: T) {
+    fn store<W: Width>(&self, offset: usize, value: W) {
         crash_point();
         let state = &self.0;
         let value = value.extend();
@@ -309,7 +308,7 @@ impl Registers for Fake {
             halves[index] = value;
             state.halves.set(halves);
         };
-        match register.offset() {
+        match offset {
             0x014 => select(0),
             0x024 => select(1),
             0x020 => {
@@ -322,15 +321,16 @@ impl Registers for Fake {
             0x050 => state.doorbells.borrow_mut().push(value),
             0x064 => {
                 state.acknowledged.set(state.acknowledged.get() + 1);
-                state.causes.set(state.causes.get() & !value);
+                state.causes.set(Causes::from_bits(state.causes.get().bits() & !value));
             }
             0x070 if value == 0 => {
                 state.reset();
-                state.status.set(0);
+                state.status.set(Status::ZERO);
             }
             0x070 => {
-                let refuse = if state.accepts_features.get() { 0 } else { STATUS_FEATURES_OK };
-                state.status.set(value & !refuse);
+                let status = Status::from_bits(value);
+                let accepts = state.accepts_features.get();
+                state.status.set(if accepts { status } else { status.clear(Status::FEATURES_OK) });
             }
             offset @ (0x080 | 0x084 | 0x090 | 0x094 | 0x0a0 | 0x0a4) => {
                 let (part, half) = ((offset - 0x080) / 0x10, offset % 8 / 4);

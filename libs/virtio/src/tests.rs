@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 /// The kind of device of these tests.
-const KIND: u32 = 2;
+const KIND: Kind = Kind::BLOCK;
 /// Its one queue.
 const QUEUE: u32 = 0;
 
@@ -38,9 +38,12 @@ fn unusable_devices_are_told_apart() {
         change(&fake.0);
         start(fake, &memory).map(|_| ())
     };
-    assert_eq!(outcome(|state| state.version.set(1)), Err(Unusable::Legacy));
-    assert_eq!(outcome(|state| state.kind.set(0)), Err(Unusable::Absent));
-    assert_eq!(outcome(|state| state.kind.set(1)), Err(Unusable::Kind { wanted: 2, found: 1 }));
+    assert_eq!(outcome(|state| state.version.set(Version::LEGACY)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.kind.set(Kind::NONE)), Err(Unusable::Absent));
+    assert_eq!(
+        outcome(|state| state.kind.set(Kind::NETWORK)),
+        Err(Unusable::Kind { wanted: KIND, found: Kind::NETWORK })
+    );
     assert_eq!(outcome(|state| state.features.set(FEATURE_EVENT_INDEX)), Err(Unusable::Legacy));
     assert_eq!(outcome(|state| state.accepts_features.set(false)), Err(Unusable::Features));
     assert_eq!(outcome(|state| state.queue_size.set(0)), Err(Unusable::Queue));
@@ -69,9 +72,9 @@ fn a_device_at_work_is_taken_over_only_as_it_was_left() {
     assert!(resume(device.features()));
     assert!(!resume(FEATURE_EVENT_INDEX), "these are not features with which it can have been at work");
     let status = fake.0.status.get();
-    fake.0.status.set(status | STATUS_NEEDS_RESET);
+    fake.0.status.set(status.set(Status::NEEDS_RESET));
     assert!(device.needs_reset() && !resume(device.features()));
-    fake.0.status.set(0);
+    fake.0.status.set(Status::ZERO);
     assert!(!resume(device.features()));
 }
 
@@ -80,7 +83,7 @@ fn a_configuration_is_read_in_one_state() {
     let (fake, _) = fake();
     fake.0.configuration.borrow_mut().extend([1, 2, 3, 4]);
     let device = Transport::find(fake.clone(), KIND).expect("it is there");
-    let register = culm_mmio::Register::<u8>::at(CONFIGURATION + 2);
+    let register = culm_mmio::Register::<u8, culm_mmio::ReadOnly>::at(CONFIGURATION + 2);
     let looks = std::cell::Cell::new(0);
     let read = |fake: &Fake| {
         looks.set(looks.get() + 1);
@@ -95,9 +98,10 @@ fn a_configuration_is_read_in_one_state() {
 fn a_change_is_told_once_and_not_acknowledged_with_buffers() {
     let (fake, _) = fake();
     let device = Transport::find(fake.clone(), KIND).expect("it is there");
-    fake.0.raise(INTERRUPT_CHANGE | INTERRUPT_USED);
+    fake.0.raise(Causes::CHANGE);
+    fake.0.raise(Causes::USED);
     device.acknowledge();
-    assert_eq!(fake.0.causes.get(), INTERRUPT_CHANGE);
+    assert_eq!(fake.0.causes.get(), Causes::ZERO.set(Causes::CHANGE));
     assert!(device.has_changed());
     assert!(!device.has_changed());
 }

@@ -5,7 +5,7 @@ use crate::registers::*;
 use crate::virtqueue::{Access, Layout, Virtqueue};
 use core::fmt;
 use culm::Region;
-use culm_mmio::{Register, Registers};
+use culm_mmio::Registers;
 
 /// Features that the transport and the virtqueue use if the device has them. A driver asks for them
 /// together with those of its class.
@@ -17,11 +17,14 @@ const RESET_LIMIT: u32 = 100_000;
 /// Times that the configuration is read while the device goes on changing it.
 const CONFIGURATION_LIMIT: u32 = 8;
 
-/// [`STATUS`] of a device whose features are being negotiated.
-const KNOWN: u32 = STATUS_ACKNOWLEDGE | STATUS_DRIVER;
+/// [`STATUS`] of a device whose driver is there.
+const KNOWN: Status = Status::ZERO.set(Status::ACKNOWLEDGE).set(Status::DRIVER);
+
+/// [`STATUS`] of a device whose features are settled.
+const SETTLED: Status = KNOWN.set(Status::FEATURES_OK);
 
 /// [`STATUS`] of a device that works.
-const AT_WORK: u32 = KNOWN | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
+const AT_WORK: Status = SETTLED.set(Status::DRIVER_OK);
 
 /// The reason why a device cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +36,9 @@ pub enum Unusable {
     /// It is of another kind.
     Kind {
         /// The kind that the driver is for.
-        wanted: u32,
+        wanted: Kind,
         /// The kind of the device.
-        found: u32,
+        found: Kind,
     },
     /// It does not reset.
     Stuck,
@@ -50,7 +53,9 @@ impl fmt::Display for Unusable {
         match self {
             Self::Absent => formatter.write_str("no virtio device there: check the address in the board's file"),
             Self::Legacy => formatter.write_str("a legacy device: QEMU needs -global virtio-mmio.force-legacy=false"),
-            Self::Kind { wanted, found } => write!(formatter, "a virtio device of kind {found}, not {wanted}"),
+            Self::Kind { wanted, found } => {
+                write!(formatter, "a virtio device of kind {}, not {}", found.number(), wanted.number())
+            }
             Self::Stuck => formatter.write_str("the device does not reset"),
             Self::Features => formatter.write_str("the device refuses the features that the driver knows"),
             Self::Queue => formatter
@@ -70,11 +75,11 @@ pub struct Transport<R> {
 
 impl<R: Registers> Transport<R> {
     /// Finds the device of a kind (§5) behind `registers`, in whatever state it is.
-    pub fn find(registers: R, kind: u32) -> Result<Self, Unusable> {
+    pub fn find(registers: R, kind: Kind) -> Result<Self, Unusable> {
         match (registers.read(MAGIC), registers.read(VERSION), registers.read(DEVICE_ID)) {
-            (MAGIC_VALUE, VERSION_MODERN, found) if found == kind => Ok(Self { registers, features: 0 }),
-            (MAGIC_VALUE, 1, _) => Err(Unusable::Legacy),
-            (MAGIC_VALUE, VERSION_MODERN, found) if found != 0 => Err(Unusable::Kind { wanted: kind, found }),
+            (Magic::VIRT, Version::MODERN, found) if found == kind => Ok(Self { registers, features: 0 }),
+            (Magic::VIRT, Version::LEGACY, _) => Err(Unusable::Legacy),
+            (Magic::VIRT, Version::MODERN, found) if found != Kind::NONE => Err(Unusable::Kind { wanted: kind, found }),
             _ => Err(Unusable::Absent),
         }
     }
@@ -102,25 +107,25 @@ impl<R: Registers> Transport<R> {
         self.features = features;
         let is_ready = |queue| {
             self.registers.write(QUEUE_SELECT, queue);
-            self.registers.read(QUEUE_READY) == 1
+            self.registers.read(QUEUE_READY).has(Ready::READY)
         };
         self.has(FEATURE_VERSION_1) && self.registers.read(STATUS) == AT_WORK && queues.into_iter().all(is_ready)
     }
 
     /// Returns whether the device says that it cannot go on without a reset (§2.1.1).
     pub fn needs_reset(&self) -> bool {
-        self.registers.read(STATUS) & STATUS_NEEDS_RESET != 0
+        self.registers.read(STATUS).has(Status::NEEDS_RESET)
     }
 
     /// Resets the device and negotiates its features: `choose` gets those that it offers, and
     /// returns those to use, [`FEATURES`] among them. The device touches no memory from here on.
     pub fn reset(&mut self, choose: impl FnOnce(u64) -> u64) -> Result<(), Unusable> {
-        self.registers.write(STATUS, 0);
+        self.registers.write(STATUS, Status::ZERO);
         // The reset is done when the register reads as 0 (§2.4.2).
-        if !(0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == 0) {
+        if !(0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == Status::ZERO) {
             return Err(Unusable::Stuck);
         }
-        self.registers.write(STATUS, STATUS_ACKNOWLEDGE);
+        self.registers.write(STATUS, Status::ZERO.set(Status::ACKNOWLEDGE));
         self.registers.write(STATUS, KNOWN);
         let mut offered = 0;
         for half in 0..2 {
@@ -135,8 +140,8 @@ impl<R: Registers> Transport<R> {
             self.registers.write(DRIVER_FEATURES_SELECT, half);
             self.registers.write(DRIVER_FEATURES, (self.features >> (32 * half)) as u32);
         }
-        self.registers.write(STATUS, KNOWN | STATUS_FEATURES_OK);
-        if self.registers.read(STATUS) & STATUS_FEATURES_OK == 0 { Err(Unusable::Features) } else { Ok(()) }
+        self.registers.write(STATUS, SETTLED);
+        if self.registers.read(STATUS).has(Status::FEATURES_OK) { Ok(()) } else { Err(Unusable::Features) }
     }
 
     /// Sets a device that was reset to work in these queues, which were renewed; each has its
@@ -151,17 +156,16 @@ impl<R: Registers> Transport<R> {
     fn set_up_queue(&self, number: u32, memory: &Region, layout: Layout) {
         self.registers.write(QUEUE_SELECT, number);
         self.registers.write(QUEUE_SIZE, layout.size.into());
-        for (parts, offset) in
-            [(QUEUE_DESCRIPTORS, layout.descriptors), (QUEUE_DRIVER, layout.available), (QUEUE_DEVICE, layout.used)]
-        {
-            self.write_address(parts, memory.dma() + offset as u64);
+        for (low, high, offset) in [
+            (QUEUE_DESCRIPTORS_LOW, QUEUE_DESCRIPTORS_HIGH, layout.descriptors),
+            (QUEUE_DRIVER_LOW, QUEUE_DRIVER_HIGH, layout.available),
+            (QUEUE_DEVICE_LOW, QUEUE_DEVICE_HIGH, layout.used),
+        ] {
+            let address = memory.dma() + offset as u64;
+            self.registers.write(low, address as u32);
+            self.registers.write(high, (address >> 32) as u32);
         }
-        self.registers.write(QUEUE_READY, 1);
-    }
-
-    fn write_address(&self, [low, high]: [Register<u32>; 2], address: u64) {
-        self.registers.write(low, address as u32);
-        self.registers.write(high, (address >> 32) as u32);
+        self.registers.write(QUEUE_READY, Ready::ZERO.set(Ready::READY));
     }
 
     /// Returns the features that were negotiated.
@@ -198,15 +202,15 @@ impl<R: Registers> Transport<R> {
     /// says `trigger = "level"`, as it must, has it interrupt again.
     #[inline(always)]
     pub fn acknowledge(&self) {
-        self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_USED);
+        self.registers.write(INTERRUPT_ACKNOWLEDGE, Causes::ZERO.set(Causes::USED));
     }
 
     /// Returns whether its configuration changed, or it met an error, since the last call of this.
     pub fn has_changed(&self) -> bool {
-        let changed = self.registers.read(INTERRUPT_STATUS) & INTERRUPT_CHANGE != 0;
+        let changed = self.registers.read(INTERRUPT_STATUS).has(Causes::CHANGE);
         if changed {
             // Acknowledge before the configuration is read: a later change interrupts again.
-            self.registers.write(INTERRUPT_ACKNOWLEDGE, INTERRUPT_CHANGE);
+            self.registers.write(INTERRUPT_ACKNOWLEDGE, Causes::ZERO.set(Causes::CHANGE));
         }
         changed
     }

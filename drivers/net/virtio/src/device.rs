@@ -5,6 +5,7 @@ use culm::Region;
 use culm_mmio::Registers;
 use culm_net::Mac;
 use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use culm_virtio::registers::Kind;
 use culm_virtio::virtqueue::Access;
 use culm_virtio::{Transport, Unusable, Virtqueue, transport};
 
@@ -36,7 +37,7 @@ impl<R: Registers> Device<R> {
     /// previous life left them. With `large`, received packets may lie in several buffers.
     pub fn find(registers: R, memory: &Region, start: usize, large: bool) -> Result<(Self, Virtqueues), Unusable> {
         let wanted = if large { WANTED | WANTED_FOR_LARGE } else { WANTED };
-        let transport = Transport::find(registers, DEVICE_NET)?;
+        let transport = Transport::find(registers, Kind::NETWORK)?;
         let receive = transport.find_queue(QUEUE_RECEIVE, QUEUE_LIMIT, memory, start, Access::Write)?;
         let transmit = transport.find_queue(QUEUE_TRANSMIT, QUEUE_LIMIT, memory, receive.layout().end, Access::Read)?;
         Ok((Self { transport, wanted }, Virtqueues { receive, transmit }))
@@ -85,7 +86,7 @@ impl<R: Registers> Device<R> {
 
     /// Returns whether its link is up; true if the device cannot tell.
     pub fn has_link(&self) -> bool {
-        let read = |registers: &R| registers.read(CONFIG_STATUS) & LINK_UP != 0;
+        let read = |registers: &R| registers.read(CONFIG_STATUS).has(LinkStatus::UP);
         !self.transport.has(FEATURE_STATUS) || self.transport.configuration(read)
     }
 

@@ -1,17 +1,14 @@
 //! What is particular to a network device (VIRTIO 1.2 §5.1): its configuration, features and
 //! queues. The transport's registers are in `culm-virtio`.
 
-use culm_mmio::Register;
+use culm_mmio::{ReadOnly, Register, registers};
 use culm_virtio::registers::CONFIGURATION;
 
 /// Bytes that the registers and the part of the configuration that is used here take.
 pub const SIZE: usize = CONFIGURATION + 8;
 
-/// A network device (§5).
-pub const DEVICE_NET: u32 = 1;
-
-/// The device's address, where it has [`FEATURE_MAC`] (§5.1.4).
-pub const CONFIG_MAC: [Register<u8>; 6] = [
+/// The device's address, if it has [`FEATURE_MAC`] (§5.1.4).
+pub const CONFIG_MAC: [Register<u8, ReadOnly>; 6] = [
     Register::at(CONFIGURATION),
     Register::at(CONFIGURATION + 1),
     Register::at(CONFIGURATION + 2),
@@ -19,11 +16,14 @@ pub const CONFIG_MAC: [Register<u8>; 6] = [
     Register::at(CONFIGURATION + 4),
     Register::at(CONFIGURATION + 5),
 ];
-/// State of the link, where it has [`FEATURE_STATUS`] (§5.1.4).
-pub const CONFIG_STATUS: Register<u16> = Register::at(CONFIGURATION + 6);
 
-/// Bit of [`CONFIG_STATUS`]: the link is up.
-pub const LINK_UP: u16 = 1;
+registers! {
+    /// State of the link, if the device has [`FEATURE_STATUS`] (§5.1.4).
+    pub CONFIG_STATUS: LinkStatus(u16) at CONFIGURATION + 6, read {
+        /// The link is up.
+        UP: 0,
+    }
+}
 
 /// Feature: completes checksums of sent packets (§5.1.3).
 pub const FEATURE_CHECKSUM: u64 = 1 << 0;

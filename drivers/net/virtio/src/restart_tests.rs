@@ -149,7 +149,7 @@ impl World {
     fn turn(&mut self) {
         let edges = self.state.edges.get();
         let interrupted = match self.trigger {
-            Trigger::Level => self.state.causes.get() != 0,
+            Trigger::Level => self.state.causes.get() != Causes::ZERO,
             Trigger::Edge => edges != self.edges_told,
         };
         if self.net.is_some() && self.told.is_empty() && !interrupted {
@@ -249,8 +249,8 @@ impl World {
                 self.lossy = true;
             }
             Act::Fail => {
-                self.state.status.set(self.state.status.get() | STATUS_NEEDS_RESET);
-                self.state.raise(INTERRUPT_CHANGE);
+                self.state.status.set(self.state.status.get().set(Status::NEEDS_RESET));
+                self.state.raise(Causes::CHANGE);
                 self.lossy = true;
             }
         }

@@ -19,6 +19,9 @@ use std::vec::Vec;
 const RECEIVE: u32 = QUEUE_RECEIVE;
 const TRANSMIT: u32 = QUEUE_TRANSMIT;
 
+/// The cause of an interrupt for something other than buffers.
+const CHANGE: Causes = Causes::ZERO.set(Causes::CHANGE);
+
 /// Sets a device up, with nothing before.
 fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Virtqueues), Unusable> {
     let (mut device, mut queues) = Device::find(fake, memory, checkpoint::SIZE, large)?;
@@ -32,16 +35,15 @@ fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Virt
 
 /// A network device, with everything that the driver asks of one.
 pub fn fake(memory: Region) -> Fake {
-    let fake = Fake::new(DEVICE_NET, 2, memory);
+    let fake = Fake::new(Kind::NETWORK, 2, memory);
     let features = fake.0.features.get() | FEATURE_MAC | FEATURE_STATUS | FEATURE_CHECKSUM;
     fake.0.features.set(features);
-    set_link(&fake.0, LINK_UP);
+    set_link(&fake.0, true);
     fake
 }
 
-fn set_link(state: &State, link: u16) {
-    let [low, high] = link.to_le_bytes();
-    *state.configuration.borrow_mut() = std::vec![0, 1, 2, 3, 4, 5, low, high];
+fn set_link(state: &State, up: bool) {
+    *state.configuration.borrow_mut() = std::vec![0, 1, 2, 3, 4, 5, up.into(), 0];
 }
 
 fn device_memory() -> Region {
@@ -188,9 +190,12 @@ fn unusable_devices_are_told_apart() {
         change(&fake.0);
         start(fake, &memory, false).map(|_| ())
     };
-    assert_eq!(outcome(|state| state.version.set(1)), Err(Unusable::Legacy));
-    assert_eq!(outcome(|state| state.kind.set(0)), Err(Unusable::Absent));
-    assert_eq!(outcome(|state| state.kind.set(2)), Err(Unusable::Kind { wanted: DEVICE_NET, found: 2 }));
+    assert_eq!(outcome(|state| state.version.set(Version::LEGACY)), Err(Unusable::Legacy));
+    assert_eq!(outcome(|state| state.kind.set(Kind::NONE)), Err(Unusable::Absent));
+    assert_eq!(
+        outcome(|state| state.kind.set(Kind::BLOCK)),
+        Err(Unusable::Kind { wanted: Kind::NETWORK, found: Kind::BLOCK })
+    );
     assert_eq!(outcome(|state| state.features.set(FEATURE_MAC)), Err(Unusable::Legacy));
     assert_eq!(outcome(|state| state.accepts_features.set(false)), Err(Unusable::Features));
     assert_eq!(outcome(|state| state.queue_size.set(0)), Err(Unusable::Queue));
@@ -349,8 +354,8 @@ fn a_device_that_lost_its_place_is_reset() {
 fn a_device_that_asks_for_a_reset_gets_it() {
     let mut world = World::new();
     world.provide(0..4);
-    world.state.status.set(world.state.status.get() | STATUS_NEEDS_RESET);
-    world.state.causes.set(INTERRUPT_CHANGE);
+    world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
+    world.state.causes.set(CHANGE);
     world.interrupt();
     assert_eq!(world.state.resets.get(), 2);
     assert_eq!(world.state.take(RECEIVE).len(), 4);
@@ -365,10 +370,10 @@ fn a_change_beside_a_packet_is_not_missed() {
     let mut world = World::new();
     world.provide(0..4);
     world.state.use_next(RECEIVE, 60);
-    world.state.status.set(world.state.status.get() | STATUS_NEEDS_RESET);
-    world.state.causes.set(INTERRUPT_CHANGE | INTERRUPT_USED);
+    world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
+    world.state.causes.set(CHANGE.set(Causes::USED));
     world.interrupt();
-    assert_eq!(world.state.causes.get(), INTERRUPT_CHANGE);
+    assert_eq!(world.state.causes.get(), CHANGE);
     world.interrupt();
     assert_eq!(world.state.resets.get(), 2);
 }
@@ -477,9 +482,9 @@ fn without_event_index_flags_do() {
 #[test]
 fn changes_of_the_link_are_logged() {
     let mut world = World::new();
-    for link in [0, LINK_UP] {
+    for link in [false, true] {
         set_link(&world.state, link);
-        world.state.causes.set(INTERRUPT_CHANGE);
+        world.state.causes.set(CHANGE);
         world.interrupt();
     }
     let log = culm::testing::take_log();

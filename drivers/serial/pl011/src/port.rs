@@ -2,7 +2,7 @@
 
 use crate::registers::*;
 use culm::queue::{Consumer, Producer};
-use culm_mmio::Registers;
+use culm_mmio::{Field, Registers};
 
 /// Bytes that one turn takes from the receive FIFO. The largest FIFO holds 32; further bytes of a
 /// port that never runs empty wait for the next turn.
@@ -12,12 +12,15 @@ const RECEIVE_LIMIT: u32 = 128;
 /// bytes at 9600 baud in 33 ms; a port that never finishes is switched over all the same.
 const BUSY_LIMIT: u32 = 1_000_000;
 
+/// The interrupts that say that something was received.
+const RECEIVE_INTERRUPTS: Interrupts = Interrupts::ZERO.set(Interrupts::RECEIVE).set(Interrupts::TIMEOUT);
+
 /// A serial port.
 #[derive(Debug)]
 pub struct Port<R: Registers> {
     registers: R,
     /// The interrupts that are enabled, as last written to the port.
-    mask: u32,
+    mask: Interrupts,
 }
 
 /// The result of a call of [`Port::receive`].
@@ -36,17 +39,19 @@ impl<R: Registers> Port<R> {
     /// firmware set it.
     pub fn new(registers: R) -> Self {
         for _ in 0..BUSY_LIMIT {
-            if registers.read(FLAGS) & FLAG_BUSY == 0 {
+            if !registers.read(FLAGS).has(Flags::BUSY) {
                 break;
             }
         }
         // The order that DDI 0183G, 3.3.8, asks for: off, then line control, then on.
-        registers.write(CONTROL, 0);
-        registers.write(INTERRUPT_CLEAR, INTERRUPT_ALL);
-        registers.write(LINE_CONTROL, LINE_8N1_FIFO);
-        registers.write(FIFO_LEVELS, LEVELS);
-        registers.write(CONTROL, CONTROL_ON);
-        let mask = INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT;
+        registers.write(CONTROL, Control::ZERO);
+        registers.write(INTERRUPT_CLEAR, Interrupts::ZERO.with(Interrupts::ALL, u16::MAX));
+        registers
+            .write(LINE_CONTROL, LineControl::ZERO.set(LineControl::FIFOS).with(LineControl::LENGTH, Length::EIGHT));
+        let levels = FifoLevels::ZERO.with(FifoLevels::TRANSMIT, Level::EIGHTH);
+        registers.write(FIFO_LEVELS, levels.with(FifoLevels::RECEIVE, Level::HALF));
+        registers.write(CONTROL, Control::ZERO.set(Control::ENABLE).set(Control::TRANSMIT).set(Control::RECEIVE));
+        let mask = RECEIVE_INTERRUPTS;
         registers.write(INTERRUPT_MASK, mask);
         Self { registers, mask }
     }
@@ -55,14 +60,14 @@ impl<R: Registers> Port<R> {
     pub fn receive(&mut self, queue: &mut Producer<u8>) -> Received {
         let mut received = Received::default();
         for _ in 0..RECEIVE_LIMIT {
-            if self.registers.read(FLAGS) & FLAG_RECEIVE_EMPTY != 0 {
+            if self.registers.read(FLAGS).has(Flags::RECEIVE_EMPTY) {
                 break;
             }
             let data = self.registers.read(DATA);
-            received.errors += u64::from(data & DATA_OVERRUN != 0);
-            if data & DATA_DAMAGED != 0 {
+            received.errors += u64::from(data.has(Data::OVERRUN));
+            if data.has(Data::FRAMING_ERROR) || data.has(Data::PARITY_ERROR) || data.has(Data::BREAK) {
                 received.errors += 1;
-            } else if queue.push(data as u8).is_ok() {
+            } else if queue.push(data.get(Data::CHARACTER)).is_ok() {
                 received.bytes += 1;
             } else {
                 received.dropped += 1;
@@ -70,7 +75,7 @@ impl<R: Registers> Port<R> {
         }
         // Clear the interrupts after reading: a byte that came meanwhile keeps its interrupt (it is
         // a level of the FIFO) or times out again.
-        self.registers.write(INTERRUPT_CLEAR, INTERRUPT_RECEIVE | INTERRUPT_TIMEOUT);
+        self.registers.write(INTERRUPT_CLEAR, RECEIVE_INTERRUPTS);
         received
     }
 
@@ -79,23 +84,23 @@ impl<R: Registers> Port<R> {
     pub fn send(&mut self, queue: &mut Consumer<u8>) -> u64 {
         // Clear the interrupt before writing. It means that the FIFO's level fell below the mark
         // (DDI 0183G, 2.8.2), not that it is below it, so one that comes from here on must be kept.
-        self.registers.write(INTERRUPT_CLEAR, INTERRUPT_TRANSMIT);
+        self.registers.write(INTERRUPT_CLEAR, Interrupts::ZERO.set(Interrupts::TRANSMIT));
         let mut sent = 0;
         let full = loop {
-            if self.registers.read(FLAGS) & FLAG_TRANSMIT_FULL != 0 {
+            if self.registers.read(FLAGS).has(Flags::TRANSMIT_FULL) {
                 break true;
             }
             let Some(byte) = queue.pop() else { break false };
-            self.registers.write(DATA, byte.into());
+            self.registers.write(DATA, Data::ZERO.with(Data::CHARACTER, byte));
             sent += 1;
         };
-        self.let_through(INTERRUPT_TRANSMIT, full);
+        self.let_through(Interrupts::TRANSMIT, full);
         sent
     }
 
     /// Enables or disables an interrupt.
-    fn let_through(&mut self, interrupt: u32, on: bool) {
-        let mask = if on { self.mask | interrupt } else { self.mask & !interrupt };
+    fn let_through(&mut self, interrupt: Field<Interrupts>, on: bool) {
+        let mask = self.mask.with(interrupt, on);
         if mask != self.mask {
             self.mask = mask;
             self.registers.write(INTERRUPT_MASK, mask);
@@ -104,6 +109,6 @@ impl<R: Registers> Port<R> {
 
     /// Returns whether the port will interrupt when it can send more.
     pub fn waits_to_send(&self) -> bool {
-        self.mask & INTERRUPT_TRANSMIT != 0
+        self.mask.has(Interrupts::TRANSMIT)
     }
 }

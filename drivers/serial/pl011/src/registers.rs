@@ -1,49 +1,97 @@
 //! Registers of the PL011 (ARM PrimeCell UART Technical Reference Manual, DDI 0183G, chapter 3).
 
-use culm_mmio::Register;
+use culm_mmio::{registers, values};
 
 /// Bytes that the registers take.
 pub const SIZE: usize = 0x1000;
 
-/// Data (3.3.1).
-pub const DATA: Register<u32> = Register::at(0x00);
-/// Flags (3.3.3).
-pub const FLAGS: Register<u32> = Register::at(0x18);
-/// Line control (3.3.7).
-pub const LINE_CONTROL: Register<u32> = Register::at(0x2c);
-/// Control (3.3.8).
-pub const CONTROL: Register<u32> = Register::at(0x30);
-/// Levels at which the FIFOs interrupt (3.3.9).
-pub const FIFO_LEVELS: Register<u32> = Register::at(0x34);
-/// Interrupts that are let through (3.3.10).
-pub const INTERRUPT_MASK: Register<u32> = Register::at(0x38);
-/// Interrupts to clear (3.3.13).
-pub const INTERRUPT_CLEAR: Register<u32> = Register::at(0x44);
+registers! {
+    /// Data (3.3.1).
+    pub DATA: Data(u32) at 0x00, read write {
+        /// The character.
+        CHARACTER: 0..=7 as u8,
+        /// The character had no valid stop bit.
+        FRAMING_ERROR: 8,
+        /// The character's parity is not the selected one.
+        PARITY_ERROR: 9,
+        /// The line was held low for longer than a character.
+        BREAK: 10,
+        /// Characters before this one were lost in the FIFO.
+        OVERRUN: 11,
+    }
+    /// Flags (3.3.3).
+    pub FLAGS: Flags(u32) at 0x18, read {
+        /// The port is sending.
+        BUSY: 3,
+        /// Nothing was received.
+        RECEIVE_EMPTY: 4,
+        /// There is no space to send.
+        TRANSMIT_FULL: 5,
+    }
+    /// Line control (3.3.7).
+    pub LINE_CONTROL: LineControl(u32) at 0x2c, read write {
+        /// Both FIFOs are on.
+        FIFOS: 4,
+        /// Bits of a character.
+        LENGTH: 5..=6 as Length,
+    }
+    /// Control (3.3.8).
+    pub CONTROL: Control(u32) at 0x30, read write {
+        /// The port is on.
+        ENABLE: 0,
+        /// It sends.
+        TRANSMIT: 8,
+        /// It receives.
+        RECEIVE: 9,
+    }
+    /// Levels at which the FIFOs interrupt (3.3.9).
+    pub FIFO_LEVELS: FifoLevels(u32) at 0x34, read write {
+        /// The transmit FIFO has become as empty as this.
+        TRANSMIT: 0..=2 as Level,
+        /// The receive FIFO has become as full as this.
+        RECEIVE: 3..=5 as Level,
+    }
+    /// Interrupts that are let through (3.3.10).
+    pub INTERRUPT_MASK: Interrupts(u32) at 0x38, read write {
+        /// The receive FIFO is as full as [`FIFO_LEVELS`] says.
+        RECEIVE: 4,
+        /// The transmit FIFO is as empty as [`FIFO_LEVELS`] says.
+        TRANSMIT: 5,
+        /// There is something in the receive FIFO and nothing follows.
+        TIMEOUT: 6,
+        /// All eleven.
+        ALL: 0..=10 as u16,
+    }
+    /// Interrupts to clear (3.3.13).
+    pub INTERRUPT_CLEAR: Interrupts at 0x44, write;
+}
 
-/// Bits of [`DATA`] that say that the character is damaged: framing, parity, break.
-pub const DATA_DAMAGED: u32 = 0b111 << 8;
-/// Bit of [`DATA`]: characters before this one were lost in the FIFO.
-pub const DATA_OVERRUN: u32 = 1 << 11;
+values! {
+    /// Bits of a character.
+    pub Length: 2 bits {
+        /// Five.
+        FIVE = 0b00,
+        /// Six.
+        SIX = 0b01,
+        /// Seven.
+        SEVEN = 0b10,
+        /// Eight.
+        EIGHT = 0b11,
+    }
+}
 
-/// Bit of [`FLAGS`]: it is sending.
-pub const FLAG_BUSY: u32 = 1 << 3;
-/// Bit of [`FLAGS`]: nothing was received.
-pub const FLAG_RECEIVE_EMPTY: u32 = 1 << 4;
-/// Bit of [`FLAGS`]: there is no space to send.
-pub const FLAG_TRANSMIT_FULL: u32 = 1 << 5;
-
-/// [`LINE_CONTROL`]: eight bits, no parity, one stop bit, FIFOs on.
-pub const LINE_8N1_FIFO: u32 = 0b11 << 5 | 1 << 4;
-/// [`CONTROL`]: on, sending and receiving.
-pub const CONTROL_ON: u32 = 1 << 9 | 1 << 8 | 1;
-/// [`FIFO_LEVELS`]: when the transmit FIFO is an eighth full, when the receive FIFO is half full.
-pub const LEVELS: u32 = 0b010 << 3;
-
-/// Interrupt: the receive FIFO is as full as [`LEVELS`] says.
-pub const INTERRUPT_RECEIVE: u32 = 1 << 4;
-/// Interrupt: the transmit FIFO is as empty as [`LEVELS`] says.
-pub const INTERRUPT_TRANSMIT: u32 = 1 << 5;
-/// Interrupt: there is something in the receive FIFO and nothing follows.
-pub const INTERRUPT_TIMEOUT: u32 = 1 << 6;
-/// All eleven interrupts.
-pub const INTERRUPT_ALL: u32 = 0x7ff;
+values! {
+    /// How full a FIFO is.
+    pub Level: 3 bits {
+        /// One eighth.
+        EIGHTH = 0b000,
+        /// A quarter.
+        QUARTER = 0b001,
+        /// Half.
+        HALF = 0b010,
+        /// Three quarters.
+        THREE_QUARTERS = 0b011,
+        /// Seven eighths.
+        SEVEN_EIGHTHS = 0b100,
+    }
+}

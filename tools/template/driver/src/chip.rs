@@ -20,11 +20,11 @@ pub struct NeverReset;
 impl<R: Registers> Chip<R> {
     /// Sets the device up, whatever state a previous life of the driver left it in.
     pub fn new(registers: R) -> Result<Self, NeverReset> {
-        registers.write(CONTROL, CONTROL_RESET);
-        if !(0..RESET_LIMIT).any(|_| registers.read(CONTROL) & CONTROL_RESET == 0) {
+        registers.write(CONTROL, Control::ZERO.set(Control::RESET));
+        if !(0..RESET_LIMIT).any(|_| !registers.read(CONTROL).has(Control::RESET)) {
             return Err(NeverReset);
         }
-        registers.write(CONTROL, CONTROL_ON);
+        registers.write(CONTROL, Control::ZERO.set(Control::ON));
         Ok(Self { registers })
     }
 
@@ -32,6 +32,6 @@ impl<R: Registers> Chip<R> {
     pub fn interrupted(&mut self) -> bool {
         let status = self.registers.read(STATUS);
         self.registers.write(STATUS, status);
-        status & STATUS_ERROR != 0
+        status.has(Status::ERROR)
     }
 }

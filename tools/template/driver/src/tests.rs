@@ -2,33 +2,33 @@
 
 use crate::chip::{Chip, NeverReset};
 use crate::registers::*;
-use culm_mmio::{Register, Registers, Width};
+use culm_mmio::{Layout as _, Registers, Width};
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// A device that is reset at once, or never.
 #[derive(Clone, Default)]
 struct Fake {
-    control: Rc<Cell<u32>>,
-    status: Rc<Cell<u32>>,
+    control: Rc<Cell<Control>>,
+    status: Rc<Cell<Status>>,
     is_stuck: bool,
 }
 
 impl Registers for Fake {
-    fn read<T: Width>(&self, register: Register<T>) -> T {
-        T::truncate(match register.offset() {
-            0x00 => self.control.get(),
-            0x04 => self.status.get(),
+    fn load<W: Width>(&self, offset: usize) -> W {
+        W::truncate(match offset {
+            0x00 => self.control.get().bits(),
+            0x04 => self.status.get().bits(),
             offset => panic!("read of register {offset:#x}"),
         })
     }
 
-    fn write<T: Width>(&self, register: Register<T>, value: T) {
+    fn store<W: Width>(&self, offset: usize, value: W) {
         let value = value.extend();
-        match register.offset() {
-            0x00 if self.is_stuck => self.control.set(value),
-            0x00 => self.control.set(value & !CONTROL_RESET),
-            0x04 => self.status.set(self.status.get() & !value),
+        match offset {
+            0x00 if self.is_stuck => self.control.set(Control::from_bits(value)),
+            0x00 => self.control.set(Control::from_bits(value).clear(Control::RESET)),
+            0x04 => self.status.set(Status::from_bits(self.status.get().bits() & !value)),
             offset => panic!("write of register {offset:#x}"),
         }
     }
@@ -38,7 +38,7 @@ impl Registers for Fake {
 fn the_device_is_on_after_its_reset() {
     let fake = Fake::default();
     assert!(Chip::new(fake.clone()).is_ok());
-    assert_eq!(fake.control.get(), CONTROL_ON);
+    assert_eq!(fake.control.get(), Control::ZERO.set(Control::ON));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_device_that_never_ends_its_reset_is_given_up() {
 fn an_error_is_told_once() {
     let fake = Fake::default();
     let mut chip = Chip::new(fake.clone()).expect("it is reset at once");
-    fake.status.set(STATUS_ERROR);
+    fake.status.set(Status::ZERO.set(Status::ERROR));
     assert!(chip.interrupted());
     assert!(!chip.interrupted());
 }
