@@ -13,7 +13,7 @@ use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 use culm_abi::connection::Ring;
 use culm_queue::Entry;
-pub use culm_queue::{Event, Generations};
+pub use culm_queue::{Event, Generations, Positions};
 
 domain_static! {
     /// How many links were begun.
@@ -51,9 +51,24 @@ impl<O: Entry, I: Entry> Link<O, I> {
     /// # Panics
     ///
     /// As [`Self::new`].
-    pub fn resume(output: Ring, input: Ring, channel: u32, generations: Generations, taken: u32) -> Option<Self> {
-        let ends = culm_queue::Link::resume(queue::shared(output), queue::shared(input), generations, taken)?;
+    pub fn resume(
+        output: Ring,
+        input: Ring,
+        channel: u32,
+        generations: Generations,
+        positions: Positions,
+    ) -> Option<Self> {
+        let ends = culm_queue::Link::resume(queue::shared(output), queue::shared(input), generations, positions)?;
         Some(Self { ends, channel: Channel::new(channel) })
+    }
+
+    /// Returns what the previous life of this side showed in its rings.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn shown(output: Ring, input: Ring) -> Positions {
+        Positions::shown(queue::shared::<O>(output), queue::shared::<I>(input))
     }
 
     /// The channel to the peer.

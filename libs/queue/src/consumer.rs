@@ -91,20 +91,21 @@ impl<T: Entry> Consumer<T> {
         self.store_word();
     }
 
-    /// Does what [`Self::enter`] does, at the index at which the previous life of the same
-    /// generation stopped. Returns whether the word in the ring is of that generation and that life
-    /// can have read `taken` more entries.
-    pub(crate) fn resume(&mut self, generation: u32, peer: u32, taken: u32) -> bool {
+    /// Does what [`Self::enter`] does, at index `head`, up to which the previous life of the same
+    /// generation dealt with all entries. Returns false if the word in the ring is not of that
+    /// generation, or that life cannot have read so many entries.
+    pub(crate) fn resume(&mut self, generation: u32, peer: u32, head: u32) -> bool {
         let own = self.shared.header().consumer.word.load(Ordering::Relaxed);
         (self.head, self.released, self.tail) = (index(own), index(own), index(own));
         (self.generation, self.peer_generation) = (generation, peer.into());
+        let taken = head.wrapping_sub(self.released);
         if crate::generation(own) != generation || taken > self.capacity() {
             return false;
         }
         let known = self.refresh() >= taken;
-        self.head = self.head.wrapping_add(taken);
+        self.head = head;
         if !known {
-            self.tail = self.head;
+            self.tail = head;
         }
         // If the producer was restarted meanwhile, its index need not be known: all entries are
         // void.

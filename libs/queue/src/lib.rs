@@ -78,7 +78,7 @@ mod shared;
 
 pub use consumer::{Consumer, Drain};
 pub use entry::{Entry, Word};
-pub use link::{Event, Generations, Link};
+pub use link::{Event, Generations, Link, Positions};
 pub use producer::{Full, Producer, Reservation};
 pub use progress::Progress;
 pub use shared::{Depth, Invalid, Shared, Storage};
@@ -116,10 +116,10 @@ pub const fn capacity_for(buffers: u32) -> u32 {
     if lendable(capacity) < buffers { capacity * 2 } else { capacity }
 }
 
-/// Marks that the next store is seen by the other side and by this side's next life: tests end a
-/// life just there.
+/// Marks that the next store is seen by the other side, or by this side's next life: tests end a
+/// life just there (feature `crash`).
 #[inline(always)]
-fn step() {
+pub fn step() {
     #[cfg(any(all(test, not(loom)), feature = "crash"))]
     crash::step();
 }

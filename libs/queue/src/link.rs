@@ -58,6 +58,26 @@ pub struct Generations {
     pub peer: u32,
 }
 
+/// The positions of one side in both rings: how many entries were ever pushed and popped, modulo
+/// 2³².
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Positions {
+    /// Index of the next entry to write.
+    pub output: u32,
+    /// Index of the next entry to read.
+    pub input: u32,
+}
+
+impl Positions {
+    /// Returns what a side's previous life showed to its peer: how many entries it published and
+    /// released.
+    pub fn shown<O: Entry, I: Entry>(output: Shared<O>, input: Shared<I>) -> Self {
+        let published = output.header().producer.word.load(Ordering::Relaxed);
+        let released = input.header().consumer.word.load(Ordering::Relaxed);
+        Self { output: index(published), input: index(released) }
+    }
+}
+
 /// One end of a pair of rings.
 #[derive(Debug)]
 pub struct Link<O: Entry, I: Entry = O> {
@@ -84,18 +104,28 @@ impl<O: Entry, I: Entry> Link<O, I> {
         link
     }
 
-    /// Goes on with a life that ended while the link was live, had these generations, and had taken
-    /// `taken` entries of its input that it did not release. Returns `None` if that is impossible.
-    pub fn resume(output: Shared<O>, input: Shared<I>, generations: Generations, taken: u32) -> Option<Self> {
+    /// Goes on with a life that ended while the link was live and had these generations, at
+    /// `positions`: that life wrote all entries before the one and has dealt with all before the
+    /// other, whether or not it showed so ([`Positions::shown`]). Entries that it wrote and did not
+    /// publish are published next. Returns `None` if that is impossible.
+    pub fn resume(output: Shared<O>, input: Shared<I>, generations: Generations, positions: Positions) -> Option<Self> {
         let (mut output, mut input) = (Producer::linked(output), Consumer::linked(input));
         let Generations { own, peer } = generations;
-        let known = own != 0 && peer != 0 && output.resume(own, peer) && input.resume(own, peer, taken);
+        let known = own != 0
+            && peer != 0
+            && output.resume(own, peer, positions.output)
+            && input.resume(own, peer, positions.input);
         known.then_some(Self { output, input, live: true, generations, violations: 0 })
     }
 
     /// Returns the generations, for [`Self::resume`].
     pub fn generations(&self) -> Generations {
         self.generations
+    }
+
+    /// Returns where this side is in both rings.
+    pub fn positions(&self) -> Positions {
+        Positions { output: self.output.position(), input: self.input.position() }
     }
 
     /// Returns whether entries can be read and written.

@@ -2,7 +2,7 @@
 //! time, dies at any step, or has been hostile in a previous life.
 
 use crate::atomic::Ordering;
-use crate::{Event, Generations, Link, Shared, Storage};
+use crate::{Event, Generations, Link, Positions, Shared, Storage};
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::collections::BTreeSet;
@@ -217,7 +217,9 @@ fn one_life_can_go_on_with_another() {
     assert_eq!(borrower.link.begin(), Event::None);
     assert_eq!(borrower.link.input.pop(), Some(7), "and its life ends");
     let (there, back) = (ground.there, ground.back);
-    let resume = |taken| Link::<u64>::resume(back, there, generations, taken);
+    let shown = Positions::shown(back, there);
+    let resume_at = |output, input| Link::<u64>::resume(back, there, generations, Positions { output, input });
+    let resume = |taken| resume_at(shown.output, shown.input + taken);
     assert!(resume(3).is_none(), "there are not so many");
     let mut life = resume(1).expect("it goes on");
     assert_eq!((life.begin(), life.input.pop(), life.input.pop()), (Event::None, Some(8), None));
@@ -225,11 +227,27 @@ fn one_life_can_go_on_with_another() {
     assert!(life.output.publish(), "the first publication notifies");
     assert_eq!((owner.link.begin(), owner.link.input.pop()), (Event::None, Some(5)));
     let stranger = Generations { own: generations.own + 1, ..generations };
-    assert!(Link::<u64>::resume(back, there, stranger, 0).is_none());
+    assert!(Link::<u64>::resume(back, there, stranger, shown).is_none());
+    // The life ends between two pushes: what was written is published by the next one.
+    life.output.push(6).expect("space");
+    life.output.push(7).expect("space");
+    let written = life.output.position();
+    drop(life);
+    let shown = Positions::shown(back, there);
+    assert_eq!(written, shown.output + 2);
+    let capacity = owner.link.input.capacity();
+    assert!(resume_at(shown.output + capacity + 1, shown.input).is_none(), "the ring holds not so many");
+    assert!(resume_at(shown.output - 1, shown.input).is_none(), "that was published");
+    let mut life = resume_at(written, shown.input + 1).expect("it goes on");
+    assert!(life.output.publish(), "the first publication notifies");
+    assert_eq!(owner.link.begin(), Event::None);
+    assert_eq!((owner.link.input.pop(), owner.link.input.pop(), owner.link.input.pop()), (Some(6), Some(7), None));
+    assert_eq!(life.output.refresh(), capacity - 3, "nothing is released yet");
     // The owner is restarted meanwhile: the life goes on, and then finds that.
     let mut owner = ground.owner();
     owner.turn(true);
-    let mut borrower = Borrower { link: resume(1).expect("it goes on"), held: Vec::new(), renewals: 0 };
+    let mut borrower =
+        Borrower { link: resume_at(written, shown.input + 1).expect("it goes on"), held: Vec::new(), renewals: 0 };
     assert!(!borrower.link.look());
     settle(&mut owner, &mut borrower);
 }

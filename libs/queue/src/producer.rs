@@ -122,14 +122,25 @@ impl<T: Entry> Producer<T> {
         self.shared.header().producer.wanted.store(passed, Ordering::Relaxed);
     }
 
-    /// Does what [`Self::enter`] does, at the index at which the previous life of the same
-    /// generation stopped. Returns whether the word in the ring is of that generation.
-    pub(crate) fn resume(&mut self, generation: u32, peer: u32) -> bool {
+    /// Does what [`Self::enter`] does, behind the last entry that the previous life of the same
+    /// generation wrote, at index `tail`. Returns false if the word in the ring is not of that
+    /// generation, or that life cannot have written so many entries that it did not publish.
+    pub(crate) fn resume(&mut self, generation: u32, peer: u32, tail: u32) -> bool {
         let own = self.shared.header().producer.word.load(Ordering::Relaxed);
+        let pushed = tail.wrapping_sub(self.published);
         (self.generation, self.peer_generation) = (generation, peer.into());
         // No space is known yet: only a word of this consumer's shows that there is some.
         self.refresh();
-        crate::generation(own) == generation
+        let space = self.limit.wrapping_sub(self.published);
+        if generation != crate::generation(own) || pushed > self.capacity() {
+            return false;
+        }
+        self.tail = tail;
+        if space < pushed {
+            // The consumer is another by now, for which all entries are void, or was invalid.
+            self.limit = tail;
+        }
+        true
     }
 
     /// Returns whether the consumer's index was found to be invalid.

@@ -131,9 +131,10 @@ impl<T: Entry> Shared<T> {
         unsafe { self.cells.add((index & self.mask) as usize).as_ref() }
     }
 
-    /// Copies the entry of any index out of its slot.
+    /// Copies out what stands in the slot of any index. If that is not published, it is what the
+    /// producer wrote there last.
     #[inline(always)]
-    pub(crate) fn load(&self, index: u32) -> T {
+    pub fn load(&self, index: u32) -> T {
         T::from_word(Slot::load(self.cell(index)))
     }
 

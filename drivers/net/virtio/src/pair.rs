@@ -1,7 +1,7 @@
 //! The queues to and from one virtualiser, and the checkpoint of the entries that passed over them.
 
 use culm::connection;
-use culm::link::{Event, Generations, Link};
+use culm::link::{Event, Generations, Link, Positions};
 use culm::time::{self, Duration, Instant};
 use culm_net::{DmaDescriptor, put_off};
 use culm_virtio::Virtqueue;
@@ -44,19 +44,19 @@ impl Pair {
         checkpoint: &Checkpoint,
         event_index: bool,
     ) -> (Self, bool) {
+        let shown = Link::<DmaDescriptor>::shown(place.output, place.input);
         let resume = |generations: Generations, taken: u16| {
-            Link::resume(place.output, place.input, place.channel, generations, taken.into())
+            let input = shown.input.wrapping_add(taken.into());
+            Link::resume(place.output, place.input, place.channel, generations, Positions { input, ..shown })
         };
         let known = match (checkpoint.state(), checkpoint.position(number)) {
             (State::AtWork, Some(Position { generations, input, output })) => {
                 // The indices of the virtqueue give the positions in both queues: the checkpoint's
                 // distances are constant.
-                let link = resume(generations, 0);
-                link.and_then(|link| {
-                    let seen = (link.output.position() as u16).wrapping_add(output);
-                    let taken = queue.committed().wrapping_add(input).wrapping_sub(link.input.position() as u16);
-                    if queue.adopt(seen, event_index) { resume(generations, taken) } else { None }
-                })
+                let seen = (shown.output as u16).wrapping_add(output);
+                let taken = queue.committed().wrapping_add(input).wrapping_sub(shown.input as u16);
+                let exists = resume(generations, 0).is_some();
+                if exists && queue.adopt(seen, event_index) { resume(generations, taken) } else { None }
             }
             (State::Resetting, Some(direction)) => resume(direction.generations, 0),
             _ => None,
