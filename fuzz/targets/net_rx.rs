@@ -1,10 +1,10 @@
 //! The receive virtualiser between a driver whose device writes anything, an honest client and a
 //! hostile one.
 //!
-//! The hostile client writes anything anywhere in its queues, the device any packet into the
-//! buffers that it has, and the driver says of any buffer that it was filled. Whatever they do, a
-//! buffer that the honest client holds is not the driver's, and in the end the honest client
-//! receives what is for it.
+//! The hostile client writes anything anywhere in its queues, also between two lives of the
+//! virtualiser, the device any packet into the buffers that it has, and the driver says of any
+//! buffer that it was filled. Whatever they do, a buffer that the honest client holds is not the
+//! driver's, and in the end the honest client receives what is for it.
 
 #![no_main]
 
@@ -15,6 +15,7 @@ use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::testing::{channels, set_time, signalled};
 use culm::time::{self, Duration};
+use culm_abi::connection::net::account_size;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 use libfuzzer_sys::fuzz_target;
@@ -24,6 +25,7 @@ use std::sync::OnceLock;
 
 const BUFFERS: u32 = 24;
 const DMA: u64 = 0x8000_0000;
+const ACCOUNT: u64 = account_size(3, BUFFERS);
 
 fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
@@ -37,6 +39,7 @@ fn ground() -> &'static (NetRxVirtualiser, [NetRxClient; 2]) {
             driver_free: ring::<DmaDescriptor>(64),
             driver_filled: ring::<DmaDescriptor>(64),
             data: memory((BUFFERS * 2048) as usize, DMA),
+            account: memory(ACCOUNT as usize, 0),
             buffer_size: 2048,
             driver_channel: 0,
             clients: Default::default(),
@@ -70,6 +73,7 @@ impl World {
         let (connection, clients) = ground();
         clear::<DmaDescriptor>(connection.driver_free);
         clear::<DmaDescriptor>(connection.driver_filled);
+        Region::new(connection.account).clear(0, ACCOUNT as usize).expect("inside");
         let [_, reach] =
             clients.each_ref().map(|client| [clear::<Descriptor>(client.filled), clear::<Descriptor>(client.free)]);
         Self {
@@ -118,7 +122,7 @@ impl World {
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.byte() % 12 {
+        match input.byte() % 13 {
             0 | 1 => {
                 scribble(&self.reach, input);
             }
@@ -155,6 +159,7 @@ impl World {
             }
             8 => self.give_back(input.byte().into()),
             9 => self.hostile = Peer::new(self.clients[1].filled, self.clients[1].free),
+            11 => self.virtualiser = Receive::new(&ground().0, &self.clients),
             10 => set_time(time::now() + Duration::from_millis(input.byte().into())),
             _ => self.round(),
         }

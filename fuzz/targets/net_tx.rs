@@ -1,9 +1,10 @@
 //! The transmit virtualiser between an honest client, a hostile one, and a driver.
 //!
 //! The hostile client writes anything anywhere in its queues and buffers, at any time between two
-//! rounds. Whatever it does, only its own memory (or the virtualiser's, where its frames are
-//! copied) reaches the device, nothing twice at a time, where its sender is checked every frame
-//! names it, and in the end every frame of the honest client was sent and all its buffers are back.
+//! rounds, and between two lives of the virtualiser. Whatever it does, only its own memory (or the
+//! virtualiser's, where its frames are copied) reaches the device, nothing twice at a time, where
+//! its sender is checked every frame names it, and in the end every frame of the honest client was
+//! sent and all its buffers are back.
 
 #![no_main]
 
@@ -14,6 +15,7 @@ use culm::Region;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::testing::{channels, set_time, signalled};
 use culm::time::{self, Duration};
+use culm_abi::connection::net::account_size;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, LARGE_BUFFER, Mac};
 use libfuzzer_sys::fuzz_target;
@@ -25,6 +27,7 @@ const BUFFERS: u32 = 16;
 const LARGE: u32 = 2;
 const BYTES: u64 = (BUFFERS * 2048 + LARGE * LARGE_BUFFER) as u64;
 const BOUNCE: u64 = 0x9000_0000;
+const ACCOUNT: u64 = account_size(3, 3 * (BUFFERS + LARGE));
 
 fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
@@ -44,6 +47,7 @@ fn ground() -> &'static (NetTxVirtualiser, [NetTxClient; 2]) {
             driver_channel: 0,
             buffer_size: 2048,
             bounce: memory(BYTES as usize, BOUNCE),
+            account: memory(ACCOUNT as usize, 0),
             clients: Default::default(),
             bounce_large: LARGE,
         };
@@ -87,6 +91,7 @@ impl World {
         let [(_, _), (filled, free)] =
             clients.each_ref().map(|client| (clear::<Descriptor>(client.filled), clear::<Descriptor>(client.free)));
         clients[1].anti_spoof = checked.into();
+        Region::new(connection.account).clear(0, ACCOUNT as usize).expect("inside");
         Self {
             virtualiser: Transmit::new(connection, &clients),
             driver: Peer::new(connection.driver_filled, connection.driver_free),
@@ -143,7 +148,7 @@ impl World {
 
     /// What happens next, as the input says.
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.byte() % 12 {
+        match input.byte() % 13 {
             0 | 1 => {
                 scribble(&self.reach, input);
             }
@@ -158,6 +163,7 @@ impl World {
             7 => self.complete(input.byte().into()),
             8 => set_time(time::now() + Duration::from_millis(input.byte().into())),
             9 => self.hostile = Peer::new(self.clients[1].free, self.clients[1].filled),
+            10 => self.virtualiser = Transmit::new(&ground().0, &self.clients),
             _ => self.round(),
         }
     }

@@ -34,6 +34,7 @@
 //! * [`descriptor`]: the entries.
 //! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not needed yet.
 //!   [`shares`]: how much of a common stock each client may hold.
+//! * [`account`]: what a virtualiser's next life must know.
 //! * [`allowance`]: how much work without use a client may cause.
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
@@ -52,6 +53,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod account;
 pub mod allowance;
 pub mod checksum;
 pub mod client;
@@ -69,6 +71,7 @@ pub mod stash;
 pub mod testing;
 pub mod wire;
 
+pub use account::{Account, LinkAccount};
 pub use allowance::Allowance;
 pub use client::Client;
 pub use culm::link::put_off;

@@ -62,6 +62,16 @@ impl Shares {
         true
     }
 
+    /// Records that a client holds `amount` besides `held`, which [`Self::take_amount`] granted
+    /// earlier: in the previous life of the component whose stock it is.
+    pub fn restore_amount(&mut self, held: &mut u32, amount: u32) {
+        let after = held.saturating_add(amount);
+        if after > self.guarantee {
+            self.take_beyond(after - self.guarantee.max(*held));
+        }
+        *held = after;
+    }
+
     /// Makes [`Self::take_amount`] give nothing of the rest to clients that hold more than `level`,
     /// until the next call of this.
     pub fn level(&mut self, level: u32) {

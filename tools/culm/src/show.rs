@@ -288,6 +288,7 @@ fn region(out: &mut String, plan: &Plan, region: &Region) {
         Purpose::Registers => "device registers",
         Purpose::Descriptors => "a driver's structures for its device",
         Purpose::Counters => "counters",
+        Purpose::Account => "a domain's record for its next life",
     };
     key(out, "purpose", text(purpose));
     if let Some(address) = region.address {

@@ -338,6 +338,8 @@ pub enum Purpose {
     Descriptors,
     /// Counters of one domain.
     Counters,
+    /// A domain's own record, which its next life finds.
+    Account,
 }
 
 /// One domain's view of a region.

@@ -1,13 +1,18 @@
 //! A client, as the receive virtualiser sees it.
 
 use culm::connection::NetRxClient;
-use culm::link::Link;
-use culm_net::{Allowance, Descriptor, Mac};
+use culm::link::{Event, Link};
+use culm_net::{Allowance, Descriptor, LinkAccount, Mac};
+
+/// Steps of a client's allowance that its starting over costs.
+const CHANGE: u32 = 2;
 
 /// A client: a copier, or one that reads the device's buffers itself.
 pub(crate) struct Client {
     /// The link: frames go to the client, and the buffers that it returns come back.
     pub(crate) link: Link<Descriptor>,
+    /// What the next life must know of the link.
+    pub(crate) account: LinkAccount,
     pub(crate) mac: Mac,
     /// Buffers that it holds.
     pub(crate) held: u32,
@@ -16,13 +21,30 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client to which some of `buffers` are lent.
-    pub(crate) fn new(connection: &NetRxClient, buffers: u32) -> Self {
-        Self {
-            link: Link::new(connection.filled, connection.free, connection.channel),
-            mac: Mac::new(connection.mac),
-            held: 0,
-            allowance: Allowance::new(buffers),
+    /// Creates a client with this link, to which some of `buffers` are lent.
+    pub(crate) fn new(connection: &NetRxClient, buffers: u32, link: Link<Descriptor>, account: LinkAccount) -> Self {
+        let mac = Mac::new(connection.mac);
+        Self { link, account, mac, held: 0, allowance: Allowance::new(buffers) }
+    }
+
+    /// Takes the next steps towards a live link. Returns true if it is live now: then take back all
+    /// that the client holds, and call [`Self::keep`].
+    #[cold]
+    pub(crate) fn start_over(&mut self) -> bool {
+        self.account.forget();
+        match self.link.settle() {
+            Event::None => false,
+            Event::Changed => {
+                self.allowance.spend(CHANGE);
+                false
+            }
+            Event::Renewed => true,
         }
+    }
+
+    /// Records that the link is live and the client holds nothing.
+    pub(crate) fn keep(&mut self, buffers: u32) {
+        self.allowance.spend(CHANGE + buffers / 8);
+        self.account.keep(self.link.generations(), self.link.positions());
     }
 }

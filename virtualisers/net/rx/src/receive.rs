@@ -1,11 +1,11 @@
 //! The distribution of received frames, and the record of each buffer's holders.
 //!
-//! For each buffer there is a word with a bit for the driver and one for each client that holds it.
-//! A frame for one client sets one bit; a broadcast sets those of all clients who have room for it,
-//! and the buffer is free when the last one has returned it. A return counts only if the client's
-//! bit is set. So a client can neither return a buffer that it does not hold, nor the same one
-//! twice, nor free one that others still read; and the buffers that it keeps count against its own
-//! share ([`Shares`]), a broadcast as much as a frame of its own.
+//! For each buffer there is a word with a bit for the driver and one for each client that holds it
+//! ([`crate::holders`]). A frame for one client sets one bit; a broadcast sets those of all clients
+//! who have room for it, and the buffer is free when the last one has returned it. A return counts
+//! only if the client's bit is set. So a client can neither return a buffer that it does not hold,
+//! nor the same one twice, nor free one that others still read; and the buffers that it keeps count
+//! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
 //!
 //! A frame that is too long for one buffer lies in several, which are lent together: see
 //! [`pieces`].
@@ -28,8 +28,9 @@ mod pieces;
 
 use crate::client::Client;
 use crate::counters;
+use crate::holders::{Holders, MAX_CLIENTS, Record};
+use crate::resume::Previous;
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
@@ -37,24 +38,17 @@ use culm::link::Event;
 use culm::{Channels, Link, Progress, Region, time};
 use culm_net::allowance::PAUSE;
 use culm_net::descriptor::flags::DEVICE;
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Shares, Slots, lendable, put_off};
+use culm_net::{
+    Account, Descriptor, DmaDescriptor, HEADROOM, LinkAccount, MIN_PACKET, Mac, Shares, Slots, lendable, put_off,
+};
 use pieces::Frame;
 
-/// The bit of a buffer's word that says that the driver holds it.
-const DRIVER: u64 = 1 << 63;
-
-/// Clients that a buffer's word has bits for.
-const MAX_CLIENTS: usize = 63;
-
-/// Steps of a client's allowance that its starting over costs.
-const CHANGE: u32 = 2;
-
 /// The buffers.
-struct Stock {
+pub(crate) struct Stock {
     data: Region,
     slots: Slots,
     /// Each buffer's holders.
-    holders: Box<[u64]>,
+    holders: Record,
     /// Buffers that nobody holds.
     idle: Vec<u32>,
     shares: Shares,
@@ -62,6 +56,27 @@ struct Stock {
     lent: u32,
     /// Buffers that are taken back, or given to the driver, at a time.
     batch: u32,
+}
+
+impl Stock {
+    /// Buffers of a frame at most.
+    pub(crate) const MOST_PIECES: u32 = pieces::MOST as u32;
+
+    /// Returns whether the driver has the buffer `number`.
+    #[inline(always)]
+    fn is_with_driver(&self, number: u32) -> bool {
+        self.holders.get(number).is_some_and(Holders::is_driver)
+    }
+
+    /// Takes a buffer back that one client held.
+    #[inline(always)]
+    fn take_back(&mut self, number: u32, others: Holders) {
+        self.holders.set(number, others);
+        self.lent -= 1;
+        if others == Holders::NOBODY {
+            self.idle.push(number);
+        }
+    }
 }
 
 /// Events of a round, for the counters.
@@ -87,6 +102,9 @@ fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
 pub struct Receive {
     /// The link: empty buffers go to the driver, filled ones come.
     driver: Link<DmaDescriptor>,
+    /// What the next life must know, and of it what is about the link to the driver.
+    account: Account,
+    driver_account: LinkAccount,
     stock: Stock,
     clients: Box<[Client]>,
     /// A bit for each client whose queues are to be looked at in this round whether or not a frame
@@ -115,21 +133,49 @@ impl Receive {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
         let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
-        let driver = Link::new(connection.driver_free, connection.driver_filled, connection.driver_channel);
-        let shares = Shares::new(slots.count(), count as u32);
+        let mut previous = Previous::find(connection, clients, slots.count());
+        let (driver, driver_account) = (previous.driver_link(), previous.driver_account());
+        let connect = |(index, connection): (usize, &NetRxClient)| {
+            let (link, account) = (previous.client_link(index), previous.client_account(index));
+            Client::new(connection, slots.count(), link, account)
+        };
+        let mut clients: Box<[Client]> = clients.iter().enumerate().map(connect).collect();
+        previous.account.end_frame();
+        let holders = previous.holders;
+        let is_idle = |(number, holders): (u32, Holders)| (holders == Holders::NOBODY).then_some(number);
+        let mut shares = Shares::new(slots.count(), count as u32);
+        let mut lent = 0;
+        for (index, client) in clients.iter_mut().enumerate() {
+            for _ in holders.all().filter(|(_, holders)| holders.has_client(index)) {
+                // Each was granted in the previous life.
+                let _ = shares.take(&mut client.held);
+                lent += 1;
+            }
+        }
         let stock = Stock {
             data: Region::read_only(connection.data),
             slots,
-            holders: vec![0; slots.count() as usize].into_boxed_slice(),
-            idle: (0..slots.count()).rev().collect(),
+            holders,
+            idle: holders.all().rev().filter_map(is_idle).collect(),
             shares,
-            lent: 0,
+            lent,
             batch: put_off(slots.count()).min(shares.guarantee() / 2).max(1),
         };
         let all = (1 << count) - 1;
-        let clients = clients.iter().map(|client| Client::new(client, slots.count())).collect();
-        let (frame, tally) = (Frame::new(), Tally::default());
-        Self { driver, stock, clients, noted: all, active: 0, apart: all, paused: 0, last: 0, frame, tally }
+        Self {
+            driver,
+            account: previous.account,
+            driver_account,
+            stock,
+            clients,
+            noted: all,
+            active: 0,
+            apart: all,
+            paused: 0,
+            last: 0,
+            frame: Frame::new(),
+            tally: Tally::default(),
+        }
     }
 
     /// Marks the peers that notified.
@@ -163,8 +209,8 @@ impl Receive {
             self.take_returned(noted.trailing_zeros() as usize);
             noted &= noted - 1;
         }
-        if self.driver.begin() == Event::Renewed {
-            self.take_back_from_driver();
+        if !self.driver.look() {
+            self.start_over();
         }
         self.distribute();
         self.refill();
@@ -216,12 +262,10 @@ impl Receive {
     #[inline]
     fn distribute(&mut self) {
         while let Some(entry) = self.driver.input.pop_known() {
-            let number = entry.token as usize;
-            if self.stock.holders.get(number) != Some(&DRIVER) {
-                self.tally.refused += 1;
+            if !self.stock.is_with_driver(entry.token) {
+                self.refuse();
                 continue;
             }
-            self.stock.holders[number] = 0;
             if self.frame.is_partial() {
                 self.add_piece(entry);
                 continue;
@@ -229,7 +273,7 @@ impl Receive {
             let offset = self.stock.slots.offset(entry.token);
             let Some((destination, buffers)) = self.destination(offset, entry.length) else {
                 self.tally.invalid += 1;
-                self.stock.idle.push(entry.token);
+                self.drop_entry(entry.token);
                 continue;
             };
             if buffers > 1 {
@@ -237,20 +281,39 @@ impl Receive {
                 continue;
             }
             let frame = Descriptor { offset, length: entry.length, flags: entry.flags & DEVICE };
-            if destination.is_group() {
-                self.deliver_to_all(number, frame);
+            let holders = if destination.is_group() {
+                self.deliver_to_all(frame)
             } else if let Some(index) = self.find(destination) {
-                self.deliver(index, number, frame);
+                self.deliver(index, frame)
             } else {
                 self.tally.unknown += 1;
-            }
-            if self.stock.holders[number] == 0 {
-                self.stock.idle.push(entry.token);
+                Holders::NOBODY
+            };
+            if holders == Holders::NOBODY {
+                self.drop_entry(entry.token);
             } else {
+                self.stock.holders.set(entry.token, holders);
                 self.tally.packets += 1;
                 self.tally.bytes += u64::from(entry.length) - HEADROOM as u64;
             }
         }
+    }
+
+    /// Makes a buffer idle whose frame nobody is given.
+    fn drop_entry(&mut self, number: u32) {
+        self.stock.holders.set(number, Holders::NOBODY);
+        self.stock.idle.push(number);
+    }
+
+    /// Skips an entry of a buffer that the driver does not have.
+    #[cold]
+    fn refuse(&mut self) {
+        self.tally.refused += 1;
+        if self.frame.is_partial() {
+            // The account can describe a frame only if its entries follow each other.
+            self.forget_frame();
+        }
+        self.driver_account.skip();
     }
 
     /// Returns the destination of a frame and the number of its buffers, or `None` if it is no
@@ -279,39 +342,43 @@ impl Receive {
         Some(self.last)
     }
 
-    fn deliver_to_all(&mut self, number: usize, frame: Descriptor) {
+    fn deliver_to_all(&mut self, frame: Descriptor) -> Holders {
+        let mut holders = Holders::NOBODY;
         for index in 0..self.clients.len() {
-            self.deliver(index, number, frame);
+            holders = holders.and(self.deliver(index, frame));
         }
+        holders
     }
 
-    /// Gives a frame to a client, if it has room for the frame.
+    /// Gives a frame to a client, if it has room for the frame. Returns the client then, and nobody
+    /// if not.
     #[inline(always)]
-    fn deliver(&mut self, index: usize, number: usize, frame: Descriptor) {
-        let Some(client) = self.clients.get_mut(index) else { return };
+    fn deliver(&mut self, index: usize, frame: Descriptor) -> Holders {
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         let bit = 1 << index;
         let first = self.active & bit == 0;
         self.active |= bit;
         if first && client.held >= self.stock.batch {
             self.take_returned(index);
         }
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         if !client.link.is_live() {
             self.tally.full += 1;
-            return;
+            return Holders::NOBODY;
         }
         if !self.stock.shares.take(&mut client.held) && !self.take_after_returns(index) {
             self.tally.share += 1;
-            return;
+            return Holders::NOBODY;
         }
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         if client.link.output.push(frame).is_err() {
             self.stock.shares.give_back(&mut client.held);
             self.tally.full += 1;
-            return;
+            return Holders::NOBODY;
         }
+        client.account.set_progress(client.link.output.position(), self.driver.input.position());
         self.stock.lent += 1;
-        self.stock.holders[number] |= bit;
+        Holders::client(index)
     }
 
     /// Does what [`Shares::take`] does, for a client that may have returned buffers since it was
@@ -330,27 +397,26 @@ impl Receive {
             return;
         }
         let Some(client) = self.clients.get_mut(index) else { return };
-        match client.link.begin() {
-            Event::None => {}
-            Event::Changed => client.allowance.spend(CHANGE),
-            Event::Renewed => self.take_all_back(index),
+        if !client.link.look() && client.start_over() {
+            self.take_all_back(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return };
         let before = client.held;
         while let Some(entry) = client.link.input.pop_known() {
-            let held = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
-            let holders = held.and_then(|number| self.stock.holders.get_mut(number as usize));
-            match (held, holders) {
-                (Some(number), Some(holders)) if *holders & 1 << index != 0 => {
-                    *holders &= !(1 << index);
+            let number = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
+            let holders = number.and_then(|number| self.stock.holders.get(number));
+            match (number, holders) {
+                (Some(number), Some(holders)) if holders == Holders::client(index) => {
                     self.stock.shares.give_back(&mut client.held);
-                    self.stock.lent -= 1;
-                    if *holders == 0 {
-                        self.stock.idle.push(number);
-                    }
+                    self.stock.take_back(number, Holders::NOBODY);
+                }
+                (Some(number), Some(holders)) if holders.has_client(index) => {
+                    self.stock.shares.give_back(&mut client.held);
+                    self.stock.take_back(number, holders.without(index));
                 }
                 _ => {
                     self.tally.refused += 1;
+                    client.account.skip();
                     client.allowance.spend(1);
                     if client.allowance.is_spent() {
                         break;
@@ -365,37 +431,33 @@ impl Receive {
         }
     }
 
-    /// Takes back all buffers that a client held.
+    /// Takes back all buffers that a client held: the pair starts over, and is live.
     #[cold]
     fn take_all_back(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        client.allowance.spend(CHANGE + self.stock.slots.count() / 8);
-        if client.held == 0 {
-            return;
-        }
-        for (number, holders) in self.stock.holders.iter_mut().enumerate() {
-            if *holders & 1 << index != 0 {
-                *holders &= !(1 << index);
+        for (number, holders) in self.stock.holders.all() {
+            if holders.has_client(index) {
                 self.stock.shares.give_back(&mut client.held);
-                self.stock.lent -= 1;
-                if *holders == 0 {
-                    self.stock.idle.push(number as u32);
-                }
+                self.stock.take_back(number, holders.without(index));
             }
         }
+        client.keep(self.stock.slots.count());
     }
 
-    /// Takes back all buffers that the driver held: it was restarted and could not go on, or the
-    /// pair starts over for the first time.
+    /// Takes the next steps towards a live link to the driver. When it is live, all buffers that the
+    /// driver had are here: it could not go on, or the pair starts over for the first time.
     #[cold]
-    fn take_back_from_driver(&mut self) {
-        for (number, holders) in self.stock.holders.iter_mut().enumerate() {
-            if *holders == DRIVER {
-                *holders = 0;
-                self.stock.idle.push(number as u32);
+    fn start_over(&mut self) {
+        self.driver_account.forget();
+        if self.driver.settle() == Event::Renewed {
+            for (number, holders) in self.stock.holders.all() {
+                if holders.is_driver() {
+                    self.drop_entry(number);
+                }
             }
+            self.forget_frame();
+            self.driver_account.keep(self.driver.generations(), self.driver.positions());
         }
-        self.forget_frame();
     }
 
     /// Gives idle buffers to the driver.
@@ -406,15 +468,17 @@ impl Receive {
             return;
         }
         let stock = &mut self.stock;
+        let mut index = self.driver.output.position();
         let mut space = self.driver.output.reserve(stock.idle.len() as u32);
         while space.left() > 0
             && let Some(number) = stock.idle.pop()
         {
-            stock.holders[number as usize] = DRIVER;
             let address = stock.data.dma() + u64::from(stock.slots.offset(number));
             let length = stock.slots.buffer_size() as u16;
             // The reservation has space, as its loop has just seen.
             let _ = space.push(DmaDescriptor { address, length, flags: 0, token: number });
+            stock.holders.set(number, Holders::driver(index));
+            index = index.wrapping_add(1);
         }
     }
 
@@ -428,7 +492,13 @@ impl Receive {
                 client.link.publish();
             }
         }
-        self.driver.publish();
+        if self.frame.is_partial() {
+            // The entries of a frame stay in the queue until it is complete: the next life reads
+            // them again.
+            self.driver.publish_output();
+        } else {
+            self.driver.publish();
+        }
         let tally = &mut self.tally;
         if tally.packets > 0 {
             counters::PACKETS.add(core::mem::take(&mut tally.packets));

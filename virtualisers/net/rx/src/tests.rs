@@ -44,6 +44,7 @@ impl World {
             driver_free: rings(),
             driver_filled: rings(),
             data,
+            account: memory(16 * 1024, 0),
             buffer_size: SIZE,
             driver_channel: 0,
             clients: Default::default(),
@@ -257,10 +258,11 @@ fn a_restarted_driver_gets_its_buffers_again() {
 }
 
 #[test]
-fn a_restarted_virtualiser_takes_everything_back() {
+fn a_virtualiser_without_an_account_takes_everything_back() {
     let mut world = World::new(2);
     world.pass(mac(0));
     world.pass(mac(1));
+    Region::new(world.connection.account).clear(0, 8).expect("inside");
     world.virtualiser = Receive::new(&world.connection, &world.client_connections);
     world.settle();
     assert_eq!(world.empty.len() as u32, BUFFERS);

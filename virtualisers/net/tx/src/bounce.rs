@@ -4,31 +4,115 @@
 //! device reads them. So the frame of a client that may send from one address only is copied first:
 //! the copy is checked, and the copy is sent.
 
-use alloc::boxed::Box;
-use alloc::vec;
+//!
+//! Whose frame a buffer holds is recorded in memory that outlives the virtualiser. That record has
+//! the number of the client's own buffer too, and the index of the entry by which the driver gets
+//! the copy: if that was never published, the next life goes on as if nothing had been copied. See
+//! [`crate::resume`].
+
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::NetTxVirtualiser;
+use culm_net::account::store;
 use culm_net::outgoing::{HEAD, may_send};
 use culm_net::{HEADROOM, Mac, PacketHeader, Shares, Slots};
 
-/// The owner of an empty buffer.
-const NOBODY: Owner = Owner { client: u16::MAX, length: 0 };
-
-/// The client whose frame a buffer holds, and the length of the packet.
+/// The owner of a buffer's frame, in one word: from the lowest bit on, the packet's length (16
+/// bits), the client (6), the number of the client's buffer that it was copied from (16), and the
+/// lower bits of the index of the driver's entry. It is 0 if the buffer is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    client: u16,
-    length: u16,
+pub(crate) struct Owner(u64);
+
+impl Owner {
+    /// The owner of an empty buffer.
+    pub(crate) const NOBODY: Self = Self(0);
+
+    /// Where the index of the driver's entry begins.
+    const INDEX: u32 = 38;
+
+    /// Creates the record of a frame of `length` bytes.
+    fn new(Source { client, number, index }: Source, length: u16) -> Self {
+        const { assert!(crate::transmit::MAX_CLIENTS <= 64) };
+        let of_client = (client as u64 & 0x3f) << 16 | u64::from(number & 0xffff) << 22;
+        Self(u64::from(length) | of_client | u64::from(index) << Self::INDEX)
+    }
+
+    /// Returns whether the buffer is empty.
+    pub(crate) fn is_nobody(self) -> bool {
+        self.length() == 0
+    }
+
+    pub(crate) fn length(self) -> u16 {
+        self.0 as u16
+    }
+
+    pub(crate) fn client(self) -> usize {
+        (self.0 >> 16 & 0x3f) as usize
+    }
+
+    /// Returns the number of the client's buffer.
+    pub(crate) fn number(self) -> u32 {
+        (self.0 >> 22 & 0xffff) as u32
+    }
+
+    /// Returns the first index from `from` on that the driver's entry can have.
+    pub(crate) fn index(self, from: u32) -> u32 {
+        let mask = u32::MAX >> (Self::INDEX - 32);
+        from.wrapping_add(((self.0 >> Self::INDEX) as u32).wrapping_sub(from) & mask)
+    }
+}
+
+/// The record of each buffer's owner.
+#[derive(Clone, Copy)]
+pub(crate) struct Owners(&'static [AtomicU64]);
+
+impl Owners {
+    /// Creates the record in these words, one for each buffer.
+    pub(crate) fn new(words: &'static [AtomicU64]) -> Self {
+        Self(words)
+    }
+
+    pub(crate) fn get(self, number: u32) -> Option<Owner> {
+        Some(Owner(self.0.get(number as usize)?.load(Relaxed)))
+    }
+
+    pub(crate) fn set(self, number: u32, owner: Owner) {
+        if let Some(word) = self.0.get(number as usize) {
+            store(word, owner.0);
+        }
+    }
+
+    /// Returns the numbers and owners of all buffers.
+    pub(crate) fn all(self) -> impl Iterator<Item = (u32, Owner)> + use<> {
+        (0..).zip(self.0.iter().map(|word| Owner(word.load(Relaxed))))
+    }
 }
 
 /// A frame that the driver has sent from one of these buffers.
 pub(crate) struct Sent {
     /// The client whose frame it was.
-    pub(crate) client: u32,
+    pub(crate) client: usize,
     pub(crate) length: u16,
     /// Whether the buffer is a large one.
     pub(crate) large: bool,
+}
+
+impl Sent {
+    fn new(owner: Owner, large: bool) -> Self {
+        Self { client: owner.client(), length: owner.length(), large }
+    }
+}
+
+/// A frame that is to be copied.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) client: usize,
+    /// Number of the client's buffer in which it is.
+    pub(crate) number: u32,
+    /// Index of the entry by which the driver gets the copy.
+    pub(crate) index: u32,
 }
 
 /// The reason why a packet was not copied.
@@ -48,23 +132,41 @@ pub(crate) struct Bounce {
     idle: [Vec<u32>; 2],
     /// The clients' shares of the large buffers.
     shares: Shares,
-    /// The owner of each buffer's frame.
-    owners: Box<[Owner]>,
+    owners: Owners,
 }
 
 impl Bounce {
-    /// Creates the stock for so many clients whose frames are copied.
-    pub(crate) fn new(connection: &NetTxVirtualiser, clients: u32) -> Self {
-        let data = Region::new(connection.bounce);
-        let large = connection.bounce_large;
-        let slots = Slots::with_large(data.len() as u64, connection.buffer_size, large, 1 << 16);
-        let owners = vec![NOBODY; slots.count() as usize].into_boxed_slice();
-        let (small, large) = (0..slots.count()).rev().partition(|number| !slots.is_large(*number));
-        Self { data, slots, idle: [small, large], shares: Shares::new(slots.large(), clients), owners }
+    /// Creates the stock for so many clients whose frames are copied. Some buffers may be being
+    /// sent, as `owners` says.
+    pub(crate) fn new(connection: &NetTxVirtualiser, owners: Owners, clients: u32) -> Self {
+        let slots = Self::slots(connection);
+        let idle = (0..slots.count()).rev().filter(|number| owners.get(*number).is_some_and(Owner::is_nobody));
+        let (small, large) = idle.partition(|number| !slots.is_large(*number));
+        let shares = Shares::new(slots.large(), clients);
+        Self { data: Region::new(connection.bounce), slots, idle: [small, large], shares, owners }
     }
 
-    /// Copies the packet of client `index`, which may send from the address `only` and uses
-    /// `large_copies` of the large buffers.
+    /// Returns the geometry of the buffers.
+    pub(crate) fn slots(connection: &NetTxVirtualiser) -> Slots {
+        let size = connection.bounce.size;
+        Slots::with_large(size, connection.buffer_size, connection.bounce_large, 1 << 16)
+    }
+
+    /// Returns the frames that are being sent.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = Sent> + use<> {
+        let slots = self.slots;
+        let sent =
+            move |(number, owner): (u32, Owner)| (!owner.is_nobody()).then(|| Sent::new(owner, slots.is_large(number)));
+        self.owners.all().filter_map(sent)
+    }
+
+    /// Grants a client the large buffer that a frame of it is in since the previous life.
+    pub(crate) fn restore(&mut self, large_copies: &mut u32) {
+        let _ = self.shares.take(large_copies);
+    }
+
+    /// Copies a packet whose client may send from the address `only` and uses `large_copies` of the
+    /// large buffers. Returns the number of the buffer that holds the copy now: see [`Self::send`].
     ///
     /// The beginning is copied first, and checked in the copy, which the client cannot change. So a
     /// refused packet costs no more than that, however long it is.
@@ -72,13 +174,7 @@ impl Bounce {
     /// # Errors
     ///
     /// [`Refusal`], which says whether trying again later can help.
-    pub(crate) fn copy(
-        &mut self,
-        packet: &Region,
-        index: usize,
-        only: Mac,
-        large_copies: &mut u32,
-    ) -> Result<u32, Refusal> {
+    pub(crate) fn copy(&mut self, packet: &Region, only: Mac, large_copies: &mut u32) -> Result<u32, Refusal> {
         let large = packet.len() > self.slots.buffer_size();
         if large && !self.shares.take(large_copies) {
             return Err(Refusal::NoBuffer);
@@ -91,14 +187,15 @@ impl Bounce {
                 Err(Refusal::NotAllowed)
             }
         };
-        match copied {
-            Ok(number) => {
-                self.owners[number as usize] = Owner { client: index as u16, length: packet.len() as u16 };
-            }
-            Err(_) if large => self.shares.give_back(large_copies),
-            Err(_) => {}
+        if large && copied.is_err() {
+            self.shares.give_back(large_copies);
         }
         copied
+    }
+
+    /// Records that the copy in buffer `number` was pushed to the driver.
+    pub(crate) fn send(&mut self, number: u32, source: Source, length: u16) {
+        self.owners.set(number, Owner::new(source, length));
     }
 
     /// Copies a packet into a buffer. Returns false if it may not be sent.
@@ -129,14 +226,11 @@ impl Bounce {
 
     /// Takes back a buffer that the driver returns; `None` if it was not being sent.
     pub(crate) fn sent(&mut self, number: u32) -> Option<Sent> {
-        let owner = self.owners.get_mut(number as usize)?;
-        let Owner { client, length } = core::mem::replace(owner, NOBODY);
-        if client == NOBODY.client {
-            return None;
-        }
+        let owner = self.owners.get(number).filter(|owner| !owner.is_nobody())?;
+        self.owners.set(number, Owner::NOBODY);
         let large = self.slots.is_large(number);
         self.idle[usize::from(large)].push(number);
-        Some(Sent { client: client.into(), length, large })
+        Some(Sent::new(owner, large))
     }
 
     /// Gives back a client's share of a large buffer that it used.

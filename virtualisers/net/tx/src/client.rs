@@ -1,11 +1,11 @@
 //! A client, as the transmit virtualiser sees it: its queues, and where each of its buffers is.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use crate::buffers::{BufferState, Buffers};
+use alloc::vec::Vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
 use culm::{Link, Progress, Region};
-use culm_net::{Allowance, Descriptor, Mac, Slots, lendable};
+use culm_net::{Allowance, Descriptor, LinkAccount, Mac, Slots, lendable};
 
 /// Buffers that are lent at a time to a client that starts over, between others' turns.
 const LENDING: u32 = 64;
@@ -13,32 +13,15 @@ const LENDING: u32 = 64;
 /// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
 
-/// The place of a buffer, in one number. For a buffer that is being sent, it is the packet's
-/// length, which is at least [`culm_net::MIN_PACKET`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place(u16);
-
-impl Place {
-    /// At the virtualiser, to be given to the client.
-    const HERE: Self = Self(0);
-    /// With the client, which may write it.
-    const CLIENT: Self = Self(1);
-
-    /// Returns the length of the packet in it, if that is being sent.
-    #[inline(always)]
-    const fn being_sent(self) -> Option<u16> {
-        if self.0 > Self::CLIENT.0 { Some(self.0) } else { None }
-    }
-}
-
 /// A client.
 pub(crate) struct Client {
     /// The link: frames to send come from the client, buffers go to it.
     pub(crate) link: Link<Descriptor>,
+    /// What the next life must know of the link.
+    pub(crate) account: LinkAccount,
     data: Region,
-    slots: Slots,
-    places: Box<[Place]>,
-    /// How many buffers are [`Place::HERE`].
+    buffers: Buffers,
+    /// How many buffers are [`BufferState::HERE`].
     here: u32,
     /// The number of the buffer at which the search for the next of them begins.
     next: u32,
@@ -69,39 +52,70 @@ pub(crate) enum Entry {
 }
 
 impl Client {
-    pub(crate) fn new(connection: &NetTxClient, buffer_size: u32) -> Self {
-        let limit = lendable(connection.free.capacity.min(1 << 16));
-        let slots = Slots::with_large(connection.data.size, buffer_size, connection.large, limit);
+    /// Creates a client with this link and these buffers, some of which may be being sent.
+    pub(crate) fn new(
+        connection: &NetTxClient,
+        buffers: Buffers,
+        link: Link<Descriptor>,
+        account: LinkAccount,
+    ) -> Self {
+        let count = buffers.count();
+        let is_large =
+            |(number, state): (u32, BufferState)| state.being_sent().is_some().then(|| buffers.slots.is_large(number));
+        let in_flight: Vec<bool> = buffers.all().filter_map(is_large).collect();
         Self {
-            link: Link::new(connection.free, connection.filled, connection.channel),
+            link,
+            account,
             data: if connection.data.address == 0 {
                 Region::new(connection.data)
             } else {
                 Region::read_only(connection.data)
             },
-            slots,
-            places: vec![Place::HERE; slots.count() as usize].into_boxed_slice(),
-            here: slots.count(),
+            buffers,
+            here: buffers.all().filter(|(_, state)| *state == BufferState::HERE).count() as u32,
             next: 0,
-            allowance: Allowance::new(slots.count()),
+            allowance: Allowance::new(count),
             credit: 0,
-            in_flight: 0,
+            in_flight: in_flight.len() as u32,
             share: 0,
-            plenty: slots.count() / 2,
-            large_in_flight: 0,
+            plenty: count / 2,
+            large_in_flight: in_flight.iter().filter(|is_large| **is_large).count() as u32,
             large_copies: 0,
             only: (connection.anti_spoof != 0).then(|| Mac::new(connection.mac)),
         }
     }
 
+    /// Returns the geometry of the buffers of a client.
+    pub(crate) fn slots(connection: &NetTxClient, buffer_size: u32) -> Slots {
+        let limit = lendable(connection.free.capacity.min(1 << 16));
+        Slots::with_large(connection.data.size, buffer_size, connection.large, limit)
+    }
+
+    /// Returns the lengths of the packets in its own buffers that are being sent.
+    pub(crate) fn lengths_in_flight(&self) -> impl Iterator<Item = u16> + use<> {
+        self.buffers.all().filter_map(|(_, state)| state.being_sent())
+    }
+
     /// Begins a round with it: looks at what it sends, and whether the pair of queues starts over.
-    /// If so, takes back all buffers that it had.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
-        match self.link.begin() {
+        if !self.link.look() {
+            self.start_over();
+        }
+    }
+
+    /// Takes the next steps towards a live link. When it is live, all buffers that the client had
+    /// are here again.
+    #[cold]
+    fn start_over(&mut self) {
+        self.account.forget();
+        match self.link.settle() {
             Event::None => {}
             Event::Changed => self.allowance.spend(CHANGE),
-            Event::Renewed => self.start_over(),
+            Event::Renewed => {
+                self.take_all_back();
+                self.account.keep(self.link.generations(), self.link.positions());
+            }
         }
     }
 
@@ -110,14 +124,14 @@ impl Client {
     #[inline(always)]
     pub(crate) fn frame(&self, entry: Descriptor) -> Option<u32> {
         let number = self.held(entry)?;
-        if self.slots.holds(number, entry.length) { Some(number) } else { None }
+        if self.buffers.slots.holds(number, entry.length) { Some(number) } else { None }
     }
 
     /// Returns the number of the buffer of `entry`, if the client holds it.
     #[inline(always)]
     fn held(&self, entry: Descriptor) -> Option<u32> {
-        let number = self.slots.number(entry.offset)?;
-        let held = self.places.get(number as usize) == Some(&Place::CLIENT) && entry.flags == 0;
+        let number = self.buffers.slots.number(entry.offset)?;
+        let held = self.buffers.state(number)?.is_with_client() && entry.flags == 0;
         if held { Some(number) } else { None }
     }
 
@@ -130,13 +144,12 @@ impl Client {
         Entry::NotHeld
     }
 
-    /// Records that a frame of this length goes to the driver from the client's buffer `number`.
+    /// Records that a frame of this length went to the driver from the client's buffer `number`, by
+    /// the entry of this index.
     #[inline(always)]
-    pub(crate) fn send(&mut self, number: u32, length: u16) {
-        if let Some(place) = self.places.get_mut(number as usize) {
-            *place = Place(length);
-        }
-        if self.slots.is_large(number) {
+    pub(crate) fn send(&mut self, number: u32, length: u16, index: u32) {
+        self.buffers.set(number, BufferState::sent(length, index));
+        if self.buffers.slots.is_large(number) {
             self.large_in_flight += 1;
         }
         self.in_flight += 1;
@@ -154,37 +167,36 @@ impl Client {
     }
 
     /// Takes back all buffers that the client had.
-    #[cold]
-    fn start_over(&mut self) {
-        for place in &mut self.places {
-            if *place == Place::CLIENT {
-                *place = Place::HERE;
+    fn take_all_back(&mut self) {
+        for (number, state) in self.buffers.all() {
+            if state.is_with_client() {
+                self.buffers.set(number, BufferState::HERE);
                 self.here += 1;
             }
         }
         self.next = 0;
-        self.allowance.spend(CHANGE + self.slots.count() / 8);
+        self.allowance.spend(CHANGE + self.buffers.count() / 8);
     }
 
-    /// Gives the client some of the buffers that are here. There is more to do if there are more of
-    /// them, and space.
+    /// Gives the client some of the buffers that are here, if it `lends`. There is more to do if
+    /// there are more of them, and space.
     #[cold]
-    pub(crate) fn settle(&mut self) -> Progress {
+    pub(crate) fn settle(&mut self, lends: bool) -> Progress {
         if !self.link.is_live() {
             self.begin();
         }
-        if !self.link.is_live() {
+        if !self.link.is_live() || !lends {
             return Progress::Asleep;
         }
-        let end = self.next.saturating_add(LENDING).min(self.slots.count());
+        let end = self.next.saturating_add(LENDING).min(self.buffers.count());
         let given = self.here;
         while self.next < end && self.here > 0 {
-            if self.places.get(self.next as usize) == Some(&Place::HERE) && !self.give_here(self.next) {
+            if self.buffers.state(self.next) == Some(BufferState::HERE) && !self.give_here(self.next) {
                 return Progress::Asleep;
             }
             self.next += 1;
         }
-        if self.next == self.slots.count() {
+        if self.next == self.buffers.count() {
             self.next = 0;
         }
         self.allowance.spend(1 + given - self.here);
@@ -201,10 +213,9 @@ impl Client {
     /// stays here, since the client's queue is full or the link is not live.
     #[inline(always)]
     fn give(&mut self, number: u32) -> bool {
-        let given = self.link.output.push(Descriptor::empty(self.slots.offset(number))).is_ok();
-        if let Some(place) = self.places.get_mut(number as usize) {
-            *place = if given { Place::CLIENT } else { Place::HERE };
-        }
+        let index = self.link.output.position();
+        let given = self.link.output.push(Descriptor::empty(self.buffers.slots.offset(number))).is_ok();
+        self.buffers.set(number, if given { BufferState::with_client(index) } else { BufferState::HERE });
         self.here += u32::from(!given);
         given
     }
@@ -213,8 +224,8 @@ impl Client {
     /// if it was not being sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, number: u32) -> Option<u16> {
-        let length = self.places.get(number as usize)?.being_sent()?;
-        if self.slots.is_large(number) {
+        let length = self.buffers.state(number)?.being_sent()?;
+        if self.buffers.slots.is_large(number) {
             self.large_in_flight -= 1;
         }
         self.in_flight -= 1;
@@ -235,38 +246,38 @@ impl Client {
 
     /// Returns the count of its buffers.
     pub(crate) fn count(&self) -> u32 {
-        self.slots.count()
+        self.buffers.count()
     }
 
     /// Returns the address at which the device sees a buffer.
     #[inline(always)]
     pub(crate) fn dma(&self, number: u32) -> u64 {
-        self.data.dma() + u64::from(self.slots.offset(number))
+        self.data.dma() + u64::from(self.buffers.slots.offset(number))
     }
 
     /// Returns the packet in a buffer. Hazard: the client may change it at any time.
     #[inline(always)]
     pub(crate) fn packet(&self, number: u32, length: u16) -> Option<Region> {
-        self.data.part(self.slots.offset(number) as usize, length.into()).ok()
+        self.data.part(self.buffers.slots.offset(number) as usize, length.into()).ok()
     }
 
     /// Returns whether so many of its frames are being sent that it may soon wait for them.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        (self.in_flight > self.plenty) | (self.large_in_flight > self.slots.large() / 2)
+        (self.in_flight > self.plenty) | (self.large_in_flight > self.buffers.slots.large() / 2)
     }
 
     /// Sets how many of its frames may be with the driver at a time. It is short of buffers when
     /// more than half of them are.
     pub(crate) fn limit(&mut self, most: u32) {
-        self.plenty = most.min(self.slots.count()) / 2;
+        self.plenty = most.min(self.buffers.count()) / 2;
     }
 
-    /// Asks to be notified of its next frame, of its new life, or of space for buffers that wait
-    /// for it, unless there is one of these already.
-    pub(crate) fn sleep(&mut self) -> Progress {
+    /// Asks to be notified of its next frame, of its new life, or, if it `lends`, of space for the
+    /// buffers that are here, unless there is one of these already.
+    pub(crate) fn sleep(&mut self, lends: bool) -> Progress {
         let progress = self.link.sleep();
-        let waits_for_space = progress.is_asleep() && self.link.is_live() && self.here > 0;
+        let waits_for_space = progress.is_asleep() && lends && self.link.is_live() && self.here > 0;
         if waits_for_space { self.link.sleep_for_space(1) } else { progress }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! It takes the clients' frames in turns, checks that each is in a buffer which the client holds,
 //! tells the driver where the device finds it, and gives the buffer back when the device has sent
-//! it. If a client may send from one address only, its frame is copied before it is checked. See
-//! [`Transmit`].
+//! it. If a client may send from one address only, its frame is copied before it is checked. A
+//! restarted virtualiser goes on where its previous life stopped. See [`Transmit`].
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
@@ -14,9 +14,13 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod bounce;
+mod buffers;
 mod client;
 #[cfg(test)]
 mod fairness_tests;
+#[cfg(test)]
+mod restart_tests;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod transmit;

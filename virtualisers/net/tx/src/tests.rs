@@ -56,6 +56,7 @@ impl World {
             driver_channel: 0,
             buffer_size: SIZE,
             bounce: memory(bytes, BOUNCE),
+            account: memory(64 * 1024, 0),
             clients: Default::default(),
             bounce_large: large,
         };
@@ -402,11 +403,17 @@ fn large_buffers_are_asked_for_before_the_last_is_gone() {
 }
 
 #[test]
-fn a_restarted_virtualiser_starts_afresh() {
+fn a_virtualiser_without_an_account_lends_when_the_driver_has_nothing_any_more() {
     let mut world = World::new(2, false);
     world.send(0, mac(0));
     world.turn();
+    Region::new(world.connection.account).clear(0, 8).expect("inside");
     world.virtualiser = Transmit::new(&world.connection, &world.client_connections);
+    for _ in 0..4 {
+        world.turn();
+        world.collect();
+    }
+    assert!(world.free.iter().all(Vec::is_empty), "the card may be reading some");
     for _ in 0..4 {
         world.turn();
         world.collect();

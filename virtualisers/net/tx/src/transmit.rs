@@ -16,18 +16,19 @@ mod turns;
 use crate::bounce::Bounce;
 use crate::client::Client;
 use crate::counters;
+use crate::resume::Previous;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::link::Event;
 use culm::{Channels, Link, Progress, time};
 use culm_net::allowance::PAUSE;
-use culm_net::{DmaDescriptor, Shares, lendable};
+use culm_net::{DmaDescriptor, LinkAccount, Shares, lendable};
 
 /// Frames for which the driver's queue must have space before the virtualiser is woken.
 const BATCH: u32 = 32;
 
 /// Clients that a word has bits for.
-const MAX_CLIENTS: usize = 63;
+pub(crate) const MAX_CLIENTS: usize = 63;
 
 /// The least that a frame with the driver counts of its client's share, in bytes, so that no client
 /// takes all places in the driver's queue with small frames. All clients together share as many
@@ -36,12 +37,20 @@ const LEAST_CHARGE: u32 = 512;
 
 /// Upper half of the token of a buffer of [`Bounce`]'s. A token has a buffer's number in its lower
 /// half and its client's in the upper half.
-const BOUNCE: u32 = 0xffff;
+pub(crate) const BOUNCE: u32 = 0xffff;
+
+/// Returns the token of a client's buffer.
+#[inline(always)]
+pub(crate) fn token(client: usize, number: u32) -> u32 {
+    (client as u32) << 16 | number
+}
 
 /// The driver, as the virtualiser sees it.
 struct Driver {
     /// The link: frames go to the driver, sent buffers come back.
     link: Link<DmaDescriptor>,
+    /// What the next life must know of the link.
+    account: LinkAccount,
     /// Frames that the driver has; `most` is how many it may have.
     in_flight: u32,
     most: u32,
@@ -82,30 +91,48 @@ impl Transmit {
     pub fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
         let count = clients.len();
         assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
-        let driver = Driver {
-            link: Link::new(connection.driver_filled, connection.driver_free, connection.driver_channel),
-            in_flight: 0,
-            most: lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity)),
-        };
+        let most = lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity));
+        let previous = Previous::find(connection, clients, most);
+        let (link, account) = (previous.driver_link(), previous.driver_account());
+        let mut driver = Driver { link, account, in_flight: 0, most };
         // A single client shares with no other: only the places in the queue bound it.
         let stock = if count > 1 { driver.most * LEAST_CHARGE } else { u32::MAX };
-        let shares = Shares::new(stock, count as u32);
-        let mut clients: Box<[Client]> =
-            clients.iter().map(|client| Client::new(client, connection.buffer_size)).collect();
+        let mut shares = Shares::new(stock, count as u32);
+        let connect = |(index, connection): (usize, &NetTxClient)| {
+            let (link, account) = (previous.client_link(index), previous.client_account(index));
+            Client::new(connection, previous.buffers[index], link, account)
+        };
+        let mut clients: Box<[Client]> = clients.iter().enumerate().map(connect).collect();
         for client in &mut clients {
             client.limit(driver.most.min(shares.most() / LEAST_CHARGE));
+            for length in client.lengths_in_flight() {
+                shares.restore_amount(&mut client.share, charge(length));
+                driver.in_flight += 1;
+            }
         }
         let checked = clients.iter().filter(|client| client.only.is_some()).count() as u32;
+        let mut bounce = Bounce::new(connection, previous.owners, checked);
+        for copy in bounce.in_flight() {
+            let client = &mut clients[copy.client];
+            client.send_copy();
+            shares.restore_amount(&mut client.share, charge(copy.length));
+            if copy.large {
+                bounce.restore(&mut client.large_copies);
+            }
+            driver.in_flight += 1;
+        }
+        let is_short = |(index, client): (usize, &Client)| u64::from(client.is_short()) << index;
+        let short = clients.iter().enumerate().map(is_short).sum();
         Self {
             driver,
             clients,
-            bounce: Bounce::new(connection, checked),
+            bounce,
             shares,
             waits: false,
             noted: (1 << count) - 1,
             limited: 0,
             active: 0,
-            short: 0,
+            short,
             paused: 0,
             woken: true,
             batch: connection.driver_free.capacity / 8,
@@ -151,10 +178,12 @@ impl Transmit {
         self.active |= self.noted;
         let driver_full = self.submit();
         self.limited = self.noted;
-        let clients = self.publish_to_clients();
         // Announce this before the frames become visible; see the header.
         let returned = self.wait_for_buffers();
+        // Publish frames before their entries are released, and before a buffer whose frame was
+        // copied is given back: see `resume`.
         self.driver.link.publish();
+        let clients = self.publish_to_clients();
         // Buffers that are there already are taken back in the next round, even if that has nothing
         // else to do.
         self.woken |= returned.is_more();
@@ -186,13 +215,24 @@ impl Transmit {
     fn take_back(&mut self) {
         self.woken = false;
         self.favour_limited();
-        if self.driver.link.begin() == Event::Renewed {
-            self.take_all_back();
+        if !self.driver.link.look() {
+            self.start_over();
         }
         while let Some(entry) = self.driver.link.input.pop_known() {
             if !self.sent(entry.token) {
+                self.driver.account.skip();
                 counters::REFUSED.add(1);
             }
+        }
+    }
+
+    /// Takes the next steps towards a live link to the driver.
+    #[cold]
+    fn start_over(&mut self) {
+        self.driver.account.forget();
+        if self.driver.link.settle() == Event::Renewed {
+            self.take_all_back();
+            self.driver.account.keep(self.driver.link.generations(), self.driver.link.positions());
         }
     }
 
@@ -217,7 +257,7 @@ impl Transmit {
         let Some(sent) = self.bounce.sent(number) else { return false };
         self.driver.in_flight -= 1;
         self.waits = false;
-        let Some(client) = self.clients.get_mut(sent.client as usize) else { return true };
+        let Some(client) = self.clients.get_mut(sent.client) else { return true };
         client.sent_copy();
         if sent.large {
             self.bounce.give_back(&mut client.large_copies);
@@ -236,7 +276,7 @@ impl Transmit {
         }
         for index in 0..self.clients.len() {
             for number in 0..self.clients[index].count() {
-                self.sent((index as u32) << 16 | number);
+                self.sent(token(index, number));
             }
         }
         self.noted = self.all();
@@ -278,12 +318,15 @@ impl Transmit {
     fn publish_to_unsettled(&mut self, index: usize) -> Progress {
         let bit = 1 << index;
         let Some(client) = self.clients.get_mut(index) else { return Progress::Asleep };
-        let more = self.paused & bit == 0 && client.settle().is_more();
+        // While the driver starts over, the device may still read buffers of a previous life of which
+        // there is no account. The round in which that ends looks at all clients.
+        let lends = self.driver.link.is_live();
+        let more = self.paused & bit == 0 && client.settle(lends).is_more();
         client.link.publish();
         self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
         if client.allowance.is_spent() {
             self.pause(index);
-        } else if self.noted & bit == 0 && (more || client.sleep().is_more()) {
+        } else if self.noted & bit == 0 && (more || client.sleep(lends).is_more()) {
             self.noted |= bit;
             return Progress::More;
         }

@@ -75,6 +75,11 @@ impl ClientOptions {
         client.of_class.get()
     }
 
+    /// The count of its own buffers, each way.
+    pub fn all_buffers(&self) -> u32 {
+        self.buffers + self.large
+    }
+
     /// Whether it takes received packets that lie in several of the device's buffers: its copier
     /// puts them together.
     pub fn takes_large(&self) -> bool {

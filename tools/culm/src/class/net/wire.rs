@@ -4,7 +4,7 @@ use super::options::{ClientOptions, ProviderOptions};
 use super::path::{WiredClient, bytes_of};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{DomainId, EndNumber, Memory, Part, Planned, Purpose, RegionKind, RingId};
-use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, PIECE_SIZE};
+use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, PIECE_SIZE, account_size};
 use culm_abi::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
 use culm_queue::lendable;
 
@@ -53,20 +53,25 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let anti_spoof = tx_clients.iter().any(|client| client.anti_spoof);
     let bounce_large =
         tx_clients.iter().filter(|client| client.anti_spoof).map(|client| client.large).max().unwrap_or(0);
+    // Beyond what the queue to the driver has room for, nothing would use them.
+    let bounce_small = if anti_spoof { options.buffers.min(lendable(options.transmit_queue())) } else { 0 };
     let bounce = anti_spoof.then(|| {
-        // Beyond what the queue to the driver has room for, nothing would use them.
-        let small = options.buffers.min(lendable(options.transmit_queue()));
-        let size = bytes_of(small, bounce_large);
+        let size = bytes_of(bounce_small, bounce_large);
         let name = format!("{name} tx bounce");
         let region = wiring.region(name, size, RegionKind::Dma, Purpose::Buffers, &[(tx, true)]);
         Memory::dma(region, size)
     });
     let driver_name = wiring.name(driver);
+    let links = 1 + device.clients.len() as u32;
+    let of_clients: u32 = device.clients.iter().map(|(client, _)| ClientOptions::of(client).all_buffers()).sum();
+    let rx_account = account(wiring, rx, account_size(links, options.buffers));
+    let tx_account = account(wiring, tx, account_size(links, of_clients + bounce_small + bounce_large));
     let connection = NetRxVirtualiser {
         driver_free: rx_side.to_driver,
         driver_filled: rx_side.from_driver,
         data: Memory::dma(rx_data, rx_size),
         buffer_size: rx_buffer,
+        account: rx_account,
         driver_channel: rx_side.end,
         clients: rx_clients,
     };
@@ -77,10 +82,18 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
         driver_channel: tx_side.end,
         buffer_size: BUFFER_SIZE,
         bounce,
+        account: tx_account,
         bounce_large,
         clients: tx_clients,
     };
     wiring.connect(tx, &driver_name, connection);
+}
+
+/// Memory for a virtualiser's record of buffers, which nobody else maps.
+fn account(wiring: &mut Wiring, virtualiser: DomainId, size: u64) -> Memory {
+    let name = format!("{} account", wiring.name(virtualiser));
+    let region = wiring.region(name, size, RegionKind::Cached, Purpose::Account, &[(virtualiser, true)]);
+    Memory::region(region, size)
 }
 
 fn driver_side(

@@ -5,14 +5,15 @@
 //! given to a client all or none, so that a reader finds a frame whole. A frame that contradicts
 //! itself is dropped whole.
 
-use super::{DRIVER, Receive};
+use super::Receive;
+use crate::holders::Holders;
 use alloc::vec::Vec;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
 /// Buffers of a frame at most: as many as the longest frame fills, and one more.
-const MOST: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
+pub(super) const MOST: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
 
 /// A frame that is being collected.
 #[derive(Default)]
@@ -49,13 +50,15 @@ impl Receive {
     /// Takes the first of `count` buffers, more than one, that hold a frame.
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
-        if count > MOST || !self.driver_has(count - 1) {
+        // The first buffer counts among the driver's until it is taken.
+        if count > MOST || !self.driver_has(count) {
             // The entries that follow are not taken as pieces: there may never be so many, and
             // those that came would be kept for ever.
             self.tally.invalid += 1;
-            self.stock.idle.push(entry.token);
+            self.drop_entry(entry.token);
             return;
         }
+        self.account.begin_frame(self.driver.input.position().wrapping_sub(1));
         self.frame.missing = count;
         self.frame.destination = Some(destination);
         self.frame.flags = entry.flags & DEVICE;
@@ -67,12 +70,13 @@ impl Receive {
     /// has filled all of the frame's buffers, so those that have not come yet are still with the
     /// driver.
     fn driver_has(&self, count: usize) -> bool {
-        self.stock.holders.iter().filter(|holders| **holders == DRIVER).take(count).count() == count
+        self.stock.holders.all().filter(|(_, holders)| holders.is_driver()).take(count).count() == count
     }
 
     /// Takes the next buffer of the frame that is being collected.
     #[cold]
     pub(super) fn add_piece(&mut self, entry: DmaDescriptor) {
+        self.stock.holders.set(entry.token, Holders::NOBODY);
         let frame = &mut self.frame;
         frame.broken |= entry.length == 0 || usize::from(entry.length) > self.stock.slots.buffer_size();
         frame.pieces.push(Piece { number: entry.token, length: entry.length });
@@ -86,29 +90,35 @@ impl Receive {
         let pieces = core::mem::take(&mut self.frame.pieces);
         let length: usize = pieces.iter().map(|piece| usize::from(piece.length)).sum();
         let destination = self.frame.destination.take();
+        let mut holders = Holders::NOBODY;
         match destination.filter(|_| !self.frame.broken && length <= LARGEST_PACKET) {
             None => self.tally.invalid += 1,
             Some(destination) if destination.is_group() => {
                 for index in 0..self.clients.len() {
-                    self.deliver_pieces(index, &pieces);
+                    holders = holders.and(self.deliver_pieces(index, &pieces));
                 }
             }
             Some(destination) => match self.find(destination) {
-                Some(index) => self.deliver_pieces(index, &pieces),
+                Some(index) => holders = self.deliver_pieces(index, &pieces),
                 None => self.tally.unknown += 1,
             },
         }
-        if pieces.first().is_some_and(|piece| self.stock.holders[piece.number as usize] != 0) {
+        if holders != Holders::NOBODY {
             self.tally.packets += 1;
             self.tally.bytes += (length - HEADROOM) as u64;
+            for piece in &pieces {
+                self.stock.holders.set(piece.number, holders);
+            }
         }
         self.give_up(pieces);
     }
 
     /// Makes the buffers that no client got idle, and keeps the list's memory for the next frame.
+    /// No frame is under way any more.
     fn give_up(&mut self, mut pieces: Vec<Piece>) {
+        self.account.end_frame();
         for piece in pieces.drain(..) {
-            if self.stock.holders[piece.number as usize] == 0 {
+            if self.stock.holders.get(piece.number) == Some(Holders::NOBODY) {
                 self.stock.idle.push(piece.number);
             }
         }
@@ -122,41 +132,42 @@ impl Receive {
         self.give_up(pieces);
     }
 
-    /// Gives a frame to a client, if it has room for all of its buffers.
-    fn deliver_pieces(&mut self, index: usize, pieces: &[Piece]) {
+    /// Gives a frame to a client, if it has room for all of its buffers. Returns the client then,
+    /// and nobody if not.
+    fn deliver_pieces(&mut self, index: usize, pieces: &[Piece]) -> Holders {
         if self.clients.get(index).is_none_or(|client| client.held >= self.stock.batch) {
             self.take_returned(index);
         }
         self.active |= 1 << index;
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         let count = pieces.len() as u32;
         if !client.link.is_live() {
             self.tally.full += 1;
-            return;
+            return Holders::NOBODY;
         }
         if !self.take_shares(index, count) {
             self.tally.share += 1;
-            return;
+            return Holders::NOBODY;
         }
         // Look the client up after its shares were taken, which may have found that it starts over.
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         let output = &mut client.link.output;
         if output.free() < count && output.refresh() < count {
             for _ in 0..count {
                 self.stock.shares.give_back(&mut client.held);
             }
             self.tally.full += 1;
-            return;
+            return Holders::NOBODY;
         }
         for (at, piece) in pieces.iter().enumerate() {
             let more = if at + 1 < pieces.len() { CONTINUES } else { 0 };
             let offset = self.stock.slots.offset(piece.number);
             // There is space for all pieces, as was just checked.
             let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
-            debug_assert!(self.stock.holders[piece.number as usize] & DRIVER == 0);
-            self.stock.holders[piece.number as usize] |= 1 << index;
         }
+        client.account.set_progress(client.link.output.position(), self.driver.input.position());
         self.stock.lent += count;
+        Holders::client(index)
     }
 
     /// Takes `count` pieces of a client's share, or none. Returns whether it did.

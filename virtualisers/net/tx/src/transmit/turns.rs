@@ -10,10 +10,11 @@
 //! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy)
 //! leaves the turn to others and keeps its credit, up to a bound.
 
-use super::{BOUNCE, Transmit, charge};
-use crate::bounce::Refusal;
+use super::{BOUNCE, Transmit, charge, token};
+use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
+use culm::queue::Producer;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 
 /// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
@@ -126,33 +127,32 @@ impl Transmit {
             if !self.shares.take_amount(&mut client.share, charge(entry.length)) {
                 break put_back(client, Turn::Limited);
             }
-            let (mut address, mut token) = (client.dma(number), (index as u32) << 16 | number);
+            let output = &mut driver.link.output;
+            let index_of_entry = output.position();
             if client.only.is_none() {
-                client.send(number, entry.length);
-            } else {
-                match copy(&mut self.bounce, client, index, (number, entry)) {
-                    Ok(copy) => (address, token) = (self.bounce.dma(copy), BOUNCE << 16 | copy),
-                    Err(refusal) => {
-                        self.shares.give_back_amount(&mut client.share, charge(entry.length));
-                        if refusal == Refusal::NoBuffer {
-                            break put_back(client, Turn::Limited);
-                        }
-                        counters::DROPS_SPOOFED.add(1);
-                        if client.allowance.is_spent() {
-                            break Turn::Paused;
-                        }
-                        continue;
-                    }
+                let (address, token) = (client.dma(number), token(index, number));
+                // `room` was bounded by the queue's space.
+                let _ = output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+                client.send(number, entry.length, index_of_entry);
+            } else if let Err(refusal) = copy(&mut self.bounce, client, output, (index, number), entry) {
+                self.shares.give_back_amount(&mut client.share, charge(entry.length));
+                if refusal == Refusal::NoBuffer {
+                    break put_back(client, Turn::Limited);
                 }
+                counters::DROPS_SPOOFED.add(1);
+                if client.allowance.is_spent() {
+                    break Turn::Paused;
+                }
+                continue;
             }
             credit_left -= length;
             left -= 1;
-            // `room` was bounded by the queue's space.
-            let _ = driver.link.output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
         };
         let sent = room - left;
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
+        let bit = 1 << index;
+        self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
@@ -177,26 +177,34 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
     turn
 }
 
-/// Copies a frame of a client that may send from one address only, and gives the client its buffer
-/// back.
+/// Sends a copy of a frame of a client that may send from one address only, and gives the client
+/// its buffer back.
 #[inline(never)]
 fn copy(
-    bounce: &mut crate::bounce::Bounce,
+    bounce: &mut Bounce,
     client: &mut Client,
-    index: usize,
-    (number, entry): (u32, Descriptor),
-) -> Result<u32, Refusal> {
+    output: &mut Producer<DmaDescriptor>,
+    (index, number): (usize, u32),
+    entry: Descriptor,
+) -> Result<(), Refusal> {
+    let source = Source { client: index, number, index: output.position() };
     let (Some(only), Some(packet)) = (client.only, client.packet(number, entry.length)) else {
         return Err(Refusal::NotAllowed);
     };
-    let copied = bounce.copy(&packet, index, only, &mut client.large_copies);
+    let copied = bounce.copy(&packet, only, &mut client.large_copies);
     match copied {
-        Ok(_) => client.send_copy(),
+        Ok(copy) => {
+            let token = BOUNCE << 16 | copy;
+            // The caller's `room` was bounded by the queue's space.
+            let _ = output.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
+            bounce.send(copy, source, entry.length);
+            client.send_copy();
+        }
         Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
-        Err(Refusal::NoBuffer) => return copied,
+        Err(Refusal::NoBuffer) => return Err(Refusal::NoBuffer),
     }
     client.give_back(number);
-    copied
+    copied.map(|_| ())
 }
 
 /// Handles an entry that is no frame. Returns false if the client's allowance is used up with it.
@@ -208,7 +216,10 @@ fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
             client.give_back(number);
             counters::DROPS_INVALID.add(1);
         }
-        Entry::NotHeld => counters::DROPS_NOT_HELD.add(1),
+        Entry::NotHeld => {
+            client.account.skip();
+            counters::DROPS_NOT_HELD.add(1);
+        }
     }
     !client.allowance.is_spent()
 }

@@ -1,0 +1,142 @@
+//! Where the previous life of the virtualiser stopped, so that this one goes on from there.
+//!
+//! The account ([`culm_net::account`]) says who holds each buffer and which links were live. It is
+//! checked before it is used: if it cannot be, everything starts over.
+//!
+//! The previous life may have ended between any two stores. A frame is given to its clients in
+//! these steps: the entries are written to their queues; the account says for each of them how many
+//! entries were written, and for which frame; the frame's buffer has these clients as holders. The
+//! last of them decides: if it was made, this life publishes the entries, unless that life did; if
+//! not, it deals with the frame again. A frame in several buffers takes several stores of the last
+//! kind, so the account says that one is under way, and all of its buffers go back to the driver's
+//! queue if its handing over was not finished.
+//!
+//! | Written, not published | This life |
+//! | --- | --- |
+//! | a frame, to its clients | publishes it if the account has its holders; else deals with it again |
+//! | an empty buffer, to the driver | gives it again |
+//!
+//! Buffers that clients return need no such care: a returned buffer's bit is cleared by one store.
+
+use crate::holders::{Holders, Record};
+use crate::receive::Stock;
+use culm::Link;
+use culm::connection::{NetRxClient, NetRxVirtualiser};
+use culm::link::Positions;
+use culm::queue;
+use culm_net::{Account, Descriptor, DmaDescriptor, LinkAccount};
+
+/// What the previous life left.
+pub(crate) struct Previous<'a> {
+    connection: &'a NetRxVirtualiser,
+    clients: &'a [NetRxClient],
+    pub(crate) account: Account,
+    pub(crate) holders: Record,
+    /// The index of the driver's next entry, if that link goes on.
+    through: Option<u32>,
+}
+
+impl<'a> Previous<'a> {
+    /// Looks at the account of so many buffers. If it is not valid, it is cleared.
+    pub(crate) fn find(connection: &'a NetRxVirtualiser, clients: &'a [NetRxClient], buffers: u32) -> Self {
+        let account = Account::new(connection.account, 1 + clients.len() as u32, buffers);
+        let holders = Record::new(account.buffers(0, buffers));
+        if !(account.is_valid() && holders.all().all(|(_, holders)| holders.are_possible(clients.len()))) {
+            account.clear();
+        }
+        Self { connection, clients, account, holders, through: None }
+    }
+
+    /// Returns the account of the link to the driver.
+    pub(crate) fn driver_account(&self) -> LinkAccount {
+        self.account.link(0)
+    }
+
+    /// Returns the account of the link to a client.
+    pub(crate) fn client_account(&self, index: usize) -> LinkAccount {
+        self.account.link(1 + index)
+    }
+
+    /// Returns the link to the driver. Call it before [`Self::client_link`].
+    pub(crate) fn driver_link(&mut self) -> Link<DmaDescriptor> {
+        let NetRxVirtualiser { driver_free, driver_filled, driver_channel, .. } = *self.connection;
+        let account = self.driver_account();
+        if let Some(generations) = account.generations() {
+            let output = Link::<DmaDescriptor>::shown(driver_free, driver_filled).output;
+            self.take_unpublished_back(output);
+            let taken = || account.taken(output, self.with_driver());
+            if let Some(first) = self.account.frame_under_way() {
+                self.put_frame_back(first, taken(), output);
+            }
+            let positions = Positions { output, input: taken() };
+            let link = Link::resume(driver_free, driver_filled, driver_channel, generations, positions);
+            if let Some(link) = link {
+                culm::info!("goes on: the driver has {} buffers", self.with_driver());
+                self.through = Some(positions.input);
+                return link;
+            }
+            account.forget();
+        }
+        self.account.end_frame();
+        Link::new(driver_free, driver_filled, driver_channel)
+    }
+
+    /// Returns how many buffers the driver has.
+    fn with_driver(&self) -> u32 {
+        self.holders.all().filter(|(_, holders)| holders.is_driver()).count() as u32
+    }
+
+    /// Takes back the buffers that were pushed to the driver, whose next entry to publish is
+    /// `published`.
+    fn take_unpublished_back(&self, published: u32) {
+        let ring = queue::shared::<DmaDescriptor>(self.connection.driver_free);
+        for (number, holders) in self.holders.all().filter(|(_, holders)| holders.is_driver()) {
+            let index = holders.index();
+            // If an index is as old as indices come round, its slot contains another entry by now.
+            if index.wrapping_sub(published) < ring.capacity() && ring.load(index).token == number {
+                self.holders.set(number, Holders::NOBODY);
+            }
+        }
+    }
+
+    /// Puts the buffers of a frame that begins with the entry of index `first`, and of which all
+    /// before `taken` were taken, back to the driver, whose next entry to publish is `published`.
+    fn put_frame_back(&self, first: u32, taken: u32, published: u32) {
+        let ring = queue::shared::<DmaDescriptor>(self.connection.driver_filled);
+        // From the last to the first, so that the rest is still a beginning if this life ends here.
+        let count = taken.wrapping_sub(first).min(ring.capacity());
+        for index in (0..count).rev().map(|ahead| first.wrapping_add(ahead)) {
+            self.holders.set(ring.load(index).token, Holders::driver(published.wrapping_sub(1)));
+        }
+    }
+
+    /// Returns the link to a client.
+    pub(crate) fn client_link(&self, index: usize) -> Link<Descriptor> {
+        let NetRxClient { filled, free, channel, .. } = self.clients[index];
+        let account = self.client_account(index);
+        if let Some(generations) = account.generations() {
+            let published = Link::<Descriptor>::shown(filled, free).output;
+            let output = self.written(account, published);
+            let held = self.holders.all().filter(|(_, holders)| holders.has_client(index)).count();
+            let input = account.taken(output, held as u32);
+            if let Some(link) = Link::resume(filled, free, channel, generations, Positions { output, input }) {
+                account.set_progress(output, self.through.unwrap_or_default());
+                return link;
+            }
+            account.forget();
+        }
+        Link::new(filled, free, channel)
+    }
+
+    /// Returns the index behind the last entry of a client's that is to be published, if all before
+    /// `published` are.
+    fn written(&self, account: LinkAccount, published: u32) -> u32 {
+        let (written, through) = account.progress();
+        // The entries of the last frame, if that will be dealt with again.
+        let ahead = self.through.map_or(0, |taken| through.wrapping_sub(taken));
+        if written != published && (1..=Stock::MOST_PIECES).contains(&ahead) {
+            return written.wrapping_sub(ahead);
+        }
+        written
+    }
+}

@@ -1,0 +1,94 @@
+//! The record of each buffer's place, in memory that outlives the virtualiser.
+//!
+//! A buffer's way is: here, with its client, being sent, here or with its client again. Each step
+//! is one store, to a word of the account ([`culm_net::account`]). The word of a step that is done
+//! by pushing an entry has the entry's index too, so that the next life can tell a step whose entry
+//! was published from one whose entry was not. See [`crate::resume`].
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use culm_net::Slots;
+use culm_net::account::store;
+
+/// The place of a buffer, in one word. The lower 16 bits are 0 if it is here, 1 if the client has
+/// it, and else the length of the packet in it that is being sent, at least
+/// [`culm_net::MIN_PACKET`]. The upper half is the index of the entry by which the client or the
+/// driver got it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BufferState(u64);
+
+impl BufferState {
+    /// At the virtualiser, to be given to the client.
+    pub(crate) const HERE: Self = Self(0);
+
+    const CLIENT: u16 = 1;
+
+    /// With the client, which may write it, by the entry of this index.
+    #[inline(always)]
+    pub(crate) const fn with_client(index: u32) -> Self {
+        Self(Self::CLIENT as u64 | (index as u64) << 32)
+    }
+
+    /// With the driver, by the entry of this index: a packet of `length` bytes is being sent.
+    #[inline(always)]
+    pub(crate) const fn sent(length: u16, index: u32) -> Self {
+        Self(length as u64 | (index as u64) << 32)
+    }
+
+    /// Returns whether the client has it.
+    #[inline(always)]
+    pub(crate) const fn is_with_client(self) -> bool {
+        self.0 as u16 == Self::CLIENT
+    }
+
+    /// Returns the length of the packet in it, if that is being sent.
+    #[inline(always)]
+    pub(crate) const fn being_sent(self) -> Option<u16> {
+        if self.0 as u16 > Self::CLIENT { Some(self.0 as u16) } else { None }
+    }
+
+    /// Returns the index of the entry by which the client or the driver got it.
+    pub(crate) const fn index(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// The buffers of a client.
+#[derive(Clone, Copy)]
+pub(crate) struct Buffers {
+    pub(crate) slots: Slots,
+    states: &'static [AtomicU64],
+}
+
+impl Buffers {
+    /// Creates the record of the buffers of `slots` in as many words.
+    pub(crate) fn new(slots: Slots, states: &'static [AtomicU64]) -> Self {
+        Self { slots, states }
+    }
+
+    /// Returns the count of buffers.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.slots.count()
+    }
+
+    /// Returns where a buffer is, if there is one of this number.
+    #[inline(always)]
+    pub(crate) fn state(&self, number: u32) -> Option<BufferState> {
+        Some(BufferState(self.states.get(number as usize)?.load(Relaxed)))
+    }
+
+    /// Records where a buffer is.
+    #[inline(always)]
+    pub(crate) fn set(&self, number: u32, state: BufferState) {
+        if let Some(word) = self.states.get(number as usize) {
+            store(word, state.0);
+        }
+    }
+
+    /// Returns the numbers and states of all buffers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, BufferState)> + use<> {
+        let states = self.states;
+        (0..).zip(states.iter().map(|word| BufferState(word.load(Relaxed))))
+    }
+}
