@@ -10,6 +10,22 @@ use std::net::{Ipv4Addr, TcpStream};
 /// Bytes of memory in one packet.
 const CHUNK: usize = 1024;
 
+/// Where the code of a domain's component is in the built `system`: physical address and bytes.
+///
+/// # Panics
+/// Where the system was not built, or has no such domain.
+pub fn code(system: &str, domain: &str) -> (u64, usize) {
+    let text = std::fs::read_to_string(crate::root().join("build").join(system).join("report.json"))
+        .expect("there is a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
+    let domains = report["domains"].as_array().expect("the report lists domains");
+    let found = domains.iter().find(|found| found["name"] == domain).expect("the domain is in the report");
+    let mut views = found["views"].as_array().expect("a domain has views").iter();
+    let view = views.find(|view| view["permissions"] == "rx").expect("a domain has code");
+    let number = |name: &str| view[name].as_u64().expect("a number");
+    (number("physical"), number("size") as usize)
+}
+
 /// A connection to the stub. Dropping it lets the machine go on.
 #[derive(Debug)]
 pub struct Debugger {

@@ -1,12 +1,15 @@
-//! The network driver dies under load, again and again and at any store; nobody at the other end of
-//! the wire notices.
+//! The network's driver and its virtualisers die under load, again and again; nobody at the other
+//! end of the wire notices.
 //!
-//! The driver is `net-mortal`: the real one, made to die. It dies a few dozen times in the
-//! usual run, a thousand times if `CULM_SOAK` is set.
+//! The driver is `net-mortal`: the real one, made to die at any store. The virtualisers are those
+//! of every system; they die at any instruction, which a debugger takes away. Each dies a few dozen
+//! times in the usual run, a thousand times if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::{Boot, Machine, PATIENCE, download, on_a_wire};
+use culm_tests_harness::debugger::{Debugger, code};
+use culm_tests_harness::frames::Random;
+use culm_tests_harness::{Boot, Machine, PATIENCE, download, free_port, on_a_wire};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -53,42 +56,126 @@ fn no_datagram_is_lost_or_doubled() {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let client = "[pd.echo]\ncomponent = \"udp-echo\"\npriority = 100\nnet = \"nic0\"\n";
     on_a_wire(boot(&folder, &description("deaths-udp", 6000, client)), |machine| {
+        let mut echo = Echo::new(machine);
+        let before = died(machine);
+        while died(machine) < before + deaths() {
+            echo.send(1000);
+        }
+        echo.finish(machine);
+        eprintln!("{} datagrams, {} deaths", echo.sent, died(machine) - before);
+        only_restarts(machine, "nic0_driver");
+    });
+}
+
+/// Every datagram is answered once, in order, at whichever instructions a virtualiser dies.
+fn die_at_any_instruction(name: &str, domain: &str) {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+    let description = format!(
+        "name = \"{name}\"\ndescription = \"A virtualiser that dies\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\nvirtualiser = {{ {restart} }}\n[device.uart0]\npriority = 220\n\
+         [pd.echo]\ncomponent = \"udp-echo\"\npriority = 100\nnet = \"nic0\"\n"
+    );
+    let port = free_port();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let boot = boot(&folder, &description).option(&["--qemu", "-gdb", "--qemu", &listen]);
+    on_a_wire(boot, |machine| {
+        let mut echo = Echo::new(machine);
+        let (address, size) = code(&format!("{name}-virt"), domain);
+        let text = Debugger::connect(port).read(address, size);
+        let faulted = format!("supervisor: {domain} faulted: ");
+        let (mut random, mut tried) = (Random::new(1), 0);
+        while machine.console().matches(&faulted).count() < deaths() {
+            // Any instruction. This load comes to one in ten or so.
+            let offset = random.below(size / 4) * 4;
+            let before = machine.console().matches(&faulted).count();
+            // An undefined one (Arm ARM C6.2, UDF).
+            Debugger::connect(port).write(address + offset as u64, &[0; 4]);
+            for _ in 0..4 {
+                echo.try_to_send(64);
+                if machine.console().matches(&faulted).count() > before {
+                    break;
+                }
+            }
+            Debugger::connect(port).write(address + offset as u64, &text[offset..offset + 4]);
+            echo.finish(machine);
+            tried += 1;
+        }
+        eprintln!("{} datagrams, {} deaths, {tried} instructions", echo.sent, deaths());
+        only_restarts(machine, domain);
+    });
+}
+
+#[test]
+fn a_transmit_virtualiser_that_dies_loses_and_doubles_no_datagram() {
+    die_at_any_instruction("deaths-tx", "nic0_tx");
+}
+
+#[test]
+fn a_receive_virtualiser_that_dies_loses_and_doubles_no_datagram() {
+    die_at_any_instruction("deaths-rx", "nic0_rx");
+}
+
+/// Datagrams to the guest, which sends them back, and their answers.
+struct Echo {
+    socket: UdpSocket,
+    sent: u64,
+    answered: u64,
+}
+
+impl Echo {
+    fn new(machine: &Machine) -> Self {
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a port is free");
         socket.connect(machine.address(7)).expect("there is a way to the guest");
         socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket takes a time-out");
         wait_for_echo(&socket);
-        let before = died(machine);
-        let (mut sent, mut answered) = (0, 0);
-        let receive = |answered: &mut u64| {
-            let mut bytes = [0; 256];
-            let started = std::time::Instant::now();
-            let length = loop {
-                match socket.recv(&mut bytes) {
-                    Ok(length) => break length,
-                    Err(error) => assert!(started.elapsed() < PATIENCE, "datagram {answered} is not answered: {error}"),
-                }
-            };
-            assert_eq!(length, 100);
-            assert_eq!(bytes[..8], answered.to_be_bytes(), "expected is datagram {answered}");
-            *answered += 1;
-        };
-        while died(machine) < before + deaths() {
-            for _ in 0..1000 {
-                let mut bytes = [0; 100];
-                bytes[..8].copy_from_slice(&u64::to_be_bytes(sent));
-                socket.send(&bytes).expect("the wire takes it");
-                sent += 1;
-                if sent - answered >= WINDOW {
-                    receive(&mut answered);
-                }
+        Self { socket, sent: 0, answered: 0 }
+    }
+
+    /// Sends so many, and waits for answers where too many are under way.
+    fn send(&mut self, count: u32) {
+        for _ in 0..count {
+            let mut bytes = [0; 100];
+            bytes[..8].copy_from_slice(&u64::to_be_bytes(self.sent));
+            self.socket.send(&bytes).expect("the wire takes it");
+            self.sent += 1;
+            if self.sent - self.answered >= WINDOW {
+                assert!(self.receive(PATIENCE), "datagram {} is not answered", self.answered);
             }
         }
-        while answered < sent {
-            receive(&mut answered);
+    }
+
+    /// Does what [`Self::send`] does, but sends no more where the guest does not answer for a while.
+    fn try_to_send(&mut self, count: u64) {
+        self.send(count.min(WINDOW - 1 - (self.sent - self.answered)) as u32);
+        while self.answered < self.sent && self.receive(Duration::from_millis(20)) {}
+    }
+
+    /// Waits for the answers to all.
+    fn finish(&mut self, machine: &mut Machine) {
+        while self.answered < self.sent {
+            let answered = self.receive(PATIENCE);
+            assert!(answered, "datagram {} is not answered:\n{}", self.answered, machine.tail());
         }
-        eprintln!("{sent} datagrams, {} deaths", died(machine) - before);
-        only_restarts(machine);
-    });
+    }
+
+    /// Waits for the next answer. Returns false if there is none for so long.
+    fn receive(&mut self, patience: Duration) -> bool {
+        let mut bytes = [0; 256];
+        let started = std::time::Instant::now();
+        self.socket.set_read_timeout(Some(patience.min(Duration::from_secs(1)))).expect("a socket takes a time-out");
+        let length = loop {
+            match self.socket.recv(&mut bytes) {
+                Ok(length) => break length,
+                Err(_) if started.elapsed() < patience => {}
+                Err(_) => return false,
+            }
+        };
+        assert_eq!(length, 100);
+        assert_eq!(bytes[..8], self.answered.to_be_bytes(), "expected is datagram {}", self.answered);
+        self.answered += 1;
+        true
+    }
 }
 
 /// Until somebody answers: the guest has an address and has learnt ours. What is late is read away.
@@ -106,11 +193,12 @@ fn wait_for_echo(socket: &UdpSocket) {
     while socket.recv(&mut bytes).is_ok() {}
 }
 
-/// Nothing but the driver faulted, and it was never given up.
-fn only_restarts(machine: &mut Machine) {
+/// Nothing but `domain` faulted, and it was never given up.
+fn only_restarts(machine: &mut Machine, domain: &str) {
     let console = machine.console();
     let faults = console.matches(" faulted: ").count();
-    assert_eq!(faults, console.matches("supervisor: nic0_driver faulted: ").count(), "{}", machine.tail());
+    let of_domain = format!("supervisor: {domain} faulted: ");
+    assert_eq!(faults, console.matches(&of_domain).count(), "{}", machine.tail());
     assert_eq!(console.matches("too often").count(), 0, "{}", machine.tail());
 }
 
@@ -143,7 +231,7 @@ fn no_connection_is_lost_and_none_waits_for_a_retransmission() {
         let changed: Vec<_> = now.iter().filter(|(name, value)| counted[*name] != **value).collect();
         eprintln!("{downloads} downloads, {} deaths, changed: {changed:?}", died(machine) - before);
         assert_eq!(changed, [], "something was sent twice, or came out of order");
-        only_restarts(machine);
+        only_restarts(machine, "nic0_driver");
         assert_eq!((set_up, resets(machine)), (1, 1), "each life goes on with the card as it is");
     });
 }

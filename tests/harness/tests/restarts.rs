@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_tests_harness::client::{Background, curl};
-use culm_tests_harness::debugger::Debugger;
+use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::{Boot, Machine, free_port, on_a_wire, root};
 use std::path::Path;
 
@@ -25,21 +25,9 @@ fn description() -> String {
     )
 }
 
-/// Where the code of a domain's component is: physical address and bytes.
-fn code(domain: &str) -> (u64, usize) {
-    let text = std::fs::read_to_string(root().join("build/restarts-virt/report.json")).expect("there is a report");
-    let report: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
-    let domains = report["domains"].as_array().expect("the report lists domains");
-    let found = domains.iter().find(|found| found["name"] == domain).expect("the domain is in the report");
-    let mut views = found["views"].as_array().expect("a domain has views").iter();
-    let view = views.find(|view| view["permissions"] == "rx").expect("a domain has code");
-    let number = |name: &str| view[name].as_u64().expect("a number");
-    (number("physical"), number("size") as usize)
-}
-
 /// Takes a domain's code away until it has noticed.
 fn break_down(machine: &mut Machine, port: u16, domain: &str) {
-    let (address, size) = code(domain);
+    let (address, size) = code("restarts-virt", domain);
     let mut debugger = Debugger::connect(port);
     let code = debugger.read(address, size);
     // All instructions are undefined now (Arm ARM C6.2, UDF).
