@@ -145,7 +145,7 @@ impl Echo {
         }
     }
 
-    /// Does what [`Self::send`] does, but sends no more where the guest does not answer for a while.
+    /// Does what [`Self::send`] does, but sends no more if the guest does not answer for a while.
     fn try_to_send(&mut self, count: u64) {
         self.send(count.min(WINDOW - 1 - (self.sent - self.answered)) as u32);
         while self.answered < self.sent && self.receive(Duration::from_millis(20)) {}

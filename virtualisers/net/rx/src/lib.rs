@@ -3,7 +3,8 @@
 //! It gives each received frame to its destination clients, in the buffer that the device wrote:
 //! nothing is copied, and only the first bytes are read. It records the holders of every buffer, so
 //! no client can return a buffer that it does not hold, and the count that every client holds, so
-//! no client can starve the others. A restarted virtualiser goes on where its previous life stopped.
+//! no client can starve the others. A restarted virtualiser goes on where its previous life
+//! stopped.
 //! See [`Receive`].
 
 #![cfg_attr(target_os = "none", no_std)]

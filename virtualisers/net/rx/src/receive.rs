@@ -444,8 +444,8 @@ impl Receive {
         client.keep(self.stock.slots.count());
     }
 
-    /// Takes the next steps towards a live link to the driver. When it is live, all buffers that the
-    /// driver had are here: it could not go on, or the pair starts over for the first time.
+    /// Takes the next steps towards a live link to the driver. Once it is live, all buffers that
+    /// the driver had are here: it could not go on, or the pair starts over for the first time.
     #[cold]
     fn start_over(&mut self) {
         self.driver_account.forget();

@@ -13,7 +13,7 @@
 //!
 //! | Written, not published | This life |
 //! | --- | --- |
-//! | a frame, to its clients | publishes it if the account has its holders; else deals with it again |
+//! | a frame, to its clients | publishes it if the account has its holders; else redoes it |
 //! | an empty buffer, to the driver | gives it again |
 //!
 //! Buffers that clients return need no such care: a returned buffer's bit is cleared by one store.

@@ -11,7 +11,7 @@
 //! | Pushed, not published | This life |
 //! | --- | --- |
 //! | a frame, to the driver | publishes it |
-//! | a copy, to the driver | publishes it if the client's buffer was given back; else copies again |
+//! | a copy, to the driver | publishes it if the client's buffer was given back; else redoes it |
 //! | a buffer, to its client | pushes it again |
 //!
 //! Whether an entry was published is seen from the ring's index. The driver's ring decides about
@@ -39,7 +39,7 @@ pub(crate) struct Previous<'a> {
 }
 
 impl<'a> Previous<'a> {
-    /// Looks at the account. If it is not valid, it is cleared. `most` is how many frames the driver
+    /// Looks at the account. If it is not valid, clears it. `most` is how many frames the driver
     /// can have.
     pub(crate) fn find(connection: &'a NetTxVirtualiser, clients: &'a [NetTxClient], most: u32) -> Self {
         let slots: Vec<_> = clients.iter().map(|client| Client::slots(client, connection.buffer_size)).collect();

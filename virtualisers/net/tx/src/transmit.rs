@@ -318,8 +318,8 @@ impl Transmit {
     fn publish_to_unsettled(&mut self, index: usize) -> Progress {
         let bit = 1 << index;
         let Some(client) = self.clients.get_mut(index) else { return Progress::Asleep };
-        // While the driver starts over, the device may still read buffers of a previous life of which
-        // there is no account. The round in which that ends looks at all clients.
+        // While the driver starts over, the device may still read buffers of a previous life
+        // without an account. The round in which that ends looks at all clients.
         let lends = self.driver.link.is_live();
         let more = self.paused & bit == 0 && client.settle(lends).is_more();
         client.link.publish();
