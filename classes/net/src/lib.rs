@@ -38,7 +38,8 @@
 //! * [`allowance`]: how much work without use a client may cause.
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
-//! * [`client`]: the client's queues and buffers. `stack` (feature `stack`): TCP/IP on top of it.
+//! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
+//!   device. `stack` (feature `stack`): TCP/IP on top of the client.
 //!
 //! # Notifications
 //!
@@ -62,6 +63,7 @@ pub mod descriptor;
 pub mod header;
 pub mod mac;
 pub mod outgoing;
+pub mod provider;
 pub mod shares;
 pub mod slots;
 #[cfg(feature = "stack")]

@@ -251,7 +251,7 @@ pub fn read_client<'a>(
         check_mac(draft, mac);
     }
     let mac = mac.unwrap_or_else(|| free_mac(draft, provider, entry));
-    check_only_use(draft, &mac);
+    check_only_use(draft, provider, &mac);
     if !serves_clients {
         check_privacy(draft, provider, copier, entry);
     }
@@ -318,9 +318,12 @@ fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
     }
 }
 
-/// Refuses an address that another client has already.
-fn check_only_use(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
-    let others = draft.clients_of_class(NAME).map(ClientOptions::of);
+/// Refuses an address that another client has already: of the same provider, or of a device where
+/// both are devices', which may lead to one network.
+fn check_only_use(draft: &mut Draft<'_>, provider: DraftProvider, mac: &Located<[u8; 6]>) {
+    let is_device = |provider: DraftProvider| draft.providers[provider].device.is_some();
+    let near = |client: &&Client| client.provider == provider || is_device(client.provider) && is_device(provider);
+    let others = draft.clients_of_class(NAME).filter(near).map(ClientOptions::of);
     let others: Vec<_> = others.filter(|other| other.mac.value == mac.value).collect();
     let other = others.first().map(|other| other.mac.span.clone());
     if let Some(other) = other {

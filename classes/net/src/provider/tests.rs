@@ -1,0 +1,231 @@
+//! A provider between two clients, honest and hostile, and through restarts of each.
+
+use super::{Port, Tally};
+use crate::testing::{Peer, memory, ring};
+use crate::{Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
+use culm::connection::{NetClient, NetProviderClient};
+use culm_abi::start::Span;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const BUFFERS: u32 = 8;
+const SIZE: u32 = 2048;
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+/// What a provider and its client are told of each other.
+fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient, NetClient) {
+    let size = (BUFFERS * SIZE + large * LARGE_BUFFER) as usize;
+    let provider = NetProviderClient {
+        rx_filled: ring::<Descriptor>(16),
+        rx_free: ring::<Descriptor>(16),
+        tx_filled: ring::<Descriptor>(16),
+        tx_free: ring::<Descriptor>(16),
+        rx_data: memory(size, 0),
+        tx_data: memory(size, 0),
+        rx_large: large,
+        tx_large: large,
+        rx_channel: 0,
+        tx_channel: 1,
+        buffer_size: SIZE,
+        anti_spoof: anti_spoof.into(),
+        mac,
+        name: Span::default(),
+    };
+    let client = NetClient {
+        mac,
+        owns_rx: 1,
+        rx_large: large,
+        tx_large: large,
+        buffer_size: SIZE,
+        rx_filled: provider.rx_filled,
+        rx_free: provider.rx_free,
+        tx_filled: provider.tx_filled,
+        tx_free: provider.tx_free,
+        rx_data: provider.rx_data,
+        tx_data: provider.tx_data,
+        rx_channel: 2,
+        tx_channel: 3,
+    };
+    (provider, client)
+}
+
+/// Two clients of one provider, which passes everything from each to the other.
+struct World {
+    ports: [Port; 2],
+    clients: [Client; 2],
+    connections: [(NetProviderClient, NetClient); 2],
+}
+
+impl World {
+    fn new(anti_spoof: bool) -> Self {
+        let connections = MACS.map(|mac| connections(mac, 0, anti_spoof));
+        let ports = connections.each_ref().map(|(provider, _)| Port::new(provider));
+        let clients = connections.each_ref().map(|(_, client)| Client::new(*client));
+        let mut world = Self { ports, clients, connections };
+        world.settle();
+        world
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..8 {
+            let [first, second] = &mut self.ports;
+            first.begin();
+            second.begin();
+            while let Some(frame) = first.next_frame() {
+                second.deliver(first, frame);
+            }
+            while let Some(frame) = second.next_frame() {
+                first.deliver(second, frame);
+            }
+            if (first.settle() & second.settle()).is_asleep() {
+                return;
+            }
+        }
+    }
+
+    /// Everybody takes turns until they have found each other; returns what the clients receive.
+    fn settle(&mut self) -> [Vec<u8>; 2] {
+        let mut received = [Vec::new(), Vec::new()];
+        for _ in 0..6 {
+            self.turn();
+            for (client, received) in self.clients.iter_mut().zip(&mut received) {
+                client.begin();
+                while let Some(packet) = client.receiver.receive() {
+                    received.push(packet.frame()[ETHERNET_HEADER]);
+                }
+                let _ = client.settle();
+            }
+        }
+        received
+    }
+
+    /// The first client sends a frame of `length` bytes from this address, with `content` behind
+    /// the header.
+    fn send(&mut self, from: [u8; 6], content: u8, length: usize) -> bool {
+        let client = &mut self.clients[0];
+        client.begin();
+        let sent = client.transmitter.send(length, |frame| {
+            frame.fill(content);
+            frame[..6].copy_from_slice(&MACS[1]);
+            frame[6..12].copy_from_slice(&from);
+            (PacketHeader::default(), ())
+        });
+        let _ = client.settle();
+        sent.is_some()
+    }
+}
+
+#[test]
+fn frames_go_from_client_to_client() {
+    let mut world = World::new(false);
+    for round in 0..100 {
+        assert!(world.send(MACS[0], round, 60 + usize::from(round)));
+        assert_eq!(world.settle(), [vec![], vec![round]]);
+    }
+    assert_eq!(world.ports[1].tally(), Tally { delivered: 100, ..Tally::default() });
+}
+
+#[test]
+fn who_must_not_speak_as_another_does_not() {
+    let mut world = World::new(true);
+    assert!(world.send(MACS[1], 1, 60) && world.send(MACS[0], 2, 60));
+    assert_eq!(world.settle(), [vec![], vec![2]]);
+    assert_eq!(world.ports[0].tally().refused, 1);
+    // No buffer is lost by it.
+    for round in 0..3 * BUFFERS as u8 {
+        assert!(world.send(MACS[1], round, 60));
+        assert_eq!(world.settle()[1], []);
+    }
+    assert!(world.send(MACS[0], 9, 60));
+    assert_eq!(world.settle()[1], [9]);
+}
+
+#[test]
+fn a_client_that_reads_nothing_loses_its_own_frames_only() {
+    let mut world = World::new(false);
+    for content in 0..4 * BUFFERS as u8 {
+        assert!(world.send(MACS[0], content, 60), "its buffers come back");
+        world.turn();
+    }
+    assert!(world.ports[1].tally().missed > 0);
+    let received = world.settle();
+    assert_eq!(received[1], (0..BUFFERS as u8).collect::<Vec<_>>());
+    assert!(world.send(MACS[0], 77, 60));
+    assert_eq!(world.settle()[1], [77]);
+}
+
+#[test]
+fn anybody_may_be_restarted() {
+    let mut world = World::new(false);
+    for round in 0..5 {
+        for who in 0..2 {
+            world.clients[who] = Client::new(world.connections[who].1);
+            world.settle();
+            assert!(world.send(MACS[0], round, 60));
+            assert_eq!(world.settle()[1], [round]);
+            world.ports[who] = Port::new(&world.connections[who].0);
+            world.settle();
+            assert!(world.send(MACS[0], round, 60));
+            assert_eq!(world.settle()[1], [round]);
+        }
+    }
+    // All buffers are there.
+    for content in 0..BUFFERS as u8 {
+        assert!(world.send(MACS[0], content, 60));
+    }
+    assert_eq!(world.settle()[1].len() as u32, BUFFERS);
+}
+
+#[test]
+fn large_frames_need_large_buffers() {
+    for large in [0, 1] {
+        let (provider, _) = connections(MACS[0], large, false);
+        let mut port = Port::new(&provider);
+        let mut client = Peer::<Descriptor>::new(provider.rx_filled, provider.rx_free);
+        for _ in 0..4 {
+            port.begin();
+            let _ = (port.settle(), client.take());
+        }
+        let offsets = [0, SIZE, BUFFERS * SIZE];
+        client.send(&offsets[..2 + large as usize].iter().map(|offset| Descriptor::empty(*offset)).collect::<Vec<_>>());
+        port.begin();
+        assert_eq!(port.deliver_bytes(PacketHeader::default(), &[5; 4000]), large > 0);
+        assert!(port.deliver_bytes(PacketHeader::default(), &[6; 60]), "small buffers are still there");
+        assert!(port.deliver_bytes(PacketHeader::default(), &[6; 60]));
+        assert!(!port.deliver_bytes(PacketHeader::default(), &[6; 60]));
+    }
+}
+
+proptest! {
+    /// Whatever a client puts into its queues: nothing is read or written outside of its buffers,
+    /// and nobody waits for ever.
+    #[test]
+    fn any_entries_are_survived(
+        entries in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u16>(), any::<bool>()), 0..60),
+        large in 0..2_u32,
+    ) {
+        let (provider, _) = connections(MACS[0], large, true);
+        let (other, _) = connections(MACS[1], large, false);
+        let (mut port, mut target) = (Port::new(&provider), Port::new(&other));
+        let mut receiving = Peer::<Descriptor>::new(provider.rx_filled, provider.rx_free);
+        let mut sending = Peer::<Descriptor>::new(provider.tx_free, provider.tx_filled);
+        for chunk in entries.chunks(4) {
+            for (offset, length, flags, near) in chunk {
+                let offset = if *near { offset % 20 * SIZE } else { *offset };
+                let flags = if *near { 0 } else { *flags };
+                let entry = Descriptor { offset, length: *length, flags };
+                receiving.send(&[entry]);
+                sending.send(&[entry]);
+            }
+            port.begin();
+            target.begin();
+            while let Some(frame) = port.next_frame() {
+                let _ = (port.header(frame), target.deliver(&mut port, frame), port.read(frame, &mut [0; 2048]));
+            }
+            let _ = port.deliver_bytes(PacketHeader::default(), &[1; 70]);
+            let _ = (port.settle(), receiving.take(), sending.take());
+        }
+        prop_assert_eq!(port.mac(), Mac::new(MACS[0]));
+    }
+}
