@@ -289,6 +289,7 @@ fn region(out: &mut String, plan: &Plan, region: &Region) {
         Purpose::Descriptors => "a driver's structures for its device",
         Purpose::Counters => "counters",
         Purpose::Account => "a domain's record for its next life",
+        Purpose::Shown => "what a provider shows",
     };
     key(out, "purpose", text(purpose));
     if let Some(address) = region.address {

@@ -1,6 +1,5 @@
 //! The trait of a class. Everything that is particular to a class is behind it.
 
-use crate::description::system::DomainTable;
 use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
@@ -21,8 +20,6 @@ pub struct Virtualiser {
 
 /// A client of a provider, while its options are read.
 pub struct NewClient<'d, 'a> {
-    /// The table of its domain.
-    pub table: &'d DomainTable<'a>,
     /// Its domain.
     pub domain: DraftDomain,
     /// The key that makes it a client.

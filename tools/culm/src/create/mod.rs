@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::tree::Tree;
 use anyhow::Result;
 use clap::Subcommand;
-use culm_manifest::DeviceClass;
 use culm_manifest::problem::suggest;
+use culm_manifest::{ConnectionKind, DeviceClass};
 use names::camel_case;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,12 +127,15 @@ impl Template {
             Some(_) => PathBuf::from(WORKSPACE_FOLDER),
             None => Path::new("drivers").join(device.class),
         };
+        let class = DeviceClass::named(device.class);
+        let kind = class.and_then(|class| class.provided_by().next()).map_or("", ConnectionKind::name);
         Self {
             copies: vec![("driver", folder.join(&device.chip))],
             replacements: vec![
                 ("new-chip", device.chip.clone()),
                 ("NewChip", camel_case(&device.chip)),
                 ("new-class", device.class.to_string()),
+                ("new-kind", kind.to_string()),
             ],
         }
     }

@@ -108,13 +108,16 @@ pub struct DeviceTable<'a> {
     pub virtualiser: DomainOptions,
     /// Where those are given.
     pub virtualiser_at: Option<Range<usize>>,
+    /// The table of those, of which every other key is a connection of theirs.
+    pub virtualiser_keys: Option<TableReader<'a>>,
     /// `bare`: the one client has the driver's own queues.
     pub bare: Option<Located<bool>>,
     /// `driver`: the component that drives it.
     pub driver: Option<Located<String>>,
     /// `config` of the driver.
     pub config: Option<TableReader<'a>>,
-    /// The table, of which every other key is left to the device's class.
+    /// The table, of which every other key is left to the device's class, or is a connection of the
+    /// driver's.
     pub keys: TableReader<'a>,
 }
 
@@ -313,7 +316,8 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
     let options = read_options(&mut table, problems);
     let virtualiser = table.take("virtualiser");
     let virtualiser_at = virtualiser.as_ref().map(|entry| entry.key.span.clone());
-    let virtualiser = virtualiser.and_then(|entry| read_options_table(&entry, "`virtualiser`", problems));
+    let mut virtualiser_keys = virtualiser.and_then(|entry| entry.table("`virtualiser`", problems));
+    let virtualiser = virtualiser_keys.as_mut().map(|keys| read_options(keys, problems));
     let bare = table.take("bare").and_then(|entry| entry.boolean(problems));
     let driver = table.take("driver").and_then(|entry| entry.text(problems));
     let config = table.take("config").and_then(|entry| entry.table("`config`", problems));
@@ -324,6 +328,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
         lacks_priority: table.lacks("priority"),
         virtualiser: virtualiser.unwrap_or_default(),
         virtualiser_at,
+        virtualiser_keys,
         bare,
         driver,
         config,

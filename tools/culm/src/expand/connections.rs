@@ -34,16 +34,26 @@ pub fn resolve(draft: &mut Draft<'_>) {
         }
         check_passive(draft, table, domain);
     }
+    for (domain, slot, entry) in std::mem::take(&mut draft.pending) {
+        connect(draft, domain, slot, &entry);
+    }
 }
 
 fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: DraftDomain, entry: &Entry<'a>) {
     let manifest = draft.domains[domain].manifest;
-    let Some((slot, connection)) = manifest.connection(&entry.key.value) else {
+    let Some((slot, _)) = manifest.connection(&entry.key.value) else {
         let classes = manifest.connections.iter().filter(|connection| connection.named_by_key());
         draft.unsure.extend(classes.clone().map(|connection| connection.kind));
         unknown_key(draft, table, entry, Some(manifest));
         return;
     };
+    connect(draft, domain, slot, entry);
+}
+
+/// Connects a domain as one of its keys says.
+fn connect<'a>(draft: &mut Draft<'a>, domain: DraftDomain, slot: usize, entry: &Entry<'a>) {
+    let connection = &draft.domains[domain].manifest.connections[slot];
+    let name = draft.domains[domain].name.value.clone();
     draft.named.insert((domain, slot));
     if let Some(needs) = &connection.needs {
         let mut problems = Problems::new();
@@ -56,15 +66,14 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
     }
     let Some(class) = connection.kind.client_class() else {
         let help = match connection.kind {
-            kind if kind.is::<Channel>() => format!(
-                "add a `[[channel]]` with `ends = [\"{}.{}\", \"pd.connection\"]`",
-                table.name.value, connection.name
-            ),
+            kind if kind.is::<Channel>() => {
+                format!("add a `[[channel]]` with `ends = [\"{name}.{}\", \"pd.connection\"]`", connection.name)
+            }
             kind if kind.is::<Region>() => {
-                format!("add a `[[region]]` with `map = {{ \"{}.{}\" = \"rw\" }}`", table.name.value, connection.name)
+                format!("add a `[[region]]` with `map = {{ \"{name}.{}\" = \"rw\" }}`", connection.name)
             }
             kind if kind.serves_clients() => {
-                format!("leave it out: clients come by keys of their own, which name `{}`", table.name.value)
+                format!("leave it out: clients come by keys of their own, which name `{name}`")
             }
             _ => "expansion makes it".to_string(),
         };
@@ -74,7 +83,7 @@ fn resolve_entry<'a>(draft: &mut Draft<'a>, table: &DomainTable<'a>, domain: Dra
         draft.error(diagnostic);
         return;
     };
-    resolve_client(draft, table, (domain, slot), connection, class, entry);
+    resolve_client(draft, (domain, slot), connection, class, entry);
 }
 
 fn unknown_key(draft: &mut Draft<'_>, table: &DomainTable<'_>, entry: &Entry<'_>, manifest: Option<&Manifest>) {
@@ -110,7 +119,6 @@ fn list(connections: &[Connection]) -> String {
 /// `connection = "provider"`, or a table with `device`, which is the provider, and options.
 fn resolve_client<'a>(
     draft: &mut Draft<'a>,
-    table: &DomainTable<'a>,
     (domain, slot): (DraftDomain, usize),
     connection: &Connection,
     class: DeviceClass,
@@ -137,7 +145,7 @@ fn resolve_client<'a>(
         let is_other = check_other(draft, name, provider, domain);
         (is_other && check_kind(draft, name, provider, connection)).then_some(provider)
     });
-    let client = NewClient { table, domain, entry, provider };
+    let client = NewClient { domain, entry, provider };
     let of_class = class::of(class).read_client(draft, &client, options.as_mut(), &mut problems);
     if let Some(options) = options {
         options.finish(&mut problems);

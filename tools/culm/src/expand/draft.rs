@@ -5,6 +5,7 @@ use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, LogLevel, Origin, RestartPolicy};
+use culm_manifest::reader::Entry;
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -31,6 +32,9 @@ pub struct Draft<'a> {
     pub providers: Vec<Provider<'a>>,
     pub domains: Vec<Domain<'a>>,
     pub clients: Vec<Client>,
+    /// Connections of drivers and virtualisers, by position in their manifests' lists, with the
+    /// keys that make them.
+    pub pending: Vec<(DraftDomain, usize, Entry<'a>)>,
     pub channels: Vec<Channel>,
     pub regions: Vec<Region<'a>>,
     /// Files and folders that go into the image, each with its bytes.
@@ -189,6 +193,7 @@ impl<'a> Draft<'a> {
             providers: Vec::new(),
             domains: Vec::new(),
             clients: Vec::new(),
+            pending: Vec::new(),
             channels: Vec::new(),
             regions: Vec::new(),
             packed: Vec::new(),

@@ -8,7 +8,7 @@ use crate::class::{self, interface::Class};
 use crate::description::system::{DeviceTable, DomainOptions};
 use crate::plan::Origin;
 use culm_manifest::problem::suggest;
-use culm_manifest::reader::{Problems, TableReader};
+use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 
 /// What a component provides: positions in its manifest's list, the connections, their classes.
@@ -63,8 +63,43 @@ pub fn add_driver<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>, device:
         }
         draft.providers.push(provider);
     }
+    for (slot, connection) in draft.domains[domain].manifest.connections.iter().enumerate() {
+        if !connection.named_by_key() {
+            continue;
+        }
+        if let Some(entry) = keys.take(&connection.name) {
+            draft.pending.push((domain, slot, entry));
+        }
+    }
+    connect_virtualisers(draft, table, device);
     let known = draft.domains[domain].manifest.driver.as_ref().map_or(&[][..], |driver| &driver.classes);
     check_keys(draft, table, keys, known, is_single);
+}
+
+/// Further keys of `virtualiser` are connections of those virtualisers that have one so called.
+fn connect_virtualisers<'a>(draft: &mut Draft<'a>, table: &DeviceTable<'a>, device: DraftDevice) {
+    let Some(mut keys) = table.virtualiser_keys.clone() else { return };
+    let own = draft.providers.iter().filter(|provider| provider.device.is_some_and(|(own, _)| own == device));
+    let virtualisers: Vec<DraftDomain> = own.flat_map(|provider| provider.virtualisers.iter().copied()).collect();
+    if virtualisers.is_empty() {
+        // Why there are none has been reported.
+        return;
+    }
+    let mut found: Vec<(DraftDomain, usize, Entry<'a>)> = Vec::new();
+    for domain in virtualisers {
+        let connections = draft.domains[domain].manifest.connections.iter().enumerate();
+        for (slot, connection) in connections.filter(|(_, connection)| connection.named_by_key()) {
+            let known =
+                found.iter().find(|(.., entry)| entry.key.value == connection.name).map(|(.., entry)| entry.clone());
+            if let Some(entry) = known.or_else(|| keys.take(&connection.name)) {
+                found.push((domain, slot, entry));
+            }
+        }
+    }
+    draft.pending.extend(found);
+    let mut problems = Problems::new();
+    keys.finish(&mut problems);
+    draft.diagnostics.extend(draft.source, problems);
 }
 
 /// What stands between a driver's connection and its clients.

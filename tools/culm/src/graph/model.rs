@@ -110,6 +110,7 @@ impl Model {
         model.add_queues(plan);
         model.add_channels(plan);
         model.add_regions(plan);
+        model.add_shown(plan);
         model.layer(plan);
         model.even_widths();
         model
@@ -282,6 +283,20 @@ impl Model {
                     },
                 };
                 self.edges.push(edge);
+            }
+        }
+    }
+
+    /// What providers show to their clients: an edge to each reader.
+    fn add_shown(&mut self, plan: &Plan) {
+        for region in plan.regions.iter().filter(|region| region.purpose == Purpose::Shown) {
+            let writer = region.mappings.iter().find(|mapping| mapping.writable);
+            let Some(from) = writer.and_then(|writer| self.node_of(writer.domain)) else { continue };
+            for reader in region.mappings.iter().filter(|mapping| !mapping.writable) {
+                let Some(to) = self.node_of(reader.domain) else { continue };
+                let label = region.name.rsplit(' ').next().unwrap_or_default().to_string();
+                let title = format!("{} reads {}", plan.domains[reader.domain].name, region.name);
+                self.edges.push(Edge { from, to, label, title, kind: EdgeKind::Read, back: false });
             }
         }
     }

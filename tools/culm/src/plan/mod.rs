@@ -340,6 +340,8 @@ pub enum Purpose {
     Counters,
     /// A domain's own record, which its next life finds.
     Account,
+    /// What a provider shows to all of its clients.
+    Shown,
 }
 
 /// One domain's view of a region.

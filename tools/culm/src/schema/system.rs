@@ -33,10 +33,16 @@ pub fn schema() -> Value {
         .collect();
     let clients = kinds.iter().map(|kind| json!({ "$ref": format!("#/definitions/{kind}") }));
     let named = std::iter::once(json!({ "type": "string" }));
-    pd["additionalProperties"] = json!({ "anyOf": named.chain(clients).collect::<Vec<_>>() });
-    // What a driver provides besides its only class is told in a table of each.
+    let connections: Vec<Value> = named.chain(clients).collect();
+    pd["additionalProperties"] = json!({ "anyOf": connections });
+    // The same for virtualisers, which have only one table for all their options.
+    let mut virtualiser = without_required(object(options.clone()));
+    virtualiser["additionalProperties"] = json!({ "anyOf": connections });
+    // What a driver provides besides its only class is told in a table of each; the other keys are
+    // connections of its own.
     let mut device_schema = object(device);
-    device_schema["additionalProperties"] = json!({ "$ref": "#/definitions/port" });
+    let port = std::iter::once(json!({ "$ref": "#/definitions/port" }));
+    device_schema["additionalProperties"] = json!({ "anyOf": port.chain(connections).collect::<Vec<_>>() });
     let class_keys: Vec<Key> = class::all().flat_map(Class::device_keys).collect();
     let port = object(class_keys.iter());
     let mut root = find("Top level").map_or(json!({}), |table: &Table| object(table.keys.iter()));
@@ -44,7 +50,7 @@ pub fn schema() -> Value {
         "pd": pd,
         "device": device_schema,
         "port": port,
-        "options": without_required(object(options)),
+        "virtualiser": virtualiser,
         "supervisor": without_required(object(supervisor)),
         "channel": object(keys("[[channel]]")),
         "region": object(keys("[[region]]")),
@@ -78,7 +84,7 @@ fn value(key: &Key) -> Value {
         ("channel", _) => list(json!({ "$ref": "#/definitions/channel" })),
         ("region", _) => list(json!({ "$ref": "#/definitions/region" })),
         ("supervisor", _) => json!({ "$ref": "#/definitions/supervisor" }),
-        ("virtualiser", _) => json!({ "$ref": "#/definitions/options" }),
+        ("virtualiser", _) => json!({ "$ref": "#/definitions/virtualiser" }),
         ("restart", _) => super::table(
             vec![
                 ("limit", number(0, u32::MAX.into()), "restarts within the window"),

@@ -1,7 +1,7 @@
 //! The domains that a client's frames go through: its copier, and further components on either way.
 
 use crate::description::catalogue::CatalogueComponent;
-use crate::description::system::{DomainOptions, DomainTable};
+use crate::description::system::DomainOptions;
 use crate::expand::domains::{Making, make};
 use crate::expand::draft::{Draft, DraftDomain, DraftProvider};
 use crate::plan::{LogLevel, Origin};
@@ -34,8 +34,6 @@ pub enum Way {
 
 /// Makes the domains that a client's frames go through.
 pub struct BeforeClient<'d, 'a> {
-    /// The table of the client's domain.
-    pub table: &'d DomainTable<'a>,
     /// The client's domain.
     pub domain: DraftDomain,
     /// The provider.
@@ -58,7 +56,7 @@ impl<'a> BeforeClient<'_, 'a> {
         }
         let client_priority = draft.domains[self.domain].priority;
         if priority.is_none() && client_priority == u8::MAX {
-            let name = &self.table.name.value;
+            let name = &draft.domains[self.domain].name.value;
             let diagnostic = draft
                 .at(&span, format!("the copier of `{name}` has no room above priority 255"))
                 .help("lower the client's priority, give the copier one (`copier_priority`), or do without (`copier = false`)");
@@ -126,7 +124,7 @@ impl<'a> BeforeClient<'_, 'a> {
     fn name(&self, draft: &Draft<'_>, role: &str) -> String {
         let connections = &draft.domains[self.domain].manifest.connections;
         let several = connections.iter().filter(|other| other.kind.is::<NetClient>()).count() > 1;
-        let client = &self.table.name.value;
+        let client = &draft.domains[self.domain].name.value;
         if several { format!("{client}_{}_{role}", self.entry.key.value) } else { format!("{client}_{role}") }
     }
 

@@ -209,7 +209,7 @@ pub fn read_client<'a>(
     mut options: Option<&mut TableReader<'a>>,
     problems: &mut Problems,
 ) -> Option<OfClass> {
-    let NewClient { table, domain, entry, provider } = *client;
+    let NewClient { domain, entry, provider } = *client;
     let serves_clients = provider.is_some_and(|provider| draft.providers[provider].service == Service::Direct);
     let mut take = |key: &'a str| options.as_mut().and_then(|options| options.take(key));
     let mac = take("mac").and_then(|entry| entry.mac(problems));
@@ -229,7 +229,10 @@ pub fn read_client<'a>(
         let diagnostic = draft
             .at(
                 &given.span,
-                format!("`{}` has no copier: its provider copies for each client itself", table.name.value),
+                format!(
+                    "`{}` has no copier: its provider copies for each client itself",
+                    draft.domains[domain].name.value
+                ),
             )
             .help("leave out `copier`");
         draft.error(diagnostic);
@@ -242,7 +245,7 @@ pub fn read_client<'a>(
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);
     if let (false, Some(priority)) = (copier, &copier_priority) {
         let diagnostic = draft
-            .at(&priority.span, format!("`{}` has no copier to give a priority", table.name.value))
+            .at(&priority.span, format!("`{}` has no copier to give a priority", draft.domains[domain].name.value))
             .help("leave out `copier_priority`, or `copier = false`");
         draft.error(diagnostic);
     }
@@ -255,7 +258,7 @@ pub fn read_client<'a>(
     if !serves_clients {
         check_privacy(draft, provider, copier, entry);
     }
-    let before = BeforeClient { table, domain, provider, entry };
+    let before = BeforeClient { domain, provider, entry };
     let copier = if copier && !serves_clients { Some(before.add_copier(draft, copier_priority)?) } else { None };
     let through = before.add_through(draft, copier, through.unwrap_or_default(), Way::Received)?;
     let sent_through = before.add_through(draft, copier, sent_through.unwrap_or_default(), Way::Sent)?;
