@@ -1,7 +1,7 @@
 //! The back-off between resets of a device that fails.
 //!
-//! A device that seldom fails is reset at once; each further time within [`CALM`] only after twice
-//! the wait, up to [`LONGEST`]. So a device that fails for ever costs little, and one that recovers
+//! A device that seldom fails is reset at once; each further time within `CALM` only after twice
+//! the wait, up to `LONGEST`. So a device that fails for ever costs little, and one that recovers
 //! is in use a moment later.
 
 use culm::time::{Duration, Instant};

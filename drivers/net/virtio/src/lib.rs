@@ -2,9 +2,9 @@
 //! entry point.
 //!
 //! It moves descriptors between the device's queues and those of the two virtualisers and maps no
-//! payload. [`device`] sets a device up by `culm-virtio`'s transport, [`net`] moves packets between
-//! its virtqueues and a [`pair`] of queues, and [`reset`] resets the device if a restarted driver
-//! cannot go on, or if the device failed.
+//! payload. `device` sets a device up by `culm-virtio`'s transport, `net` moves packets between its
+//! virtqueues and a `pair` of queues, and `reset` resets the device if a restarted driver cannot go
+//! on, or if the device failed.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
