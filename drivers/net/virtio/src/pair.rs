@@ -35,8 +35,8 @@ pub struct Pair {
 
 impl Pair {
     /// Goes on where the previous life of the driver stopped, as far as there is a checkpoint of it
-    /// that can be; else begins a new life of the link, for which `queue` is empty. The second value
-    /// says whether the device can go on working in `queue`.
+    /// that can be; else begins a new life of the link, for which `queue` is empty. The second
+    /// value says whether the device can go on working in `queue`.
     pub fn resume(
         number: u32,
         place: &Place,
@@ -74,8 +74,8 @@ impl Pair {
 
     /// Begins a round: looks at the virtualiser's entries, and whether the pair starts over. It
     /// starts over only when the device has no buffer of the previous life and no more are queued
-    /// for it, since the virtualiser then takes all buffers for its own. Everything added to `queue`
-    /// must be published.
+    /// for it, since the virtualiser then takes all buffers for its own. Everything added to
+    /// `queue` must be published.
     #[inline(always)]
     pub fn begin(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
         if !self.link.look() {

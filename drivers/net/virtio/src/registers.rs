@@ -5,7 +5,9 @@ use culm_mmio::{ReadOnly, Register, registers};
 use culm_virtio::registers::CONFIGURATION;
 
 /// Bytes that the registers and the part of the configuration that is used here take.
-pub const SIZE: usize = CONFIGURATION + 8;
+pub const SIZE: usize = 0x108;
+
+const _: () = assert!(SIZE == CONFIGURATION + 8, "an address and the state of the link");
 
 /// The device's address, if it has [`FEATURE_MAC`] (§5.1.4).
 pub const CONFIG_MAC: [Register<u8, ReadOnly>; 6] = [
