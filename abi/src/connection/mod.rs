@@ -6,6 +6,7 @@
 //! list at the end of this file besides.
 
 mod basic;
+mod clock;
 mod form;
 pub mod net;
 mod observation;
@@ -13,6 +14,7 @@ mod serial;
 mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
+pub use clock::{ClockClient, ClockProvider};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use net::{
     NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser, NetTxClient,
@@ -92,6 +94,8 @@ connections!(
     SerialDriver,
     SerialVirtualiser,
     SerialClient,
+    ClockProvider,
+    ClockClient,
     Supervision,
     Observation,
 );

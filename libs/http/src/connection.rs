@@ -4,7 +4,7 @@ use crate::decision::{After, Answer, Decision, LastRequest, decide};
 use crate::documents::{Documents, Renderer, RenderingId};
 use crate::limits::{self, Timeouts};
 use crate::request::{Parser, Part, Progress, START};
-use crate::response::{self, Head, Persistence, Refusal, Status};
+use crate::response::{self, Date, Head, Persistence, Refusal, Status};
 use crate::site::{ResourceId, Site};
 use crate::transport::Stream;
 
@@ -35,6 +35,8 @@ pub struct Shared<'a, R> {
     pub tally: Tally,
     /// The time of this turn.
     pub now: u64,
+    /// The time of day.
+    pub date: Date,
 }
 
 /// See [`Shared::scratch`].
@@ -231,20 +233,20 @@ impl Connection {
         let body = match decision.answer {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
-                put(&[resource.head(), persistence.tail()], stream, &mut shared.tally)?;
+                put(&[resource.head(), shared.date.field(), persistence.tail()], stream, &mut shared.tally)?;
                 shared.tally.refused += u64::from(shared.site.is_not_found(id));
                 (Source::Resource(id), 0, resource.bytes().len())
             }
             Answer::NotModified(id) => {
                 let resource = shared.site.resource(id);
-                put(&[resource.not_modified(), persistence.tail()], stream, &mut shared.tally)?;
+                put(&[resource.not_modified(), shared.date.field(), persistence.tail()], stream, &mut shared.tally)?;
                 (Source::Resource(id), 0, 0)
             }
             Answer::Partial(id, start, end) => {
                 let resource = shared.site.resource(id);
                 let head = response::partial(start, end, resource.bytes().len());
                 let (form, fields) = (resource.form().as_bytes(), resource.fields().as_bytes());
-                let pieces = [head.as_bytes(), form, fields, persistence.tail()];
+                let pieces = [head.as_bytes(), form, fields, shared.date.field(), persistence.tail()];
                 put(&pieces, stream, &mut shared.tally)?;
                 (Source::Resource(id), start, end)
             }
@@ -256,11 +258,11 @@ impl Connection {
                 return self.begin_document(id, number, decision, stream, shared);
             }
             Answer::Unsatisfiable(id) => {
-                let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), persistence);
+                let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), &shared.date, persistence);
                 return self.begin_fixed(&head, decision, stream, shared);
             }
             Answer::Refused(refusal) => {
-                let head = response::refusal(refusal, persistence, decision.with_body);
+                let head = response::refusal(refusal, &shared.date, persistence, decision.with_body);
                 return self.begin_fixed(&head, decision, stream, shared);
             }
         };
@@ -292,12 +294,14 @@ impl Connection {
         shared: &mut Shared<R>,
     ) -> Option<Step> {
         let Some(rendering) = shared.documents.acquire(number, shared.now) else {
-            let head = response::refusal(BUSY, decision.persistence, decision.with_body);
+            let head = response::refusal(BUSY, &shared.date, decision.persistence, decision.with_body);
             return self.begin_fixed(&head, decision, stream, shared);
         };
         let length = shared.documents.bytes(rendering).len();
         let head = response::rendered(length, shared.site.resource(id).media());
-        if put(&[head.as_bytes(), decision.persistence.tail()], stream, &mut shared.tally).is_none() {
+        if put(&[head.as_bytes(), shared.date.field(), decision.persistence.tail()], stream, &mut shared.tally)
+            .is_none()
+        {
             shared.documents.release(rendering);
             return None;
         }
@@ -369,7 +373,7 @@ impl Connection {
         let mut start = [0; START];
         let count = stream.copy_received(&mut start);
         let with_body = !self.parser.is_head(&start[..count]);
-        let head = response::refusal(refusal, Persistence::Close, with_body);
+        let head = response::refusal(refusal, &shared.date, Persistence::Close, with_body);
         if put(&[head.as_bytes()], stream, &mut shared.tally).is_none() {
             self.phase = Phase::Refusing(refusal);
             return Step::Wait;
@@ -471,7 +475,7 @@ fn begin_redirect<S: Stream, R: Renderer>(
 ) -> Option<()> {
     let count = stream.copy_received(&mut shared.scratch.head[..usize::from(decision.length)]);
     let query = query.of(&shared.scratch.head[..count]);
-    let pieces = [shared.site.resource(id).head(), query, b"\r\n", decision.persistence.tail()];
+    let pieces = [shared.site.resource(id).head(), query, b"\r\n", shared.date.field(), decision.persistence.tail()];
     put(&pieces, stream, &mut shared.tally)
 }
 

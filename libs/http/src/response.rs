@@ -1,6 +1,6 @@
 //! Heads of responses, and the responses to what cannot be served.
 //!
-//! There is no `Date`: a server without a clock must not send one (RFC 9110 §6.6.1).
+//! There is a `Date` where the server has a clock; without one it must send none (RFC 9110 §6.6.1).
 
 use crate::media;
 use core::fmt::{self, Write};
@@ -120,6 +120,46 @@ impl Persistence {
     }
 }
 
+/// Bytes of the field `Date` with its line's end: the time has 29 (RFC 9110 §5.6.7).
+const DATE_SIZE: usize = 37;
+
+/// The field `Date`, which every response of a server with a clock has.
+#[derive(Clone, Copy, Debug)]
+pub struct Date {
+    bytes: [u8; DATE_SIZE],
+    length: usize,
+}
+
+impl Default for Date {
+    fn default() -> Self {
+        Self { bytes: [0; DATE_SIZE], length: 0 }
+    }
+}
+
+impl Date {
+    /// Sets the time, as HTTP writes it; one of another length leaves the field out.
+    pub fn set(&mut self, time: fmt::Arguments) {
+        self.length = 0;
+        let is_whole = write!(self, "Date: {time}\r\n").is_ok() && self.length == DATE_SIZE;
+        self.length = if is_whole { DATE_SIZE } else { 0 };
+    }
+
+    /// The field with its line's end; nothing before it was set.
+    #[inline(always)]
+    pub fn field(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Write for Date {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
 /// Bytes of a [`Head`]: the longest that is written here has a sentence of a refusal as its body.
 const HEAD_SIZE: usize = 640;
 
@@ -175,7 +215,7 @@ pub fn begin(into: &mut impl Write, status: Status) {
 /// The whole response to a request that is not served. `with_body` is false where the request was a
 /// HEAD.
 #[cold]
-pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> Head {
+pub fn refusal(refusal: Refusal, date: &Date, persistence: Persistence, with_body: bool) -> Head {
     let mut head = Head::new(refusal.status);
     if refusal.status == Status::MethodNotAllowed {
         head.push(b"Allow: GET, HEAD\r\n");
@@ -183,6 +223,7 @@ pub fn refusal(refusal: Refusal, persistence: Persistence, with_body: bool) -> H
     let line = refusal.status.line();
     let length = line.len() + 1 + refusal.reason.len() + 1;
     head.format(format_args!("Content-Type: {}\r\nContent-Length: {length}\r\n", media::TEXT));
+    head.push(date.field());
     head.push(persistence.tail());
     if with_body {
         head.format(format_args!("{line}\n{}\n", refusal.reason));
@@ -203,9 +244,10 @@ pub fn partial(start: usize, end: usize, whole: usize) -> Head {
 
 /// The whole response to a range beyond a file (RFC 9110 §15.5.17).
 #[cold]
-pub fn unsatisfiable(whole: usize, persistence: Persistence) -> Head {
+pub fn unsatisfiable(whole: usize, date: &Date, persistence: Persistence) -> Head {
     let mut head = Head::new(Status::RangeNotSatisfiable);
     head.format(format_args!("Content-Range: bytes */{whole}\r\nContent-Length: 0\r\n"));
+    head.push(date.field());
     head.push(persistence.tail());
     head
 }

@@ -6,6 +6,7 @@ use crate::connection::{Connection, Scratch, Shared, Step, Tally};
 use crate::decision::LastRequest;
 use crate::documents::{Documents, Renderer};
 use crate::limits::Timeouts;
+use crate::response::Date;
 use crate::site::Site;
 use crate::transport::{Stream, Transport};
 use alloc::boxed::Box;
@@ -31,7 +32,8 @@ impl<'a, R: Renderer> Server<'a, R> {
     /// A server of up to `capacity` connections.
     pub fn new(site: Site<'a>, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
         let documents = Documents::new(renderer, timeouts.fresh);
-        let shared = Shared { site, documents, scratch: Box::<Scratch>::default(), tally: Tally::default(), now: 0 };
+        let (scratch, tally, date) = (Box::<Scratch>::default(), Tally::default(), Date::default());
+        let shared = Shared { site, documents, scratch, tally, now: 0, date };
         let slots =
             (0..capacity).map(|_| Slot { connection: None, last: LastRequest::default(), queued: false }).collect();
         Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
@@ -50,6 +52,11 @@ impl<'a, R: Renderer> Server<'a, R> {
     /// What was done so far.
     pub fn tally(&self) -> &Tally {
         &self.shared.tally
+    }
+
+    /// Sets the time of day, as HTTP writes it, for all responses from now on.
+    pub fn set_date(&mut self, time: core::fmt::Arguments) {
+        self.shared.date.set(time);
     }
 
     /// Who renders the documents.

@@ -9,8 +9,9 @@
 
 extern crate alloc;
 
-use culm::time::{self, Instant};
+use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};
+use culm_clock::Clock;
 use culm_http::site::File;
 use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
@@ -41,6 +42,9 @@ const PATROL: time::Duration = time::Duration::from_secs(1);
 
 struct Http {
     stack: Stack,
+    clock: Option<Clock>,
+    /// When the next second begins, if the time of day is known.
+    next_second: Instant,
     server: Server<'static, Observer>,
     /// When to look through the connections again.
     patrol: Instant,
@@ -61,6 +65,8 @@ impl Component for Http {
         culm::info!("serves {} files on port {}", config.site.len(), config.port);
         let mut http = Self {
             stack,
+            clock: connections.clock.map(Clock::new),
+            next_second: Instant::default(),
             server: Server::new(site, observer, slots, timeouts(&config)),
             patrol: Instant::default(),
             patrol_ticks: time::ticks(PATROL),
@@ -79,6 +85,7 @@ impl Http {
         run_rounds(ROUNDS, || {
             self.stack.receive(&mut |_| {});
             let now = time::now();
+            tell_time(self.clock.as_ref(), &mut self.next_second, &mut self.server, now);
             while let Some(event) = self.stack.event() {
                 match event {
                     Event::Opened { slot, .. } => self.server.opened(slot, now.ticks()),
@@ -114,6 +121,21 @@ impl Http {
         counters::PACKETS.set(network.received);
         counters::DROPS.set(network.broken);
     }
+}
+
+/// Tells the server each new second, if anybody knows the time of day.
+#[inline(always)]
+fn tell_time(clock: Option<&Clock>, next: &mut Instant, server: &mut Server<'static, Observer>, now: Instant) {
+    if let Some(clock) = clock.filter(|_| now >= *next) {
+        tell_second(clock, next, server, now);
+    }
+}
+
+#[cold]
+fn tell_second(clock: &Clock, next: &mut Instant, server: &mut Server<'static, Observer>, now: Instant) {
+    let Some(time) = clock.at(now) else { return };
+    server.set_date(format_args!("{}", time.http()));
+    *next = now + (Duration::from_secs(1) - Duration::from_nanos(time.since_1970().subsec_nanos().into()));
 }
 
 /// The files, and the status pages where this component may see the system.

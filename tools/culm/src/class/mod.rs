@@ -2,6 +2,7 @@
 //! folder each. The rest of the tool knows devices, drivers, providers, virtualisers, clients,
 //! queues, regions and channels, and names no class.
 
+mod clock;
 pub(crate) mod interface;
 mod net;
 mod outside;
@@ -14,7 +15,7 @@ use culm_manifest::DeviceClass;
 use interface::Class;
 
 /// Every class, by its name in `culm-abi`.
-const CLASSES: &[(&str, &dyn Class)] = &[("net", &net::Net), ("serial", &serial::Serial)];
+const CLASSES: &[(&str, &dyn Class)] = &[("net", &net::Net), ("serial", &serial::Serial), ("clock", &clock::Clock)];
 
 /// A class that is declared and not here does not compile.
 const _: () = {

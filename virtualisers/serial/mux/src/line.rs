@@ -6,15 +6,21 @@
 //! wrote, become spaces. A client that has the input is a conversation with the user instead: its
 //! bytes go out as they are.
 
+use core::fmt::{self, Write};
+use culm_clock::TimeOfDay;
+
 /// Bytes of a line that are collected; a longer one is broken.
 pub const LENGTH: usize = 256;
 
 /// Bytes of a client's name that are printed.
 const NAME: usize = 64;
 
-/// Most bytes that a line takes on the way out: the end of another's line, a name, the line and its
-/// end.
-pub const MAX_OUTPUT: usize = 2 + NAME + 2 + LENGTH + 2;
+/// Bytes of the time of day, with the space behind it.
+const TIME: usize = 25;
+
+/// Most bytes that a line takes on the way out: the end of another's line, the time of day, a name,
+/// the line and its end.
+pub const MAX_OUTPUT: usize = 2 + TIME + NAME + 2 + LENGTH + 2;
 
 /// A line being collected.
 #[derive(Debug)]
@@ -90,6 +96,12 @@ impl Output {
         }
     }
 
+    /// Adds the time of day.
+    pub fn add_time(&mut self, time: TimeOfDay) {
+        // Adding bytes cannot fail.
+        let _ = write!(self, "{time} ");
+    }
+
     /// Adds a line of the log of client `name`.
     pub fn add_log(&mut self, name: &[u8], text: &[u8]) {
         let name = &name[..name.len().min(NAME)];
@@ -101,6 +113,13 @@ impl Output {
             self.add(&[if byte.is_ascii_control() { b' ' } else { *byte }]);
         }
         self.add(b"\r\n");
+    }
+}
+
+impl Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.add(text.as_bytes());
+        Ok(())
     }
 }
 
@@ -118,6 +137,7 @@ fn is_signed(name: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culm::time::Duration;
 
     fn log(name: &str, text: &[u8]) -> String {
         let mut output = Output::EMPTY;
@@ -149,6 +169,10 @@ mod tests {
         let mut line = Line::EMPTY;
         (0..1000).for_each(|_| line.add(b'x'));
         assert!(line.is_whole() && !line.has_ended());
-        assert_eq!(log(&"n".repeat(100), line.text()).len(), MAX_OUTPUT - 2);
+        assert_eq!(log(&"n".repeat(100), line.text()).len(), MAX_OUTPUT - 2 - TIME);
+        let mut output = Output::EMPTY;
+        output.add_time(TimeOfDay::new(Duration::from_secs(1)));
+        assert_eq!(output.bytes(), b"1970-01-01T00:00:01.000Z ");
+        assert_eq!(output.bytes().len(), TIME);
     }
 }

@@ -17,6 +17,7 @@ mod tests;
 
 use culm::connection::SerialVirtualiserClient;
 use culm::{Channel, Channels, Component, queue, start, time};
+use culm_clock::Clock;
 use mux::{Client, Mux};
 
 culm::component!(SerialVirtualiser);
@@ -39,7 +40,7 @@ impl Component for SerialVirtualiser {
         let driver = Channel::new(serial.driver_channel);
         let mux =
             Mux::new(driver, queue::producer(serial.driver_tx), queue::consumer(serial.driver_rx), clients.collect());
-        let mut virtualiser = Self { mux };
+        let mut virtualiser = Self { mux: mux.with_clock(connections.clock.map(Clock::new)) };
         if culm::restarts() > 0 {
             virtualiser.mux.discard_input();
         }

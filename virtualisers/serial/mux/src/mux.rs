@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use culm::Channel;
 use culm::queue::{Consumer, Producer};
 use culm::time::{Duration, Instant};
+use culm_clock::Clock;
 
 /// Lines that one client may print before the next one's turn.
 const LINES_PER_ROUND: u32 = 4;
@@ -124,6 +125,8 @@ pub struct Mux {
     focus: Option<usize>,
     /// The client whose line was printed without its end, and which alone may continue it.
     open: Option<usize>,
+    /// The time of day, which stands before each line of a log.
+    clock: Option<Clock>,
 }
 
 impl Mux {
@@ -131,7 +134,12 @@ impl Mux {
     pub fn new(driver: Channel, tx: Producer<u8>, rx: Consumer<u8>, mut clients: Vec<Client>) -> Self {
         let focus = clients.iter().position(|client| client.rx.is_some());
         clients.iter_mut().for_each(Client::greet);
-        Self { driver, tx, rx, clients, turn: 0, focus, open: None }
+        Self { driver, tx, rx, clients, turn: 0, focus, open: None, clock: None }
+    }
+
+    /// Puts the time of day before each line of a log, as soon as this clock knows it.
+    pub fn with_clock(self, clock: Option<Clock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// Marks the client at the other end of `channel`: it may have something to print.
@@ -226,6 +234,9 @@ impl Mux {
         }
         let mut open = None;
         if !converses {
+            if let Some(time) = self.clock.and_then(|clock| clock.now()) {
+                output.add_time(time);
+            }
             output.add_log(client.name, client.line.text());
         } else {
             output.add(client.line.text());

@@ -1,0 +1,94 @@
+//! Clock class: whoever knows the time of day shows it in a page that clients read. There are no
+//! queues, and nobody waits for anybody.
+
+use super::interface::{Class, NewClient, Virtualiser};
+use crate::diagnostics::Diagnostics;
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::wiring::{ProviderClients, Wiring};
+use crate::plan::{Memory, Purpose, RegionKind};
+use crate::reference::table::{Key, Table, key};
+use culm_abi::connection::{ClockClient, ClockProvider};
+use culm_abi::memory::PAGE_SIZE;
+use culm_manifest::ConnectionKind;
+use culm_manifest::reader::{Problems, TableReader};
+
+/// The class.
+pub struct Clock;
+
+impl Class for Clock {
+    fn name(&self) -> &'static str {
+        "clock"
+    }
+
+    fn virtualisers(&self) -> Vec<Virtualiser> {
+        Vec::new()
+    }
+
+    fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
+        (service == Service::Direct).then(ConnectionKind::of::<ClockClient>)
+    }
+
+    fn device_keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn client_keys(&self) -> Vec<Table> {
+        vec![Table {
+            heading: "Connections of the kind clock-client",
+            intro: "`clock = \"rtc0\"`, or a table.".to_string(),
+            keys: vec![key("device", "text", "required", "whatever knows the time of day")],
+        }]
+    }
+
+    fn rules(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn read_provider<'a>(
+        &self,
+        _: &mut Draft<'a>,
+        _: DraftProvider,
+        _: Option<&mut TableReader<'a>>,
+        _: &mut Problems,
+    ) -> OfClass {
+        OfClass::new(())
+    }
+
+    fn read_client<'a>(
+        &self,
+        _: &mut Draft<'a>,
+        _: &NewClient<'_, 'a>,
+        _: Option<&mut TableReader<'a>>,
+        _: &mut Problems,
+    ) -> Option<OfClass> {
+        Some(OfClass::new(()))
+    }
+
+    fn notifies(&self) -> bool {
+        false
+    }
+
+    fn receives(&self, _: &Client) -> bool {
+        false
+    }
+
+    fn check_provider(&self, _: &mut Draft<'_>, _: DraftProvider) {}
+
+    fn warn(&self, _: &Draft<'_>, _: &mut Diagnostics) {}
+
+    fn hardware_address(&self, _: &Provider<'_>) -> Option<[u8; 6]> {
+        None
+    }
+
+    fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
+        let name = &provider.provider.name;
+        let readers = provider.clients.iter().map(|(_, domain)| (*domain, false));
+        let mappings: Vec<_> = [(provider.domain, true)].into_iter().chain(readers).collect();
+        let page = wiring.region(format!("{name} time"), PAGE_SIZE, RegionKind::Cached, Purpose::Shown, &mappings);
+        let shown = Memory::region(page, PAGE_SIZE);
+        for (client, domain) in &provider.clients {
+            wiring.connect_slot(*domain, client.slot, &client.connection, name, ClockClient { shown });
+        }
+        wiring.connect_provider(provider, name, ClockProvider { shown });
+    }
+}
