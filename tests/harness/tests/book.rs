@@ -7,7 +7,6 @@ use culm_tests_harness::book::{Step, steps};
 use culm_tests_harness::checkout::Checkout;
 use culm_tests_harness::root;
 use culm_tests_harness::terminal::Terminal;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn page(name: &str) -> Vec<Step> {
@@ -87,8 +86,8 @@ fn a_workspace_has_drivers_of_its_own() {
     checkout.type_line("rm -rf ../mine && ./culm new workspace ../mine");
     let mine = checkout.within("../mine");
     let offline = |line: &str| mine.type_line(&format!("export CARGO_NET_OFFLINE=true; {line}"));
-    assert!(offline("./culm new driver serial/uart16550").contains("made components/uart16550/Cargo.toml"));
-    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"uart16550\"\n\
+    assert!(offline("./culm new driver serial/uart16550").contains("made components/serial-uart16550/Cargo.toml"));
+    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"serial-uart16550\"\n\
                   [pd.mine]\ncomponent = \"mine\"\npriority = 50\n";
     mine.write("systems/driven.toml", system);
     let systems = offline("./culm systems");
@@ -125,7 +124,7 @@ fn the_guide_of_systems_can_be_typed() {
 fn the_guide_of_drivers_can_be_typed() {
     let (checkout, _turn) = checkout();
     follow(&checkout, &page("guides/driver.md"));
-    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"uart16550\"\n\
+    let system = "name = \"driven\"\ndescription = \"A new driver\"\n[device.uart0]\npriority = 60\ndriver = \"serial-uart16550\"\n\
                   [pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
     checkout.write("systems/driven.toml", system);
     checkout.type_line("./culm build driven");
@@ -141,7 +140,7 @@ fn a_serial_driver_that_fails_is_told_of() {
     assert!(main.contains(reset), "{main}");
     checkout
         .write("drivers/serial/broken/src/main.rs", &main.replace(reset, &format!("{reset}.ok().filter(|_| false)")));
-    let system = "name = \"driven\"\ndescription = \"A driver that fails\"\n[device.uart0]\npriority = 60\ndriver = \"broken\"\n\
+    let system = "name = \"driven\"\ndescription = \"A driver that fails\"\n[device.uart0]\npriority = 60\ndriver = \"serial-broken\"\n\
                   restart = { limit = 1 }\n[pd.hello]\ncomponent = \"hello\"\npriority = 50\n";
     checkout.write("systems/driven.toml", system);
     checkout.type_line("./culm build driven");
@@ -174,14 +173,14 @@ fn new_drivers_build_and_pass_their_tests() {
     let (checkout, _turn) = checkout();
     for device in ["serial/uart16550", "net/e1000e"] {
         checkout.type_line(&format!("./culm new driver {device}"));
-        let chip = Path::new(device).file_name().expect("a chip has a name").display();
-        let said = checkout.type_line(&format!("cargo test --package {chip}"));
+        let name = device.replace('/', "-");
+        let said = checkout.type_line(&format!("cargo test --package {name}"));
         assert!(said.contains("test tests::an_error_is_told_once ... ok"), "{said}");
         // As strictly as the project's own code is taken.
-        checkout.type_line(&format!("cargo clippy --package {chip} --all-targets -- -D warnings"));
+        checkout.type_line(&format!("cargo clippy --package {name} --all-targets -- -D warnings"));
         checkout.type_line(&format!("rustfmt --check --edition 2024 drivers/{device}/src/main.rs"));
         // And for the target.
-        let driver = format!("[device.DEVICE]\npriority = 240\ndriver = \"{chip}\"\n");
+        let driver = format!("[device.DEVICE]\npriority = 240\ndriver = \"{name}\"\n");
         let devices = match device.starts_with("net") {
             true => format!("[device.uart0]\npriority = 60\n{}", driver.replace("DEVICE", "nic0")),
             false => driver.replace("DEVICE", "uart0"),

@@ -48,6 +48,13 @@ pub struct Device {
     chip: String,
 }
 
+impl Device {
+    /// The name of the component that drives it, like its folder.
+    fn component(&self) -> String {
+        format!("{}-{}", self.class, self.chip)
+    }
+}
+
 impl std::str::FromStr for Device {
     type Err = String;
 
@@ -74,13 +81,13 @@ pub fn new(what: &New) -> Result<()> {
             println!("\nrun it:   ./culm run {name}\ntest it:  cargo test -p {name}");
         }
         New::Driver { device } => {
-            let chip = &device.chip;
-            check(&catalogue, chip)?;
+            let name = device.component();
+            check(&catalogue, &name)?;
             let made = make(&catalogue.tree, &Template::driver(&catalogue.tree, device))?;
             say(&catalogue.tree, &made);
             let guide = catalogue.root.join("docs/src/guides/driver.md");
             let guide = catalogue.shown(&guide);
-            println!("\ntest it:  cargo test -p {chip}\ngo on:    {}, from \"The manifest\"", guide.display());
+            println!("\ntest it:  cargo test -p {name}\ngo on:    {}, from \"The manifest\"", guide.display());
         }
         New::Workspace { path } => workspace::new(&catalogue, path)?,
     }
@@ -124,13 +131,13 @@ impl Template {
 
     fn driver(tree: &Tree, device: &Device) -> Self {
         let folder = match tree.workspace {
-            Some(_) => PathBuf::from(WORKSPACE_FOLDER),
-            None => Path::new("drivers").join(device.class),
+            Some(_) => Path::new(WORKSPACE_FOLDER).join(device.component()),
+            None => Path::new("drivers").join(device.class).join(&device.chip),
         };
         let class = DeviceClass::named(device.class);
         let kind = class.and_then(|class| class.provided_by().next()).map_or("", ConnectionKind::name);
         Self {
-            copies: vec![("driver", folder.join(&device.chip))],
+            copies: vec![("driver", folder)],
             replacements: vec![
                 ("new-chip", device.chip.clone()),
                 ("NewChip", camel_case(&device.chip)),
@@ -253,7 +260,7 @@ mod tests {
             let folder = root.path().join(format!("drivers/{class}/uart-2"));
             let manifest = read(&folder.join("component.toml"));
             let manifest = culm_manifest::Manifest::parse(&manifest).expect("a good manifest");
-            assert_eq!(manifest.name, "uart-2");
+            assert_eq!(manifest.name, format!("{class}-uart-2"));
             assert!(read(&folder.join("src/main.rs")).contains("culm::component!(Uart2);"));
         }
     }

@@ -19,7 +19,7 @@ use stage::{Stage, Workshop};
 use tally::Tally;
 
 /// Names of all stages of the checkout's own tests.
-pub const STAGES: &[&str] = &["format", "lint", "host", "models", "fuzz", "systems"];
+pub const STAGES: &[&str] = &["format", "spelling", "lint", "doc", "host", "models", "fuzz", "systems"];
 
 /// Arguments of `culm test`.
 #[derive(clap::Args, Clone, Debug)]
