@@ -99,7 +99,7 @@ default = 1
 }
 
 #[test]
-fn drivers_have_devices_and_nobody_else() {
+fn whoever_has_a_device_says_of_what_kind() {
     let driver = r#"
 name = "x"
 description = "x"
@@ -114,7 +114,7 @@ kind = "device"
     assert_eq!(problems[0].message, "a driver of the class `net` needs a connection of the kind `net-driver`");
     let application = "name = \"x\"\ndescription = \"x\"\n[[connection]]\nname = \"device\"\nkind = \"device\"\n";
     let problems = Manifest::parse(application).unwrap_err();
-    assert_eq!(problems[0].message, "only a driver can have a connection of the kind `device`");
+    assert_eq!(problems[0].message, "a connection of the kind `device` that does not say of which devices");
 }
 
 #[test]
