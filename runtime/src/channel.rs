@@ -79,6 +79,18 @@ impl Channels {
         self.bits == 0
     }
 
+    /// Returns those of the first 63 channels whose bits are set.
+    #[inline(always)]
+    pub const fn near(bits: u64) -> Self {
+        Self::new(0, bits)
+    }
+
+    /// Returns the channels as bits, if they are of the first 63.
+    #[inline(always)]
+    pub const fn near_bits(self) -> Option<u64> {
+        if self.group == 0 { Some(self.bits) } else { None }
+    }
+
     /// Returns whether `channel` was notified.
     #[inline(always)]
     pub const fn contains(self, channel: Channel) -> bool {
@@ -153,6 +165,13 @@ mod tests {
         let channels = Channels::new(1, 1 << 62 | 1 << 3 | 1);
         assert_eq!(channels.len(), 3);
         assert_eq!(channels.map(Channel::number).collect::<Vec<_>>(), [63, 66, 125]);
+    }
+
+    #[test]
+    fn the_first_channels_are_bits() {
+        assert!(Channels::near(1 << 4 | 1).map(Channel::number).eq([0, 4]));
+        assert_eq!(Channels::from(Channel::new(4)).near_bits(), Some(1 << 4));
+        assert_eq!(Channels::from(Channel::new(64)).near_bits(), None);
     }
 
     #[test]

@@ -9,13 +9,25 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culm_abi::connection::Counters;
 
 domain_static! {
-    /// The page; `None` before start, and if no component observes.
-    PAGE: Cell<Option<&'static Counters>> = Cell::new(None);
+    /// The page, from the first counter of the part that runs; empty before start, and if no
+    /// component observes.
+    PAGE: Cell<&'static [AtomicU64]> = Cell::new(&[]);
 }
 
 /// Sets the page that counters are in.
 pub(crate) fn set_page(page: Option<&'static Counters>) {
+    PAGE.with(|cell| cell.set(page.map_or(&[], |page| &page.values)));
+}
+
+/// Runs a part of this component that is a component of its own elsewhere. Its counters stand in
+/// this one's list from `first` on.
+#[inline(always)]
+pub fn with_first<R>(first: usize, part: impl FnOnce() -> R) -> R {
+    let page = PAGE.with(Cell::get);
+    PAGE.with(|cell| cell.set(page.get(first..).unwrap_or(&[])));
+    let result = part();
     PAGE.with(|cell| cell.set(page));
+    result
 }
 
 /// One counter.
@@ -55,8 +67,7 @@ impl Counter {
 
     #[inline(always)]
     fn with(self, function: impl FnOnce(&AtomicU64)) {
-        let page = PAGE.with(Cell::get);
-        if let Some(word) = page.and_then(|page| page.values.get(self.0)) {
+        if let Some(word) = PAGE.with(Cell::get).get(self.0) {
             function(word);
         }
     }
@@ -75,5 +86,11 @@ mod tests {
         counter.add(2);
         counter.add(3);
         assert_eq!((counter.get(), Counter::new(4).get(), Counter::new(9999).get()), (5, 0, 0));
+        with_first(2, || {
+            assert_eq!((counter.get(), Counter::new(1).get()), (0, 5));
+            counter.add(7);
+        });
+        with_first(9999, || counter.add(1));
+        assert_eq!((counter.get(), Counter::new(5).get()), (5, 7));
     }
 }

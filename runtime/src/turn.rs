@@ -106,6 +106,18 @@ pub fn wake_at(deadline: Instant) {
     TURN.with(|turn| turn.wake_at(deadline.ticks()));
 }
 
+/// Takes the notifications of these of the first 63 channels, as bits, out of those that leave at
+/// the end of this turn; returns which of them there were. A component of several parts delivers by
+/// itself what they notify each other of.
+#[inline(always)]
+pub fn withdraw(channels: u64) -> u64 {
+    TURN.with(|turn| {
+        let signals = turn.signals.get();
+        turn.signals.set(signals & !channels);
+        signals & channels
+    })
+}
+
 /// Takes what the current turn has collected.
 #[inline(always)]
 pub(crate) fn take() -> Leave {
@@ -166,6 +178,16 @@ mod tests {
         wake_at(Instant::from_ticks(700));
         assert_eq!(take(), Leave { signals: 1 << 3 | 1 << 5, deadline: 500 });
         assert_eq!(take(), Leave { signals: 0, deadline: NEVER });
+    }
+
+    #[test]
+    fn what_is_withdrawn_does_not_leave() {
+        for number in [3, 5, 70] {
+            Channel::new(number).notify();
+        }
+        assert_eq!((withdraw(1 << 3 | 1 << 7), withdraw(1 << 3)), (1 << 3, 0));
+        assert_eq!(take().signals, 1 << 5);
+        assert_eq!(testing::sent(), [(1, 1 << 7)]);
     }
 
     #[test]

@@ -101,10 +101,15 @@ fn counters(manifest: &Manifest) -> TokenStream {
         let name = identifier(&counter.to_uppercase());
         quote!(#[doc = #doc] pub const #name: ::culm::Counter = ::culm::Counter::new(#index);)
     });
+    let count = manifest.counters.len();
     let doc = format!("Counters of `{}` that observers see.", manifest.name);
     quote! {
         #[doc = #doc]
-        pub mod counters { #(#constants)* }
+        pub mod counters {
+            /// How many there are.
+            pub const COUNTERS: usize = #count;
+            #(#constants)*
+        }
     }
 }
 

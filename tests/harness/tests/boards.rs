@@ -25,6 +25,21 @@ fn gicv2_at_el1_serves_from_four_cores() {
     serves_on("virt-gicv2", "web4");
 }
 
+/// `path` is of a system in `tests/systems`.
+fn of_tests(path: &str) -> String {
+    root().join("tests/systems").join(path).to_str().expect("the checkout's path is text").into()
+}
+
+#[test]
+fn a_fused_driver_serves() {
+    serves(Boot::system(of_tests("fused.toml")));
+}
+
+#[test]
+fn a_fused_driver_serves_on_gicv2_at_el1() {
+    serves(Boot::system(of_tests("fused.toml")).board("virt-gicv2"));
+}
+
 // A processor that has EL2 and no VHE: the kernel is entered at EL2, runs at EL1, and reaches the
 // firmware by SMC.
 #[test]

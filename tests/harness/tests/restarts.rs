@@ -9,25 +9,28 @@ use culm_tests_harness::{Boot, Machine, free_port, on_a_wire, root};
 use std::path::Path;
 
 /// Those on the way, in its order, and back.
-const DOMAINS: [&str; 5] = ["nic0_driver", "nic0_rx", "http_copier", "http", "nic0_tx"];
+const DOMAINS: &[&str] = &["nic0_driver", "nic0_rx", "http_copier", "http", "nic0_tx"];
+
+/// The same, if driver and virtualisers are one domain.
+const FUSED: &[&str] = &["nic0_driver", "http_copier", "http"];
 
 /// A web server whose compartments are started again only after a while, during which their code
 /// can be put back. Where the host is too slow for that, they fault again, and wait twice as long:
 /// as often as it takes.
-fn description() -> String {
+fn description(name: &str, keys: &str) -> String {
     let restart = "restart = { limit = 1000, window = \"1s\", backoff = \"3s\" }";
     let site = root().join("site");
     format!(
-        "name = \"restarts\"\ndescription = \"Faults under load\"\nboard = \"virt\"\n\
-         [device.nic0]\npriority = 240\n{restart}\n[device.uart0]\npriority = 60\n\
+        "name = \"{name}\"\ndescription = \"Faults under load\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\n{keys}{restart}\n[device.uart0]\npriority = 60\n\
          [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nconfig = {{ site = {site:?} }}\n\
          net = \"nic0\"\n{restart}\n"
     )
 }
 
 /// Takes a domain's code away until it has noticed.
-fn break_down(machine: &mut Machine, port: u16, domain: &str) {
-    let (address, size) = code("restarts-virt", domain);
+fn break_down(machine: &mut Machine, port: u16, build: &str, domain: &str) {
+    let (address, size) = code(build, domain);
     let mut debugger = Debugger::connect(port);
     let code = debugger.read(address, size);
     // All instructions are undefined now (Arm ARM C6.2, UDF).
@@ -39,17 +42,26 @@ fn break_down(machine: &mut Machine, port: u16, domain: &str) {
 
 #[test]
 fn whatever_breaks_under_load_serves_again() {
+    breaks_and_serves_again("restarts", "", DOMAINS);
+}
+
+#[test]
+fn what_is_fused_breaks_under_load_and_serves_again() {
+    breaks_and_serves_again("restarts-fused", "fused = true\n", FUSED);
+}
+
+fn breaks_and_serves_again(name: &str, keys: &str, domains: &[&str]) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
-    let file = folder.path().join("restarts.toml");
-    std::fs::write(&file, description()).expect("the folder is writable");
+    let file = folder.path().join(format!("{name}.toml"));
+    std::fs::write(&file, description(name, keys)).expect("the folder is writable");
     let port = free_port();
     on_a_wire(boot(&file, port), |machine| {
         machine.wait_for_web();
         let page = curl(&machine.url("/"), &[]).body;
         let url = machine.url("/");
         let _load = Background::start("wrk", &["-t1", "-c32", "-d3600s", "--timeout", "5s", &url]);
-        for domain in DOMAINS {
-            break_down(machine, port, domain);
+        for &domain in domains {
+            break_down(machine, port, &format!("{name}-virt"), domain);
             machine.wait_for_web();
             assert!(curl(&url, &[]).body == page, "not the page after a restart of {domain}");
             let status = machine.status();
@@ -58,7 +70,7 @@ fn whatever_breaks_under_load_serves_again() {
         }
         // Nobody else noticed.
         let status = machine.status();
-        assert_eq!(status.faulted(), sorted_as(&status, &DOMAINS), "{}", machine.tail());
+        assert_eq!(status.faulted(), sorted_as(&status, domains), "{}", machine.tail());
     });
 }
 

@@ -8,6 +8,7 @@ use crate::description::workspace;
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity, Source, json};
 use crate::expand;
 use crate::expand::Checked;
+use crate::expand::fused::is_fused;
 use crate::failure::Failure;
 use anyhow::Result;
 use culm_manifest::units::format_size;
@@ -151,7 +152,9 @@ fn rivals(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Mani
     for other in catalogue.components.values() {
         let Ok(Manifest { name, driver: Some(driver), .. }) = &other.manifest else { continue };
         let of_one_class = driver.classes.iter().any(|class| own.classes.contains(class));
-        if *name == manifest.name || !of_one_class {
+        // `fused` chooses between one with virtualisers and one without.
+        let are_alike = other.manifest.as_ref().is_ok_and(|other| is_fused(other) == is_fused(manifest));
+        if *name == manifest.name || !of_one_class || !are_alike {
             continue;
         }
         let mut wanted = own.needs.compatible.iter();

@@ -144,6 +144,12 @@ fn device() -> Table {
             format!("it has no virtualisers: a single client has the driver's own queues ({})", bare.join(", ")),
         ),
     ];
+    keys.push(key(
+        "fused",
+        "true or false",
+        "false",
+        "driver and virtualisers are one domain, `NAME_driver`, which is restarted as a whole",
+    ));
     keys.extend(class::all().flat_map(Class::device_keys));
     keys.push(key("config", "table", "the manifest's defaults", "the driver's configuration"));
     Table {

@@ -13,8 +13,9 @@ use serde_json::json;
 
 const BENCH: &str = "steps";
 
-/// Sizes and windows of each step: one packet at a time, many small ones, many large ones.
-const LOADS: &[(usize, usize)] = &[(64, 1), (64, 64), (1472, 64)];
+/// Sizes and windows of each step: one packet at a time, many small ones, as many as the queues
+/// hold, many large ones.
+const LOADS: &[(usize, usize)] = &[(64, 1), (64, 64), (64, 256), (1472, 64)];
 
 struct Step {
     name: &'static str,
@@ -30,6 +31,7 @@ fn steps() -> Vec<Step> {
     let bare = Setup { without_offloads: true, ..Setup::default() };
     vec![
         step("usual", Echo::default()),
+        step("fused", Echo { device: "fused = true\n", ..Echo::default() }),
         step("without-copier", Echo { copier: false, ..Echo::default() }),
         step("bounce-copy", Echo { connection: ", anti_spoof = true", ..Echo::default() }),
         step("budgets", Echo { domain: BUDGET, device: BUDGET, ..Echo::default() }),

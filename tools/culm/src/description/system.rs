@@ -112,6 +112,8 @@ pub struct DeviceTable<'a> {
     pub virtualiser_keys: Option<TableReader<'a>>,
     /// `bare`: the one client has the driver's own queues.
     pub bare: Option<Located<bool>>,
+    /// `fused`: driver and virtualisers are one domain.
+    pub fused: Option<Located<bool>>,
     /// `driver`: the component that drives it.
     pub driver: Option<Located<String>>,
     /// `config` of the driver.
@@ -319,6 +321,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
     let mut virtualiser_keys = virtualiser.and_then(|entry| entry.table("`virtualiser`", problems));
     let virtualiser = virtualiser_keys.as_mut().map(|keys| read_options(keys, problems));
     let bare = table.take("bare").and_then(|entry| entry.boolean(problems));
+    let fused = table.take("fused").and_then(|entry| entry.boolean(problems));
     let driver = table.take("driver").and_then(|entry| entry.text(problems));
     let config = table.take("config").and_then(|entry| entry.table("`config`", problems));
     Some(DeviceTable {
@@ -330,6 +333,7 @@ fn read_device<'a>(entry: &Entry<'a>, problems: &mut Problems) -> Option<DeviceT
         virtualiser_at,
         virtualiser_keys,
         bare,
+        fused,
         driver,
         config,
         keys: table,

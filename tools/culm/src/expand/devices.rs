@@ -2,6 +2,7 @@
 
 use super::domains::{Making, make, require_priority};
 use super::draft::{Device, Draft, DraftDomain};
+use super::fused;
 use super::providers;
 use crate::description::board::in_words;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
@@ -125,7 +126,7 @@ fn find_driver<'a>(
             draft.error(diagnostic);
             return None;
         }
-        return Some((component, manifest));
+        return fused::check_driver(draft, table, manifest).then_some((component, manifest));
     }
     let catalogue = draft.catalogue;
     let drivers: Vec<_> = draft
@@ -134,13 +135,15 @@ fn find_driver<'a>(
         .filter(|(_, manifest)| {
             let driver = manifest.driver.as_ref();
             drives_class_of(manifest, device)
+                && fused::is_fused(manifest) == fused::is_asked_for(table)
                 && driver.is_some_and(|driver| driver.needs.compatible.contains(&device.compatible))
         })
         .collect();
     match drivers[..] {
         [driver] => Some(driver),
         [] => {
-            let message = format!("no driver says that it is for `{}`", device.compatible);
+            let what = if fused::is_asked_for(table) { "driver with its virtualisers" } else { "driver" };
+            let message = format!("no {what} says that it is for `{}`", device.compatible);
             let diagnostic = draft
                 .at(&table.name.span, message)
                 .related(&draft.board.source, device_span(draft, device), "the device")

@@ -13,6 +13,7 @@ mod connections;
 mod devices;
 pub(crate) mod domains;
 pub(crate) mod draft;
+pub(crate) mod fused;
 mod memory;
 mod names;
 mod providers;

@@ -4,6 +4,7 @@
 
 use super::domains::{Making, make};
 use super::draft::{Draft, DraftDevice, DraftDomain, Provider, Service};
+use super::fused;
 use crate::class::{self, interface::Class};
 use crate::description::system::{DeviceTable, DomainOptions};
 use crate::plan::Origin;
@@ -23,6 +24,7 @@ pub fn add_driver<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>, device:
     let domain = draft.devices[device].driver;
     let ports = provided(draft.domains[domain].manifest);
     let mut keys = table.keys.clone();
+    fused::check(draft, table);
     if ports.iter().all(|(_, connection, _)| connection.kind.serves_clients()) {
         check_no_virtualisers(draft, table);
     }
@@ -57,7 +59,10 @@ pub fn add_driver<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>, device:
             virtualisers: Vec::new(),
             of_class,
         };
-        if service == Service::Shared {
+        if service == Service::Shared && fused::is_asked_for(table) {
+            // The driver's domain does the work of each.
+            provider.virtualisers = implementation.virtualisers().iter().map(|_| domain).collect();
+        } else if service == Service::Shared {
             let Some(virtualisers) = make_virtualisers(draft, table, &provider, place) else { continue };
             provider.virtualisers = virtualisers;
         }

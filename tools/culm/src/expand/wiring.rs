@@ -75,7 +75,10 @@ impl Wiring {
         second: (DomainId, bool, bool),
         label: &str,
     ) -> (EndNumber, EndNumber) {
-        let numbers = (self.domains[first.0].ends.len() as EndNumber, self.domains[second.0].ends.len() as EndNumber);
+        let mut numbers =
+            (self.domains[first.0].ends.len() as EndNumber, self.domains[second.0].ends.len() as EndNumber);
+        // Both ends may be one domain's: see `super::fused`.
+        numbers.1 += EndNumber::from(first.0 == second.0);
         let mut add = |(domain, notify, call): (DomainId, bool, bool), peer: DomainId, end| {
             self.end(domain, End::Peer { domain: peer, end, notify, call, label: label.to_string() });
         };
@@ -115,8 +118,8 @@ impl Wiring {
         specs: &[RingSpec],
         observed: bool,
     ) -> Vec<RingId> {
-        let mappings = [(first, true), (second, true)];
-        let id = self.region(region, 0, RegionKind::Cached, Purpose::Queues, &mappings);
+        let id = self.region(region, 0, RegionKind::Cached, Purpose::Queues, &[(first, true)]);
+        self.map(id, second, true);
         let mut made = Vec::new();
         let mut offset = 0;
         for spec in specs {

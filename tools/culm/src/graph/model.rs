@@ -186,6 +186,10 @@ impl Model {
                 let (Some(from), Some(to)) = (self.node_of(ring.producer), self.node_of(ring.consumer)) else {
                     continue;
                 };
+                if from == to {
+                    // Between a driver and its virtualisers in one domain.
+                    continue;
+                }
                 let what = ring.name.rsplit(' ').next().unwrap_or(&ring.name).trim_end_matches("_filled");
                 self.edges.push(Edge {
                     from,

@@ -24,8 +24,8 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let driver = device.domain;
     let name = device.provider.name.clone();
     let options = ProviderOptions::of(device.provider);
-    let rx_side = driver_side(wiring, device, (rx, options.queue), ["rx_free", "rx_filled"]);
-    let tx_side = driver_side(wiring, device, (tx, options.transmit_queue()), ["tx_filled", "tx_free"]);
+    let rx_side = driver_side(wiring, device, (rx, "rx", options.queue), ["rx_free", "rx_filled"]);
+    let tx_side = driver_side(wiring, device, (tx, "tx", options.transmit_queue()), ["tx_filled", "tx_free"]);
     let large_receive = device.clients.iter().all(|(client, _)| ClientOptions::of(client).takes_large());
     let rx_buffer = if large_receive { PIECE_SIZE } else { BUFFER_SIZE };
     let rx_size = u64::from(options.buffers) * u64::from(rx_buffer);
@@ -64,8 +64,9 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let driver_name = wiring.name(driver);
     let links = 1 + device.clients.len() as u32;
     let of_clients: u32 = device.clients.iter().map(|(client, _)| ClientOptions::of(client).all_buffers()).sum();
-    let rx_account = account(wiring, rx, account_size(links, options.buffers));
-    let tx_account = account(wiring, tx, account_size(links, of_clients + bounce_small + bounce_large));
+    let rx_account = account(wiring, (rx, role_name(device, "rx")), account_size(links, options.buffers));
+    let tx_account =
+        account(wiring, (tx, role_name(device, "tx")), account_size(links, of_clients + bounce_small + bounce_large));
     let connection = NetRxVirtualiser {
         driver_free: rx_side.to_driver,
         driver_filled: rx_side.from_driver,
@@ -89,9 +90,15 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     wiring.connect(tx, &driver_name, connection);
 }
 
+/// The name of a virtualiser's domain, and of what is its own too if the driver's domain does its
+/// work.
+fn role_name(device: &ProviderClients<'_, '_>, suffix: &str) -> String {
+    format!("{}_{suffix}", device.provider.prefix())
+}
+
 /// Memory for a virtualiser's record of buffers, which nobody else maps.
-fn account(wiring: &mut Wiring, virtualiser: DomainId, size: u64) -> Memory {
-    let name = format!("{} account", wiring.name(virtualiser));
+fn account(wiring: &mut Wiring, (virtualiser, name): (DomainId, String), size: u64) -> Memory {
+    let name = format!("{name} account");
     let region = wiring.region(name, size, RegionKind::Cached, Purpose::Account, &[(virtualiser, true)]);
     Memory::region(region, size)
 }
@@ -99,7 +106,7 @@ fn account(wiring: &mut Wiring, virtualiser: DomainId, size: u64) -> Memory {
 fn driver_side(
     wiring: &mut Wiring,
     device: &ProviderClients<'_, '_>,
-    (virtualiser, capacity): (DomainId, u32),
+    (virtualiser, suffix, capacity): (DomainId, &str, u32),
     [to_driver, from_driver]: [&str; 2],
 ) -> DriverSide {
     let name = &device.provider.name;
@@ -109,7 +116,7 @@ fn driver_side(
         entry_size: DMA_ENTRY_SIZE,
         forward,
     };
-    let region = format!("{} queues", wiring.name(virtualiser));
+    let region = format!("{} queues", role_name(device, suffix));
     let specs = [spec(to_driver, false), spec(from_driver, true)];
     let rings = wiring.rings(region, (device.domain, virtualiser), &specs, true);
     let (driver_end, end) = wiring.channel((device.domain, true), (virtualiser, true), name);
