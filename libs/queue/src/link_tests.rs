@@ -232,7 +232,6 @@ fn one_life_can_go_on_with_another() {
     life.output.push(6).expect("space");
     life.output.push(7).expect("space");
     let written = life.output.position();
-    drop(life);
     let shown = Positions::shown(back, there);
     assert_eq!(written, shown.output + 2);
     let capacity = owner.link.input.capacity();
