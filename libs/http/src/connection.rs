@@ -72,9 +72,22 @@ enum Phase {
     Sending(Body),
     /// Drops as many bytes of a request's body.
     Dropping(u64),
-    /// Has ended its side at this time, and drops what still comes, so that the last response is
-    /// not lost to a reset (RFC 9112 §9.6).
+    /// Has ended its side, and drops what still comes, so that the last response is not lost to a
+    /// reset (RFC 9112 §9.6). The time is that of the end, or of the last acknowledgement after it.
     Draining(u64),
+}
+
+/// What a client has to do next, which decides how long it may take and what becomes of it after
+/// that.
+enum Duty {
+    /// Begin a request.
+    Ask,
+    /// Complete its request.
+    Complete,
+    /// Acknowledge more of what was sent.
+    Acknowledge,
+    /// End its side, after this side was ended, and all of it acknowledged, at this time.
+    End(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,17 +109,17 @@ enum Source {
 pub struct Connection {
     phase: Phase,
     parser: Parser,
-    /// When it last got on: connected, began a head, finished a response, had bytes of it taken.
+    /// When it last got on: connected, began a head, finished a response, had bytes of it
+    /// acknowledged.
     since: u64,
-    /// Room in the send buffer when it was last looked at, which tells that the peer takes what was
-    /// sent.
-    room: usize,
+    /// Bytes that were not acknowledged at the end of its last turn.
+    unacknowledged: usize,
 }
 
 impl Connection {
     /// A connection that was just made.
     pub fn new(now: u64) -> Self {
-        Self { phase: Phase::Reading, parser: Parser::default(), since: now, room: 0 }
+        Self { phase: Phase::Reading, parser: Parser::default(), since: now, unacknowledged: 0 }
     }
 
     /// Does what can be done now, but answers no more than one request. `last` is the slot's last
@@ -122,12 +135,45 @@ impl Connection {
             self.forget(shared);
             return Step::Over;
         }
-        match self.phase {
+        self.note_acknowledged(stream, shared.now);
+        let step = match self.phase {
             Phase::Reading => self.read(stream, shared, last),
             Phase::Sending(body) => self.send(body, stream, shared),
             Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
             Phase::Dropping(left) => self.drop_body(left, stream, shared),
             Phase::Draining(began) => self.drain(began, stream, shared),
+        };
+        self.unacknowledged = stream.unacknowledged();
+        step
+    }
+
+    /// Renews the time that the client has, if it had to acknowledge something and has done so
+    /// since the last turn. Returns whether that is so.
+    #[inline]
+    fn note_acknowledged<S: Stream>(&mut self, stream: &mut S, now: u64) -> bool {
+        let left = stream.unacknowledged();
+        let renewed = left < self.unacknowledged && matches!(self.duty(), Duty::Acknowledge);
+        if renewed {
+            self.since = now;
+            if let Phase::Draining(began) = &mut self.phase {
+                *began = now;
+            }
+        }
+        self.unacknowledged = left;
+        renewed
+    }
+
+    #[inline]
+    fn duty(&self) -> Duty {
+        match self.phase {
+            Phase::Sending(_) | Phase::Refusing(_) => Duty::Acknowledge,
+            // The answer finds no room.
+            Phase::Reading if self.parser.is_complete() => Duty::Acknowledge,
+            Phase::Reading if !self.parser.is_fresh() => Duty::Complete,
+            Phase::Dropping(_) => Duty::Complete,
+            Phase::Reading | Phase::Draining(_) if self.unacknowledged > 0 => Duty::Acknowledge,
+            Phase::Reading => Duty::Ask,
+            Phase::Draining(began) => Duty::End(began),
         }
     }
 
@@ -340,9 +386,6 @@ impl Connection {
         shared.tally.bytes += taken as u64;
         body.at += taken;
         if body.at < body.end {
-            if taken > 0 {
-                self.since = shared.now;
-            }
             self.phase = Phase::Sending(body);
             return Step::Wait;
         }
@@ -402,16 +445,13 @@ impl Connection {
     fn finish<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
         stream.finish();
         self.since = shared.now;
-        self.room = stream.room();
         self.drain(shared.now, stream, shared)
     }
 
     fn drain<S: Stream, R: Renderer>(&mut self, began: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
         let count = stream.received_count();
         stream.consume(count);
-        let room = stream.room();
-        if count > 0 || room != self.room {
-            self.room = room;
+        if count > 0 && self.unacknowledged == 0 {
             self.since = shared.now;
         }
         self.phase = Phase::Draining(began);
@@ -420,35 +460,39 @@ impl Connection {
 
     /// When the connection is to be ended if nothing happens on it.
     pub fn deadline(&self, timeouts: &Timeouts) -> u64 {
-        let limit = match self.phase {
-            Phase::Reading if self.parser.is_fresh() => timeouts.idle,
-            Phase::Reading | Phase::Dropping(_) => timeouts.request,
-            Phase::Sending(_) | Phase::Refusing(_) => timeouts.response,
-            Phase::Draining(began) => {
+        let limit = match self.duty() {
+            Duty::Ask => timeouts.idle,
+            Duty::Complete => timeouts.request,
+            Duty::Acknowledge => timeouts.response,
+            Duty::End(began) => {
                 return self.since.saturating_add(timeouts.linger).min(began.saturating_add(timeouts.farewell));
             }
         };
         self.since.saturating_add(limit)
     }
 
-    /// Ends what took too long.
+    /// Ends what took too long, unless there is an acknowledgement that has had no turn yet.
     pub fn expire<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
         const SLOW: Refusal = Refusal::new(Status::RequestTimeout, "The request's head did not arrive in time.");
         if stream.is_over() {
             self.forget(shared);
             return Step::Over;
         }
+        if self.note_acknowledged(stream, shared.now) {
+            return Step::Wait;
+        }
         shared.tally.timeouts += 1;
-        match self.phase {
-            Phase::Reading if self.parser.is_fresh() => self.finish(stream, shared),
-            Phase::Reading => self.refuse(SLOW, stream, shared),
-            Phase::Dropping(_) => self.finish(stream, shared),
-            Phase::Sending(_) | Phase::Refusing(_) | Phase::Draining(_) => {
+        let step = match (self.duty(), self.phase) {
+            (Duty::Complete, Phase::Reading) => self.refuse(SLOW, stream, shared),
+            (Duty::Ask | Duty::Complete, _) => self.finish(stream, shared),
+            (Duty::Acknowledge | Duty::End(_), _) => {
                 self.forget(shared);
                 stream.abort();
                 Step::Over
             }
-        }
+        };
+        self.unacknowledged = stream.unacknowledged();
+        step
     }
 
     /// Whether no complete request is under way.

@@ -29,15 +29,17 @@ pub const REMEMBERED: usize = 512;
 /// How long a connection may be at what it does, in the caller's unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Between requests, and before the first: the connection is closed.
+    /// From the acknowledgement of a whole response to the next request, and before the first: the
+    /// connection is closed.
     pub idle: u64,
     /// From a request's first byte to the end of its head: 408; and as long again for its body.
     pub request: u64,
-    /// Without any progress in sending a response: reset.
+    /// Without any acknowledgement while a response, or the end of this side, is not wholly
+    /// acknowledged: reset. Each byte acknowledged gives as long again.
     pub response: u64,
-    /// Without a byte from the client, or one that it takes, after this side was ended: reset.
+    /// Without a byte from the client after it has acknowledged the end of this side: reset.
     pub linger: u64,
-    /// From the end of this side to the end of the client's, whatever comes: reset.
+    /// From that acknowledgement to the end of the client's side, whatever comes: reset.
     pub farewell: u64,
     /// How long one rendering of a document serves.
     pub fresh: u64,

@@ -211,6 +211,12 @@ impl Parser {
         self.stage == Stage::RequestLine && self.line == self.scanned
     }
 
+    /// Whether the whole head was seen: see [`Self::request`].
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
     /// Whether nothing was taken note of yet, not even empty lines.
     #[inline]
     pub fn is_untouched(&self) -> bool {

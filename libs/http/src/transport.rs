@@ -18,8 +18,12 @@ pub trait Stream {
     /// Whether the peer has ended its side: nothing will be received beyond what is there.
     fn ended(&self) -> bool;
 
-    /// Bytes that [`Self::send`] takes now.
+    /// Bytes that [`Self::send`] takes now: none after [`Self::finish`].
     fn room(&self) -> usize;
+
+    /// Bytes handed over that the peer has not acknowledged yet. The end of this side counts as
+    /// one. It is news of the connection when they become fewer.
+    fn unacknowledged(&self) -> usize;
 
     /// Hands over bytes to send; returns how many were taken, from the front.
     fn send(&mut self, bytes: &[u8]) -> usize;

@@ -56,7 +56,7 @@ fn time_outs_by_what_the_connection_does() {
     pipes.pipe(1).input = b"GET / HT".to_vec();
     pipes.pipe(2).input = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc".to_vec();
     *pipes.pipe(3) =
-        Pipe { input: b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), room: 1000, ..Pipe::default() };
+        Pipe { input: b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), buffer: Some(1000), ..Pipe::default() };
     run(&mut server, &mut pipes, 0);
     assert_eq!(server.expire(&mut pipes, TIMEOUTS.request - 1), Some(TIMEOUTS.request));
     assert_eq!(server.tally().timeouts, 0);
@@ -95,12 +95,12 @@ fn a_trickle_of_bytes_does_not_put_off_the_end() {
 #[test]
 fn progress_keeps_a_slow_download_alive() {
     let (mut server, mut pipes) = open(1, 0);
-    *pipes.pipe(0) = Pipe { input: b"GET /big.bin HTTP/1.0\r\n\r\n".to_vec(), room: 1000, ..Pipe::default() };
+    *pipes.pipe(0) = Pipe { input: b"GET /big.bin HTTP/1.0\r\n\r\n".to_vec(), buffer: Some(1000), ..Pipe::default() };
     let mut now = 0;
     run(&mut server, &mut pipes, now);
     while !pipes.pipe(0).finished {
         now += TIMEOUTS.response - 1;
-        pipes.pipe(0).room = 1000;
+        pipes.pipe(0).unacknowledged = 0;
         run(&mut server, &mut pipes, now);
         server.expire(&mut pipes, now);
         assert!(!pipes.pipe(0).aborted);
@@ -108,11 +108,96 @@ fn progress_keeps_a_slow_download_alive() {
     assert!(pipes.pipe(0).output.ends_with(&BIG[90_000..]));
 }
 
+/// Answers a request with so much that all of it is in the send buffer and nothing acknowledged.
+fn answered_but_not_acknowledged(request: &[u8]) -> (Server<'static, common::Clock>, Pipes) {
+    let (mut server, mut pipes) = open(1, 0);
+    *pipes.pipe(0) = Pipe { input: request.to_vec(), buffer: Some(200_000), ..Pipe::default() };
+    run(&mut server, &mut pipes, 0);
+    assert!(pipes.pipe(0).output.ends_with(&BIG) && pipes.pipe(0).unacknowledged > BIG.len());
+    (server, pipes)
+}
+
+const LAST: &[u8] = b"GET /big.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const NOT_THE_LAST: &[u8] = b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Acknowledges a little at a time, each as late as may be, until all is. Returns when.
+fn acknowledge_slowly(server: &mut Server<'static, common::Clock>, pipes: &mut Pipes) -> u64 {
+    let mut now = 0;
+    while pipes.pipe(0).unacknowledged > 0 {
+        now += TIMEOUTS.response - 1;
+        server.expire(pipes, now);
+        assert!(!pipes.pipe(0).aborted, "{now}: {} are on their way", pipes.pipe(0).unacknowledged);
+        pipes.pipe(0).unacknowledged = pipes.pipe(0).unacknowledged.saturating_sub(5000);
+        run(server, pipes, now);
+    }
+    assert!(now > TIMEOUTS.idle.max(TIMEOUTS.farewell), "it does not take long");
+    now
+}
+
+#[test]
+fn a_slow_reader_of_the_last_response_is_waited_for() {
+    let (mut server, mut pipes) = answered_but_not_acknowledged(LAST);
+    assert!(pipes.pipe(0).finished);
+    let now = acknowledge_slowly(&mut server, &mut pipes);
+    // Now it is its turn to end the connection, and it may still send.
+    pipes.pipe(0).input = vec![b'x'; 10];
+    run(&mut server, &mut pipes, now + TIMEOUTS.linger - 1);
+    server.expire(&mut pipes, now + TIMEOUTS.linger);
+    assert!(!pipes.pipe(0).aborted);
+    server.expire(&mut pipes, now + 2 * TIMEOUTS.linger - 1);
+    assert!(pipes.pipe(0).aborted, "nothing is under way any more");
+}
+
+#[test]
+fn a_slow_reader_of_a_response_is_idle_when_it_has_acknowledged_all() {
+    let (mut server, mut pipes) = answered_but_not_acknowledged(NOT_THE_LAST);
+    let now = acknowledge_slowly(&mut server, &mut pipes);
+    server.expire(&mut pipes, now + TIMEOUTS.idle - 1);
+    assert!(!pipes.pipe(0).finished);
+    server.expire(&mut pipes, now + TIMEOUTS.idle);
+    assert!(pipes.pipe(0).finished && !pipes.pipe(0).aborted);
+}
+
+#[test]
+fn who_acknowledges_nothing_of_what_was_sent_is_let_go() {
+    for request in [LAST, NOT_THE_LAST] {
+        let (mut server, mut pipes) = answered_but_not_acknowledged(request);
+        pipes.pipe(0).unacknowledged -= 1000;
+        run(&mut server, &mut pipes, 10);
+        // What it sends does not count. It is too little for a request, or comes after the last.
+        pipes.pipe(0).input = b"\r\n".to_vec();
+        run(&mut server, &mut pipes, 100);
+        server.expire(&mut pipes, 10 + TIMEOUTS.response - 1);
+        assert!(!pipes.pipe(0).aborted);
+        server.expire(&mut pipes, 10 + TIMEOUTS.response);
+        assert!(pipes.pipe(0).aborted);
+        assert_eq!((server.open(), server.tally().timeouts), (0, 1));
+    }
+}
+
+#[test]
+fn a_slow_reader_may_ask_again_before_there_is_room_for_the_answer() {
+    let (mut server, mut pipes) = open(1, 0);
+    let input = [NOT_THE_LAST, REQUEST].concat();
+    *pipes.pipe(0) = Pipe { input, buffer: Some(BIG.len() + 300), ..Pipe::default() };
+    run(&mut server, &mut pipes, 0);
+    pipes.pipe(0).output.clear();
+    for now in [TIMEOUTS.response - 1, 2 * TIMEOUTS.response - 2] {
+        server.expire(&mut pipes, now);
+        pipes.pipe(0).unacknowledged -= 10;
+        run(&mut server, &mut pipes, now);
+        assert!(pipes.pipe(0).output.is_empty(), "there is room");
+    }
+    pipes.pipe(0).unacknowledged = 0;
+    run(&mut server, &mut pipes, 2 * TIMEOUTS.response);
+    assert!(pipes.pipe(0).output.starts_with(b"HTTP/1.1 200 "), "it is answered");
+}
+
 #[test]
 fn who_has_no_request_under_way_rests() {
     let (mut server, mut pipes) = open(5, 0);
     *pipes.pipe(0) =
-        Pipe { input: b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), room: 1000, ..Pipe::default() };
+        Pipe { input: b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), buffer: Some(1000), ..Pipe::default() };
     pipes.pipe(1).input = b"GET / HTTP/1.1\r\n".to_vec();
     pipes.pipe(2).input = REQUEST.to_vec();
     pipes.pipe(3).input = b"GET / HTTP/1.0\r\n\r\n".to_vec();
@@ -127,7 +212,7 @@ fn what_makes_way_gives_back_what_it_holds() {
     // More often than there are renderings.
     for now in 0..20 {
         let input = b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-        *pipes.pipe(0) = Pipe { input, room: 145, ..Pipe::default() };
+        *pipes.pipe(0) = Pipe { input, buffer: Some(145), ..Pipe::default() };
         server.opened(0, 10 * now);
         run(&mut server, &mut pipes, 10 * now);
         assert!(pipes.pipe(0).output.starts_with(b"HTTP/1.1 200 "), "{now}");
@@ -160,13 +245,13 @@ fn readers_of_documents_are_bounded() {
     let (mut server, mut pipes) = open(8, 0);
     for slot in 0..8 {
         let input = b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-        *pipes.pipe(slot) = Pipe { input, room: 145, ..Pipe::default() };
+        *pipes.pipe(slot) = Pipe { input, buffer: Some(145), ..Pipe::default() };
         server.ready(slot);
         server.run(&mut pipes, 10 * slot as u64, 1);
     }
     // Four renderings are held by readers who do not read on; the others are told to come again.
     for slot in 4..8 {
-        pipes.pipe(slot).room = 4096;
+        pipes.pipe(slot).buffer = Some(4096);
     }
     run(&mut server, &mut pipes, 200);
     for slot in 0..8 {
@@ -174,7 +259,7 @@ fn readers_of_documents_are_bounded() {
         assert!(pipes.pipe(slot).output.starts_with(expected), "slot {slot}");
     }
     // One of them goes on, and its rendering is free again.
-    pipes.pipe(0).room = 4096;
+    pipes.pipe(0).buffer = Some(4096);
     pipes.pipe(4).input = b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
     run(&mut server, &mut pipes, 300);
     assert!(pipes.pipe(0).output.ends_with(b"document 0 at 0"));

@@ -94,7 +94,12 @@ impl Stream for &mut Socket {
         self.ended
     }
     fn room(&self) -> usize {
-        SEND_BUFFER - self.output.len()
+        if self.finishing { 0 } else { SEND_BUFFER - self.output.len() }
+    }
+    /// What the host's TCP has taken over counts as acknowledged. It takes over the end together
+    /// with the last byte.
+    fn unacknowledged(&self) -> usize {
+        self.output.len()
     }
     fn send(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());

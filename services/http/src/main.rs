@@ -27,11 +27,11 @@ const TURNS: usize = 64;
 /// and what is counted is shown.
 const ROUNDS: u32 = 64;
 
-/// How long nothing may happen on a connection after its last response, until its client ends it
-/// too.
+/// How long a client may be silent after it has acknowledged its last response, until it ends the
+/// connection too.
 const LINGER: time::Duration = time::Duration::from_secs(5);
 
-/// How long a client may go on sending after its last response.
+/// How long a client may go on sending after it has acknowledged its last response.
 const FAREWELL: time::Duration = time::Duration::from_secs(30);
 
 /// How long one rendering of the system's state serves.

@@ -56,6 +56,11 @@ impl culm_http::Stream for Stream<'_> {
     }
 
     #[inline]
+    fn unacknowledged(&self) -> usize {
+        self.0.unacknowledged()
+    }
+
+    #[inline]
     fn send(&mut self, bytes: &[u8]) -> usize {
         self.0.send(bytes)
     }

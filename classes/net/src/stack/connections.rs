@@ -67,9 +67,17 @@ impl Stream<'_> {
         !matches!(self.socket.state(), State::Established | State::FinWait1 | State::FinWait2 | State::SynReceived)
     }
 
-    /// Bytes that [`Self::send`] takes now.
+    /// Bytes that [`Self::send`] takes now: none after [`Self::finish`].
     pub fn room(&self) -> usize {
         if self.socket.may_send() { self.socket.send_capacity() - self.socket.send_queue() } else { 0 }
+    }
+
+    /// Bytes handed over that the peer has not acknowledged yet. The end of this side counts as
+    /// one. An [`Event::Ready`] says that they may have become fewer.
+    #[inline]
+    pub fn unacknowledged(&self) -> usize {
+        let end = matches!(self.socket.state(), State::FinWait1 | State::Closing | State::LastAck);
+        self.socket.send_queue() + usize::from(end)
     }
 
     /// Hands over bytes to send; returns how many were taken, from the front.

@@ -4,6 +4,7 @@ use super::lan::{ADDRESS, ADDRESS_6, HOST_MAC, Lan, MAC};
 use crate::checksum;
 use crate::descriptor::flags::CHECKSUM_OFFLOAD;
 use crate::stack::table::Phase;
+use crate::stack::{Event, Stack};
 use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::{icmp, tcp, udp};
@@ -260,6 +261,45 @@ fn what_cannot_be_sent_at_once_is_sent_later() {
     let count = lan.socket(handle).recv_slice(&mut answer).expect("still open");
     assert_eq!(count, 480);
     assert!(answer[..count].iter().all(|byte| *byte == 9));
+}
+
+/// Answers the first request with all that the send buffer takes, and ends its side.
+fn fill_and_finish(stack: &mut Stack, event: Event) {
+    let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
+    let Some(mut stream) = stack.stream(slot) else { return };
+    let count = stream.received_count();
+    stream.consume(count);
+    if count > 0 {
+        stream.send(&vec![7; stream.room()]);
+        stream.finish();
+    }
+}
+
+#[test]
+fn acknowledgements_are_told_of_after_the_end_too() {
+    let mut lan = Lan::fixed(1);
+    lan.server = fill_and_finish;
+    lan.stack.listen(80);
+    let handle = lan.connect_with(ADDRESS, 50_000, 1000);
+    lan.pass(20);
+    lan.socket(handle).send_slice(b"request").expect("space");
+    lan.pass(20);
+    let slot = *lan.open.first().expect("a connection");
+    let mut stream = lan.stack.stream(slot).expect("is open");
+    assert_eq!((stream.room(), stream.send(b"more")), (0, 0), "its side is ended");
+    let mut left = stream.unacknowledged();
+    assert_eq!(left, 8192 + 1 - lan.socket(handle).recv_queue(), "what the host has not, and the end");
+    let mut steps = 0;
+    // With the last bytes comes the end, which the host acknowledges without reading it.
+    while left > 0 {
+        let _ = lan.socket(handle).recv(|bytes| (bytes.len(), ()));
+        lan.pass(2000);
+        let now = lan.stack.stream(slot).expect("is open").unacknowledged();
+        assert!(now < left, "{now} of {left}");
+        (left, steps) = (now, steps + 1);
+    }
+    assert!(steps >= 7, "{steps}");
+    assert_eq!(lan.socket(handle).state(), tcp::State::CloseWait);
 }
 
 #[test]

@@ -5,13 +5,15 @@
 use culm_http::site::{Document, File, Site};
 use culm_http::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 
-/// One connection in memory. `piece` is how much lies side by side, `room` what the send buffer
-/// takes until it is emptied by [`Pipe::take`].
+/// One connection in memory. `piece` is how much lies side by side.
 pub struct Pipe {
     pub input: Vec<u8>,
     pub ended: bool,
     pub piece: usize,
-    pub room: usize,
+    /// Bytes of the send buffer; none if the peer acknowledges at once what is sent.
+    pub buffer: Option<usize>,
+    /// Bytes of it that the peer has not acknowledged. The end of this side counts as one.
+    pub unacknowledged: usize,
     pub output: Vec<u8>,
     pub finished: bool,
     pub aborted: bool,
@@ -26,7 +28,8 @@ impl Default for Pipe {
             input,
             ended: false,
             piece: usize::MAX,
-            room: usize::MAX,
+            buffer: None,
+            unacknowledged: 0,
             output,
             finished: false,
             aborted: false,
@@ -54,16 +57,21 @@ impl Stream for &mut Pipe {
         self.ended
     }
     fn room(&self) -> usize {
-        self.room
+        let room = self.buffer.map_or(usize::MAX, |size| size - self.unacknowledged);
+        if self.finished { 0 } else { room }
+    }
+    fn unacknowledged(&self) -> usize {
+        self.unacknowledged
     }
     fn send(&mut self, bytes: &[u8]) -> usize {
         assert!(!self.finished, "sent after its end");
-        let count = bytes.len().min(self.room);
+        let count = bytes.len().min(self.room());
         self.output.extend_from_slice(&bytes[..count]);
-        self.room -= count;
+        self.unacknowledged += if self.buffer.is_some() { count } else { 0 };
         count
     }
     fn finish(&mut self) {
+        self.unacknowledged += usize::from(self.buffer.is_some() && !self.finished);
         self.finished = true;
     }
     fn abort(&mut self) {
@@ -73,7 +81,7 @@ impl Stream for &mut Pipe {
         self.rests = true;
     }
     fn is_over(&self) -> bool {
-        self.aborted || (self.finished && self.ended)
+        self.aborted || (self.finished && self.ended && self.unacknowledged == 0)
     }
 }
 
@@ -153,7 +161,7 @@ pub fn exchange_with(
     piece: usize,
     room: usize,
 ) -> Vec<u8> {
-    let mut pipes = Pipes(vec![Some(Pipe { piece, room, ..Pipe::default() })]);
+    let mut pipes = Pipes(vec![Some(Pipe { piece, buffer: Some(room), ..Pipe::default() })]);
     server.opened(0, 0);
     let mut output = Vec::new();
     let mut start = 0;
@@ -162,25 +170,25 @@ pub fn exchange_with(
         let end = end.clamp(start, input.len());
         pipes.0[0].as_mut().unwrap().input.extend_from_slice(&input[start..end]);
         start = end;
-        run_until_quiet(&mut server, &mut pipes, room, &mut output);
+        run_until_quiet(&mut server, &mut pipes, &mut output);
     }
     pipes.0[0].as_mut().unwrap().ended = true;
-    run_until_quiet(&mut server, &mut pipes, room, &mut output);
+    run_until_quiet(&mut server, &mut pipes, &mut output);
     assert_eq!(server.open(), 0, "the connection did not end");
     output
 }
 
 /// Runs until nothing changes, taking what is sent.
-fn run_until_quiet(server: &mut Server<'static, Clock>, pipes: &mut Pipes, room: usize, output: &mut Vec<u8>) {
+fn run_until_quiet(server: &mut Server<'static, Clock>, pipes: &mut Pipes, output: &mut Vec<u8>) {
     loop {
         server.ready(0);
         while server.run(pipes, 0, 1) {}
         let pipe = pipes.0[0].as_mut().unwrap();
-        if pipe.output.is_empty() {
+        if pipe.output.is_empty() && pipe.unacknowledged == 0 {
             return;
         }
         output.append(&mut pipe.output);
-        pipe.room = room;
+        pipe.unacknowledged = 0;
     }
 }
 
