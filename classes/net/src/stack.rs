@@ -34,6 +34,7 @@ mod classify;
 mod connections;
 mod cookie;
 pub mod datagram;
+mod dhcp;
 mod errors;
 mod handshake;
 mod paths;
@@ -55,11 +56,11 @@ use classify::Kind;
 use culm::Progress;
 use culm::time::{self, Instant};
 use datagram::{Addresses, Ports};
+use dhcp::Dhcp;
 use errors::Errors;
 use paths::Paths;
 use port::Port;
-use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
-use smoltcp::socket::dhcpv4;
+use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
 use tcp::{Tcp, Times};
 
@@ -85,7 +86,7 @@ pub struct Stack {
     errors: Errors,
     /// What is not a TCP connection: DHCP.
     control: SocketSet<'static>,
-    dhcp: Option<SocketHandle>,
+    dhcp: Option<Dhcp>,
     /// The next time that `control` has something to do.
     control_at: Instant,
     ports: Ports,
@@ -146,7 +147,7 @@ impl Stack {
         let secrets = Secrets::new(now);
         let mut interface = interface(mac, &mut client.transmitter, settings.ipv6, secrets.seed, stack_time);
         let mut control = SocketSet::new(vec![]);
-        let dhcp = settings.address.is_none().then(|| control.add(dhcpv4::Socket::new()));
+        let dhcp = settings.address.is_none().then(|| Dhcp::new(&mut control, now));
         if settings.ipv6 {
             add_address(&mut interface, IpCidr::Ipv6(settings::link_local(client.mac())));
         }
@@ -299,15 +300,17 @@ impl Stack {
         let mut port = Port::new(&mut self.client.transmitter, None);
         while self.interface.poll_egress(stack_time, &mut port, sockets) == PollResult::SocketStateChanged {}
         drop(port);
-        if let Some(handle) = self.dhcp {
-            follow_dhcp(&mut self.interface, self.control.get_mut(handle));
+        let mut remark = Instant::NEVER;
+        if let Some(dhcp) = &mut self.dhcp {
+            dhcp.follow(&mut self.interface, &mut self.control, now);
+            remark = dhcp.due();
         }
         self.note_addresses();
         let next = self.interface.poll_at(stack_time, &self.control);
         // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon
         // enough.
         let soon = now + self.clock.tick;
-        self.control_at = next.map_or(Instant::NEVER, |at| self.clock.local_time(at)).max(soon);
+        self.control_at = next.map_or(Instant::NEVER, |at| self.clock.local_time(at)).min(remark).max(soon);
     }
 
     fn note_addresses(&mut self) {
@@ -342,19 +345,6 @@ fn configure(interface: &mut Interface, address: Option<(Ipv4Cidr, Option<smoltc
     interface.routes_mut().remove_default_ipv4_route();
     if let Some((_, Some(gateway))) = address {
         let _ = interface.routes_mut().add_default_ipv4_route(gateway);
-    }
-}
-
-/// Takes over what DHCP has found out.
-fn follow_dhcp(interface: &mut Interface, socket: &mut dhcpv4::Socket<'static>) {
-    match socket.poll() {
-        Some(dhcpv4::Event::Configured(lease)) if lease.address.address().octets()[0].wrapping_sub(1) < 223 => {
-            culm::info!("address {} by DHCP", lease.address);
-            configure(interface, Some((lease.address, lease.router)));
-        }
-        // A server that hands out an address which cannot be one is not followed.
-        Some(dhcpv4::Event::Configured(_)) | None => {}
-        Some(dhcpv4::Event::Deconfigured) => configure(interface, None),
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Options {
     /// without it, each client's `port` is forwarded (80 from 8080, or the next that is free)
     #[arg(long, value_name = "HOST:GUEST")]
     forward: Vec<Forward>,
-    /// Connect the first network card to this TAP interface, in place of QEMU's own network
+    /// Connect the first network card to this TAP interface, in place of QEMU's own network. Who
+    /// has no `address` in the configuration needs a DHCP server there
     #[arg(long, value_name = "NAME", conflicts_with = "forward")]
     tap: Option<String>,
 }

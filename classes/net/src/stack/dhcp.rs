@@ -1,0 +1,180 @@
+//! The IPv4 address that DHCP gives: takes it over from smoltcp, and says when there is none.
+
+use smoltcp::iface::{Interface, SocketHandle, SocketSet};
+use smoltcp::socket::dhcpv4::{Event, Socket};
+
+use super::configure;
+use culm::time::{Duration, Instant};
+
+/// How long the first address may take before the log says that there is none. A server answers
+/// within a second; a request that was lost is repeated after ten.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// What the log has said last of the address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// Nothing; at this time, that there is none.
+    NothingUntil(Instant),
+    Address,
+    NoAddress,
+    /// That the server's is not one.
+    Unusable,
+}
+
+/// DHCP's client.
+pub(super) struct Dhcp {
+    handle: SocketHandle,
+    said: Said,
+}
+
+impl Dhcp {
+    pub(super) fn new(sockets: &mut SocketSet<'static>, now: Instant) -> Self {
+        Self { handle: sockets.add(Socket::new()), said: Said::NothingUntil(now + PATIENCE) }
+    }
+
+    /// Takes over what DHCP has found out, and logs it where it is new.
+    pub(super) fn follow(&mut self, interface: &mut Interface, sockets: &mut SocketSet<'static>, now: Instant) {
+        match sockets.get_mut::<Socket<'_>>(self.handle).poll() {
+            Some(Event::Configured(lease)) if lease.address.address().octets()[0].wrapping_sub(1) < 223 => {
+                culm::info!("address {} by DHCP", lease.address);
+                configure(interface, Some((lease.address, lease.router)));
+                self.said = Said::Address;
+            }
+            // A server that hands out an address which cannot be one is not followed.
+            Some(Event::Configured(lease)) if self.said != Said::Unusable => {
+                culm::warn!("the DHCP server gives {}, which cannot be an address: it is not used", lease.address);
+                self.said = Said::Unusable;
+            }
+            Some(Event::Configured(_)) | None => {}
+            Some(Event::Deconfigured) => {
+                configure(interface, None);
+                if self.said == Said::Address {
+                    culm::warn!("no address: no DHCP server has renewed the lease, which has ended");
+                    self.said = Said::NoAddress;
+                }
+            }
+        }
+        if now >= self.due() {
+            culm::warn!("no address yet: no DHCP server has given one");
+            self.said = Said::NoAddress;
+        }
+    }
+
+    /// When there is something to be said even if nothing happens.
+    pub(super) fn due(&self) -> Instant {
+        match self.said {
+            Said::NothingUntil(at) => at,
+            Said::Address | Said::NoAddress | Said::Unusable => Instant::NEVER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stack::Settings;
+    use crate::stack::lan::{HOST_MAC, Lan, MAC};
+    use smoltcp::phy::ChecksumCapabilities;
+    use smoltcp::wire::{
+        DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr,
+        IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
+    };
+    use std::string::String;
+    use std::vec;
+    use std::vec::Vec;
+
+    const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
+
+    /// What a DHCP server answers to a frame that is a request to it: `address`, for ten seconds.
+    fn answer(frame: &[u8], address: Ipv4Address) -> Option<Vec<u8>> {
+        if frame.len() < 42 || frame[12..14] != [8, 0] || frame[23] != 17 || frame[36..38] != [0, 67] {
+            return None;
+        }
+        let packet = DhcpPacket::new_checked(&frame[42..]).ok()?;
+        let request = DhcpRepr::parse(&packet).ok()?;
+        let message_type = match request.message_type {
+            DhcpMessageType::Discover => DhcpMessageType::Offer,
+            DhcpMessageType::Request => DhcpMessageType::Ack,
+            _ => return None,
+        };
+        let dhcp = DhcpRepr {
+            message_type,
+            your_ip: address,
+            server_ip: SERVER,
+            server_identifier: Some(SERVER),
+            subnet_mask: Some(Ipv4Address::new(255, 255, 255, 0)),
+            lease_duration: Some(10),
+            requested_ip: None,
+            client_identifier: None,
+            parameter_request_list: None,
+            max_size: None,
+            ..request
+        };
+        let udp = UdpRepr { src_port: 67, dst_port: 68 };
+        let length = dhcp.buffer_len();
+        let ip = Ipv4Repr {
+            src_addr: SERVER,
+            dst_addr: Ipv4Address::BROADCAST,
+            next_header: IpProtocol::Udp,
+            payload_len: udp.header_len() + length,
+            hop_limit: 64,
+        };
+        let ethernet = EthernetRepr {
+            src_addr: EthernetAddress(HOST_MAC),
+            dst_addr: EthernetAddress(MAC),
+            ethertype: EthernetProtocol::Ipv4,
+        };
+        let mut bytes = vec![0; ethernet.buffer_len() + ip.buffer_len() + ip.payload_len];
+        let sums = ChecksumCapabilities::default();
+        let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
+        ethernet.emit(&mut frame);
+        let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
+        ip.emit(&mut packet, &sums);
+        let mut datagram = UdpPacket::new_unchecked(packet.payload_mut());
+        let write = |payload: &mut [u8]| dhcp.emit(&mut DhcpPacket::new_unchecked(payload)).expect("fits");
+        udp.emit(&mut datagram, &SERVER.into(), &Ipv4Address::BROADCAST.into(), length, write, &sums);
+        Some(bytes)
+    }
+
+    /// Lets time pass, with a server that gives `address` if there is one. Returns what is logged.
+    fn pass(lan: &mut Lan, milliseconds: u64, address: Option<Ipv4Address>) -> String {
+        for _ in 0..milliseconds {
+            lan.pass(1);
+            let asked = core::mem::take(&mut lan.seen);
+            if let Some(address) = address {
+                lan.wire.to_stack.extend(asked.iter().filter_map(|frame| answer(frame, address)));
+            }
+        }
+        culm::testing::take_log()
+    }
+
+    #[test]
+    fn the_log_says_once_that_no_server_gives_an_address() {
+        let mut lan = Lan::new(Settings::default());
+        assert_eq!(pass(&mut lan, 10_000, None), "");
+        let log = pass(&mut lan, 50_000, None);
+        assert_eq!(log.matches("no address yet: no DHCP server has given one").count(), 1, "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+        let log = pass(&mut lan, 12_000, Some(Ipv4Address::new(10, 0, 0, 77)));
+        assert!(log.contains("address 10.0.0.77/24 by DHCP"), "{log}");
+    }
+
+    #[test]
+    fn the_log_says_once_that_the_lease_has_ended() {
+        let mut lan = Lan::new(Settings::default());
+        for number in [77, 78] {
+            let log = pass(&mut lan, 25_000, Some(Ipv4Address::new(10, 0, 0, number)));
+            assert!(log.contains(&std::format!("address 10.0.0.{number}/24 by DHCP")), "{log}");
+            assert!(!log.contains("no address"), "{log}");
+            let log = pass(&mut lan, 60_000, None);
+            assert_eq!(log.matches("no address: no DHCP server has renewed the lease").count(), 1, "{log}");
+            assert_eq!(log.lines().count(), 1, "{log}");
+        }
+    }
+
+    #[test]
+    fn the_log_says_once_that_the_address_cannot_be_one() {
+        let mut lan = Lan::new(Settings::default());
+        let log = pass(&mut lan, 25_000, Some(Ipv4Address::new(0, 0, 0, 9)));
+        assert_eq!(log.matches("gives 0.0.0.9/24, which cannot be an address").count(), 1, "{log}");
+    }
+}
