@@ -4,13 +4,14 @@
 //! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this
 //! module makes as many numbers as are asked for ([`culm_random`]).
 //!
+//! A component that is a client of a device of the class `entropy` adds a seed of that ([`add`]).
 //! A machine without a source says so when it boots, and [`words`] returns `None`. The caller must
 //! then use something that an attacker could guess, such as the time, or do without.
 
 use crate::arch::domain_static;
 use core::cell::RefCell;
 use culm_abi::start::SEED_WORDS;
-use culm_random::Generator;
+use culm_random::{Generator, Seed};
 
 domain_static! {
     /// The generator; `None` if the machine has no source.
@@ -20,6 +21,15 @@ domain_static! {
 /// Takes the seed of this start. A seed of zeros means that there is no source.
 pub(crate) fn seed(seed: [u64; SEED_WORDS]) {
     GENERATOR.with(|generator| generator.replace((seed != [0; SEED_WORDS]).then(|| Generator::new(seed))));
+}
+
+/// Adds a seed from another source, for example a device: whoever does not know that and the
+/// kernel's cannot predict the numbers that follow.
+pub fn add(seed: Seed) {
+    GENERATOR.with(|generator| match &mut *generator.borrow_mut() {
+        Some(generator) => generator.add(seed),
+        none => *none = Some(Generator::new(seed)),
+    });
 }
 
 /// Returns `N` random numbers; `None` if the machine has no source of them. A restart begins with a
@@ -45,6 +55,16 @@ mod tests {
         assert!(words::<1>().is_some());
         seed([0; 4]);
         assert_eq!(words::<1>(), None);
+    }
+
+    #[test]
+    fn an_added_seed_changes_what_follows() {
+        seed([0; 4]);
+        add([1, 2, 3, 4]);
+        assert_eq!(words::<2>(), Some(Generator::new([1, 2, 3, 4]).words()));
+        seed([1, 2, 3, 4]);
+        add([5; 4]);
+        assert_ne!(words::<2>(), Some(Generator::new([1, 2, 3, 4]).words()));
     }
 
     #[test]

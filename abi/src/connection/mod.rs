@@ -7,6 +7,7 @@
 
 mod basic;
 mod clock;
+mod entropy;
 mod form;
 pub mod net;
 mod observation;
@@ -15,6 +16,7 @@ mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
 pub use clock::{ClockClient, ClockProvider};
+pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use net::{
     NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser, NetTxClient,
@@ -91,6 +93,8 @@ connections!(
     NetCopier,
     NetProvider,
     NetClient,
+    EntropyProvider,
+    EntropyClient,
     SerialDriver,
     SerialVirtualiser,
     SerialClient,

@@ -10,7 +10,7 @@
 #[cfg(test)]
 extern crate std;
 
-use culm_abi::start::SEED_WORDS;
+pub use culm_abi::start::SEED_WORDS;
 
 /// Random bits from which a [`Generator`] begins: as many as its key has.
 pub type Seed = [u64; SEED_WORDS];

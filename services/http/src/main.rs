@@ -56,6 +56,10 @@ impl Component for Http {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
+        // Before anything is made of random numbers; what fails is said in the log.
+        if let Some(entropy) = &connections.entropy {
+            let _ = culm_entropy::take_seed(entropy);
+        }
         let site = site(&config);
         let observer = Observer(culm::observation().map(|observation| Status::new(Source::new(&observation))));
         let settings = settings(&config);

@@ -30,6 +30,16 @@ fn a_machine_without_random_numbers_says_so() {
 }
 
 #[test]
+fn each_start_has_random_numbers_where_a_device_makes_them() {
+    let mut machine = Boot::system("tests/systems/entropy.toml").start(&[]);
+    machine.expect("culm: this machine has no source of random numbers");
+    let mut starts: Vec<_> = (0..3).map(|_| machine.expect("a random number: 0x")).collect();
+    let number = |line: &mut String| line.split_off(line.find("0x").expect("it says one"));
+    let numbers: std::collections::BTreeSet<_> = starts.iter_mut().map(number).collect();
+    assert_eq!(numbers.len(), 3, "{numbers:?}");
+}
+
+#[test]
 fn no_register_leaks_from_one_domain_to_another() {
     let mut machine = Boot::system("tests/systems/registers.toml").start(&[]);
     machine.expect_anywhere("low: nothing leaked in 20000 looks");

@@ -34,7 +34,10 @@ impl Component for Selftest {
     type Config = Config;
     type Connections = Connections;
 
-    fn init(config: Config, _: Connections) -> Self {
+    fn init(config: Config, connections: Connections) -> Self {
+        if let Some(entropy) = &connections.entropy {
+            let _ = culm_entropy::take_seed(entropy);
+        }
         match culm::random::words() {
             Some([word]) => culm::info!("a random number: {word:#018x}"),
             None => culm::info!("no random numbers"),

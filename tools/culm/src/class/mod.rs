@@ -3,6 +3,7 @@
 //! queues, regions and channels, and names no class.
 
 mod clock;
+mod entropy;
 pub(crate) mod interface;
 mod net;
 mod outside;
@@ -15,7 +16,8 @@ use culm_manifest::DeviceClass;
 use interface::Class;
 
 /// Every class, by its name in `culm-abi`.
-const CLASSES: &[(&str, &dyn Class)] = &[("net", &net::Net), ("serial", &serial::Serial), ("clock", &clock::Clock)];
+const CLASSES: &[(&str, &dyn Class)] =
+    &[("net", &net::Net), ("serial", &serial::Serial), ("clock", &clock::Clock), ("entropy", &entropy::Entropy)];
 
 /// A class that is declared and not here does not compile.
 const _: () = {

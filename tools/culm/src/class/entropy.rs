@@ -1,0 +1,93 @@
+//! Entropy class: the driver gives each client random words over a queue of its own.
+
+use super::interface::{Class, NewClient, Virtualiser};
+use crate::diagnostics::Diagnostics;
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
+use crate::reference::table::{Key, Table, key};
+use culm_abi::connection::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
+use culm_manifest::ConnectionKind;
+use culm_manifest::reader::{Problems, TableReader};
+
+/// The class.
+pub struct Entropy;
+
+/// Entries of its queues are words.
+const ENTRY: u32 = 8;
+
+impl Class for Entropy {
+    fn name(&self) -> &'static str {
+        "entropy"
+    }
+
+    fn virtualisers(&self) -> Vec<Virtualiser> {
+        Vec::new()
+    }
+
+    fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
+        (service == Service::Direct).then(ConnectionKind::of::<EntropyClient>)
+    }
+
+    fn device_keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn client_keys(&self) -> Vec<Table> {
+        vec![Table {
+            heading: "Connections of the kind entropy-client",
+            intro: "`entropy = \"rng0\"`, or a table.".to_string(),
+            keys: vec![key("device", "text", "required", "the device")],
+        }]
+    }
+
+    fn rules(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn read_provider<'a>(
+        &self,
+        _: &mut Draft<'a>,
+        _: DraftProvider,
+        _: Option<&mut TableReader<'a>>,
+        _: &mut Problems,
+    ) -> OfClass {
+        OfClass::new(())
+    }
+
+    fn read_client<'a>(
+        &self,
+        _: &mut Draft<'a>,
+        _: &NewClient<'_, 'a>,
+        _: Option<&mut TableReader<'a>>,
+        _: &mut Problems,
+    ) -> Option<OfClass> {
+        Some(OfClass::new(()))
+    }
+
+    fn receives(&self, _: &Client) -> bool {
+        false
+    }
+
+    fn check_provider(&self, _: &mut Draft<'_>, _: DraftProvider) {}
+
+    fn warn(&self, _: &Draft<'_>, _: &mut Diagnostics) {}
+
+    fn hardware_address(&self, _: &Provider<'_>) -> Option<[u8; 6]> {
+        None
+    }
+
+    fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
+        let clients = provider.clients.iter().map(|(client, domain)| {
+            let label = format!("{} {}", wiring.name(*domain), client.connection);
+            let words = RingSpec { name: label.clone(), capacity: ENTROPY_WORDS, entry_size: ENTRY, forward: true };
+            let rings = wiring.rings(format!("{label} queue"), (provider.domain, *domain), &[words], false);
+            // A client looks into its queue when it starts, and waits for no notification.
+            let (end, client_end) = wiring.channel((provider.domain, false), (*domain, true), &label);
+            let connection = EntropyClient { words: rings[0], channel: client_end };
+            wiring.connect_slot(*domain, client.slot, &client.connection, &provider.provider.name, connection);
+            EntropyProviderClient { words: rings[0], channel: end }
+        });
+        let clients = clients.collect();
+        wiring.connect_provider(provider, "", EntropyProvider { clients });
+    }
+}
