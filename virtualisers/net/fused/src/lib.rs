@@ -144,8 +144,8 @@ impl<D: Component> Fused<D> {
     fn deliver(&mut self) {
         let masks = self.masks;
         run_rounds(ROUNDS, || {
-            // The driver first: what it has received is dealt with in the same round, and what is to
-            // be sent in the next.
+            // The driver first: what it has received is dealt with in the same round, and what is
+            // to be sent in the next.
             let due = self.take(!(masks.receive | masks.transmit));
             if due != 0 {
                 self.driver.notified(Channels::near(due));
