@@ -56,6 +56,8 @@ struct World {
     lives: u32,
     /// After how many more steps it dies.
     death: Option<u32>,
+    /// At a death, the first client says that so many buffers more were given to it than were.
+    lie: Option<u64>,
     /// Channels that were notified and not served.
     told: BTreeSet<u32>,
     driver: Peer<DmaDescriptor>,
@@ -96,6 +98,7 @@ impl World {
             virtualiser: None,
             lives: 0,
             death: None,
+            lie: None,
             told: BTreeSet::new(),
             driver: Peer::new(connection.driver_filled, connection.driver_free),
             clients: client_connections.iter().map(|client| Peer::new(client.free, client.filled)).collect(),
@@ -152,9 +155,20 @@ impl World {
             Err(_) => {
                 assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for");
                 self.lives += 1;
+                self.tell_lies();
                 self.turn();
             }
         }
+    }
+
+    /// Has the first client write the virtualiser's word in the ring of buffers that it gets.
+    fn tell_lies(&self) {
+        let Some(ahead) = self.lie else { return };
+        let ring = self.client_connections[0].free;
+        let mut head = self.connection.account;
+        (head.address, head.size) = (ring.address, 64);
+        let words = Region::new(head).atomics_u64(0, 1).expect("inside");
+        words[0].fetch_add(ahead, core::sync::atomic::Ordering::Relaxed);
     }
 
     fn act(&mut self, act: Act) {
@@ -377,6 +391,32 @@ fn a_virtualiser_that_dies_while_a_client_restarts_confuses_nobody() {
         assert!(world.wire[1].is_sorted_by(|one, next| one < next), "frames twice or out of order, {context}");
         world.check_buffers(context);
     });
+}
+
+/// A client whose frames are checked can write what its ring says of the buffers that it was given,
+/// and so what the next life believes of its own newest frame; but not of anybody else's.
+#[test]
+fn a_client_that_lies_to_the_next_life_harms_itself_alone() {
+    use Act::*;
+    let acts = [Send(0, 2), Send(1, 2), Turn, Take, Sent(9), Turn, Send(1, 1), Send(0, 1), Send(1, 2), Turn];
+    for lie in 1..4 {
+        let mut steps = 0;
+        loop {
+            let mut world = World::new(2);
+            (world.death, world.lie) = (Some(steps), Some(lie));
+            for act in acts {
+                world.act(act);
+            }
+            world.finish();
+            let context = format!("{lie} more, death at step {steps}");
+            assert_eq!(world.wire[1], (0..world.sent[1]).collect::<Vec<_>>(), "the other's frames, {context}");
+            if world.lives == 0 {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 20, "{steps} steps only");
+    }
 }
 
 fn acts() -> impl Strategy<Value = Vec<(Act, Option<u32>)>> {

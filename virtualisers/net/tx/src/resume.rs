@@ -16,7 +16,8 @@
 //!
 //! Whether an entry was published is seen from the ring's index. The driver's ring decides about
 //! frames; a client cannot write it. A client can make this life err about the buffers that it was
-//! given, and about the entries that it sent, but not about a buffer that is being sent.
+//! given, about the entries that it sent, and about its own newest frame, but not about a buffer
+//! that is being sent or about another client's.
 
 use crate::bounce::{Bounce, Owner, Owners};
 use crate::buffers::{BufferState, Buffers};
@@ -109,27 +110,33 @@ impl<'a> Previous<'a> {
 
     /// Returns how many frames were pushed to the driver, whose next entry to publish is
     /// `published`.
+    ///
+    /// Of these only the newest can be a copy whose client's buffer was not given back: such a copy
+    /// is undone. Hazard: whether it was given back is read from a ring that the client can write.
+    /// If that decided about an older entry, the client could have it counted out, and a later
+    /// one, of another client's, would never be published.
     fn pushed_frames(&self, published: u32) -> u32 {
         let entries = Unpublished::<DmaDescriptor>::new(self.connection.driver_filled, published);
-        let mut pushed = 0;
-        for (number, owner) in self.owners.all() {
-            let has = |entry: DmaDescriptor| entry.token == BOUNCE << 16 | number;
-            if owner.is_nobody() || !entries.contain(owner.index(published), has) {
-                continue;
-            }
-            if self.was_given(owner.client(), owner.number()) {
-                pushed += 1;
-            } else {
-                self.owners.set(number, Owner::NOBODY);
-            }
+        let rank = |index: u32| index.wrapping_sub(published);
+        let copies = self.owners.all().filter(|(number, owner)| {
+            let is_it = |entry: DmaDescriptor| entry.token == BOUNCE << 16 | number;
+            !owner.is_nobody() && entries.contain(owner.index(published), is_it)
+        });
+        let copies: Vec<_> = copies.map(|(number, owner)| (rank(owner.index(published)), number, owner)).collect();
+        let frames = self.buffers.iter().enumerate().flat_map(|(client, buffers)| {
+            let sent = buffers.all().filter(|(_, state)| state.being_sent().is_some());
+            sent.map(move |(number, state)| (state.index(), token(client, number)))
+        });
+        let frames = frames.filter(|(index, token)| entries.contain(*index, |entry| entry.token == *token));
+        let frames: Vec<u32> = frames.map(|(index, _)| rank(index)).collect();
+        let newest = copies.iter().map(|(rank, ..)| *rank).chain(frames.iter().copied()).max();
+        let undone = copies
+            .iter()
+            .find(|(rank, _, owner)| Some(*rank) == newest && !self.was_given(owner.client(), owner.number()));
+        if let Some((_, number, _)) = undone {
+            self.owners.set(*number, Owner::NOBODY);
         }
-        for (client, buffers) in self.buffers.iter().enumerate() {
-            for (number, state) in buffers.all().filter(|(_, state)| state.being_sent().is_some()) {
-                let is_it = |entry: DmaDescriptor| entry.token == token(client, number);
-                pushed += u32::from(entries.contain(state.index(), is_it));
-            }
-        }
-        pushed
+        (copies.len() + frames.len() - usize::from(undone.is_some())) as u32
     }
 
     /// Returns whether a buffer, which its client has sent, was given to it again, by an entry that
