@@ -118,6 +118,15 @@ pub fn withdraw(channels: u64) -> u64 {
     })
 }
 
+/// Takes the deadline that was asked for in this turn so far, if there is one. A component of
+/// several parts asks again for the earliest of those that its parts asked for: a part that had no
+/// turn does not ask by itself.
+#[inline(always)]
+pub fn withdraw_deadline() -> Option<Instant> {
+    let ticks = TURN.with(|turn| turn.deadline.replace(NEVER));
+    (ticks != NEVER).then(|| Instant::from_ticks(ticks))
+}
+
 /// Takes what the current turn has collected.
 #[inline(always)]
 pub(crate) fn take() -> Leave {

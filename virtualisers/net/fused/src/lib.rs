@@ -19,6 +19,7 @@ extern crate std;
 mod tests;
 
 use culm::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
+use culm::time::{self, Instant};
 use culm::{Channels, Component, Progress, ROUNDS, counters, run_rounds, start};
 use net_rx::Receive;
 use net_tx::Transmit;
@@ -86,7 +87,17 @@ pub struct Fused<D> {
     first: FirstCounters,
     /// Channels that were notified, and whose part was not told yet.
     due: u64,
+    /// When each part wants its next turn, as of its last one. A turn's deadline is forgotten when
+    /// any notification ends the wait, and a part that had no turn then would not ask again.
+    deadlines: [Option<Instant>; 3],
+    /// The earliest of them.
+    earliest: Option<Instant>,
 }
+
+/// Position in [`Fused::deadlines`].
+const DRIVER: usize = 0;
+const RECEIVE: usize = 1;
+const TRANSMIT: usize = 2;
 
 impl<D: Component> Fused<D> {
     /// Creates all three. `driver` makes the driver, which has `driver_counters` counters.
@@ -110,8 +121,11 @@ impl<D: Component> Fused<D> {
             masks: Masks::new(connections, clients),
             first,
             due: 0,
+            // Which of the three asked is not known: each gets that turn.
+            deadlines: [culm::withdraw_deadline(); 3],
+            earliest: None,
         };
-        fused.collect();
+        fused.withdraw();
         fused.deliver();
         fused
     }
@@ -119,6 +133,10 @@ impl<D: Component> Fused<D> {
     /// Takes a turn of those parts that were notified.
     #[inline(always)]
     pub fn notified(&mut self, channels: Channels) {
+        // Under load every wait may end by a notification, and none by its deadline.
+        if !channels.is_empty() && self.earliest.is_some_and(|earliest| earliest <= time::now()) {
+            self.notify_all(Channels::NONE);
+        }
         match channels.near_bits() {
             Some(bits) if bits != 0 => self.due |= bits,
             _ => self.notify_all(channels),
@@ -131,11 +149,10 @@ impl<D: Component> Fused<D> {
     #[cold]
     fn notify_all(&mut self, channels: Channels) {
         if channels.is_empty() {
-            self.driver.notified(channels);
+            self.notify_driver(channels);
         }
         self.notify_receive(channels);
         self.notify_transmit(channels);
-        self.collect();
     }
 
     /// Tells parts what they are to know, and what they notify each other of meanwhile, for a
@@ -148,21 +165,22 @@ impl<D: Component> Fused<D> {
             // to be sent in the next.
             let due = self.take(!(masks.receive | masks.transmit));
             if due != 0 {
-                self.driver.notified(Channels::near(due));
-                self.collect();
+                self.notify_driver(Channels::near(due));
             }
             let due = self.take(masks.receive);
             if due != 0 {
                 self.notify_receive(Channels::near(due));
-                self.collect();
             }
             let due = self.take(masks.transmit);
             if due != 0 {
                 self.notify_transmit(Channels::near(due));
-                self.collect();
             }
             Progress::more_if(self.due != 0)
         });
+        self.earliest = self.deadlines.iter().flatten().min().copied();
+        if let Some(earliest) = self.earliest {
+            culm::wake_at(earliest);
+        }
     }
 
     /// Takes what is due of these channels.
@@ -174,18 +192,33 @@ impl<D: Component> Fused<D> {
     }
 
     #[inline(always)]
+    fn notify_driver(&mut self, channels: Channels) {
+        self.driver.notified(channels);
+        self.collect(DRIVER);
+    }
+
+    #[inline(always)]
     fn notify_receive(&mut self, channels: Channels) {
         counters::with_first(self.first.receive, || self.receive.notified(channels));
+        self.collect(RECEIVE);
     }
 
     #[inline(always)]
     fn notify_transmit(&mut self, channels: Channels) {
         counters::with_first(self.first.transmit, || self.transmit.notified(channels));
+        self.collect(TRANSMIT);
+    }
+
+    /// Takes what a part has asked for in its turn.
+    #[inline(always)]
+    fn collect(&mut self, part: usize) {
+        self.deadlines[part] = culm::withdraw_deadline();
+        self.withdraw();
     }
 
     /// Takes what the parts have notified each other of.
     #[inline(always)]
-    fn collect(&mut self) {
+    fn withdraw(&mut self) {
         let ends = culm::withdraw(self.masks.inner | self.masks.inner << 1);
         self.due |= self.masks.other_ends(ends);
     }

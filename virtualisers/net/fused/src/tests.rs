@@ -6,7 +6,7 @@ use culm::{Channel, Link};
 use culm_abi::connection::net::account_size;
 use culm_net::DmaDescriptor;
 use culm_net::testing::{memory, ring};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
@@ -20,11 +20,15 @@ const TX: [u32; 2] = [3, 4];
 /// What a driver has been told: the numbers of each notification.
 type Told = Rc<RefCell<Vec<Vec<u32>>>>;
 
+/// When the driver is to ask for a turn, in its next one.
+type Wake = Rc<Cell<Option<Instant>>>;
+
 /// A driver that keeps what it gets.
 struct Driver {
     receive: Link<DmaDescriptor>,
     transmit: Link<DmaDescriptor>,
     told: Told,
+    wake: Wake,
 }
 
 impl Driver {
@@ -47,12 +51,17 @@ impl Component for Driver {
 
     fn notified(&mut self, channels: Channels) {
         self.told.borrow_mut().push(channels.map(Channel::number).collect());
+        self.wake.take().into_iter().for_each(culm::wake_at);
         self.look();
     }
 }
 
 /// All three, without a client.
 fn fused(told: &Told) -> Fused<Driver> {
+    fused_that_wakes(told, &Wake::default())
+}
+
+fn fused_that_wakes(told: &Told, wake: &Wake) -> Fused<Driver> {
     let rings: [_; 4] = core::array::from_fn(|_| ring::<DmaDescriptor>(32));
     let driver = NetDriver {
         rx_free: rings[0],
@@ -89,6 +98,7 @@ fn fused(told: &Told) -> Fused<Driver> {
             receive: Link::new(driver.rx_filled, driver.rx_free, driver.rx_channel),
             transmit: Link::new(driver.tx_free, driver.tx_filled, driver.tx_channel),
             told: told.clone(),
+            wake: wake.clone(),
         };
         driver.look();
         driver
@@ -119,4 +129,23 @@ fn each_part_gets_its_own_channels() {
     fused.notified(Channels::NONE);
     assert_eq!(told.borrow()[0], [], "the deadline may be the driver's");
     assert_eq!(signalled(), []);
+}
+
+/// The deadline of a part that has no turn next time is not forgotten.
+#[test]
+fn each_part_keeps_its_deadline_through_turns_of_the_others() {
+    let (told, wake) = (Told::default(), Wake::default());
+    let mut fused = fused_that_wakes(&told, &wake);
+    let at = Instant::from_ticks(5_000);
+    wake.set(Some(at));
+    fused.notified(channels(&[0]));
+    assert_eq!(deadline(), Some(at), "the driver's");
+    told.borrow_mut().clear();
+    fused.notified(channels(&[TX[1]]));
+    assert_eq!((deadline(), told.borrow().len()), (Some(at), 0), "a turn without the driver");
+    // Another notification ends the wait, after the deadline.
+    culm::testing::set_time(at);
+    fused.notified(channels(&[TX[1]]));
+    assert_eq!(*told.borrow(), [[0; 0]], "the driver has its turn all the same");
+    assert_eq!(deadline(), None, "it did not ask again");
 }
