@@ -10,25 +10,31 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use culm::connection::NetProviderClient;
-use culm::{Channels, Component, Progress, start, time};
+use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start};
 use culm_net::provider::{Frame, Port};
 use culm_net::{BUFFER_SIZE, Client, ETHERNET_HEADER, Mac, PacketHeader};
 
 culm::component!(Switch);
 
-/// Rounds in one turn before others of the same priority get theirs.
-const ROUNDS: u32 = 8;
-
-/// Frames of one client, or of the uplink, before the next gets its turn.
+/// Frames of each client, and of the uplink, in one round.
 const BATCH: usize = 64;
 
 struct Switch {
     ports: Vec<Port>,
+    /// Whose frame comes first in the next round: a client's or, behind them, the uplink's. It is
+    /// the one after the last whose frame arrived, so that a client which has few free buffers gets
+    /// frames of all others in turns.
+    first: usize,
     uplink: Option<Client>,
     /// A frame on its way to the uplink.
     scratch: Box<[u8]>,
@@ -40,11 +46,7 @@ impl Component for Switch {
 
     fn init(_: Config, connections: Connections) -> Self {
         let clients = start::list::<NetProviderClient>(connections.clients.clients);
-        let mut this = Self {
-            ports: clients.iter().map(Port::new).collect(),
-            uplink: connections.uplink.map(Client::new),
-            scratch: vec![0; BUFFER_SIZE as usize].into_boxed_slice(),
-        };
+        let mut this = Self::new(clients.iter().map(Port::new).collect(), connections.uplink.map(Client::new));
         this.take_turn();
         this
     }
@@ -55,13 +57,12 @@ impl Component for Switch {
 }
 
 impl Switch {
+    fn new(ports: Vec<Port>, uplink: Option<Client>) -> Self {
+        Self { ports, first: 0, uplink, scratch: vec![0; BUFFER_SIZE as usize].into_boxed_slice() }
+    }
+
     fn take_turn(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.round().is_asleep() {
-                return;
-            }
-        }
-        culm::wake_at(time::now());
+        run_rounds(ROUNDS, || self.round());
     }
 
     /// Passes on what there is, a bounded amount of it.
@@ -70,10 +71,10 @@ impl Switch {
             port.begin();
         }
         let mut progress = Progress::Asleep;
-        for from in 0..self.ports.len() {
-            progress &= self.pass_from(from);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.begin();
         }
-        progress &= self.pass_in();
+        progress &= self.pass_all();
         for port in &mut self.ports {
             progress &= port.settle();
             let tally = port.tally();
@@ -84,18 +85,35 @@ impl Switch {
         self.uplink.as_mut().map_or(Progress::Asleep, Client::settle) & progress
     }
 
-    /// Passes on what a client sends, no more than its turn allows.
-    fn pass_from(&mut self, from: usize) -> Progress {
+    /// Passes on frames of everybody, one of each after the other, no more than a round allows.
+    fn pass_all(&mut self) -> Progress {
+        let (first, sources) = (self.first, self.ports.len() + 1);
         for _ in 0..BATCH {
-            let Some(frame) = self.ports[from].next_frame() else { return Progress::Asleep };
-            let header = self.ports[from].header(frame);
-            self.pass(from, frame, destination(&header));
+            let mut is_empty = true;
+            for source in (first..sources).chain(0..first) {
+                let passed = if source < self.ports.len() { self.pass_from(source) } else { self.pass_in() };
+                is_empty &= passed.is_none();
+                if passed == Some(true) {
+                    self.first = (source + 1) % sources;
+                }
+            }
+            if is_empty {
+                return Progress::Asleep;
+            }
         }
         Progress::More
     }
 
-    fn pass(&mut self, from: usize, frame: Frame, to: Mac) {
+    /// Passes on a frame of a client. `None`: there is none; else returns whether it arrived.
+    fn pass_from(&mut self, from: usize) -> Option<bool> {
+        let frame = self.ports[from].next_frame()?;
+        let header = self.ports[from].header(frame);
+        Some(self.pass(from, frame, destination(&header)))
+    }
+
+    fn pass(&mut self, from: usize, frame: Frame, to: Mac) -> bool {
         let is_for_all = to.is_group();
+        let mut arrived = false;
         let mut is_known = false;
         for target in (0..self.ports.len()).filter(|target| *target != from) {
             if !is_for_all && self.ports[target].mac() != to {
@@ -103,12 +121,13 @@ impl Switch {
             }
             is_known = true;
             if let Ok([sender, receiver]) = self.ports.get_disjoint_mut([from, target]) {
-                receiver.deliver(sender, frame);
+                arrived |= receiver.deliver(sender, frame);
             }
         }
         if is_for_all || !is_known {
             self.pass_out(from, frame);
         }
+        arrived
     }
 
     /// Passes a client's frame to the uplink, if it is that client's.
@@ -126,19 +145,17 @@ impl Switch {
         counters::DROPS.add(u64::from(sent.is_none()));
     }
 
-    /// Passes on what comes over the uplink, no more than its turn allows.
-    fn pass_in(&mut self) -> Progress {
-        let Some(uplink) = &mut self.uplink else { return Progress::Asleep };
-        uplink.begin();
+    /// Passes on a frame that came over the uplink, as [`Self::pass_from`] does a client's.
+    fn pass_in(&mut self) -> Option<bool> {
+        let uplink = self.uplink.as_mut()?;
         let mac = uplink.mac();
-        for _ in 0..BATCH {
-            let Some(packet) = uplink.receiver.receive() else { return Progress::Asleep };
-            for port in self.ports.iter_mut().filter(|port| port.mac() == mac) {
-                port.deliver_bytes(packet.header(), packet.frame());
-            }
-            counters::UPLINK_IN.add(1);
+        let packet = uplink.receiver.receive()?;
+        let mut arrived = false;
+        for port in self.ports.iter_mut().filter(|port| port.mac() == mac) {
+            arrived |= port.deliver_bytes(packet.header(), packet.frame());
         }
-        Progress::More
+        counters::UPLINK_IN.add(1);
+        Some(arrived)
     }
 }
 
