@@ -95,7 +95,7 @@ fn a_workspace_has_drivers_of_its_own() {
     assert!(offline("./culm check driven").contains("driven is well"));
     offline("./culm build driven");
     assert!(mine.root().join("build/driven-virt/image").is_file());
-    assert!(offline("cargo test --package uart16550").contains("test tests::an_error_is_told_once ... ok"));
+    assert!(offline("cargo test --package serial-uart16550").contains("test tests::an_error_is_told_once ... ok"));
     // A name that is taken, also by Culm's own.
     let refused = mine.try_type("./culm new component http");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
