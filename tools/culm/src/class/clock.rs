@@ -1,16 +1,14 @@
 //! Clock class: whoever knows the time of day shows it in a page that clients read. There are no
 //! queues, and nobody waits for anybody.
 
-use super::interface::{Class, NewClient, Virtualiser};
-use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use super::interface::Class;
+use crate::expand::draft::Service;
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::plan::{Memory, Purpose, RegionKind};
-use crate::reference::table::{Key, Table, key};
+use crate::reference::table::{Table, key};
 use culm_abi::connection::{ClockClient, ClockProvider};
 use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::ConnectionKind;
-use culm_manifest::reader::{Problems, TableReader};
 
 /// The class.
 pub struct Clock;
@@ -20,16 +18,8 @@ impl Class for Clock {
         "clock"
     }
 
-    fn virtualisers(&self) -> Vec<Virtualiser> {
-        Vec::new()
-    }
-
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
         (service == Service::Direct).then(ConnectionKind::of::<ClockClient>)
-    }
-
-    fn device_keys(&self) -> Vec<Key> {
-        Vec::new()
     }
 
     fn client_keys(&self) -> Vec<Table> {
@@ -40,44 +30,8 @@ impl Class for Clock {
         }]
     }
 
-    fn rules(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn read_provider<'a>(
-        &self,
-        _: &mut Draft<'a>,
-        _: DraftProvider,
-        _: Option<&mut TableReader<'a>>,
-        _: &mut Problems,
-    ) -> OfClass {
-        OfClass::new(())
-    }
-
-    fn read_client<'a>(
-        &self,
-        _: &mut Draft<'a>,
-        _: &NewClient<'_, 'a>,
-        _: Option<&mut TableReader<'a>>,
-        _: &mut Problems,
-    ) -> Option<OfClass> {
-        Some(OfClass::new(()))
-    }
-
     fn notifies(&self) -> bool {
         false
-    }
-
-    fn receives(&self, _: &Client) -> bool {
-        false
-    }
-
-    fn check_provider(&self, _: &mut Draft<'_>, _: DraftProvider) {}
-
-    fn warn(&self, _: &Draft<'_>, _: &mut Diagnostics) {}
-
-    fn hardware_address(&self, _: &Provider<'_>) -> Option<[u8; 6]> {
-        None
     }
 
     fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {

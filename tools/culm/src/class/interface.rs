@@ -28,48 +28,59 @@ pub struct NewClient<'d, 'a> {
     pub provider: Option<DraftProvider>,
 }
 
-/// A class: of devices, and of the components that stand in for them.
+/// A class: of devices, and of the components that stand in for them. What has a default here is
+/// what a class without virtualisers and keys of its own leaves out.
 pub trait Class: Sync {
     /// Its name, as `culm-abi` declares it.
     fn name(&self) -> &'static str;
 
     /// The virtualisers that share a device among its clients, in the order in which a draft and a
     /// plan have them.
-    fn virtualisers(&self) -> Vec<Virtualiser>;
+    fn virtualisers(&self) -> Vec<Virtualiser> {
+        Vec::new()
+    }
 
     /// The kind of connection that clients of a provider have which serves them so; `None` if no
     /// provider of the class does.
     fn client_kind(&self, service: Service) -> Option<ConnectionKind>;
 
     /// Keys of `[device.NAME]` that only this class knows, for the reader, the book and the schema.
-    fn device_keys(&self) -> Vec<Key>;
+    fn device_keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
 
     /// Returns the keys of clients in a system file, a table for each kind of connection that they
     /// can have, for the book and the schema.
     fn client_keys(&self) -> Vec<Table>;
 
     /// Returns rules of the class that concern no single key, for the book.
-    fn rules(&self) -> &'static [&'static str];
+    fn rules(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Reads the class's own keys of the provider that is to be number `index`; there are none
     /// where it has no table for them.
     fn read_provider<'a>(
         &self,
-        draft: &mut Draft<'a>,
-        index: DraftProvider,
-        keys: Option<&mut TableReader<'a>>,
-        problems: &mut Problems,
-    ) -> OfClass;
+        _draft: &mut Draft<'a>,
+        _index: DraftProvider,
+        _keys: Option<&mut TableReader<'a>>,
+        _problems: &mut Problems,
+    ) -> OfClass {
+        OfClass::new(())
+    }
 
     /// Reads a client's options, and adds the domains that stand between it and the provider's
     /// side. `None` where the client cannot be made; what is wrong is reported.
     fn read_client<'a>(
         &self,
-        draft: &mut Draft<'a>,
-        client: &NewClient<'_, 'a>,
-        options: Option<&mut TableReader<'a>>,
-        problems: &mut Problems,
-    ) -> Option<OfClass>;
+        _draft: &mut Draft<'a>,
+        _client: &NewClient<'_, 'a>,
+        _options: Option<&mut TableReader<'a>>,
+        _problems: &mut Problems,
+    ) -> Option<OfClass> {
+        Some(OfClass::new(()))
+    }
 
     /// Returns a domain's log as a client, if devices of this class take logs.
     fn log(&self) -> Option<OfClass> {
@@ -82,16 +93,20 @@ pub trait Class: Sync {
     }
 
     /// Whether something arrives for this client by itself, which must not wait.
-    fn receives(&self, client: &Client) -> bool;
+    fn receives(&self, _client: &Client) -> bool {
+        false
+    }
 
     /// After everything that connects: whether a provider can serve its clients.
-    fn check_provider(&self, draft: &mut Draft<'_>, provider: DraftProvider);
+    fn check_provider(&self, _draft: &mut Draft<'_>, _provider: DraftProvider) {}
 
     /// Adds what is legal, but odd.
-    fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics);
+    fn warn(&self, _draft: &Draft<'_>, _found: &mut Diagnostics) {}
 
     /// The hardware address of a provider's device, where devices of the class have one.
-    fn hardware_address(&self, provider: &Provider<'_>) -> Option<[u8; 6]>;
+    fn hardware_address(&self, _provider: &Provider<'_>) -> Option<[u8; 6]> {
+        None
+    }
 
     /// Connects a provider, its virtualisers and its clients.
     fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>);

@@ -3,7 +3,7 @@
 use super::interface::{Class, NewClient, Virtualiser};
 use crate::description::system::{read_flag, read_queue};
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Service};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{LogLevel, Rights};
 use crate::reference::table::{Key, Table, key};
@@ -128,8 +128,6 @@ impl Class for Serial {
         client.of_class.get::<ClientOptions>().input
     }
 
-    fn check_provider(&self, _: &mut Draft<'_>, _: DraftProvider) {}
-
     /// Where no device takes the logs, nobody will see them.
     fn warn(&self, draft: &Draft<'_>, found: &mut Diagnostics) {
         let has_serial = draft.providers.iter().any(|provider| provider.class.name() == NAME);
@@ -144,10 +142,6 @@ impl Class for Serial {
         };
         let message = "the system uses no serial device: nobody will see what its domains log, nor why one faults";
         found.push(draft.at(&draft.file.first_line, message).help(help).warning());
-    }
-
-    fn hardware_address(&self, _: &Provider<'_>) -> Option<[u8; 6]> {
-        None
     }
 
     fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
