@@ -44,8 +44,7 @@ impl Clock {
 
     /// Returns the time of day at a moment.
     pub fn at(&self, moment: Instant) -> Option<TimeOfDay> {
-        let zero = self.0.load(Ordering::Relaxed);
-        (zero != 0).then(|| TimeOfDay::new(Duration::from_nanos(zero).saturating_add(moment.since_start())))
+        since_1970(self.0, moment).map(TimeOfDay::new)
     }
 }
 
@@ -63,11 +62,23 @@ impl Face {
         Self(word(&Region::new(connection.shown)))
     }
 
+    /// Returns the time of day at a moment, since 1970, as clients are shown it; `None` until
+    /// something was shown.
+    pub fn shown(&self, moment: Instant) -> Option<Duration> {
+        since_1970(self.0, moment)
+    }
+
     /// Shows that it is this time of day, since 1970, at a moment.
     pub fn show(&self, since_1970: Duration, moment: Instant) {
         let zero = since_1970.saturating_sub(moment.since_start());
         self.0.store(u64::try_from(zero.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
+}
+
+/// Returns the time at a moment, since 1970, as the word tells it.
+fn since_1970(word: &AtomicU64, moment: Instant) -> Option<Duration> {
+    let zero = word.load(Ordering::Relaxed);
+    (zero != 0).then(|| Duration::from_nanos(zero).saturating_add(moment.since_start()))
 }
 
 fn word(shown: &Region) -> &'static AtomicU64 {
@@ -91,11 +102,12 @@ mod tests {
     #[test]
     fn nobody_knows_the_time_before_it_is_shown() {
         let (face, clock) = pair();
-        assert!(clock.now().is_none());
+        assert!(clock.now().is_none() && face.shown(time::now()).is_none());
         let moment = Instant::default() + Duration::from_secs(7);
         face.show(Duration::from_secs(1_000_000_000), moment);
         let later = clock.at(moment + Duration::from_millis(1500)).expect("it is shown");
         assert_eq!(std::format!("{later}"), "2001-09-09T01:46:41.500Z");
+        assert_eq!(face.shown(moment), Some(Duration::from_secs(1_000_000_000)));
     }
 
     proptest! {

@@ -4,10 +4,15 @@
 //! comes when a second begins.
 
 use crate::registers::*;
+use culm::time::{self, Duration, Instant};
 use culm_mmio::Registers;
 
-/// Attempts to have it interrupt at a second that has not begun yet.
+/// Attempts to have it interrupt at a second that has not begun yet, and to read the second and the
+/// time at once.
 const ATTEMPTS: u32 = 4;
+
+/// The most time that the reading of the second takes, unless this domain is preempted meanwhile.
+const READING: Duration = Duration::from_micros(200);
 
 /// Its only interrupt.
 const MATCHED: Interrupts = Interrupts::ZERO.set(Interrupts::MATCHED);
@@ -24,27 +29,37 @@ impl<R: Registers> Chip<R> {
         Self(registers)
     }
 
-    /// Returns the second, counted from 1970.
-    pub fn second(&self) -> u32 {
-        self.0.read(DATA)
+    /// Returns the second, counted from 1970, and a moment soon after it was read. If this domain
+    /// is preempted between the two, it reads again, but not for ever.
+    pub fn second(&self) -> (u32, Instant) {
+        let mut before = time::now();
+        let mut left = ATTEMPTS;
+        loop {
+            let (second, after) = (self.0.read(DATA), time::now());
+            left -= 1;
+            if after.since(before) <= READING || left == 0 {
+                return (second, after);
+            }
+            before = after;
+        }
     }
 
     /// Has it interrupt when a second begins: the one that is `ahead` of the present one, at least
     /// one.
     pub fn interrupt_in(&mut self, ahead: u32) {
         for _ in 0..ATTEMPTS {
-            let second = self.second();
+            let second = self.0.read(DATA);
             self.0.write(MATCH, second.wrapping_add(ahead.max(1)));
             self.0.write(INTERRUPT_MASK, MATCHED);
             // If that second began while it was written, its interrupt may never come.
-            if self.second() == second {
+            if self.0.read(DATA) == second {
                 return;
             }
         }
     }
 
-    /// Acknowledges its interrupt; returns the second that has begun.
-    pub fn begun(&mut self) -> u32 {
+    /// Acknowledges its interrupt; returns what [`Self::second`] does.
+    pub fn begun(&mut self) -> (u32, Instant) {
         self.0.write(INTERRUPT_CLEAR, MATCHED);
         self.second()
     }

@@ -3,6 +3,10 @@
 //! It shows the second as soon as it is there, and from the beginning of the next one on to the
 //! microsecond or so: the clock interrupts then. Once in a while it does so again, since the
 //! clock and the system counter drift apart. Nobody can set the clock.
+//!
+//! A second that was read has begun at some time before: the time is later than that by less than a
+//! second. What is shown already, by an earlier life too, is better if it agrees with that: so a
+//! restart does not set the time back.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -13,7 +17,7 @@ mod registers;
 mod tests;
 
 use chip::Chip;
-use culm::time::{self, Duration};
+use culm::time::{Duration, Instant};
 use culm::{Channels, Component, Interrupt};
 use culm_clock::Face;
 use culm_mmio::Mapped;
@@ -23,6 +27,13 @@ culm::component!(Pl031);
 /// Seconds after which clock and system counter are compared again: they drift apart by some
 /// milliseconds meanwhile.
 const AGAIN: u32 = 60;
+
+/// The most by which they drift apart in that time, by far. If the clock seems to be behind what is
+/// shown by more than that, and by less than a second, its interrupt was handled late.
+const DRIFT: Duration = Duration::from_millis(50);
+
+/// How far into a second the clock may be when the second is read.
+const SECOND: Duration = Duration::from_secs(1);
 
 struct Pl031 {
     chip: Chip<Mapped<{ registers::SIZE }>>,
@@ -41,25 +52,29 @@ impl Component for Pl031 {
             interrupt: device.interrupt(0).expect("the manifest asks for one"),
             face: Face::new(clock),
         };
-        driver.show(driver.chip.second());
+        show(&driver.face, driver.chip.second(), Duration::ZERO);
         driver.chip.interrupt_in(1);
         driver
     }
 
     fn notified(&mut self, channels: Channels) {
         if channels.contains(self.interrupt.channel()) {
-            let second = self.chip.begun();
-            self.show(second);
-            self.chip.interrupt_in(AGAIN);
+            let is_shown = show(&self.face, self.chip.begun(), DRIFT);
+            self.chip.interrupt_in(if is_shown { AGAIN } else { 1 });
             self.interrupt.enable();
         }
     }
 }
 
-impl Pl031 {
-    /// Shows that this second has just begun.
-    fn show(&self, second: u32) {
-        self.face.show(Duration::from_secs(second.into()), time::now());
-        counters::SETTINGS.add(1);
+/// Shows that a second has just begun at a moment, unless the time that is shown already is ahead of
+/// that by `least` or more, and less than a second. Returns whether it was shown.
+fn show(face: &Face, (second, moment): (u32, Instant), least: Duration) -> bool {
+    let begun = Duration::from_secs(second.into());
+    let ahead = face.shown(moment).and_then(|shown| shown.checked_sub(begun));
+    if ahead.is_some_and(|ahead| (least..SECOND).contains(&ahead)) {
+        return false;
     }
+    face.show(begun, moment);
+    counters::SETTINGS.add(1);
+    true
 }

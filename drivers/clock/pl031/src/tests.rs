@@ -2,7 +2,12 @@
 
 use crate::chip::Chip;
 use crate::registers::{DATA, INTERRUPT_CLEAR, INTERRUPT_MASK, MATCH};
+use crate::{DRIFT, show};
 use core::cell::Cell;
+use culm::connection::ClockProvider;
+use culm::testing::{memory, set_time};
+use culm::time::{self, Duration, Instant};
+use culm_clock::Face;
 use culm_mmio::{Registers, Width};
 
 /// Seconds since 1970 when a test begins.
@@ -15,12 +20,14 @@ struct Fake {
     raised: Cell<bool>,
     /// Accesses until the next second begins.
     left: Cell<u32>,
+    /// How many readings of the second end with the driver preempted, for half a second.
+    preempted: Cell<u32>,
 }
 
 impl Fake {
     fn new(left: u32) -> Self {
         let (second, matched, mask) = (Cell::new(BEGIN), Cell::new(0), Cell::new(0));
-        Self { second, matched, mask, raised: Cell::new(false), left: Cell::new(left) }
+        Self { second, matched, mask, raised: Cell::new(false), left: Cell::new(left), preempted: Cell::new(0) }
     }
 
     fn tick(&self) {
@@ -46,7 +53,12 @@ impl Fake {
 impl Registers for &Fake {
     fn load<W: Width>(&self, offset: usize) -> W {
         self.access();
-        W::truncate(if offset == DATA.offset() { self.second.get() } else { 0 })
+        let second = self.second.get();
+        if self.preempted.get() > 0 {
+            self.preempted.set(self.preempted.get() - 1);
+            set_time(time::now() + Duration::from_millis(500));
+        }
+        W::truncate(if offset == DATA.offset() { second } else { 0 })
     }
 
     fn store<W: Width>(&self, offset: usize, value: W) {
@@ -65,12 +77,12 @@ impl Registers for &Fake {
 fn it_interrupts_when_the_second_begins() {
     let fake = Fake::new(0);
     let mut chip = Chip::new(&fake);
-    assert_eq!(chip.second(), BEGIN);
+    assert_eq!(chip.second().0, BEGIN);
     chip.interrupt_in(1);
     assert!(!fake.interrupts());
     fake.tick();
     assert!(fake.interrupts());
-    assert_eq!(chip.begun(), BEGIN + 1);
+    assert_eq!(chip.begun().0, BEGIN + 1);
     assert!(!fake.interrupts());
     chip.interrupt_in(3);
     (0..2).for_each(|_| fake.tick());
@@ -92,4 +104,80 @@ fn a_second_may_begin_at_any_moment() {
         }
         assert!(fake.interrupts(), "the second began after {left} accesses; it is {before}");
     }
+}
+
+/// A driver that is preempted between the second and the time reads both again, and not for ever.
+#[test]
+fn the_second_and_the_time_are_read_at_once() {
+    for (preempted, read_later) in [(1, 500), (3, 1500), (9, 2000)] {
+        let fake = Fake::new(0);
+        let mut chip = Chip::new(&fake);
+        fake.preempted.set(preempted);
+        let start = time::now();
+        let (_, moment) = chip.begun();
+        assert_eq!(moment.since(start), Duration::from_millis(read_later));
+        assert_eq!(fake.preempted.get(), preempted.saturating_sub(4));
+    }
+}
+
+/// What a driver shows.
+struct Shown {
+    face: Face,
+    /// The moment at which the second [`BEGIN`] begins.
+    begin: Instant,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let face = Face::new(ClockProvider { shown: memory(64, 0) });
+        Self { face, begin: Instant::default() + Duration::from_secs(5000) }
+    }
+
+    /// Shows the second that it is so many milliseconds after the second [`BEGIN`] began.
+    fn show(&self, milliseconds: u64, least: Duration) -> bool {
+        let moment = self.begin + Duration::from_millis(milliseconds);
+        show(&self.face, (BEGIN + (milliseconds / 1000) as u32, moment), least)
+    }
+
+    /// Returns by how many milliseconds what clients read is ahead of the time.
+    fn ahead(&self) -> i128 {
+        let shown = self.face.shown(self.begin).expect("it is shown");
+        shown.as_millis() as i128 - i128::from(BEGIN) * 1000
+    }
+}
+
+/// A driver that begins anew in the middle of a second does not know how far in it is: what its
+/// last life showed is right, and stays.
+#[test]
+fn a_restart_does_not_set_the_time_back() {
+    let shown = Shown::new();
+    assert!(shown.show(0, DRIFT), "the second begins");
+    for milliseconds in [1, 300, 999, 1700, 59_999] {
+        assert!(!shown.show(milliseconds, Duration::ZERO), "after {milliseconds} ms");
+        assert_eq!(shown.ahead(), 0);
+    }
+}
+
+/// What was shown and cannot be does not stay, whatever it is.
+#[test]
+fn a_time_that_cannot_be_is_replaced() {
+    for wrong in [-5000_i64, -1, 1000, 5000] {
+        let shown = Shown::new();
+        let moment = shown.begin + Duration::from_millis((5000 - wrong) as u64);
+        shown.face.show(Duration::from_secs(u64::from(BEGIN) + 5), moment);
+        assert!(shown.show(0, Duration::ZERO), "{wrong} ms ahead");
+        assert_eq!(shown.ahead(), 0);
+    }
+}
+
+/// An interrupt that is handled late says less than what is shown; the drift of the clock is
+/// followed.
+#[test]
+fn a_late_interrupt_does_not_set_the_time_back() {
+    let shown = Shown::new();
+    assert!(shown.show(0, DRIFT));
+    assert!(!shown.show(60_400, DRIFT), "handled 400 ms late");
+    assert_eq!(shown.ahead(), 0);
+    assert!(shown.show(60_010, DRIFT), "10 ms of drift");
+    assert_eq!(shown.ahead(), -10);
 }
