@@ -4,6 +4,7 @@
 //! * [`start`]: the block that tells one protection domain its configuration and its connections.
 //! * [`connection`]: the class-specific parts of a start block, each declared once.
 //! * [`syscall`]: system-call numbers and the registers they use.
+//! * [`lending`]: the layout of a virtualiser's account of the buffers that it lends.
 //! * [`accounting`]: the page in which the kernel publishes what each protection domain has used.
 //! * [`memory`]: the address-space layout and the memory kinds.
 //!
@@ -15,6 +16,7 @@
 
 pub mod accounting;
 pub mod connection;
+pub mod lending;
 pub mod memory;
 pub mod start;
 pub mod syscall;

@@ -15,7 +15,7 @@ use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::testing::{channels, set_time, signalled};
 use culm::time::{self, Duration};
-use culm_abi::connection::net::account_size;
+use culm_abi::lending::account_size;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 use libfuzzer_sys::fuzz_target;

@@ -21,17 +21,6 @@ pub const ENTRY_SIZE: u32 = 8;
 /// Bytes of a `culm_net::DmaDescriptor`, an entry of the queues between driver and virtualisers.
 pub const DMA_ENTRY_SIZE: u32 = 16;
 
-/// Words at the beginning of a virtualiser's account of its buffers (`culm_net::account`).
-pub const ACCOUNT_HEADER: u32 = 2;
-
-/// Words of each link in an account.
-pub const ACCOUNT_LINK: u32 = 3;
-
-/// Returns the bytes of an account of so many links and buffers.
-pub const fn account_size(links: u32, buffers: u32) -> u64 {
-    8 * (ACCOUNT_HEADER as u64 + ACCOUNT_LINK as u64 * links as u64 + buffers as u64)
-}
-
 /// Net class, driver's side: what the driver shares with the two virtualisers of its device.
 /// Entries of all four rings are `culm_net::DmaDescriptor`s.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
@@ -72,7 +61,7 @@ pub struct NetRxVirtualiser<F: Form = Start> {
     /// The buffers themselves; mapped read-only.
     pub data: F::Memory,
     /// Memory of the virtualiser's own that outlives it, for its record of who holds each buffer:
-    /// [`account_size`] of all links and buffers.
+    /// `account_size` of all links and buffers.
     pub account: F::Memory,
     /// Who receives.
     pub clients: F::List<NetRxClient<F>>,
@@ -142,7 +131,7 @@ pub struct NetTxVirtualiser<F: Form = Start> {
     /// no client has it.
     pub bounce: F::Optional<F::Memory>,
     /// Memory of the virtualiser's own that outlives it, for its record of who holds each buffer:
-    /// [`account_size`] of all links and buffers, its own buffers last.
+    /// `account_size` of all links and buffers, its own buffers last.
     pub account: F::Memory,
     /// Large buffers at the end of `bounce`.
     pub bounce_large: u32,

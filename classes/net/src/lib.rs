@@ -32,10 +32,8 @@
 //! restarted.
 //!
 //! * [`descriptor`]: the entries.
-//! * [`slots`]: the geometry of a data region. [`stash`]: buffers of a size that is not needed yet.
-//!   [`shares`]: how much of a common stock each client may hold.
-//! * [`account`]: what a virtualiser's next life must know.
-//! * [`allowance`]: how much work without use a client may cause.
+//! * [`slots`]: the division of a data region into buffers. What the virtualisers need besides to
+//!   lend these is of no class: `culm-lending`.
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
 //! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
@@ -54,27 +52,20 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
-pub mod account;
-pub mod allowance;
 pub mod checksum;
 pub mod client;
-
 pub mod descriptor;
 pub mod header;
 pub mod mac;
 pub mod outgoing;
 pub mod provider;
-pub mod shares;
 pub mod slots;
 #[cfg(feature = "stack")]
 pub mod stack;
-pub mod stash;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
 pub mod wire;
 
-pub use account::{Account, LinkAccount};
-pub use allowance::Allowance;
 pub use client::Client;
 pub use culm::link::put_off;
 pub use culm_abi::connection::net::{BUFFER_SIZE, LARGE_BUFFER, PIECE_SIZE};
@@ -82,9 +73,7 @@ pub use culm_queue::{capacity_for, lendable};
 pub use descriptor::{Descriptor, DmaDescriptor};
 pub use header::PacketHeader;
 pub use mac::Mac;
-pub use shares::Shares;
 pub use slots::Slots;
-pub use stash::Stash;
 
 /// Bytes of the packet header in front of each frame.
 pub const HEADROOM: usize = 12;

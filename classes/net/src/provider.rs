@@ -11,12 +11,13 @@
 //! ([`Port::settle`]). A client that does not read its frames loses those that come; it stops
 //! nobody.
 
-use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, Stash, lendable};
+use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
 use alloc::boxed::Box;
 use alloc::vec;
 use culm::connection::NetProviderClient;
 use culm::link::Event;
 use culm::{Channels, Link, Progress, Region};
+use culm_lending::Stash;
 
 /// Buffers that are lent at a time to a client that starts over.
 const LENDING: u32 = 64;

@@ -4,10 +4,11 @@ use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
 use crate::slots::LARGEST_PACKET;
-use crate::{Descriptor, HEADROOM, PacketHeader, Slots, Stash, checksum};
+use crate::{Descriptor, HEADROOM, PacketHeader, Slots, checksum};
 use culm::connection::NetClient;
 use culm::link::Event;
 use culm::{Exclusive, Link, Progress};
+use culm_lending::Stash;
 
 /// The transmitting half of a client.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //!
 //! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling
 //! `notified` and `called`, and looks at what would have reached the kernel: [`signalled`],
-//! [`deadline`], [`take_log`].
+//! [`deadline`], [`take_log`]. Whoever is at the other end of its queues is a [`Peer`].
 //!
 //! ```
 //! use culm::{testing, time::Duration};
@@ -14,6 +14,10 @@
 //! assert_eq!(testing::signalled(), [3]);
 //! assert_eq!(testing::deadline(), Some(culm::time::now() + Duration::from_millis(10)));
 //! ```
+
+mod queues;
+
+pub use queues::{Peer, ring};
 
 use crate::start::StartBlock;
 use crate::time::Instant;

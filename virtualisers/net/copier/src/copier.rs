@@ -13,9 +13,10 @@ use crate::counters;
 use culm::connection::NetCopier as Connection;
 use culm::link::Event;
 use culm::{Channels, Link, Progress, Region};
+use culm_lending::Stash;
 use culm_net::descriptor::flags::CONTINUES;
 use culm_net::slots::LARGEST_PACKET;
-use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots, Stash};
+use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots};
 
 /// The client's side of the copier: its queues, its buffers, and their memory.
 struct Side {

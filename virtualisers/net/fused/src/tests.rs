@@ -3,7 +3,7 @@
 use super::*;
 use culm::testing::{channels, deadline, signalled};
 use culm::{Channel, Link};
-use culm_abi::connection::net::account_size;
+use culm_abi::lending::account_size;
 use culm_net::DmaDescriptor;
 use culm_net::testing::{memory, ring};
 use std::cell::{Cell, RefCell};

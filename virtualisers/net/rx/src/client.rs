@@ -2,7 +2,8 @@
 
 use culm::connection::NetRxClient;
 use culm::link::{Event, Link};
-use culm_net::{Allowance, Descriptor, LinkAccount, Mac};
+use culm_lending::{Allowance, LinkAccount};
+use culm_net::{Descriptor, Mac};
 
 /// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;

@@ -16,7 +16,6 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod client;
-mod holders;
 #[cfg(test)]
 mod piece_tests;
 mod receive;

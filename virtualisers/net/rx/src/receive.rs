@@ -1,7 +1,7 @@
 //! The distribution of received frames, and the record of each buffer's holders.
 //!
 //! For each buffer there is a word with a bit for the driver and one for each client that holds it
-//! ([`crate::holders`]). A frame for one client sets one bit; a broadcast sets those of all clients
+//! ([`Holders`]). A frame for one client sets one bit; a broadcast sets those of all clients
 //! who have room for it, and the buffer is free when the last one has returned it. A return counts
 //! only if the client's bit is set. So a client can neither return a buffer that it does not hold,
 //! nor the same one twice, nor free one that others still read; and the buffers that it keeps count
@@ -21,26 +21,24 @@
 //!
 //! A client can cause the virtualiser work without use by notifications, by entries that are no
 //! buffers that it holds, and by starting over. Each has an allowance for that
-//! ([`Allowance`](culm_net::Allowance)); the queues of a client that has used it up are not looked
-//! at for a while.
+//! ([`Allowance`](culm_lending::Allowance)); the queues of a client that has used it up are not
+//! looked at for a while.
 
 mod pieces;
 
 use crate::client::Client;
 use crate::counters;
-use crate::holders::{Holders, MAX_CLIENTS, Record};
 use crate::resume::Previous;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Progress, Region, time};
-use culm_net::allowance::PAUSE;
+use culm::{Channels, Link, Progress, Region};
+use culm_lending::holders::{Holders, Record};
+use culm_lending::{Account, ClientSet, LinkAccount, Paused, Shares};
 use culm_net::descriptor::flags::DEVICE;
-use culm_net::{
-    Account, Descriptor, DmaDescriptor, HEADROOM, LinkAccount, MIN_PACKET, Mac, Shares, Slots, lendable, put_off,
-};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Slots, lendable, put_off};
 use pieces::Frame;
 
 /// The buffers.
@@ -107,15 +105,15 @@ pub struct Receive {
     driver_account: LinkAccount,
     stock: Stock,
     clients: Box<[Client]>,
-    /// A bit for each client whose queues are to be looked at in this round whether or not a frame
-    /// is for it.
-    noted: u64,
-    /// A bit for each client that was given something or looked at in this round.
-    active: u64,
-    /// A bit for each client whose link is not live.
-    apart: u64,
-    /// A bit for each client that has used up its allowance.
-    paused: u64,
+    /// The clients whose queues are to be looked at in this round whether or not a frame is for
+    /// them.
+    noted: ClientSet,
+    /// The clients that were given something or looked at in this round.
+    active: ClientSet,
+    /// The clients whose links are not live.
+    apart: ClientSet,
+    /// The clients that have used up their allowances.
+    paused: Paused,
     /// The client that the last frame was for: often the next one is too.
     last: usize,
     /// A frame of which buffers are still to come.
@@ -128,10 +126,11 @@ impl Receive {
     ///
     /// # Panics
     ///
-    /// If there are more clients than a buffer's word has bits for, which the build tool refuses.
+    /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
     pub fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
         let count = clients.len();
-        assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
+        let most = ClientSet::MOST;
+        assert!(count <= most, "{count} clients of one network device: at most {most} can share one");
         let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
         let mut previous = Previous::find(connection, clients, slots.count());
         let (driver, driver_account) = (previous.driver_link(), previous.driver_account());
@@ -140,7 +139,7 @@ impl Receive {
             Client::new(connection, slots.count(), link, account)
         };
         let mut clients: Box<[Client]> = clients.iter().enumerate().map(connect).collect();
-        previous.account.end_frame();
+        previous.account.end_run();
         let holders = previous.holders;
         let is_idle = |(number, holders): (u32, Holders)| (holders == Holders::NOBODY).then_some(number);
         let mut shares = Shares::new(slots.count(), count as u32);
@@ -161,7 +160,7 @@ impl Receive {
             lent,
             batch: put_off(slots.count()).min(shares.guarantee() / 2).max(1),
         };
-        let all = (1 << count) - 1;
+        let all = ClientSet::first(count);
         Self {
             driver,
             account: previous.account,
@@ -169,9 +168,9 @@ impl Receive {
             stock,
             clients,
             noted: all,
-            active: 0,
+            active: ClientSet::EMPTY,
             apart: all,
-            paused: 0,
+            paused: Paused::NONE,
             last: 0,
             frame: Frame::new(),
             tally: Tally::default(),
@@ -185,7 +184,7 @@ impl Receive {
             if channel != self.driver.channel()
                 && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
             {
-                self.noted |= 1 << index;
+                self.noted.insert(index);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.allowance.spend(1);
                 }
@@ -200,14 +199,13 @@ impl Receive {
         if self.runs_low() {
             self.noted = self.all();
         }
-        if self.paused != 0 {
+        if !self.paused.is_empty() {
             self.look_at_paused();
         }
-        let mut noted = core::mem::take(&mut self.noted);
+        let noted = self.noted.take();
         self.active |= noted;
-        while noted != 0 {
-            self.take_returned(noted.trailing_zeros() as usize);
-            noted &= noted - 1;
+        for index in noted {
+            self.take_returned(index);
         }
         if !self.driver.look() {
             self.start_over();
@@ -222,34 +220,23 @@ impl Receive {
     /// them.
     #[cold]
     fn look_at_paused(&mut self) {
-        let mut paused = self.paused;
-        while paused != 0 {
-            let index = paused.trailing_zeros() as usize;
-            paused &= paused - 1;
-            if self.clients.get_mut(index).is_none_or(|client| client.allowance.wait()) {
-                self.paused &= !(1 << index);
-                self.noted |= 1 << index;
-            }
-        }
-        self.noted &= !self.paused;
-        if self.paused != 0 {
-            culm::wake_at(time::now() + PAUSE);
-        }
+        let clients = &mut self.clients;
+        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.wait());
+        self.paused.look(&mut self.noted, is_back);
     }
 
     /// Leaves the queues of a client alone until its allowance is back.
     #[cold]
     fn pause(&mut self, index: usize) {
-        if self.paused & 1 << index == 0 && self.clients.get_mut(index).is_some_and(|client| !client.allowance.wait()) {
-            self.paused |= 1 << index;
-            self.noted &= !(1 << index);
-            culm::wake_at(time::now() + PAUSE);
+        self.noted.remove(index);
+        if let Some(client) = self.clients.get_mut(index) {
+            self.paused.pause(index, &mut client.allowance);
         }
     }
 
-    /// Returns a bit for each client.
-    fn all(&self) -> u64 {
-        (1 << self.clients.len()) - 1
+    /// Returns all clients.
+    fn all(&self) -> ClientSet {
+        ClientSet::first(self.clients.len())
     }
 
     /// Returns whether the driver has few buffers left: then every return counts.
@@ -355,9 +342,8 @@ impl Receive {
     #[inline(always)]
     fn deliver(&mut self, index: usize, frame: Descriptor) -> Holders {
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        let bit = 1 << index;
-        let first = self.active & bit == 0;
-        self.active |= bit;
+        let first = !self.active.contains(index);
+        self.active.insert(index);
         if first && client.held >= self.stock.batch {
             self.take_returned(index);
         }
@@ -393,7 +379,7 @@ impl Receive {
     /// returned buffer pays for the notification of it.
     #[inline]
     fn take_returned(&mut self, index: usize) {
-        if self.paused & 1 << index != 0 {
+        if self.paused.contains(index) {
             return;
         }
         let Some(client) = self.clients.get_mut(index) else { return };
@@ -425,7 +411,7 @@ impl Receive {
             }
         }
         client.allowance.earn(2 * (before - client.held));
-        self.apart = self.apart & !(1 << index) | u64::from(!client.link.is_live()) << index;
+        self.apart.set(index, !client.link.is_live());
         if client.allowance.is_spent() {
             self.pause(index);
         }
@@ -484,10 +470,7 @@ impl Receive {
 
     #[inline]
     fn publish(&mut self) {
-        let mut active = core::mem::take(&mut self.active);
-        while active != 0 {
-            let index = active.trailing_zeros() as usize;
-            active &= active - 1;
+        for index in self.active.take() {
             if let Some(client) = self.clients.get_mut(index) {
                 client.link.publish();
             }
@@ -517,10 +500,10 @@ impl Receive {
             // there is space.
             progress &= self.driver.sleep_for_space(1);
         }
-        if self.apart != 0 || self.runs_low() {
+        if !self.apart.is_empty() || self.runs_low() {
             progress &= self.wait_for_clients();
         }
-        progress & Progress::more_if(self.noted != 0)
+        progress & Progress::more_if(!self.noted.is_empty())
     }
 
     /// Asks clients to notify for the buffers that they return.
@@ -531,7 +514,7 @@ impl Receive {
         for (index, client) in self.clients.iter_mut().enumerate() {
             // A paused client is looked at when its allowance is back.
             let waits = !client.link.is_live() || low && client.held > 0;
-            if waits && self.paused & 1 << index == 0 {
+            if waits && !self.paused.contains(index) {
                 progress &= client.link.sleep();
             }
         }

@@ -5,16 +5,17 @@
 //! buffer as soon as it receives something, and a client reads it when it takes it: so a buffer
 //! that is lent too early shows as a torn frame.
 
-use crate::holders::{Holders, Record};
 use crate::receive::Receive;
 use crate::tests::{DMA, SIZE, STRANGER, mac};
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::testing::{deadline, set_time, signalled};
 use culm::time::{self, Duration};
+use culm_lending::Account;
+use culm_lending::holders::{Holders, Record};
 use culm_net::descriptor::flags::CONTINUES;
 use culm_net::testing::{Peer, frame, memory, ring};
-use culm_net::{Account, Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
 use culm_queue::crash;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};

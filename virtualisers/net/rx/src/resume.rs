@@ -1,7 +1,7 @@
 //! Where the previous life of the virtualiser stopped, so that this one goes on from there.
 //!
-//! The account ([`culm_net::account`]) says who holds each buffer and which links were live. It is
-//! checked before it is used: if it cannot be, everything starts over.
+//! The account ([`culm_lending::account`]) says who holds each buffer and which links were live. It
+//! is checked before it is used: if it cannot be, everything starts over.
 //!
 //! The previous life may have ended between any two stores. A frame is given to its clients in
 //! these steps: the entries are written to their queues; the account says for each of them how many
@@ -18,13 +18,14 @@
 //!
 //! Buffers that clients return need no such care: a returned buffer's bit is cleared by one store.
 
-use crate::holders::{Holders, Record};
 use crate::receive::Stock;
 use culm::Link;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Positions;
 use culm::queue;
-use culm_net::{Account, Descriptor, DmaDescriptor, LinkAccount};
+use culm_lending::holders::{Holders, Record};
+use culm_lending::{Account, LinkAccount};
+use culm_net::{Descriptor, DmaDescriptor};
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {
@@ -65,7 +66,7 @@ impl<'a> Previous<'a> {
             let output = Link::<DmaDescriptor>::shown(driver_free, driver_filled).output;
             self.take_unpublished_back(output);
             let taken = || account.taken(output, self.with_driver());
-            if let Some(first) = self.account.frame_under_way() {
+            if let Some(first) = self.account.run_under_way() {
                 self.put_frame_back(first, taken(), output);
             }
             let positions = Positions { output, input: taken() };
@@ -77,7 +78,7 @@ impl<'a> Previous<'a> {
             }
             account.forget();
         }
-        self.account.end_frame();
+        self.account.end_run();
         Link::new(driver_free, driver_filled, driver_channel)
     }
 

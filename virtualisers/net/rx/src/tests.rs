@@ -5,8 +5,9 @@ use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
 use culm::testing::{channels, set_time};
 use culm::time::{self, Duration};
+use culm_lending::Shares;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
-use culm_net::{Descriptor, DmaDescriptor, Mac, Shares};
+use culm_net::{Descriptor, DmaDescriptor, Mac};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -3,7 +3,6 @@
 //! A client can write its buffers at any time, also between a check and the moment at which the
 //! device reads them. So the frame of a client that may send from one address only is copied first:
 //! the copy is checked, and the copy is sent.
-
 //!
 //! Whose frame a buffer holds is recorded in memory that outlives the virtualiser. That record has
 //! the number of the client's own buffer too, and the index of the entry by which the driver gets
@@ -15,9 +14,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::NetTxVirtualiser;
-use culm_net::account::store;
+use culm_lending::Shares;
+use culm_lending::account::store;
 use culm_net::outgoing::{HEAD, may_send};
-use culm_net::{HEADROOM, Mac, PacketHeader, Shares, Slots};
+use culm_net::{HEADROOM, Mac, PacketHeader, Slots};
 
 /// The owner of a buffer's frame, in one word: from the lowest bit on, the packet's length (16
 /// bits), the client (6), the number of the client's buffer that it was copied from (16), and the
@@ -34,7 +34,7 @@ impl Owner {
 
     /// Creates the record of a frame of `length` bytes.
     fn new(Source { client, number, index }: Source, length: u16) -> Self {
-        const { assert!(crate::transmit::MAX_CLIENTS <= 64) };
+        const { assert!(culm_lending::ClientSet::MOST <= 64) };
         let of_client = (client as u64 & 0x3f) << 16 | u64::from(number & 0xffff) << 22;
         Self(u64::from(length) | of_client | u64::from(index) << Self::INDEX)
     }

@@ -1,14 +1,14 @@
 //! The record of each buffer's place, in memory that outlives the virtualiser.
 //!
 //! A buffer's way is: here, with its client, being sent, here or with its client again. Each step
-//! is one store, to a word of the account ([`culm_net::account`]). The word of a step that is done
-//! by pushing an entry has the entry's index too, so that the next life can tell a step whose entry
-//! was published from one whose entry was not. See [`crate::resume`].
+//! is one store, to a word of the account ([`culm_lending::account`]). The word of a step that is
+//! done by pushing an entry has the entry's index too, so that the next life can tell a step whose
+//! entry was published from one whose entry was not. See [`crate::resume`].
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use culm_lending::account::store;
 use culm_net::Slots;
-use culm_net::account::store;
 
 /// The place of a buffer, in one word. The lower 16 bits are 0 if it is here, 1 if the client has
 /// it, and else the length of the packet in it that is being sent, at least

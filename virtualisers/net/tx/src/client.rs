@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
 use culm::{Link, Progress, Region};
-use culm_net::{Allowance, Descriptor, LinkAccount, Mac, Slots, lendable};
+use culm_lending::{Allowance, LinkAccount};
+use culm_net::{Descriptor, Mac, Slots, lendable};
 
 /// Buffers that are lent at a time to a client that starts over, between others' turns.
 const LENDING: u32 = 64;
@@ -29,7 +30,8 @@ pub(crate) struct Client {
     pub(crate) allowance: Allowance,
     /// Bytes that it may send before others get their turn.
     pub(crate) credit: u32,
-    /// Frames of it that are with the driver; `share` is what they count ([`culm_net::Shares`]).
+    /// Frames of it that are with the driver; `share` is what they count
+    /// ([`culm_lending::Shares`]).
     in_flight: u32,
     pub(crate) share: u32,
     /// Frames with the driver up to which it need not wait for their buffers.

@@ -1,6 +1,6 @@
 //! Where the previous life of the virtualiser stopped, so that this one goes on from there.
 //!
-//! The account ([`culm_net::account`]) says where each buffer is and which links were live. It is
+//! The account ([`culm_lending::account`]) says where each buffer is and which links were live. It is
 //! checked before it is used: if it cannot be, everything starts over, and buffers are lent when
 //! the driver has none of the previous life any more.
 //!
@@ -28,7 +28,8 @@ use culm::Link;
 use culm::connection::{NetTxClient, NetTxVirtualiser, Ring};
 use culm::link::Positions;
 use culm::queue::{self, Entry};
-use culm_net::{Account, Descriptor, DmaDescriptor, LinkAccount};
+use culm_lending::{Account, LinkAccount};
+use culm_net::{Descriptor, DmaDescriptor};
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {

@@ -7,8 +7,8 @@
 //! cause it are published: a driver that has seen the frames has seen the announcement.
 //!
 //! A client can cause the virtualiser work without use by notifications, by entries that are no
-//! frames, and by starting over. Each has an allowance for that ([`culm_net::Allowance`]); a client
-//! that has used it up is not looked at for a while. A client that starts over is lent its buffers
+//! frames, and by starting over. Each has an allowance for that ([`Allowance`](culm_lending::Allowance));
+//! a client that has used it up is not looked at for a while. A client that starts over is lent its buffers
 //! a few at a time, between others' frames.
 
 mod turns;
@@ -20,15 +20,12 @@ use crate::resume::Previous;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Progress, time};
-use culm_net::allowance::PAUSE;
-use culm_net::{DmaDescriptor, LinkAccount, Shares, lendable};
+use culm::{Channels, Link, Progress};
+use culm_lending::{ClientSet, LinkAccount, Paused, Shares};
+use culm_net::{DmaDescriptor, lendable};
 
 /// Frames for which the driver's queue must have space before the virtualiser is woken.
 const BATCH: u32 = 32;
-
-/// Clients that a word has bits for.
-pub(crate) const MAX_CLIENTS: usize = 63;
 
 /// The least that a frame with the driver counts of its client's share, in bytes, so that no client
 /// takes all places in the driver's queue with small frames. All clients together share as many
@@ -62,16 +59,16 @@ pub struct Transmit {
     clients: Box<[Client]>,
     bounce: Bounce,
     shares: Shares,
-    /// A bit for each client that may have something to send.
-    noted: u64,
-    /// A bit for each client that could not send all that it had.
-    limited: u64,
-    /// A bit for each client whose queues changed in this round.
-    active: u64,
-    /// A bit for each client that waits for buffers, or may soon.
-    short: u64,
-    /// A bit for each client that has used up its allowance.
-    paused: u64,
+    /// The clients that may have something to send.
+    noted: ClientSet,
+    /// The clients that could not send all that they had.
+    limited: ClientSet,
+    /// The clients whose queues changed in this round.
+    active: ClientSet,
+    /// The clients that wait for buffers, or may soon.
+    short: ClientSet,
+    /// The clients that have used up their allowances.
+    paused: Paused,
     /// True if the driver was asked for buffers, and none has come since.
     waits: bool,
     /// True if the driver has notified.
@@ -87,10 +84,11 @@ impl Transmit {
     ///
     /// # Panics
     ///
-    /// If there are more clients than a word has bits for, which the build tool refuses.
+    /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
     pub fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
         let count = clients.len();
-        assert!(count <= MAX_CLIENTS, "{count} clients of one network device: at most {MAX_CLIENTS} can share one");
+        let bound = ClientSet::MOST;
+        assert!(count <= bound, "{count} clients of one network device: at most {bound} can share one");
         let most = lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity));
         let previous = Previous::find(connection, clients, most);
         let (link, account) = (previous.driver_link(), previous.driver_account());
@@ -121,19 +119,21 @@ impl Transmit {
             }
             driver.in_flight += 1;
         }
-        let is_short = |(index, client): (usize, &Client)| u64::from(client.is_short()) << index;
-        let short = clients.iter().enumerate().map(is_short).sum();
+        let mut short = ClientSet::EMPTY;
+        for (index, client) in clients.iter().enumerate() {
+            short.set(index, client.is_short());
+        }
         Self {
             driver,
             clients,
             bounce,
             shares,
             waits: false,
-            noted: (1 << count) - 1,
-            limited: 0,
-            active: 0,
+            noted: ClientSet::first(count),
+            limited: ClientSet::EMPTY,
+            active: ClientSet::EMPTY,
             short,
-            paused: 0,
+            paused: Paused::NONE,
             woken: true,
             batch: connection.driver_free.capacity / 8,
             first: 0,
@@ -146,10 +146,10 @@ impl Transmit {
     pub fn note(&mut self, channels: Channels) {
         for channel in channels {
             if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
-                if self.limited & 1 << index != 0 {
+                if self.limited.contains(index) {
                     self.note_again(index);
                 }
-                self.noted |= 1 << index;
+                self.noted.insert(index);
             } else {
                 self.woken = true;
             }
@@ -167,12 +167,12 @@ impl Transmit {
     /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
     pub fn round(&mut self) -> Progress {
-        if self.paused != 0 && self.look_at_paused().is_asleep() {
+        if !self.paused.is_empty() && self.look_at_paused().is_asleep() {
             return Progress::Asleep;
         }
         // Take buffers back only if a client waits for them, the driver notified, or a whole batch
         // is out. The others stay queued until then.
-        if self.driver.in_flight >= self.batch || (self.short | self.limited) != 0 || self.woken {
+        if self.driver.in_flight >= self.batch || !(self.short | self.limited).is_empty() || self.woken {
             self.take_back();
         }
         self.active |= self.noted;
@@ -194,20 +194,10 @@ impl Transmit {
     /// there is nothing to do except for those.
     #[cold]
     fn look_at_paused(&mut self) -> Progress {
-        let mut paused = self.paused;
-        while paused != 0 {
-            let index = paused.trailing_zeros() as usize;
-            paused &= paused - 1;
-            if self.clients.get_mut(index).is_none_or(|client| client.allowance.wait()) {
-                self.paused &= !(1 << index);
-                self.noted |= 1 << index;
-            }
-        }
-        self.noted &= !self.paused;
-        if self.paused != 0 {
-            culm::wake_at(time::now() + PAUSE);
-        }
-        Progress::more_if(self.woken | (self.noted != 0))
+        let clients = &mut self.clients;
+        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.wait());
+        self.paused.look(&mut self.noted, is_back);
+        Progress::more_if(self.woken | !self.noted.is_empty())
     }
 
     /// Takes back the buffers that the driver returns.
@@ -247,7 +237,7 @@ impl Transmit {
         let Some(length) = client.sent(number) else { return false };
         self.shares.give_back_amount(&mut client.share, charge(length));
         self.driver.in_flight -= 1;
-        self.active |= 1 << index;
+        self.active.insert(index as usize);
         self.waits = false;
         true
     }
@@ -263,7 +253,7 @@ impl Transmit {
             self.bounce.give_back(&mut client.large_copies);
         }
         self.shares.give_back_amount(&mut client.share, charge(sent.length));
-        self.active |= 1 << sent.client;
+        self.active.insert(sent.client);
         true
     }
 
@@ -282,30 +272,26 @@ impl Transmit {
         self.noted = self.all();
     }
 
-    /// Returns a bit for each client.
-    fn all(&self) -> u64 {
-        (1 << self.clients.len()) - 1
+    /// Returns all clients.
+    fn all(&self) -> ClientSet {
+        ClientSet::first(self.clients.len())
     }
 
     /// Publishes to the clients of this round, and announces sleep to them.
     #[inline]
     fn publish_to_clients(&mut self) -> Progress {
         let mut progress = Progress::Asleep;
-        let mut active = core::mem::take(&mut self.active);
-        while active != 0 {
-            let index = active.trailing_zeros() as usize;
-            let bit = active & active.wrapping_neg();
-            active ^= bit;
+        for index in self.active.take() {
             let Some(client) = self.clients.get_mut(index) else { break };
             if client.is_unsettled() {
                 progress &= self.publish_to_unsettled(index);
                 continue;
             }
             client.link.publish();
-            self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
+            self.short.set(index, client.is_short());
             // Clients that wait for their share, or for the driver, have something to send already.
-            if (self.noted | self.paused) & bit == 0 && client.link.sleep().is_more() {
-                self.noted |= bit;
+            if !(self.noted | self.paused.clients()).contains(index) && client.link.sleep().is_more() {
+                self.noted.insert(index);
                 progress = Progress::More;
             }
         }
@@ -316,18 +302,17 @@ impl Transmit {
     /// has no space for the buffers that are to be given to it.
     #[cold]
     fn publish_to_unsettled(&mut self, index: usize) -> Progress {
-        let bit = 1 << index;
         let Some(client) = self.clients.get_mut(index) else { return Progress::Asleep };
         // While the driver starts over, the device may still read buffers of a previous life
         // without an account. The round in which that ends looks at all clients.
         let lends = self.driver.link.is_live();
-        let more = self.paused & bit == 0 && client.settle(lends).is_more();
+        let more = !self.paused.contains(index) && client.settle(lends).is_more();
         client.link.publish();
-        self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
+        self.short.set(index, client.is_short());
         if client.allowance.is_spent() {
             self.pause(index);
-        } else if self.noted & bit == 0 && (more || client.sleep(lends).is_more()) {
-            self.noted |= bit;
+        } else if !self.noted.contains(index) && (more || client.sleep(lends).is_more()) {
+            self.noted.insert(index);
             return Progress::More;
         }
         Progress::Asleep
@@ -336,17 +321,16 @@ impl Transmit {
     /// Leaves a client alone until its allowance is back.
     #[cold]
     fn pause(&mut self, index: usize) {
-        self.noted &= !(1 << index);
-        if self.paused & 1 << index == 0 && self.clients.get_mut(index).is_some_and(|client| !client.allowance.wait()) {
-            self.paused |= 1 << index;
-            culm::wake_at(time::now() + PAUSE);
+        self.noted.remove(index);
+        if let Some(client) = self.clients.get_mut(index) {
+            self.paused.pause(index, &mut client.allowance);
         }
     }
 
     /// Asks the driver to return buffers, if a client waits for some or may soon.
     #[inline]
     fn wait_for_buffers(&mut self) -> Progress {
-        let needed = (self.short | self.limited) != 0 && self.driver.link.is_live();
+        let needed = !(self.short | self.limited).is_empty() && self.driver.link.is_live();
         if !needed || self.waits || self.driver.in_flight == 0 {
             return Progress::Asleep;
         }

@@ -4,8 +4,9 @@ use super::options::{ClientOptions, ProviderOptions};
 use super::path::{WiredClient, bytes_of};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{DomainId, EndNumber, Memory, Part, Planned, Purpose, RegionKind, RingId};
-use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, PIECE_SIZE, account_size};
+use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, PIECE_SIZE};
 use culm_abi::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
+use culm_abi::lending::account_size;
 use culm_queue::lendable;
 
 /// The queues and channel between a driver and one of its virtualisers.

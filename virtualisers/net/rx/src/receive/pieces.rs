@@ -6,8 +6,8 @@
 //! itself is dropped whole.
 
 use super::Receive;
-use crate::holders::Holders;
 use alloc::vec::Vec;
+use culm_lending::Holders;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
@@ -58,7 +58,7 @@ impl Receive {
             self.drop_entry(entry.token);
             return;
         }
-        self.account.begin_frame(self.driver.input.position().wrapping_sub(1));
+        self.account.begin_run(self.driver.input.position().wrapping_sub(1));
         self.frame.missing = count;
         self.frame.destination = Some(destination);
         self.frame.flags = entry.flags & DEVICE;
@@ -116,7 +116,7 @@ impl Receive {
     /// Makes the buffers that no client got idle, and keeps the list's memory for the next frame.
     /// No frame is under way any more.
     fn give_up(&mut self, mut pieces: Vec<Piece>) {
-        self.account.end_frame();
+        self.account.end_run();
         for piece in pieces.drain(..) {
             if self.stock.holders.get(piece.number) == Some(Holders::NOBODY) {
                 self.stock.idle.push(piece.number);
@@ -138,7 +138,7 @@ impl Receive {
         if self.clients.get(index).is_none_or(|client| client.held >= self.stock.batch) {
             self.take_returned(index);
         }
-        self.active |= 1 << index;
+        self.active.insert(index);
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         let count = pieces.len() as u32;
         if !client.link.is_live() {

@@ -4,7 +4,7 @@
 //! brings a client credit for a number of bytes, it sends as long as that covers its next frame,
 //! and what is left it keeps for its next turn, while it has something to send. So clients that
 //! send without end share the card by bytes, however long their frames are. Besides each may have a
-//! bounded share with the driver ([`Shares`](culm_net::Shares)), also by bytes: what the card's
+//! bounded share with the driver ([`Shares`](culm_lending::Shares)), also by bytes: what the card's
 //! queue holds delays everybody.
 //!
 //! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy)
@@ -24,7 +24,7 @@ const QUANTUM: u32 = 16 * 1024;
 /// The most credit that a client can keep, as much as the longest packet takes.
 const MOST_CREDIT: u32 = 4 * QUANTUM;
 
-/// Steps of its client's [`Allowance`](culm_net::Allowance) that a frame costs which was copied and
+/// Steps of its client's [`Allowance`](culm_lending::Allowance) that a frame costs which was copied and
 /// refused.
 const REFUSED_COPY: u32 = 4;
 
@@ -52,21 +52,19 @@ impl Transmit {
         if !self.driver.link.is_live() {
             return false;
         }
-        let mut pending = core::mem::take(&mut self.noted);
-        while pending != 0 {
-            let index = next(pending, self.first);
-            // The sum is at most 63: no client has a bit above that.
+        let mut pending = self.noted.take();
+        while let Some(index) = pending.next_from(self.first) {
+            // The sum is at most `ClientSet::MOST`.
             self.first = index + 1;
-            let bit = 1 << index;
             match self.take_turn(index) {
-                Turn::Done => pending &= !bit,
+                Turn::Done => pending.remove(index),
                 Turn::More => {}
                 Turn::Limited => {
-                    pending &= !bit;
-                    self.noted |= bit;
+                    pending.remove(index);
+                    self.noted.insert(index);
                 }
                 Turn::Paused => {
-                    pending &= !bit;
+                    pending.remove(index);
                     self.pause(index);
                 }
                 Turn::DriverFull => {
@@ -82,8 +80,7 @@ impl Transmit {
     /// card sends in order, so a client's part of the driver's queue is its part of the card.
     #[inline(never)]
     pub(super) fn favour_limited(&mut self) {
-        let waits = |index: &usize| self.limited & 1 << index != 0;
-        let shares = (0..self.clients.len()).filter(waits).map(|index| self.clients[index].share);
+        let shares = self.limited.into_iter().filter_map(|index| Some(self.clients.get(index)?.share));
         self.shares.level(shares.min().unwrap_or(u32::MAX));
     }
 
@@ -151,8 +148,7 @@ impl Transmit {
         let sent = room - left;
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
-        let bit = 1 << index;
-        self.short = if client.is_short() { self.short | bit } else { self.short & !bit };
+        self.short.set(index, client.is_short());
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
@@ -222,11 +218,4 @@ fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
         }
     }
     !client.allowance.is_spent()
-}
-
-/// Returns the first set bit of `bits`, which is not 0, from bit `from` on, going round.
-#[inline(always)]
-fn next(bits: u64, from: usize) -> usize {
-    let after = bits & (u64::MAX << from);
-    if after != 0 { after.trailing_zeros() as usize } else { bits.trailing_zeros() as usize }
 }

@@ -8,7 +8,7 @@
 //! store to that word; entries of queues follow from it. For each link, three words say at which
 //! entries its queues are:
 //!
-//! * Every entry that is pushed lends the peer a buffer, or shows it a frame in one; every entry
+//! * Every entry that is pushed lends the peer a buffer, or shows it what is in one; every entry
 //!   that is taken ends that. So the number of entries that were pushed, less those that were
 //!   taken, is the number of buffers that the peer holds. The account has what is constant in that
 //!   equation ([`LinkAccount::keep`]), so that the position in the input follows from the position
@@ -23,17 +23,16 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 use culm::Region;
 use culm::link::{Generations, Positions};
-use culm_abi::connection::net::{ACCOUNT_HEADER, ACCOUNT_LINK, account_size};
+use culm_abi::lending::{ACCOUNT_HEADER, ACCOUNT_LINK, account_size};
 use culm_abi::start::Memory;
 
 /// Upper half of the first word of an account of this layout.
-const SIGNATURE: u64 = 0x6e65_7431 << 32;
+const SIGNATURE: u64 = 0x6c65_6e31 << 32;
 
 /// Bit of a link's first word: the link has an account. The lower half is the balance.
 const KNOWN: u64 = 1 << 32;
 
-/// Bit of the second word: a frame in several buffers is under way. The lower half is where it
-/// begins.
+/// Bit of the second word: a run of entries is under way. The lower half is where it begins.
 const UNDER_WAY: u64 = 1 << 32;
 
 /// An account in memory of the virtualiser's own.
@@ -96,19 +95,20 @@ impl Account {
         &self.words[start..start + count as usize]
     }
 
-    /// Returns the index of the entry at which a frame in several buffers begins that is under way.
-    pub fn frame_under_way(&self) -> Option<u32> {
+    /// Returns the index of the first entry of the run that is under way, if one is. A run is
+    /// dealt with as one, but in several stores: a frame in several buffers, for example.
+    pub fn run_under_way(&self) -> Option<u32> {
         let word = self.words[1].load(Relaxed);
         (word & UNDER_WAY != 0).then_some(word as u32)
     }
 
-    /// Records that a frame in several buffers begins with the entry of index `first`.
-    pub fn begin_frame(&self, first: u32) {
+    /// Records that a run of entries begins with the one of index `first`.
+    pub fn begin_run(&self, first: u32) {
         store(&self.words[1], UNDER_WAY | u64::from(first));
     }
 
-    /// Records that no frame in several buffers is under way any more.
-    pub fn end_frame(&self) {
+    /// Records that no run of entries is under way any more.
+    pub fn end_run(&self) {
         store(&self.words[1], 0);
     }
 }
@@ -179,7 +179,7 @@ pub fn store(word: &AtomicU64, value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::memory;
+    use culm::testing::memory;
 
     #[test]
     fn a_position_follows_from_what_is_held() {
@@ -209,11 +209,11 @@ mod tests {
         }
         assert_eq!(account.buffers(0, 1)[0].load(Relaxed), 0);
         assert_eq!((account.link(0).generations(), account.link(1).generations()), (None, None));
-        assert_eq!(account.frame_under_way(), None);
-        account.begin_frame(u32::MAX);
-        assert_eq!(account.frame_under_way(), Some(u32::MAX));
-        account.end_frame();
-        assert!(account.frame_under_way().is_none() && account.is_valid());
+        assert_eq!(account.run_under_way(), None);
+        account.begin_run(u32::MAX);
+        assert_eq!(account.run_under_way(), Some(u32::MAX));
+        account.end_run();
+        assert!(account.run_under_way().is_none() && account.is_valid());
         account.clear();
         assert!(account.buffers(0, 4).iter().all(|word| word.load(Relaxed) == 0));
     }

@@ -4,7 +4,7 @@
 //! side that needs the one kind keeps buffers of the other kind here. The count of buffers bounds
 //! the stash: surplus entries of a peer are dropped.
 
-use crate::Slots;
+use crate::{Geometry, Slots};
 use alloc::vec::Vec;
 
 /// Offsets of unused buffers, by size.
@@ -16,7 +16,7 @@ pub struct Stash {
 
 impl Stash {
     /// Creates an empty stash for the buffers of `slots`.
-    pub fn new(slots: Slots) -> Self {
+    pub fn new<G: Geometry>(slots: Slots<G>) -> Self {
         let (all, large) = (slots.count() as usize, slots.large() as usize);
         Self { small: Vec::with_capacity(all - large), large: Vec::with_capacity(large) }
     }
@@ -46,11 +46,11 @@ impl Stash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LARGE_BUFFER;
+    use crate::slots::tests::Mixed;
 
     #[test]
     fn no_more_are_kept_than_there_are() {
-        let slots = Slots::with_large(4 * 2048 + 2 * u64::from(LARGE_BUFFER), 2048, 2, u32::MAX);
+        let slots = Slots::<Mixed>::with_large(4 * 2048 + 2 * u64::from(Mixed::LARGE), 2048, 2, u32::MAX);
         let mut stash = Stash::new(slots);
         for round in 0..100 {
             stash.keep(round, round % 2 == 0);

@@ -5,8 +5,8 @@
 //! everything again to a client that starts over. Each of these is a few *steps* of work, and a
 //! client that does nothing else could cause them without end, at a priority that is not its own.
 //! So each client has an allowance of steps, which comes back with time, and with useful work. A
-//! client that has used it up is not looked at until it has some again: it waits, and no other
-//! client does.
+//! client that has used it up is not looked at until it has some again ([`crate::Paused`]): it
+//! waits, and no other client does.
 
 use culm::time::{self, Duration, Instant};
 
