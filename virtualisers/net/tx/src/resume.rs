@@ -1,7 +1,7 @@
 //! Where the previous life of the virtualiser stopped, so that this one goes on from there.
 //!
-//! The account ([`culm_lending::account`]) says where each buffer is and which links were live. It is
-//! checked before it is used: if it cannot be, everything starts over, and buffers are lent when
+//! The account ([`culm_lending::account`]) says where each buffer is and which links were live. It
+//! is checked before it is used: if it cannot be, everything starts over, and buffers are lent when
 //! the driver has none of the previous life any more.
 //!
 //! The previous life may have ended between any two stores. A step that the account has is never

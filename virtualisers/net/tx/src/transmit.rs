@@ -7,9 +7,9 @@
 //! cause it are published: a driver that has seen the frames has seen the announcement.
 //!
 //! A client can cause the virtualiser work without use by notifications, by entries that are no
-//! frames, and by starting over. Each has an allowance for that ([`Allowance`](culm_lending::Allowance));
-//! a client that has used it up is not looked at for a while. A client that starts over is lent its buffers
-//! a few at a time, between others' frames.
+//! frames, and by starting over. Each has an allowance for that ([`culm_lending::allowance`]); a
+//! client that has used it up is not looked at for a while. A client that starts over is lent its
+//! buffers a few at a time, between others' frames.
 
 mod turns;
 
