@@ -44,14 +44,7 @@ struct Transport {
 /// Returns whether a client that has the address `only` may send a frame of `length` bytes with
 /// this header. `head` is the frame's beginning, up to [`HEAD`] bytes.
 pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> bool {
-    let Some(source) = array(head, ethernet::SOURCE) else { return false };
-    if Mac::new(*source) != only {
-        return false;
-    }
-    let Some((kind, network)) = network(head) else { return false };
-    if kind == types::ARP && !is_own_arp(head, network, only) {
-        return false;
-    }
+    let Some((kind, network)) = own_network(head, only) else { return false };
     match (header.flags, header.segmentation) {
         (0, segmentation::NONE) => length <= LONGEST_FRAME,
         (flags::NEEDS_CHECKSUM, segmentation::NONE) => {
@@ -63,6 +56,20 @@ pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> 
         }
         _ => false,
     }
+}
+
+/// Returns whether `only` is the address from which a frame comes, and if it is ARP, the address
+/// that it tells. `head` is the frame's beginning, up to [`HEAD`] bytes.
+pub fn is_from(head: &[u8], only: Mac) -> bool {
+    own_network(head, only).is_some()
+}
+
+/// Returns what [`network`] does, if the addresses in the frame are `only`: see [`is_from`].
+fn own_network(head: &[u8], only: Mac) -> Option<(u16, usize)> {
+    let source = array(head, ethernet::SOURCE)?;
+    let (kind, network) = network(head)?;
+    let is_own = Mac::new(*source) == only && (kind != types::ARP || is_own_arp(head, network, only));
+    is_own.then_some((kind, network))
 }
 
 /// Returns the type of a frame, behind at most two tags, and the offset of its payload.

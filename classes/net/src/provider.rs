@@ -4,23 +4,30 @@
 //! A provider stands where device, virtualisers and copier stand otherwise: it takes the frames
 //! that its clients send ([`Port::next_frame`]) and copies them to whom they are for
 //! ([`Port::deliver`]). Its clients are as hostile as a virtualiser's. A [`Frame`] lies where its
-//! client can still change it; what is delivered is a copy, whose source address is checked where
-//! the client must not invent one.
+//! client can still change it; so its headers are read once, checked if the client must not invent
+//! an address, and stand in each copy as they were read.
 //!
-//! A round begins each port ([`Port::begin`]), passes frames on, and settles each
-//! ([`Port::settle`]). A client that does not read its frames loses those that come; it stops
-//! nobody.
+//! A turn tells each port which channels were notified ([`Port::note`]). A round begins each port
+//! ([`Port::begin`]), passes frames on, and settles each ([`Port::settle`]). A client that does not
+//! read its frames loses those that come; it stops nobody. One that makes the provider work without
+//! use, by notifications, entries that name no buffer or by starting over, has an [`Allowance`] for
+//! that; when it has used it up, its queues are not looked at for a while.
 
+use crate::outgoing::{HEAD, is_from};
 use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
 use alloc::boxed::Box;
 use alloc::vec;
 use culm::connection::NetProviderClient;
 use culm::link::Event;
-use culm::{Channels, Link, Progress, Region};
-use culm_lending::Stash;
+use culm::{Channel, Channels, Link, Progress, Region, time};
+use culm_lending::allowance::PAUSE;
+use culm_lending::{Allowance, Stash};
 
 /// Buffers that are lent at a time to a client that starts over.
 const LENDING: u32 = 64;
+
+/// Steps of a client's allowance that its starting over costs.
+const CHANGE: u32 = 2;
 
 /// One client of a provider.
 pub struct Port {
@@ -42,6 +49,10 @@ pub struct Port {
     taken: Option<u32>,
     mac: Mac,
     anti_spoof: bool,
+    /// Work without use that the client may still cause.
+    allowance: Allowance,
+    /// It was used up, and is not back yet.
+    paused: bool,
     /// What happened since it was last asked for.
     tally: Tally,
 }
@@ -53,7 +64,8 @@ pub struct Tally {
     pub delivered: u64,
     /// Frames that it was not given, since it provided no buffer that holds them.
     pub missed: u64,
-    /// Entries of the client's that were no frame of its own, and frames with another's address.
+    /// Entries of the client's that name no buffer which it held, and frames with another's
+    /// address.
     pub refused: u64,
 }
 
@@ -63,6 +75,27 @@ pub struct Tally {
 pub struct Frame {
     offset: u32,
     length: u16,
+    /// The beginning of the frame, read once.
+    head: [u8; HEAD],
+    /// How much of it was read.
+    known: usize,
+}
+
+impl Frame {
+    /// Returns the address of the station that the frame is for.
+    pub fn destination(&self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.head;
+        Mac::new([a, b, c, d, e, f])
+    }
+
+    /// Returns the length of the Ethernet frame.
+    pub fn length(&self) -> usize {
+        usize::from(self.length) - HEADROOM
+    }
+
+    fn head(&self) -> &[u8] {
+        self.head.get(..self.known).unwrap_or_default()
+    }
 }
 
 impl Port {
@@ -88,6 +121,8 @@ impl Port {
             taken: None,
             mac: Mac::new(client.mac),
             anti_spoof: client.anti_spoof != 0,
+            allowance: Allowance::new(tx_slots.count()),
+            paused: false,
             tally: Tally::default(),
         };
         port.receiving.publish();
@@ -100,32 +135,66 @@ impl Port {
         self.mac
     }
 
-    /// Returns whether one of these channels is this client's.
-    pub fn is_among(&self, channels: Channels) -> bool {
-        channels.contains(self.receiving.channel()) || channels.contains(self.sending.channel())
+    /// Returns whether a channel is this client's.
+    pub fn has(&self, channel: Channel) -> bool {
+        channel == self.receiving.channel() || channel == self.sending.channel()
+    }
+
+    /// Notes which channels were notified, at the beginning of each turn.
+    pub fn note(&mut self, channels: Channels) {
+        if channels.contains(self.receiving.channel()) || channels.contains(self.sending.channel()) {
+            self.allowance.spend(1);
+        }
+        self.wait();
+    }
+
+    /// Returns whether the client has used up its allowance and waits until it is back. The
+    /// component gets a turn then, if it says so each turn by [`Self::note`].
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Leaves the client alone until its allowance is back, if that is used up.
+    fn wait(&mut self) {
+        if self.paused || self.allowance.is_spent() {
+            self.paused = !self.allowance.wait();
+        }
+        if self.paused {
+            culm::wake_at(time::now() + PAUSE);
+        }
     }
 
     /// Begins a round: looks at what the client sent and provided, and whether it was restarted.
     pub fn begin(&mut self) {
-        if self.receiving.begin() == Event::Renewed {
+        if self.paused {
+            return;
+        }
+        let receiving = self.receiving.begin();
+        if receiving == Event::Renewed {
             self.stash.clear();
         }
-        if self.sending.begin() == Event::Renewed {
+        let sending = self.sending.begin();
+        if sending == Event::Renewed {
             self.lent.fill(false);
             (self.next, self.taken) = (0, None);
+            self.allowance.spend(self.tx_slots.count() / 8);
+        }
+        for event in [receiving, sending] {
+            self.allowance.spend(if event == Event::None { 0 } else { CHANGE });
         }
         self.lend();
     }
 
     /// Lends the client some of its transmit buffers, if it has begun another life.
     fn lend(&mut self) {
-        if !self.sending.is_live() {
+        if !self.sending.is_live() || self.next == self.tx_slots.count() {
             return;
         }
         let end = self.next.saturating_add(LENDING).min(self.tx_slots.count());
         for number in self.next..end {
             self.give_back(number);
         }
+        self.allowance.spend(1 + end - self.next);
         self.next = end;
     }
 
@@ -142,23 +211,37 @@ impl Port {
     /// round. The buffer of the one before goes back.
     pub fn next_frame(&mut self) -> Option<Frame> {
         self.finish();
-        loop {
+        while !self.paused && !self.allowance.is_spent() {
             let entry = self.sending.input.pop_known()?;
             let number = self.tx_slots.number(entry.offset).filter(|number| entry.flags == 0 && self.is_lent(*number));
-            let Some(number) = number else {
-                self.tally.refused += 1;
-                continue;
-            };
-            if let Some(lent) = self.lent.get_mut(number as usize) {
-                *lent = false;
-            }
-            self.taken = Some(number);
-            if self.tx_slots.holds(number, entry.length) {
-                return Some(Frame { offset: entry.offset, length: entry.length });
+            if let Some(number) = number {
+                if let Some(lent) = self.lent.get_mut(number as usize) {
+                    *lent = false;
+                }
+                self.taken = Some(number);
+                if let Some(frame) = self.read_head(number, entry) {
+                    self.allowance.earn(1);
+                    return Some(frame);
+                }
+                self.finish();
             }
             self.tally.refused += 1;
-            self.finish();
+            self.allowance.spend(1);
         }
+        None
+    }
+
+    /// Reads the beginning of the frame in a buffer: its addresses and, if they are checked, what
+    /// is checked. `None` if it is no frame, or has an address that is not the client's.
+    fn read_head(&self, number: u32, entry: Descriptor) -> Option<Frame> {
+        if !self.tx_slots.holds(number, entry.length) {
+            return None;
+        }
+        let needed = if self.anti_spoof { HEAD } else { ETHERNET_HEADER };
+        let known = needed.min(usize::from(entry.length) - HEADROOM);
+        let mut frame = Frame { offset: entry.offset, length: entry.length, head: [0; HEAD], known };
+        self.tx_data.read(entry.offset as usize + HEADROOM, frame.head.get_mut(..known)?).ok()?;
+        (!self.anti_spoof || is_from(frame.head(), self.mac)).then_some(frame)
     }
 
     /// Gives back the buffer of the frame that was taken last.
@@ -172,30 +255,16 @@ impl Port {
         self.lent.get(number as usize) == Some(&true)
     }
 
-    /// Returns the Ethernet header of a frame. Hazard: the client may change it until the frame is
-    /// delivered; what is decided by it concerns that client alone.
-    pub fn header(&self, frame: Frame) -> [u8; ETHERNET_HEADER] {
-        let mut header = [0; ETHERNET_HEADER];
-        // A frame is at least so long, and lies inside.
-        let _ = self.tx_data.read(frame.offset as usize + HEADROOM, &mut header);
-        header
-    }
-
     /// Copies a frame of `from` into a buffer of this client's and gives it to the client. Returns
-    /// false if it could not be given, or must not be: its source is not the sender's address.
-    pub fn deliver(&mut self, from: &mut Self, frame: Frame) -> bool {
-        let (source, length) = (&from.tx_data, usize::from(frame.length));
-        let sender = from.anti_spoof.then_some(from.mac);
-        let placed =
-            self.place(frame.length, |data, offset| source.copy(frame.offset as usize, data, offset, length).is_ok());
-        let Some(offset) = placed else { return false };
-        if sender.is_some_and(|sender| self.source_at(offset) != sender) {
-            from.tally.refused += 1;
-            self.stash.keep(offset, self.rx_slots.is_large_at(offset));
-            return false;
-        }
+    /// false if it could not be given.
+    pub fn deliver(&mut self, from: &Self, frame: &Frame) -> bool {
+        let (source, start, length) = (&from.tx_data, frame.offset as usize, usize::from(frame.length));
+        let placed = self.place(frame.length, |data, offset| {
+            // The sender may have changed the beginning since it was read.
+            source.copy(start, data, offset, length).is_ok() && data.write(offset + HEADROOM, frame.head()).is_ok()
+        });
         // No device has looked at the frame, and none will complete it.
-        self.publish_at(offset, frame.length, PacketHeader::default())
+        placed.is_some_and(|offset| self.publish_at(offset, frame.length, PacketHeader::default()))
     }
 
     /// Gives the client a frame that is not another client's, with what is known of its checksum.
@@ -205,15 +274,14 @@ impl Port {
         placed.is_some_and(|offset| self.publish_at(offset, length, header))
     }
 
-    /// Copies a frame of this client's into `bytes`, from their beginning; returns its length.
-    /// `None` if it does not fit, or must not be passed on: its source is not the client's address.
-    pub fn read(&mut self, frame: Frame, bytes: &mut [u8]) -> Option<usize> {
-        let length = usize::from(frame.length) - HEADROOM;
-        let bytes = bytes.get_mut(..length)?;
-        self.tx_data.read(frame.offset as usize + HEADROOM, bytes).ok()?;
-        let is_own = !self.anti_spoof || bytes.get(6..12) == Some(&self.mac.bytes());
-        self.tally.refused += u64::from(!is_own);
-        is_own.then_some(length)
+    /// Copies a frame of this client's into `bytes`, which are as many as it has
+    /// ([`Frame::length`]). Returns false if they are not.
+    pub fn read(&self, frame: &Frame, bytes: &mut [u8]) -> bool {
+        if bytes.len() != frame.length() || self.tx_data.read(frame.offset as usize + HEADROOM, bytes).is_err() {
+            return false;
+        }
+        // The client may have changed the beginning since it was read.
+        bytes.get_mut(..frame.known).map(|head| head.copy_from_slice(frame.head())).is_some()
     }
 
     /// Takes a buffer of the client's that holds a packet of `length` bytes, and has it written.
@@ -232,7 +300,7 @@ impl Port {
         if usize::from(length) < MIN_PACKET || large && self.rx_slots.large() == 0 {
             return None;
         }
-        loop {
+        while !self.paused && !self.allowance.is_spent() {
             let Some(buffer) = self.receiving.input.pop() else { return self.stash.take(large) };
             if self.rx_slots.number(buffer.offset).is_none() || buffer.flags != 0 {
                 self.tally.refused += 1;
@@ -241,14 +309,9 @@ impl Port {
             } else {
                 self.stash.keep(buffer.offset, !large);
             }
+            self.allowance.spend(1);
         }
-    }
-
-    /// The source address in the packet that lies in a buffer of the client's.
-    fn source_at(&self, offset: u32) -> Mac {
-        let mut address = [0; 6];
-        let _ = self.rx_data.read(offset as usize + HEADROOM + 6, &mut address);
-        Mac::new(address)
+        None
     }
 
     /// Gives the client the packet in its buffer at `offset`.
@@ -257,6 +320,7 @@ impl Port {
         header.write(&mut bytes);
         let written = self.rx_data.write(offset as usize, &bytes).is_ok();
         let given = written && self.receiving.output.push(Descriptor { offset, length, flags: 0 }).is_ok();
+        self.allowance.earn(u32::from(given));
         self.tally.delivered += u64::from(given);
         self.tally.missed += u64::from(!given);
         given
@@ -267,6 +331,10 @@ impl Port {
         self.finish();
         self.receiving.publish();
         self.sending.publish();
+        self.wait();
+        if self.paused {
+            return Progress::Asleep;
+        }
         let lending = self.sending.is_live() && self.next < self.tx_slots.count();
         // Buffers that the client provides wake nobody: a frame that finds none is lost.
         let receiving = if self.receiving.is_live() { Progress::Asleep } else { self.receiving.sleep() };

@@ -5,6 +5,10 @@
 //! makes it a client of another provider besides, one of its clients can be reached from outside:
 //! the one whose address is the uplink's (`mac` in the system file). The others stay among
 //! themselves.
+//!
+//! Whatever clients do, they get no more than their part of the switch: they take turns
+//! ([`turns`]), and one that makes it work without use is left alone for a while
+//! ([`Port::note`]).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -15,29 +19,29 @@ extern crate std;
 
 #[cfg(test)]
 mod tests;
+mod turns;
 
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use culm::connection::NetProviderClient;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start};
 use culm_net::provider::{Frame, Port};
-use culm_net::{BUFFER_SIZE, Client, ETHERNET_HEADER, Mac, PacketHeader};
+use culm_net::{Client, PacketHeader};
+use turns::Turns;
 
 culm::component!(Switch);
 
-/// Frames of each client, and of the uplink, in one round.
-const BATCH: usize = 64;
+/// Turns of each client, and of the uplink, in one round.
+const TURNS: usize = 64;
 
 struct Switch {
     ports: Vec<Port>,
-    /// Whose frame comes first in the next round: a client's or, behind them, the uplink's. It is
-    /// the one after the last whose frame arrived, so that a client which has few free buffers gets
-    /// frames of all others in turns.
-    first: usize,
     uplink: Option<Client>,
-    /// A frame on its way to the uplink.
-    scratch: Box<[u8]>,
+    /// Turns of the clients and, behind them, of the uplink.
+    turns: Turns,
+    /// The last round left something to do.
+    has_more: bool,
+    /// It was logged that a frame is too long for the uplink.
+    has_warned: bool,
 }
 
 impl Component for Switch {
@@ -51,14 +55,26 @@ impl Component for Switch {
         this
     }
 
-    fn notified(&mut self, _: Channels) {
-        self.take_turn();
+    fn notified(&mut self, channels: Channels) {
+        for port in &mut self.ports {
+            port.note(channels);
+        }
+        if self.is_due(channels) {
+            self.take_turn();
+        }
     }
 }
 
 impl Switch {
     fn new(ports: Vec<Port>, uplink: Option<Client>) -> Self {
-        Self { ports, first: 0, uplink, scratch: vec![0; BUFFER_SIZE as usize].into_boxed_slice() }
+        let turns = Turns::new(ports.len() + 1);
+        Self { ports, uplink, turns, has_more: false, has_warned: false }
+    }
+
+    /// Returns whether there may be something to do: not if only clients notify that are paused.
+    fn is_due(&self, mut channels: Channels) -> bool {
+        let is_paused = |channel| self.ports.iter().any(|port| port.is_paused() && port.has(channel));
+        self.has_more || channels.is_empty() || channels.any(|channel| !is_paused(channel))
     }
 
     fn take_turn(&mut self) {
@@ -82,20 +98,17 @@ impl Switch {
             counters::DROPS.add(tally.missed);
             counters::REFUSED.add(tally.refused);
         }
-        self.uplink.as_mut().map_or(Progress::Asleep, Client::settle) & progress
+        progress &= self.uplink.as_mut().map_or(Progress::Asleep, Client::settle);
+        self.has_more = progress.is_more();
+        progress
     }
 
-    /// Passes on frames of everybody, one of each after the other, no more than a round allows.
+    /// Passes on frames of everybody in turns, no more than a round allows.
     fn pass_all(&mut self) -> Progress {
-        let (first, sources) = (self.first, self.ports.len() + 1);
-        for _ in 0..BATCH {
+        for _ in 0..TURNS {
             let mut is_empty = true;
-            for source in (first..sources).chain(0..first) {
-                let passed = if source < self.ports.len() { self.pass_from(source) } else { self.pass_in() };
-                is_empty &= passed.is_none();
-                if passed == Some(true) {
-                    self.first = (source + 1) % sources;
-                }
+            for source in self.turns.order() {
+                is_empty &= self.take_turn_of(source).is_asleep();
             }
             if is_empty {
                 return Progress::Asleep;
@@ -104,63 +117,72 @@ impl Switch {
         Progress::More
     }
 
-    /// Passes on a frame of a client. `None`: there is none; else returns whether it arrived.
-    fn pass_from(&mut self, from: usize) -> Option<bool> {
-        let frame = self.ports[from].next_frame()?;
-        let header = self.ports[from].header(frame);
-        Some(self.pass(from, frame, destination(&header)))
+    /// Passes on frames of a client, or of the uplink, as long as its turn allows.
+    fn take_turn_of(&mut self, source: usize) -> Progress {
+        self.turns.begin(source);
+        while self.turns.may_send(source) {
+            let passed = if source < self.ports.len() { self.pass_from(source) } else { self.pass_in() };
+            let Some((length, copies)) = passed else { return Progress::Asleep };
+            self.turns.charge(source, length, copies);
+        }
+        Progress::More
     }
 
-    fn pass(&mut self, from: usize, frame: Frame, to: Mac) -> bool {
+    /// Passes on a frame of a client. `None`: there is none; else returns its length, and to how
+    /// many it was given.
+    fn pass_from(&mut self, from: usize) -> Option<(usize, usize)> {
+        let frame = self.ports.get_mut(from)?.next_frame()?;
+        Some((frame.length(), self.pass(from, &frame)))
+    }
+
+    /// Gives a client's frame to those that it is for; returns how many they are.
+    fn pass(&mut self, from: usize, frame: &Frame) -> usize {
+        let to = frame.destination();
         let is_for_all = to.is_group();
-        let mut arrived = false;
+        let mut copies = 0;
         let mut is_known = false;
         for target in (0..self.ports.len()).filter(|target| *target != from) {
-            if !is_for_all && self.ports[target].mac() != to {
-                continue;
-            }
-            is_known = true;
-            if let Ok([sender, receiver]) = self.ports.get_disjoint_mut([from, target]) {
-                arrived |= receiver.deliver(sender, frame);
+            if let Ok([sender, receiver]) = self.ports.get_disjoint_mut([from, target])
+                && (is_for_all || receiver.mac() == to)
+            {
+                is_known = true;
+                copies += usize::from(receiver.deliver(sender, frame));
             }
         }
-        if is_for_all || !is_known {
-            self.pass_out(from, frame);
-        }
-        arrived
+        copies + usize::from((is_for_all || !is_known) && self.pass_out(from, frame))
     }
 
-    /// Passes a client's frame to the uplink, if it is that client's.
-    fn pass_out(&mut self, from: usize, frame: Frame) {
-        let port = &mut self.ports[from];
-        let Some(uplink) = self.uplink.as_mut().filter(|uplink| uplink.mac() == port.mac()) else { return };
-        let Some(frame) = port.read(frame, &mut self.scratch).and_then(|length| self.scratch.get(..length)) else {
-            return;
-        };
-        let sent = uplink.transmitter.send(frame.len(), |bytes| {
-            bytes.copy_from_slice(frame);
+    /// Passes a client's frame to the uplink, if it is that client's. Returns whether it was.
+    fn pass_out(&mut self, from: usize, frame: &Frame) -> bool {
+        let (Some(uplink), Some(port)) = (&mut self.uplink, self.ports.get(from)) else { return false };
+        if uplink.mac() != port.mac() {
+            return false;
+        }
+        let longest = uplink.transmitter.longest_frame();
+        if frame.length() > longest && !self.has_warned {
+            self.has_warned = true;
+            culm::warn!("a client's frame of {} bytes is dropped: the uplink takes {longest}", frame.length());
+        }
+        let sent = uplink.transmitter.send(frame.length(), |bytes| {
+            // It has the length that is asked for.
+            let _ = port.read(frame, bytes);
             (PacketHeader::default(), ())
         });
         counters::UPLINK_OUT.add(u64::from(sent.is_some()));
         counters::DROPS.add(u64::from(sent.is_none()));
+        sent.is_some()
     }
 
     /// Passes on a frame that came over the uplink, as [`Self::pass_from`] does a client's.
-    fn pass_in(&mut self) -> Option<bool> {
+    fn pass_in(&mut self) -> Option<(usize, usize)> {
         let uplink = self.uplink.as_mut()?;
         let mac = uplink.mac();
         let packet = uplink.receiver.receive()?;
-        let mut arrived = false;
+        let mut copies = 0;
         for port in self.ports.iter_mut().filter(|port| port.mac() == mac) {
-            arrived |= port.deliver_bytes(packet.header(), packet.frame());
+            copies += usize::from(port.deliver_bytes(packet.header(), packet.frame()));
         }
         counters::UPLINK_IN.add(1);
-        Some(arrived)
+        Some((packet.frame().len(), copies))
     }
-}
-
-/// The destination in an Ethernet header.
-fn destination(header: &[u8; ETHERNET_HEADER]) -> Mac {
-    let [a, b, c, d, e, f, ..] = *header;
-    Mac::new([a, b, c, d, e, f])
 }

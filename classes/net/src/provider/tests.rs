@@ -3,6 +3,7 @@
 use super::{Port, Tally};
 use crate::testing::{Peer, memory, ring};
 use crate::{Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
+use culm::Channels;
 use culm::connection::{NetClient, NetProviderClient};
 use culm_abi::start::Span;
 use proptest::prelude::*;
@@ -73,10 +74,10 @@ impl World {
             first.begin();
             second.begin();
             while let Some(frame) = first.next_frame() {
-                second.deliver(first, frame);
+                second.deliver(first, &frame);
             }
             while let Some(frame) = second.next_frame() {
-                first.deliver(second, frame);
+                first.deliver(second, &frame);
             }
             if (first.settle() & second.settle()).is_asleep() {
                 return;
@@ -139,6 +140,115 @@ fn who_must_not_speak_as_another_does_not() {
     }
     assert!(world.send(MACS[0], 9, 60));
     assert_eq!(world.settle()[1], [9]);
+}
+
+/// ARP tells an address of its own, which others believe (RFC 826).
+#[test]
+fn nobody_tells_of_another_by_arp() {
+    let mut world = World::new(true);
+    for (sender, content) in [(MACS[1], 1), (MACS[0], 2)] {
+        let client = &mut world.clients[0];
+        client.begin();
+        let sent = client.transmitter.send(60, |frame| {
+            frame.fill(0);
+            frame[..6].copy_from_slice(&MACS[1]);
+            frame[6..12].copy_from_slice(&MACS[0]);
+            frame[12..20].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4]);
+            frame[22..28].copy_from_slice(&sender);
+            frame[ETHERNET_HEADER + 7] = content;
+            (PacketHeader::default(), ())
+        });
+        assert!(sent.is_some());
+        let _ = client.settle();
+    }
+    assert_eq!(world.settle()[1].len(), 1);
+    assert_eq!(world.ports[0].tally().refused, 1);
+}
+
+/// What was checked is what is delivered, whatever the sender writes meanwhile.
+#[test]
+fn an_address_that_changes_after_the_check_is_not_delivered() {
+    let mut world = World::new(true);
+    assert!(world.send(MACS[0], 7, 60));
+    let [first, second] = &mut world.ports;
+    first.begin();
+    second.begin();
+    let frame = first.next_frame().expect("it was sent");
+    let data = culm::Region::new(world.connections[0].0.tx_data);
+    for buffer in 0..BUFFERS {
+        data.write((buffer * SIZE) as usize + 12, &[0xff; 12]).expect("inside");
+    }
+    let mut bytes = [0; 60];
+    assert!(first.read(&frame, &mut bytes) && second.deliver(first, &frame));
+    assert_eq!((&bytes[..6], &bytes[6..12]), (&MACS[1][..], &MACS[0][..]));
+    let _ = second.settle();
+    let client = &mut world.clients[1];
+    client.begin();
+    let packet = client.receiver.receive().expect("it was delivered");
+    assert_eq!(packet.frame()[..12], bytes[..12]);
+}
+
+/// Returns a provider's port, and what its client writes, which is anything.
+fn hostile(large: u32) -> (Port, [Peer<Descriptor>; 2]) {
+    let (provider, _) = connections(MACS[0], large, true);
+    let mut port = Port::new(&provider);
+    let mut receiving = Peer::<Descriptor>::new(provider.rx_filled, provider.rx_free);
+    let mut sending = Peer::<Descriptor>::new(provider.tx_free, provider.tx_filled);
+    for _ in 0..4 {
+        port.begin();
+        let _ = (port.settle(), receiving.take(), sending.take());
+    }
+    (port, [receiving, sending])
+}
+
+/// Sends an entry again and again over both of a client's queues, which the provider reads; returns
+/// how many it took of each.
+fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
+    let (mut port, mut peers) = hostile(large);
+    let before = peers.each_mut().map(|peer| peer.output().position());
+    for _ in 0..5000 {
+        peers.iter_mut().for_each(|peer| peer.send(&[entry]));
+        port.note(Channels::NONE);
+        port.begin();
+        let _ = (port.next_frame(), port.deliver_bytes(PacketHeader::default(), &[0; 60]), port.settle());
+    }
+    assert!(port.is_paused());
+    let after = peers.each_mut().map(|peer| peer.output().position());
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// Work without use ends when the client's allowance is used up.
+#[test]
+fn nonsense_ends_when_the_allowance_is_used_up() {
+    for taken in exhaust(Descriptor { offset: 77, length: 60, flags: 0 }, 0) {
+        assert!((100..2000).contains(&taken), "{taken} entries");
+    }
+    // Buffers of the size that nobody needs.
+    let [receiving, _] = exhaust(Descriptor::empty(BUFFERS * SIZE), 1);
+    assert!(receiving < 2000, "{receiving} entries");
+}
+
+/// So does work for one that starts over without end.
+#[test]
+fn lives_end_when_the_allowance_is_used_up() {
+    let (provider, client) = connections(MACS[0], 0, false);
+    let mut port = Port::new(&provider);
+    let mut lives = 0;
+    while !port.is_paused() {
+        lives += 1;
+        assert!(lives < 1000, "it is not left alone");
+        let mut client = Client::new(client);
+        for _ in 0..3 {
+            port.begin();
+            let _ = port.settle();
+            client.begin();
+            let _ = client.settle();
+        }
+    }
+    assert!(lives > 2, "it may start over, and soon once more");
+    culm::testing::set_time(culm::testing::deadline().expect("a turn is asked for"));
+    port.note(Channels::NONE);
+    assert!(!port.is_paused());
 }
 
 #[test]
@@ -221,7 +331,9 @@ proptest! {
             port.begin();
             target.begin();
             while let Some(frame) = port.next_frame() {
-                let _ = (port.header(frame), target.deliver(&mut port, frame), port.read(frame, &mut [0; 2048]));
+                let mut bytes = vec![0; frame.length()];
+                prop_assert!(port.read(&frame, &mut bytes));
+                let _ = target.deliver(&port, &frame);
             }
             let _ = port.deliver_bytes(PacketHeader::default(), &[1; 70]);
             let _ = (port.settle(), receiving.take(), sending.take());
