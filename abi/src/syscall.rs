@@ -100,7 +100,8 @@ impl Event {
 pub enum CallStatus {
     /// The callee replied.
     Replied = 0,
-    /// The callee faulted, was stopped or was restarted before it replied. The message is all zero.
+    /// The callee is stopped, or was stopped or restarted while it served this call. The message is
+    /// all zero.
     CalleeGone = 1,
 }
 

@@ -4,9 +4,9 @@
 //! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this
 //! module makes as many numbers as are asked for ([`culm_random`]).
 //!
-//! A component that is a client of a device of the class `entropy` adds a seed of that ([`add`]).
-//! A machine without a source says so when it boots, and [`words`] returns `None`. The caller must
-//! then use something that an attacker could guess, such as the time, or do without.
+//! A component that is a client of a device of the class `entropy` adds a seed of that ([`add`]). If
+//! neither the kernel nor a device gives a seed, [`words`] returns `None`. The caller must then use
+//! something that an attacker could guess, such as the time, or do without.
 
 use crate::arch::domain_static;
 use core::cell::RefCell;
@@ -14,11 +14,11 @@ use culm_abi::start::SEED_WORDS;
 use culm_random::{Generator, Seed};
 
 domain_static! {
-    /// The generator; `None` if the machine has no source.
+    /// The generator; `None` until there is a seed.
     GENERATOR: RefCell<Option<Generator>> = RefCell::new(None);
 }
 
-/// Takes the seed of this start. A seed of zeros means that there is no source.
+/// Takes the kernel's seed of this start. A seed of zeros means that the kernel has no source.
 pub(crate) fn seed(seed: [u64; SEED_WORDS]) {
     GENERATOR.with(|generator| generator.replace((seed != [0; SEED_WORDS]).then(|| Generator::new(seed))));
 }
@@ -32,8 +32,7 @@ pub fn add(seed: Seed) {
     });
 }
 
-/// Returns `N` random numbers; `None` if the machine has no source of them. A restart begins with a
-/// fresh seed.
+/// Returns `N` random numbers; `None` if there was no seed. A restart begins with a fresh one.
 ///
 /// ```
 /// culm::testing::set_seed([1, 2, 3, 4]);

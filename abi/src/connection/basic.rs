@@ -26,7 +26,7 @@ pub struct Region<F: Form = Start> {
     pub writable: F::Flag,
 }
 
-/// A device: registers, interrupts, DMA memory. A driver has it, or a component that owns one bare.
+/// A device: registers, interrupts, DMA memory. A driver has it, or a component that owns one.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 3, name = "device", role = Made)]
 #[repr(C)]

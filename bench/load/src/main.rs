@@ -1,5 +1,7 @@
 //! `culm-bench-load`: the load generator as a command, with its report as one line of JSON.
 
+#![forbid(unsafe_code)]
+
 use anyhow::{Result, bail};
 use clap::Parser;
 use culm_bench_load::{Load, LoadSpec, Mode, ceiling};

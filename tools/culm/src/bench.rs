@@ -67,7 +67,7 @@ pub struct Options {
     /// Folder for downloads and what is made of them
     #[arg(long)]
     pub cache: Option<PathBuf>,
-    /// List the benchmarks and their rows
+    /// List the benchmarks, with those of their rows that are recorded or have a target
     #[arg(long)]
     pub list: bool,
 }

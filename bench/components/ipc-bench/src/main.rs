@@ -6,6 +6,7 @@
 //! row whose peer is not connected is left out.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
 
 use culm::time::{self, Duration, Instant};
 use culm::{Channel, Channels, Component, Message};

@@ -128,7 +128,7 @@ pub struct Domain {
     pub used: Ticks,
     /// System calls.
     pub system_calls: u64,
-    /// Times it was switched to.
+    /// Times it left the core.
     pub switches: u64,
     /// Times it was preempted.
     pub preemptions: u64,

@@ -26,7 +26,7 @@ impl Class for Entropy {
         vec![Table {
             heading: "Connections of the kind entropy-client",
             intro: "`entropy = \"rng0\"`, or a table.".to_string(),
-            keys: vec![key("device", "text", "required", "the device")],
+            keys: vec![key("device", "text", "required", "whatever gives random bits")],
         }]
     }
 

@@ -27,9 +27,10 @@ pub fn client_keys() -> Vec<Table> {
     vec![Table {
         heading: "Connections of the kind net-client",
         intro: "`net = \"nic0\"`, or a table, for a connection called `net` in the manifest. A copier is added, the domain \
-                `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless `copier = false`.".to_string(),
+                `PD_copier` (`PD_CONNECTION_copier` where a domain has several), unless the provider is no device, or \
+                `copier = false`.".to_string(),
         keys: vec![
-            key("device", "text", "required", "the device"),
+            key("device", "text", "required", "the provider: a device, or a component in a device's place"),
             key(
                 "mac",
                 "text",
