@@ -112,12 +112,13 @@ fn check(header: &SystemHeader, index: u32) {
     match crate::arch::find_source(index) {
         Source::Absent => {
             println!(
-                "culm: this machine has no source of random numbers: what components make up can be guessed \
-                 (CAVEATS.md, \"Randomness\", names machines that have one)"
+                "culm: neither processor nor firmware has a source of random numbers: what components make up can be \
+                 guessed, unless a device of the class `entropy` seeds them (CAVEATS.md, \"Randomness\")"
             );
         }
         Source::Dry => println!(
-            "culm: this machine's source of random numbers gives none: until it does, what components make up can be guessed"
+            "culm: this machine's source of random numbers gives none: until it does, what components make up can be \
+             guessed, unless a device of the class `entropy` seeds them"
         ),
         Source::Works => {}
     }
