@@ -19,8 +19,8 @@ pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use net::{
-    NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser, NetTxClient,
-    NetTxVirtualiser,
+    NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
+    NetTxClient, NetTxVirtualiser,
 };
 pub use observation::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
 pub use serial::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
@@ -93,6 +93,7 @@ connections!(
     NetCopier,
     NetProvider,
     NetClient,
+    NetBare,
     EntropyProvider,
     EntropyClient,
     SerialDriver,

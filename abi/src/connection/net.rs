@@ -159,6 +159,36 @@ pub struct NetTxClient<F: Form = Start> {
     pub anti_spoof: F::Flag,
 }
 
+/// Net class, client of a device that is used bare: what it shares with the driver itself. It does
+/// for itself what virtualisers do for others: all buffers are its own, and it tells the driver at
+/// which addresses the device sees them. Entries of all four rings are `culm_net::DmaDescriptor`s.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 22, name = "net-bare", class = "net", role = Client)]
+#[repr(C)]
+pub struct NetBare<F: Form = Start> {
+    /// Empty buffers, to the driver.
+    pub rx_free: F::Ring,
+    /// Received frames, from the driver.
+    pub rx_filled: F::Ring,
+    /// Frames to send, to the driver.
+    pub tx_filled: F::Ring,
+    /// Sent buffers, from the driver.
+    pub tx_free: F::Ring,
+    /// Receive buffers, which the device writes; mapped read-only.
+    pub rx_data: F::Memory,
+    /// Transmit buffers, which the client alone writes.
+    #[connection(exclusive)]
+    pub tx_data: F::Memory,
+    /// Channel to the driver, for what is received.
+    pub rx_channel: F::Channel,
+    /// Channel to the driver, for what is sent.
+    pub tx_channel: F::Channel,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// The client's address, which is the device's.
+    pub mac: [u8; 6],
+}
+
 /// Net class, provider: the far end of clients that have no device, in a switch for example.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 21, name = "net-provider", class = "net", role = Provider)]

@@ -57,6 +57,17 @@ impl System {
     }
 }
 
+/// An echo server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// On the TCP/IP stack.
+    Stack,
+    /// Frame by frame, without one.
+    Reflector,
+    /// The same, on a card of its own.
+    BareReflector,
+}
+
 /// What one variation of the echo system has besides, or has not.
 #[derive(Clone, Debug)]
 pub struct Echo {
@@ -70,6 +81,8 @@ pub struct Echo {
     pub tick: Option<&'static str>,
     /// Whether clients have a copier.
     pub copier: bool,
+    /// Whether the echo server is one without a stack, which needs no virtualisers either.
+    pub server: Server,
     /// Options of the connection to the card besides.
     pub connection: &'static str,
     /// Options of each domain besides.
@@ -88,6 +101,7 @@ impl Default for Echo {
             bystanders: 0,
             tick: None,
             copier: true,
+            server: Server::Stack,
             connection: "",
             domain: "",
             device: "",
@@ -102,21 +116,40 @@ impl Echo {
         System { name: name.to_owned(), ready: Ready::Echo, text: Some(self.text(name)) }
     }
 
+    /// Options of the card. A client that has it to itself has its address.
+    fn card(&self) -> String {
+        match self.server {
+            Server::BareReflector => format!("bare = true\nmac = \"{}\"\n{}", client_mac(0), self.device),
+            _ => self.device.to_string(),
+        }
+    }
+
     fn text(&self, name: &str) -> String {
         let mut text = format!(
             "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
              [device.nic0]\npriority = 240\n{}\n[device.uart0]\npriority = 60\n",
-            self.device
+            self.card()
         );
         for client in 0..self.clients {
             let (address, mac) = (client_address(client), client_mac(client));
+            let server = match self.server {
+                Server::Stack => format!("udp-echo\"\nconfig = {{ address = \"{address}/24\" }}"),
+                _ => format!("reflector\"\nconfig = {{ address = \"{address}\" }}"),
+            };
             let through = vec!["\"pass-through\""; self.through.into()].join(", ");
             let _ = write!(
                 text,
-                "\n[pd.echo{client}]\ncomponent = \"udp-echo\"\npriority = 100\ncore = {}\n{}\
-                 config = {{ address = \"{address}/24\" }}\n\
-                 net = {{ device = \"nic0\", mac = \"{mac}\", copier = {}, through = [{through}]{} }}\n",
-                self.core, self.domain, self.copier, self.connection
+                "\n[pd.echo{client}]\ncomponent = \"{server}\npriority = 100\ncore = {}\n{}",
+                self.core, self.domain
+            );
+            if self.server == Server::BareReflector {
+                text.push_str("card = \"nic0\"\n");
+                continue;
+            }
+            let _ = writeln!(
+                text,
+                "net = {{ device = \"nic0\", mac = \"{mac}\", copier = {}, through = [{through}]{} }}",
+                self.copier, self.connection
             );
         }
         for bystander in 0..self.bystanders {

@@ -6,24 +6,30 @@
 //!
 //! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So
 //! the client keeps little about buffers between turns, and can lose none.
+//!
+//! A client of a device that is used bare ([`Client::bare`]) is the driver's only peer. Its entries
+//! are the driver's, with addresses as the device sees them, and all buffers are its own. It lets
+//! frames for other stations lie, as a receive virtualiser would.
 
+#[cfg(test)]
+mod bare_tests;
 mod receiver;
 mod transmitter;
 
-use crate::Mac;
+use crate::{BufferEntry, Descriptor, DmaDescriptor, Mac};
 use culm::Progress;
-use culm::connection::NetClient;
+use culm::connection::{NetBare, NetClient};
 
 pub use receiver::{Packet, Receiver};
 pub use transmitter::Transmitter;
 
 /// A client's connection to a network device.
 #[derive(Debug)]
-pub struct Client {
+pub struct Client<E: BufferEntry = Descriptor> {
     /// The receiving half.
-    pub receiver: Receiver,
+    pub receiver: Receiver<E>,
     /// The transmitting half.
-    pub transmitter: Transmitter,
+    pub transmitter: Transmitter<E>,
     pub(crate) mac: Mac,
 }
 
@@ -34,11 +40,24 @@ impl Client {
     ///
     /// If `connection` contradicts itself, which those of a start block do not.
     pub fn new(connection: NetClient) -> Self {
-        let mut client = Self {
-            receiver: Receiver::new(&connection),
-            transmitter: Transmitter::new(&connection),
-            mac: Mac::new(connection.mac),
-        };
+        Self::begun(Receiver::new(&connection), Transmitter::new(&connection), Mac::new(connection.mac))
+    }
+}
+
+impl Client<DmaDescriptor> {
+    /// Creates the client's side of `connection` to a driver.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn bare(connection: NetBare) -> Self {
+        Self::begun(Receiver::bare(&connection), Transmitter::bare(&connection), Mac::new(connection.mac))
+    }
+}
+
+impl<E: BufferEntry> Client<E> {
+    fn begun(receiver: Receiver<E>, transmitter: Transmitter<E>, mac: Mac) -> Self {
+        let mut client = Self { receiver, transmitter, mac };
         // Tell the peers of this life; packets that are there already get their turn.
         client.receiver.publish();
         client.transmitter.publish();

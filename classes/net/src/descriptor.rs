@@ -50,6 +50,61 @@ pub mod flags {
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
 }
 
+/// An entry of the queues between a client and whoever serves it: a buffer of the client's, by its
+/// offset in the data region, which begins at `base` as the device sees it.
+pub trait BufferEntry: Entry {
+    /// Whether nobody stands between client and driver.
+    const BARE: bool;
+
+    /// Creates the entry of an empty buffer of `size` bytes.
+    fn of_empty(offset: u32, size: usize, base: u64) -> Self;
+
+    /// Creates the entry of a packet of `length` bytes.
+    fn of_packet(offset: u32, length: u16, base: u64) -> Self;
+
+    /// Returns offset, length and flags.
+    fn parts(self) -> Descriptor;
+}
+
+impl BufferEntry for Descriptor {
+    const BARE: bool = false;
+
+    #[inline(always)]
+    fn of_empty(offset: u32, _: usize, _: u64) -> Self {
+        Self::empty(offset)
+    }
+
+    #[inline(always)]
+    fn of_packet(offset: u32, length: u16, _: u64) -> Self {
+        Self { offset, length, flags: 0 }
+    }
+
+    #[inline(always)]
+    fn parts(self) -> Descriptor {
+        self
+    }
+}
+
+/// The token is the offset. The address that comes back from the driver is not looked at.
+impl BufferEntry for DmaDescriptor {
+    const BARE: bool = true;
+
+    #[inline(always)]
+    fn of_empty(offset: u32, size: usize, base: u64) -> Self {
+        Self::of_packet(offset, size as u16, base)
+    }
+
+    #[inline(always)]
+    fn of_packet(offset: u32, length: u16, base: u64) -> Self {
+        Self { address: base + u64::from(offset), length, flags: 0, token: offset }
+    }
+
+    #[inline(always)]
+    fn parts(self) -> Descriptor {
+        Descriptor { offset: self.token, length: self.length, flags: self.flags }
+    }
+}
+
 impl Descriptor {
     /// Creates the entry of an empty buffer.
     #[inline(always)]

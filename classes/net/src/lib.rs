@@ -36,6 +36,7 @@
 //!   lend these is of no class: `culm-lending`.
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
+//! * [`responder`]: answers to single frames, without a stack.
 //! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
 //!   device. `stack` (feature `stack`): TCP/IP on top of the client.
 //!
@@ -59,6 +60,7 @@ pub mod header;
 pub mod mac;
 pub mod outgoing;
 pub mod provider;
+pub mod responder;
 pub mod slots;
 #[cfg(feature = "stack")]
 pub mod stack;
@@ -70,7 +72,7 @@ pub use client::Client;
 pub use culm::link::put_off;
 pub use culm_abi::connection::net::{BUFFER_SIZE, LARGE_BUFFER, PIECE_SIZE};
 pub use culm_queue::{capacity_for, lendable};
-pub use descriptor::{Descriptor, DmaDescriptor};
+pub use descriptor::{BufferEntry, Descriptor, DmaDescriptor};
 pub use header::PacketHeader;
 pub use mac::Mac;
 pub use slots::Slots;

@@ -137,6 +137,36 @@ pub mod udp {
     pub const HEADER: usize = 8;
 }
 
+/// ARP for IPv4 over Ethernet (RFC 826).
+pub mod arp {
+    /// Ethernet, IPv4, lengths of their addresses, request: how a question begins.
+    pub const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
+    /// The same of an answer.
+    pub const REPLY: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 2];
+    /// Offset of the sender's Ethernet address.
+    pub const SENDER_STATION: usize = 8;
+    /// Offset of the sender's IPv4 address.
+    pub const SENDER: usize = 14;
+    /// Offset of the Ethernet address that is asked for, or that the answer is for.
+    pub const TARGET_STATION: usize = 18;
+    /// Offset of the IPv4 address that is asked for.
+    pub const TARGET: usize = 24;
+    /// Bytes of a message.
+    pub const LENGTH: usize = 28;
+}
+
+/// ICMP's echo (RFC 792).
+pub mod icmp {
+    /// Type and code of a request.
+    pub const ECHO_REQUEST: [u8; 2] = [8, 0];
+    /// Type and code of its answer.
+    pub const ECHO_REPLY: [u8; 2] = [0, 0];
+    /// Offset of the checksum.
+    pub const CHECKSUM: usize = 2;
+    /// Bytes of the header.
+    pub const HEADER: usize = 8;
+}
+
 /// How many routers an answer may pass (RFC 1700: the recommended default).
 pub const HOP_LIMIT: u8 = 64;
 

@@ -9,7 +9,7 @@
 
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::frames::Random;
-use culm_tests_harness::{Boot, Machine, PATIENCE, download, free_port, on_a_wire};
+use culm_tests_harness::{Boot, Machine, PATIENCE, client, download, free_port, on_a_wire};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -64,6 +64,69 @@ fn no_datagram_is_lost_or_doubled() {
         echo.finish(machine);
         eprintln!("{} datagrams, {} deaths", echo.sent, died(machine) - before);
         only_restarts(machine, "nic0_driver");
+    });
+}
+
+/// A station that has the card to itself, and answers for the address of the wire's other end.
+const STATION: &str = "[pd.station]\ncomponent = \"reflector\"\npriority = 100\ncard = \"nic0\"\n\
+     config = { address = \"198.18.0.2\" }\nrestart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }\n";
+
+/// The same description, where the card has no virtualisers.
+fn bare(description: &str) -> String {
+    description.replacen("[device.nic0]\n", "[device.nic0]\nbare = true\n", 1)
+}
+
+/// What virtualisers do for their clients, a client without them does too: it loses nothing where
+/// the driver dies.
+#[test]
+fn a_bare_client_loses_and_doubles_no_datagram() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    on_a_wire(boot(&folder, &bare(&description("deaths-bare", 6000, STATION))), |machine| {
+        let mut echo = Echo::new(machine);
+        let address = machine.address(7).ip().to_string();
+        let said = client::run(20, "ping", &["-n", "-c", "3", "-i", "0.2", "-s", "1400", &address]);
+        assert!(said.contains("3 received"), "{said}");
+        let before = died(machine);
+        while died(machine) < before + deaths() {
+            echo.send(1000);
+        }
+        echo.finish(machine);
+        eprintln!("{} datagrams, {} deaths", echo.sent, died(machine) - before);
+        only_restarts(machine, "nic0_driver");
+    });
+}
+
+/// A client without virtualisers dies at any instruction: the card is given up with what it had for
+/// it, and the next life answers.
+#[test]
+fn a_bare_client_that_dies_answers_again() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let description = bare(&format!(
+        "name = \"deaths-station\"\ndescription = \"A client that dies\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\n[device.uart0]\npriority = 220\n{STATION}"
+    ));
+    let port = free_port();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let boot = boot(&folder, &description).option(&["--qemu", "-gdb", "--qemu", &listen]);
+    on_a_wire(boot, |machine| {
+        let socket = Echo::new(machine).socket;
+        let (address, size) = code("deaths-station-virt", "station");
+        let text = Debugger::connect(port).read(address, size);
+        let (mut random, mut tried) = (Random::new(1), 0);
+        while machine.console().matches("supervisor: station faulted: ").count() < deaths() {
+            let offset = random.below(size / 4) * 4;
+            // An undefined one (Arm ARM C6.2, UDF).
+            Debugger::connect(port).write(address + offset as u64, &[0; 4]);
+            for _ in 0..64 {
+                _ = socket.send(b"are you there?");
+            }
+            _ = socket.recv(&mut [0; 64]);
+            Debugger::connect(port).write(address + offset as u64, &text[offset..offset + 4]);
+            wait_for_echo(&socket);
+            tried += 1;
+        }
+        eprintln!("{} deaths, {tried} instructions", deaths());
+        only_restarts(machine, "station");
     });
 }
 

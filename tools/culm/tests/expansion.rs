@@ -108,14 +108,20 @@ fn check_payload(plan: &Plan) {
     }
     for (id, domain) in plan.domains.iter().enumerate() {
         for connection in &domain.connections {
-            let ConnectionData::NetClient(client) = &connection.data else { continue };
-            let [Memory::Region(rx_data), Memory::Region(tx_data)] = [client.rx_data, client.tx_data] else {
+            let (memory, is_bare) = match &connection.data {
+                ConnectionData::NetClient(client) => ([client.rx_data, client.tx_data], false),
+                ConnectionData::NetBare(client) => ([client.rx_data, client.tx_data], true),
+                _ => continue,
+            };
+            let [Memory::Region(rx_data), Memory::Region(tx_data)] = memory else {
                 panic!("{} has its payload in no region", domain.name)
             };
             let others =
                 |region: usize| plan.regions[region].mappings.iter().filter(move |mapping| mapping.domain != id);
             assert!(others(tx_data.region).all(|mapping| !mapping.writable), "{} shares its sending", domain.name);
-            assert!(others(rx_data.region).count() >= 1);
+            assert_eq!(others(rx_data.region).count() == 0, is_bare, "{}", domain.name);
+            let writes = plan.regions[rx_data.region].mappings.iter().any(|it| it.domain == id && it.writable);
+            assert!(!writes, "{} writes what it receives", domain.name);
         }
     }
 }
@@ -136,6 +142,12 @@ fn check_lending(plan: &Plan) {
         let (buffers, room) = match &connection.data {
             ConnectionData::NetClient(it) => {
                 (count(size(it.tx_data), it.buffer_size, it.tx_large), room(&[it.tx_filled, it.tx_free]))
+            }
+            ConnectionData::NetBare(it) => {
+                let buffers = [it.rx_data, it.tx_data].map(|data| count(size(data), it.buffer_size, 0));
+                let rooms = [room(&[it.rx_filled, it.rx_free]), room(&[it.tx_filled, it.tx_free])];
+                assert!(buffers[0] <= rooms[0], "{buffers:?} buffers, room for {rooms:?}");
+                (buffers[1], rooms[1])
             }
             ConnectionData::NetCopier(it) => (
                 count(size(it.client_data), it.client_buffer_size, it.client_large),

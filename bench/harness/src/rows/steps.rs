@@ -6,7 +6,7 @@ use crate::lab::{Lab, Setup};
 use crate::linux::port;
 use crate::network::Port;
 use crate::results::{Params, Results, Side};
-use crate::systems::Echo;
+use crate::systems::{Echo, Server};
 use anyhow::Result;
 use culm_bench_load::Mode;
 use serde_json::json;
@@ -28,15 +28,17 @@ const BUDGET: &str = "budget = \"10ms\"\nperiod = \"10ms\"\n";
 
 fn steps() -> Vec<Step> {
     let step = |name, echo| Step { name, echo, setup: Setup::default() };
-    let bare = Setup { without_offloads: true, ..Setup::default() };
+    let without_offloads = Setup { without_offloads: true, ..Setup::default() };
     vec![
         step("usual", Echo::default()),
         step("fused", Echo { device: "fused = true\n", ..Echo::default() }),
+        step("reflector", Echo { server: Server::Reflector, ..Echo::default() }),
+        step("bare", Echo { server: Server::BareReflector, ..Echo::default() }),
         step("without-copier", Echo { copier: false, ..Echo::default() }),
         step("bounce-copy", Echo { connection: ", anti_spoof = true", ..Echo::default() }),
         step("budgets", Echo { domain: BUDGET, device: BUDGET, ..Echo::default() }),
         step("small-batches", Echo { connection: ", buffers = 16", device: "buffers = 16\n", ..Echo::default() }),
-        Step { setup: bare, ..step("without-offloads", Echo::default()) },
+        Step { setup: without_offloads, ..step("without-offloads", Echo::default()) },
     ]
 }
 

@@ -3,27 +3,32 @@
 //! Where the buffers are the client's own, packets that a copier has passed on outlive it: nobody
 //! writes them but a copier that this client gives the buffers to, and it gives them to the next
 //! one only after it has read what the previous one left. In the device's buffers, packets are void
-//! as soon as the virtualiser is another: the device may be writing there.
+//! as soon as the virtualiser is another: the device may be writing there. Where the device is used
+//! bare, packets that a driver has passed on outlive it too: the device had returned their buffers.
 
 #![allow(unsafe_code)]
 
 use crate::descriptor::flags::DEVICE;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
-use crate::{Descriptor, HEADROOM, PacketHeader, Slots, checksum, lendable, put_off};
-use culm::connection::NetClient;
+use crate::{
+    BufferEntry, Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader, Slots, checksum, lendable, put_off, wire,
+};
+use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
 use culm::queue::Producer;
 use culm::{Link, Progress, Region};
 
 /// The receiving half of a client.
 #[derive(Debug)]
-pub struct Receiver {
+pub struct Receiver<E: BufferEntry = Descriptor> {
     /// The link: filled buffers come, free ones go.
-    link: Link<Descriptor>,
+    link: Link<E>,
     data: Region,
     slots: Slots,
     /// True if the buffers are this client's own: then it provides them.
     owner: bool,
+    /// The client's address: of a bare device, frames for others come too.
+    mac: Mac,
     /// Flags of the device's offloads, from the last packet.
     device: u16,
     /// True if a large buffer was read since buffers were last returned.
@@ -32,14 +37,15 @@ pub struct Receiver {
 
 /// A received packet. Its buffer goes back when this is dropped.
 #[derive(Debug)]
-pub struct Packet<'a> {
+pub struct Packet<'a, E: BufferEntry = Descriptor> {
     bytes: &'a [u8],
-    offset: u32,
+    /// The entry by which the buffer goes back.
+    empty: E,
     device: u16,
-    free: &'a mut Producer<Descriptor>,
+    free: &'a mut Producer<E>,
 }
 
-impl Packet<'_> {
+impl<E: BufferEntry> Packet<'_, E> {
     /// Returns the Ethernet frame.
     #[inline(always)]
     pub fn frame(&self) -> &[u8] {
@@ -71,11 +77,26 @@ impl Packet<'_> {
     }
 }
 
-impl Drop for Packet<'_> {
+impl<E: BufferEntry> Drop for Packet<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
         // This push does not fail: the queue has space for all buffers that are lent.
-        let _ = self.free.push(Descriptor::empty(self.offset));
+        let _ = self.free.push(self.empty);
+    }
+}
+
+impl Receiver<DmaDescriptor> {
+    pub(super) fn bare(connection: &NetBare) -> Self {
+        let limit = lendable(connection.rx_free.capacity.min(connection.rx_filled.capacity));
+        Self {
+            link: Link::new(connection.rx_free, connection.rx_filled, connection.rx_channel),
+            data: Region::read_only(connection.rx_data),
+            slots: Slots::new(connection.rx_data.size, connection.buffer_size, limit),
+            owner: true,
+            mac: Mac::new(connection.mac),
+            device: 0,
+            read_large: false,
+        }
     }
 }
 
@@ -88,11 +109,14 @@ impl Receiver {
             data: Region::read_only(connection.rx_data),
             slots: Slots::with_large(connection.rx_data.size, connection.buffer_size, connection.rx_large, limit),
             owner: connection.owns_rx != 0,
+            mac: Mac::new(connection.mac),
             device: 0,
             read_large: false,
         }
     }
+}
 
+impl<E: BufferEntry> Receiver<E> {
     /// Returns the flags of the device's offloads, as far as they are known.
     #[inline(always)]
     pub(super) fn device(&self) -> u16 {
@@ -124,9 +148,9 @@ impl Receiver {
 
     /// Returns the next packet of those that were there at the beginning of the round.
     #[inline]
-    pub fn receive(&mut self) -> Option<Packet<'_>> {
+    pub fn receive(&mut self) -> Option<Packet<'_, E>> {
         loop {
-            let descriptor = self.link.input.pop_known()?;
+            let descriptor = self.link.input.pop_known()?.parts();
             let place = self.slots.number(descriptor.offset);
             if let Some(number) = place
                 && self.slots.holds(number, descriptor.length)
@@ -140,12 +164,12 @@ impl Receiver {
                 // has no buffers before `provide`, nor this program, which has the region mapped
                 // read-only.
                 let Ok(bytes) = (unsafe { self.data.slice(offset, length) }) else { continue };
-                return Some(Packet {
-                    bytes,
-                    offset: descriptor.offset,
-                    device: self.device,
-                    free: &mut self.link.output,
-                });
+                let empty = self.empty(descriptor.offset);
+                if E::BARE && !self.is_for_this_station(bytes) {
+                    let _ = self.link.output.push(empty);
+                    continue;
+                }
+                return Some(Packet { bytes, empty, device: self.device, free: &mut self.link.output });
             }
             self.refuse(descriptor);
         }
@@ -155,8 +179,22 @@ impl Receiver {
     #[cold]
     fn refuse(&mut self, descriptor: Descriptor) {
         if self.slots.number(descriptor.offset).is_some() {
-            let _ = self.link.output.push(Descriptor::empty(descriptor.offset));
+            let empty = self.empty(descriptor.offset);
+            let _ = self.link.output.push(empty);
         }
+    }
+
+    /// Returns the entry of the empty buffer at `offset`.
+    #[inline(always)]
+    fn empty(&self, offset: u32) -> E {
+        E::of_empty(offset, self.slots.buffer_size(), self.data.dma())
+    }
+
+    /// Returns whether a packet is for this client, alone or among others.
+    #[inline(always)]
+    fn is_for_this_station(&self, packet: &[u8]) -> bool {
+        let destination = wire::array(packet, HEADROOM + wire::ethernet::DESTINATION).map(|bytes| Mac::new(*bytes));
+        destination.is_some_and(|destination| destination == self.mac || destination.is_group())
     }
 
     /// Provides all buffers, if they are this client's: the pair of queues starts over, and is
@@ -165,8 +203,9 @@ impl Receiver {
     fn provide(&mut self) {
         let count = if self.owner { self.slots.count() } else { 0 };
         for number in 0..count {
+            let empty = self.empty(self.slots.offset(number));
             // This push does not fail: the queue has space for as many buffers as may be lent.
-            let _ = self.link.output.push(Descriptor::empty(self.slots.offset(number)));
+            let _ = self.link.output.push(empty);
         }
     }
 

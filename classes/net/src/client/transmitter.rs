@@ -4,18 +4,21 @@ use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
 use crate::slots::LARGEST_PACKET;
-use crate::{Descriptor, HEADROOM, PacketHeader, Slots, checksum};
-use culm::connection::NetClient;
+use crate::{BufferEntry, Descriptor, DmaDescriptor, HEADROOM, PacketHeader, Slots, checksum, lendable};
+use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
 use culm::{Exclusive, Link, Progress};
+use culm_abi::start::Memory;
 use culm_lending::Stash;
 
 /// The transmitting half of a client.
 #[derive(Debug)]
-pub struct Transmitter {
+pub struct Transmitter<E: BufferEntry = Descriptor> {
     /// The link: filled buffers go, free ones come.
-    link: Link<Descriptor>,
+    link: Link<E>,
     data: Exclusive,
+    /// Address of `data` as the device sees it.
+    base: u64,
     slots: Slots,
     /// Flags of the device's offloads.
     device: u16,
@@ -23,7 +26,8 @@ pub struct Transmitter {
     spare: Option<u32>,
     /// The same for a large buffer.
     spare_large: Option<u32>,
-    /// Buffers that came while a buffer of the other size was looked for.
+    /// Buffers that came while a buffer of the other size was looked for; of a bare device, those
+    /// too that were never sent.
     stash: Stash,
     /// True if something could not be sent in this round because no small buffer or no queue space
     /// was free.
@@ -33,9 +37,26 @@ pub struct Transmitter {
 impl Transmitter {
     pub(super) fn new(connection: &NetClient) -> Self {
         let slots = Slots::with_large(connection.tx_data.size, connection.buffer_size, connection.tx_large, u32::MAX);
+        let link = Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel);
+        Self::with(link, connection.tx_data, slots)
+    }
+}
+
+impl Transmitter<DmaDescriptor> {
+    pub(super) fn bare(connection: &NetBare) -> Self {
+        let limit = lendable(connection.tx_free.capacity.min(connection.tx_filled.capacity));
+        let slots = Slots::new(connection.tx_data.size, connection.buffer_size, limit);
+        let link = Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel);
+        Self::with(link, connection.tx_data, slots)
+    }
+}
+
+impl<E: BufferEntry> Transmitter<E> {
+    fn with(link: Link<E>, data: Memory, slots: Slots) -> Self {
         Self {
-            link: Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel),
-            data: Exclusive::take(connection.tx_data),
+            link,
+            base: data.dma,
+            data: Exclusive::take(data),
             slots,
             device: 0,
             spare: None,
@@ -96,7 +117,7 @@ impl Transmitter {
         let (metadata, result) = write(frame);
         metadata.write(header);
         // This push does not fail: `take` has seen that there is space.
-        let _ = self.link.output.push(Descriptor { offset, length: total as u16, flags: 0 });
+        let _ = self.link.output.push(E::of_packet(offset, total as u16, self.base));
         Some(result)
     }
 
@@ -177,7 +198,7 @@ impl Transmitter {
     #[inline(always)]
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
-            let Some(descriptor) = self.link.input.pop() else {
+            let Some(descriptor) = self.link.input.pop().map(E::parts) else {
                 let kept = self.stash.take(large);
                 // The client never waits for a large buffer: see `has_large`.
                 self.starved |= kept.is_none() && !large;
@@ -194,12 +215,24 @@ impl Transmitter {
 
     #[inline]
     pub(super) fn begin(&mut self) {
-        if (self.link.begin() == Event::Renewed) | !self.link.is_live() {
+        let is_renewed = self.link.begin() == Event::Renewed;
+        if is_renewed | !self.link.is_live() {
             self.forget();
+        }
+        if E::BARE && is_renewed {
+            self.own_all();
         }
     }
 
-    /// Forgets all buffers: the pair of queues starts over, and they are the virtualiser's again.
+    /// Takes all buffers: the pair of queues starts over, and no virtualiser lends them.
+    #[cold]
+    fn own_all(&mut self) {
+        for number in 0..self.slots.count() {
+            self.stash.keep(self.slots.offset(number), self.slots.is_large(number));
+        }
+    }
+
+    /// Forgets all buffers: the pair of queues starts over, and they are with their owner again.
     #[cold]
     fn forget(&mut self) {
         (self.spare, self.spare_large) = (None, None);

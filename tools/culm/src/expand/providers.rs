@@ -281,7 +281,7 @@ pub fn check_clients(draft: &mut Draft<'_>) {
     }
 }
 
-/// The queues of a device that is used bare have one other end.
+/// The queues of a device that is used bare have one other end, and are not without it.
 fn check_bare(draft: &mut Draft<'_>, provider: usize) {
     if draft.providers[provider].service != Service::Bare {
         return;
@@ -289,11 +289,24 @@ fn check_bare(draft: &mut Draft<'_>, provider: usize) {
     let mut spans = draft.clients_of(provider).map(|client| draft.domains[client.domain].name.span.clone());
     let (first, second) = (spans.next(), spans.next());
     drop(spans);
-    let (Some(first), Some(second)) = (first, second) else { return };
+    let Some(first) = first else { return check_is_used(draft, provider) };
+    let Some(second) = second else { return };
     let diagnostic = draft
         .at(&second, format!("a second client of `{}`, which is used bare", draft.providers[provider].name))
         .related(draft.source, first, "the first")
         .help("leave `bare` out: then virtualisers share it");
+    draft.error(diagnostic);
+}
+
+/// Refuses a bare device without a client, unless that one could not be connected.
+fn check_is_used(draft: &mut Draft<'_>, provider: usize) {
+    let provider = &draft.providers[provider];
+    let bare = provider.device.and_then(|(_, table)| table.bare.as_ref());
+    let (Some(bare), true) = (bare, draft.diagnostics.is_empty()) else { return };
+    let kind = class::of(provider.class).client_kind(Service::Bare).map_or("", ConnectionKind::name);
+    let diagnostic = draft
+        .at(&bare.span, format!("nobody uses `{}`, which is bare: its driver would have no queues", provider.name))
+        .help(format!("name it in a `[pd]` by a connection of the kind `{kind}`, or leave `bare` out"));
     draft.error(diagnostic);
 }
 

@@ -192,7 +192,10 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
 /// The domains that are clients of the network.
 fn clients(plan: &Plan) -> impl Iterator<Item = (usize, &Domain)> {
     let is_client = |domain: &Domain| {
-        domain.connections.iter().any(|connection| matches!(connection.data, ConnectionData::NetClient(_)))
+        domain
+            .connections
+            .iter()
+            .any(|connection| matches!(connection.data, ConnectionData::NetClient(_) | ConnectionData::NetBare(_)))
     };
     plan.domains.iter().enumerate().filter(move |(_, domain)| is_client(domain))
 }

@@ -72,5 +72,9 @@ pub fn client_keys() -> Vec<Table> {
             ),
             key("queue", "power of two", "room for all buffers", "entries of its queues"),
         ],
+    }, Table {
+        heading: "Connections of the kind net-bare",
+        intro: "`card = \"nic0\"`, a device with `bare = true`. Its `buffers`, `queue` and `mac` are the client's too.".to_string(),
+        keys: vec![key("device", "text", "required", "the device")],
     }]
 }

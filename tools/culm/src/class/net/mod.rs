@@ -1,8 +1,10 @@
 //! Net class: a receive and a transmit virtualiser share the device among clients; a copier per
 //! client keeps what the device wrote out of the client's reach until it is copied. A component in
 //! a device's place is the far end of each client's queues itself. Before a client may stand
-//! further components, through which its frames go.
+//! further components, through which its frames go. A device that is used bare has one client,
+//! which shares the driver's queues with it.
 
+mod bare;
 mod before;
 mod direct;
 mod forward;
@@ -19,7 +21,7 @@ use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::reference::table::{Key, Table};
-use culm_abi::connection::{NetClient, NetRxVirtualiser, NetTxVirtualiser};
+use culm_abi::connection::{NetBare, NetClient, NetRxVirtualiser, NetTxVirtualiser};
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Problems, TableReader};
 use options::{ClientOptions, ProviderOptions};
@@ -43,7 +45,7 @@ impl Class for Net {
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
         match service {
             Service::Shared | Service::Direct => Some(ConnectionKind::of::<NetClient>()),
-            Service::Bare => None,
+            Service::Bare => Some(ConnectionKind::of::<NetBare>()),
         }
     }
 
@@ -76,6 +78,10 @@ impl Class for Net {
         options: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> Option<OfClass> {
+        let connection = draft.domains[client.domain].manifest.connection(&client.entry.key.value);
+        if connection.is_some_and(|(_, connection)| connection.kind.is::<NetBare>()) {
+            return bare::read_client(draft, client, options);
+        }
         options::read_client(draft, client, options, problems)
     }
 
@@ -112,7 +118,8 @@ impl Class for Net {
     fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
         match provider.provider.service {
             Service::Direct => direct::wire(wiring, provider),
-            Service::Shared | Service::Bare => wire::wire(wiring, provider),
+            Service::Shared => wire::wire(wiring, provider),
+            Service::Bare => bare::wire(wiring, provider),
         }
     }
 }

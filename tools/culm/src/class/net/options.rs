@@ -41,7 +41,7 @@ pub struct ProviderOptions {
     /// The device's hardware address.
     pub mac: [u8; 6],
     /// Where the system file gives it.
-    mac_at: Option<Range<usize>>,
+    pub mac_at: Option<Range<usize>>,
     /// Where the system file gives the count of buffers, or else the entries.
     counted_at: Option<Range<usize>>,
 }
@@ -323,7 +323,7 @@ fn check_mac(draft: &mut Draft<'_>, mac: &Located<[u8; 6]>) {
 
 /// Refuses an address that another client has already: of the same provider, or of a device where
 /// both are devices', which may lead to one network.
-fn check_only_use(draft: &mut Draft<'_>, provider: DraftProvider, mac: &Located<[u8; 6]>) {
+pub fn check_only_use(draft: &mut Draft<'_>, provider: DraftProvider, mac: &Located<[u8; 6]>) {
     let is_device = |provider: DraftProvider| draft.providers[provider].device.is_some();
     let near = |client: &&Client| client.provider == provider || is_device(client.provider) && is_device(provider);
     let others = draft.clients_of_class(NAME).filter(near).map(ClientOptions::of);

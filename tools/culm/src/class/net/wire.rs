@@ -9,14 +9,16 @@ use culm_abi::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient
 use culm_abi::lending::account_size;
 use culm_queue::lendable;
 
-/// The queues and channel between a driver and one of its virtualisers.
-struct DriverSide {
+/// The queues and channel between a driver and one of its virtualisers, or a client in its place.
+pub struct DriverSide {
     /// Buffers on their way to the device.
-    to_driver: RingId,
+    pub to_driver: RingId,
     /// Buffers on their way back.
-    from_driver: RingId,
-    driver_end: EndNumber,
-    end: EndNumber,
+    pub from_driver: RingId,
+    /// The driver's end of the channel.
+    pub driver_end: EndNumber,
+    /// The virtualiser's.
+    pub end: EndNumber,
 }
 
 /// Connects driver, virtualisers, copiers and clients of one device.
@@ -104,7 +106,8 @@ fn account(wiring: &mut Wiring, (virtualiser, name): (DomainId, String), size: u
     Memory::region(region, size)
 }
 
-fn driver_side(
+/// Makes the queues and the channel between the device's driver and a virtualiser.
+pub fn driver_side(
     wiring: &mut Wiring,
     device: &ProviderClients<'_, '_>,
     (virtualiser, suffix, capacity): (DomainId, &str, u32),
