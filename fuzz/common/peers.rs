@@ -1,4 +1,4 @@
-//! What the targets of the net class share: the pieces of their input, memory that is used again
+//! What the targets of classes share: the pieces of their input, memory that is used again
 //! for each input, and a peer that writes anything anywhere in the queues that it shares.
 
 #[path = "input.rs"]

@@ -6,6 +6,7 @@
 //! list at the end of this file besides.
 
 mod basic;
+pub mod block;
 mod clock;
 mod entropy;
 mod form;
@@ -15,6 +16,7 @@ mod serial;
 mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
+pub use block::BlockClient;
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};

@@ -1,0 +1,290 @@
+//! The client's side: sends requests, keeps each until it is answered, and sends it again if the
+//! provider starts over.
+//!
+//! A round begins by [`Client::begin`], takes what is complete by [`Client::next_completion`] until
+//! there is nothing, sends by [`Client::send`], and ends by [`Client::settle`], which publishes
+//! everything at once and announces that the client sleeps.
+
+use crate::{Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Request, RequestEntry, depth};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use culm::link::Event;
+use culm::{Link, Progress};
+use culm_abi::connection::{BlockClient, Ring};
+
+/// The least capacity of a client's queues: a request of the most segments always finds space in
+/// the end, although the provider puts off the release of some entries.
+pub const LEAST_CAPACITY: u32 = 32;
+
+/// A request that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion<T> {
+    /// What the client gave to [`Client::send`].
+    pub tag: T,
+    /// What became of the request.
+    pub result: Result<(), Error>,
+}
+
+/// The reason why a request was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    /// As many as possible are under way.
+    Full,
+    /// What the disk is, is not known yet: the provider has not begun.
+    Unknown,
+    /// The disk does not take it, for this reason.
+    Refused(Error),
+}
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => formatter.write_str("as many requests as possible are under way"),
+            Self::Unknown => formatter.write_str("the disk is not known yet"),
+            Self::Refused(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for NotSent {}
+
+/// One request that is under way; its number is its token.
+#[derive(Debug)]
+struct Slot<T> {
+    /// The client's own name for the request; `None` if the slot is free.
+    tag: Option<T>,
+    /// How many requests were sent before it.
+    number: u64,
+    /// Whether the provider's present life can have seen it.
+    is_sent: bool,
+    /// The request as it lies in the queue.
+    entries: [RequestEntry; MAX_SEGMENTS],
+    count: usize,
+}
+
+/// A client's connection to a disk. Each request has a tag of type `T`, with which it comes back.
+#[derive(Debug)]
+pub struct Client<T> {
+    link: Link<RequestEntry, AnswerEntry>,
+    /// Blocks of the memory that requests name.
+    memory: u64,
+    disk: Option<Disk>,
+    /// Whether `disk` was shown since the pair started over.
+    is_confirmed: bool,
+    slots: Box<[Slot<T>]>,
+    free: Vec<u16>,
+    /// Tokens of requests that are to be sent, in their order.
+    waiting: VecDeque<u16>,
+    /// Tokens of requests that the change of the medium has ended.
+    ended: Vec<u16>,
+    /// How many requests were ever sent.
+    number: u64,
+    refused: u32,
+}
+
+impl<T> Client<T> {
+    /// Creates the client's side of `connection`. Places in requests count from the beginning of
+    /// its data region, of which `culm::Region` gives access.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn connect(connection: &BlockClient) -> Self {
+        let BlockClient { requests, answers, data, channel } = *connection;
+        Self::new(requests, answers, channel, data.size / BLOCK as u64)
+    }
+
+    /// Creates the client's side of a pair of queues, whose requests name the first `memory` blocks
+    /// of whatever their places count in.
+    ///
+    /// # Panics
+    ///
+    /// If one of the queues has fewer than [`LEAST_CAPACITY`] entries, which the build tool does
+    /// not let happen.
+    pub fn new(requests: Ring, answers: Ring, channel: u32, memory: u64) -> Self {
+        let least = requests.capacity.min(answers.capacity);
+        assert!(least >= LEAST_CAPACITY, "a queue of {least} entries: make it {LEAST_CAPACITY} at least");
+        let depth = depth(requests.capacity, answers.capacity).min(1 << 15) as u16;
+        let slot = |_| Slot {
+            tag: None,
+            number: 0,
+            is_sent: false,
+            entries: [RequestEntry::default(); MAX_SEGMENTS],
+            count: 0,
+        };
+        let mut client = Self {
+            link: Link::new(requests, answers, channel),
+            memory,
+            disk: None,
+            is_confirmed: false,
+            slots: (0..depth).map(slot).collect(),
+            free: (0..depth).rev().collect(),
+            waiting: VecDeque::with_capacity(depth.into()),
+            ended: Vec::with_capacity(depth.into()),
+            number: 0,
+            refused: 0,
+        };
+        // Tell the provider of this life.
+        client.link.publish();
+        client
+    }
+
+    /// Returns what the disk is, as far as the provider has said. After a restart of the provider
+    /// it is what the previous life said, until [`Self::next_completion`] finds what the new one
+    /// says.
+    #[inline(always)]
+    pub fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
+    }
+
+    /// Returns how many requests are under way, those included that wait for a provider's restart.
+    #[inline(always)]
+    pub fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Returns how many more requests can be sent now.
+    #[inline(always)]
+    pub fn space(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Returns how many entries of the provider's were none, or answered what was not asked.
+    pub fn refused(&self) -> u32 {
+        self.refused
+    }
+
+    /// Returns whether `channel` is the one to the provider.
+    pub fn channel(&self) -> culm::Channel {
+        self.link.channel()
+    }
+
+    /// Begins a round: looks at answers, and whether the provider was restarted.
+    #[inline]
+    pub fn begin(&mut self) {
+        if self.link.begin() != Event::None {
+            self.start_over();
+        }
+    }
+
+    /// Has everything sent again as soon as the provider has said what the disk is.
+    #[cold]
+    fn start_over(&mut self) {
+        self.is_confirmed = false;
+        let (slots, ended) = (&mut self.slots, &self.ended);
+        self.waiting.clear();
+        for (token, slot) in (0..).zip(slots.iter_mut()) {
+            slot.is_sent = false;
+            if slot.tag.is_some() && !ended.contains(&token) {
+                self.waiting.push_back(token);
+            }
+        }
+        let number = |token: &u16| slots.get(usize::from(*token)).map(|slot| slot.number);
+        self.waiting.make_contiguous().sort_unstable_by_key(number);
+    }
+
+    /// Sends a request, which the provider sees after [`Self::settle`]. Its memory is the device's
+    /// until [`Self::next_completion`] returns `tag`, whatever happens to the provider.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotSent`].
+    #[inline]
+    pub fn send(&mut self, request: &Request, tag: T) -> Result<(), NotSent> {
+        let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
+        disk.check(request, self.memory).map_err(NotSent::Refused)?;
+        let token = self.free.pop().ok_or(NotSent::Full)?;
+        let Some(slot) = self.slots.get_mut(usize::from(token)) else { return Err(NotSent::Full) };
+        slot.count = RequestEntry::write(request, token, &mut slot.entries);
+        (slot.tag, slot.number, slot.is_sent) = (Some(tag), self.number, false);
+        self.number += 1;
+        self.waiting.push_back(token);
+        Ok(())
+    }
+
+    /// Returns the next request that is complete, of those that were at the beginning of the round.
+    #[inline]
+    pub fn next_completion(&mut self) -> Option<Completion<T>> {
+        while let Some(token) = self.ended.pop() {
+            if let Some(tag) = self.release(token) {
+                return Some(Completion { tag, result: Err(Error::Changed) });
+            }
+        }
+        loop {
+            match self.link.input.pop_known()?.read() {
+                Some(Answer::Of { token, result }) if self.is_sent(token) => {
+                    if let Some(tag) = self.release(token) {
+                        return Some(Completion { tag, result });
+                    }
+                }
+                Some(Answer::Disk(disk)) => self.learn(disk),
+                _ => self.refused = self.refused.saturating_add(1),
+            }
+        }
+    }
+
+    fn is_sent(&self, token: u16) -> bool {
+        self.slots.get(usize::from(token)).is_some_and(|slot| slot.is_sent)
+    }
+
+    /// Frees the slot of a request that is complete; returns its tag.
+    #[inline(always)]
+    fn release(&mut self, token: u16) -> Option<T> {
+        let slot = self.slots.get_mut(usize::from(token))?;
+        let tag = slot.tag.take()?;
+        slot.is_sent = false;
+        self.free.push(token);
+        Some(tag)
+    }
+
+    /// Takes what the provider says of the disk.
+    #[cold]
+    fn learn(&mut self, disk: Disk) {
+        if self.disk.is_some_and(|known| known.medium != disk.medium) {
+            if self.is_confirmed {
+                // What is on its way would reach the new medium: a provider starts over first, so
+                // this one is broken.
+                self.refused = self.refused.saturating_add(1);
+                self.link.start_over();
+                self.start_over();
+                return;
+            }
+            self.ended.extend(self.waiting.drain(..));
+        }
+        (self.disk, self.is_confirmed) = (Some(disk), true);
+    }
+
+    /// Ends a round: publishes the requests that were sent, and announces that the client sleeps.
+    #[inline]
+    pub fn settle(&mut self) -> Progress {
+        let lacking = self.push();
+        self.link.publish();
+        // While the queue is full, space in it is worth a turn.
+        let space = lacking.map_or(Progress::Asleep, |count| self.link.sleep_for_space(count));
+        space & self.link.sleep() & Progress::more_if(!self.ended.is_empty())
+    }
+
+    /// Pushes requests that wait, as many as there is space for. Returns how much space the next
+    /// one needs, if there is one that can be sent.
+    #[inline]
+    fn push(&mut self) -> Option<u32> {
+        if !self.is_confirmed || !self.link.is_live() {
+            return None;
+        }
+        while let Some(token) = self.waiting.front() {
+            let slot = self.slots.get_mut(usize::from(*token))?;
+            let entries = slot.entries.get(..slot.count)?;
+            let output = &mut self.link.output;
+            if (output.free() as usize) < slot.count && (output.refresh() as usize) < slot.count {
+                return Some(slot.count as u32);
+            }
+            // All of a request's entries are published together.
+            let _ = output.push_slice(entries);
+            slot.is_sent = true;
+            self.waiting.pop_front();
+        }
+        None
+    }
+}

@@ -1,0 +1,120 @@
+//! What a disk is, and whether it takes a request.
+
+use crate::{Error, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS, Operation, Request};
+
+/// A disk, or the part of one that a client sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Count of its blocks; 0 if there is no medium.
+    pub blocks: u64,
+    /// Number of the medium: another one if another is put in its place; 0 if there is none. A
+    /// driver's next life gives the same medium the same number.
+    pub medium: u32,
+    /// Nothing can be written.
+    pub read_only: bool,
+    /// [`Operation::Discard`] is there.
+    pub discards: bool,
+    /// [`Operation::WriteZeroes`] is there.
+    pub writes_zeroes: bool,
+    /// The exponent of the count of blocks of which requests name a multiple, and begin at one: 0
+    /// for single blocks, 3 if the device has 4 KiB.
+    pub granule: u8,
+    /// The most segments of a request.
+    pub segments: u8,
+    /// The most blocks that a request reads or writes.
+    pub most: u32,
+    /// The exponent of the most blocks that are discarded or zeroed by one request.
+    pub most_cleared: u8,
+}
+
+impl Disk {
+    /// No medium.
+    pub const ABSENT: Self = Self {
+        blocks: 0,
+        medium: 0,
+        read_only: false,
+        discards: false,
+        writes_zeroes: false,
+        granule: 0,
+        segments: MAX_SEGMENTS as u8,
+        most: MAX_BLOCKS,
+        most_cleared: Self::MOST_CLEARED,
+    };
+
+    /// The largest exponent of the most blocks that are cleared by one request: their count has 24
+    /// bits in a queue.
+    pub const MOST_CLEARED: u8 = 23;
+
+    /// The largest exponent of a granule: 64 KiB.
+    pub const LARGEST_GRANULE: u8 = 7;
+
+    /// Creates a disk of so many blocks that reads and writes, within the limits of the class.
+    /// Others are made of it by changing fields.
+    pub const fn new(blocks: u64, medium: u32) -> Self {
+        Self { blocks, medium, ..Self::ABSENT }
+    }
+
+    /// Returns whether there is a medium.
+    #[inline(always)]
+    pub const fn is_present(&self) -> bool {
+        self.medium != 0
+    }
+
+    /// Returns whether the fields can be: those of a disk that a peer describes may be anything.
+    pub const fn is_valid(&self) -> bool {
+        self.blocks <= MAX_DISK
+            && (self.medium != 0 || self.blocks == 0)
+            && self.granule <= Self::LARGEST_GRANULE
+            && self.segments > 0
+            && self.segments as usize <= MAX_SEGMENTS
+            && self.most > 0
+            && self.most <= MAX_BLOCKS
+            && self.most_cleared <= Self::MOST_CLEARED
+    }
+
+    /// Returns whether the disk takes a request whose memory is `memory` blocks long.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it does not.
+    pub fn check(&self, request: &Request, memory: u64) -> Result<(), Error> {
+        if !self.is_present() {
+            return Err(Error::Absent);
+        }
+        if request.operation.changes_blocks() && self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        match request.operation {
+            Operation::Flush => return Ok(()),
+            Operation::Read | Operation::Write => {
+                let (segments, most) = (request.segments(), usize::from(self.segments));
+                let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory);
+                if !whole || segments.is_empty() || segments.len() > most || request.blocks > self.most {
+                    return Err(Error::Invalid);
+                }
+            }
+            Operation::Discard if !self.discards => return Err(Error::Unsupported),
+            Operation::WriteZeroes { .. } if !self.writes_zeroes => return Err(Error::Unsupported),
+            Operation::Discard | Operation::WriteZeroes { .. } => {
+                if request.blocks == 0 || request.blocks > 1 << self.most_cleared {
+                    return Err(Error::Invalid);
+                }
+            }
+        }
+        let (blocks, within_granule) = (u64::from(request.blocks), (1_u64 << self.granule) - 1);
+        if (request.block | blocks) & within_granule != 0 {
+            return Err(Error::Invalid);
+        }
+        let end = request.block.checked_add(blocks).ok_or(Error::OutOfRange)?;
+        if end > self.blocks { Err(Error::OutOfRange) } else { Ok(()) }
+    }
+
+    /// Returns the disk as a client sees it that has `blocks` of it from block `first` on. Returns
+    /// `None` if the disk does not have these blocks, or they do not begin and end at a multiple of
+    /// its granule.
+    pub fn part(&self, first: u64, blocks: u64) -> Option<Self> {
+        let end = first.checked_add(blocks).filter(|end| *end <= self.blocks)?;
+        let aligned = (first | end) & ((1 << self.granule) - 1) == 0;
+        aligned.then_some(Self { blocks, ..*self })
+    }
+}

@@ -1,0 +1,107 @@
+//! The block class: the protocol between driver, virtualiser and clients, and both sides of it.
+//!
+//! # Requests and answers
+//!
+//! ```text
+//!            ── requests ──►             ── requests ──►
+//!   client                  virtualiser                  driver
+//!            ◄── answers ───             ◄── answers ───
+//! ```
+//!
+//! Both pairs of queues speak the same protocol: the virtualiser is the driver's client. A
+//! [`Request`] reads or writes blocks of [`BLOCK`] bytes, discards them or writes zeroes to them,
+//! or makes what was written durable. Each gets one [`Answer`], under the token that its client
+//! gave it, in any order. Many may be under way.
+//!
+//! * A request that moves data names up to [`MAX_SEGMENTS`] [`Segment`]s of memory, which the
+//!   device reads or writes itself: nobody copies. Memory is counted in blocks too. So a segment
+//!   that no device takes, or that shares a cache line with something else, cannot be expressed. A
+//!   client's places count from the beginning of its data region; the driver's from the device's
+//!   address 0.
+//! * Until a request is answered, its memory belongs to the device: a client that writes there
+//!   writes anything to its own blocks, and one that reads there reads anything. It has no
+//!   deadline.
+//! * The first entry that a provider sends says what the [`Disk`] is and which requests it takes.
+//!   It sends another whenever that changes.
+//!
+//! # Order
+//!
+//! Requests that are under way at the same time have no order, whatever their blocks: whoever needs
+//! one waits for the answer. A read that is sent after the answer to a write sees what was written.
+//! A flush makes all writes durable that were answered before the flush was sent, of all clients;
+//! of others it says nothing. A write that is under way when the power fails may have changed any
+//! of its blocks, but no other one.
+//!
+//! # Restart
+//!
+//! Either side may be restarted at any time; a pair of queues is a [`culm::Link`]. Two rules make
+//! that lose nothing:
+//!
+//! 1. *Who sent a request keeps it until it is answered, and sends it again if the pair starts
+//!    over.* [`Client`] does so, for a component as for the virtualiser. So a request may be done
+//!    twice. That cannot be told from once, since its memory stays as it is until the answer,
+//!    and nothing else may rely on its blocks before.
+//! 2. *Who carries requests out ends all of a pair's earlier ones before the pair starts over.*
+//!    Otherwise the device could write an earlier request's data after a later one's. [`Port`]
+//!    waits for its answers to be given; a driver resets its device before it takes requests.
+//!
+//! So each side keeps what it needs in its own memory, and leaves nothing for its next life but the
+//! queues. Requests wait while a driver is away. A client that is restarted has forgotten its own.
+//!
+//! Requests for one medium must not reach another that was put in its place. A disk has a number
+//! for its medium ([`Disk::medium`]). A provider whose medium changes starts the pair over, and a
+//! client that finds another number sends nothing again: what was under way is answered by
+//! [`Error::Changed`].
+//!
+//! # Files
+//!
+//! [`request`] and [`disk`] say what is asked and of what; [`entry`] how it lies in a queue.
+//! [`client`] is the side that asks, [`port`] the side that answers.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
+
+pub mod client;
+pub mod disk;
+pub mod entry;
+pub mod port;
+pub mod request;
+#[cfg(not(target_os = "none"))]
+pub mod testing;
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Completion, NotSent};
+pub use disk::Disk;
+pub use entry::{Answer, AnswerEntry, RequestEntry};
+pub use port::{Port, Taken};
+pub use request::{Error, Operation, Request, Segment};
+
+/// Bytes of a block, whatever unit the device has inside (VIRTIO 1.2 §5.2.6; SD Physical Layer 9.10
+/// §4.3.14).
+pub const BLOCK: usize = 512;
+
+/// The most segments of one request.
+pub const MAX_SEGMENTS: usize = 16;
+
+/// The most blocks that one request reads or writes: 1 MiB.
+pub const MAX_BLOCKS: u32 = 2048;
+
+/// The most blocks of a disk, and of memory: numbers of blocks have 40 bits in a queue.
+pub const MAX_DISK: u64 = 1 << 40;
+
+/// Returns how many requests can be under way over queues of these capacities: their answers, and a
+/// few entries that say what the disk is, always have space.
+pub const fn depth(requests: u32, answers: u32) -> u32 {
+    let least = if requests < answers { requests } else { answers };
+    culm_queue::lendable(least).saturating_sub(2)
+}

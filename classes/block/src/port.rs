@@ -1,0 +1,269 @@
+//! The provider's side: takes a client's requests, checks them, and answers.
+//!
+//! A round begins by [`Port::begin`], takes requests by [`Port::next_request`], answers them by
+//! [`Port::answer`], at once or in any later round, and ends by [`Port::settle`]. What
+//! [`Port::next_request`] returns is within the disk and the client's memory, whatever the client
+//! wrote.
+
+use crate::entry::Step;
+use crate::{Answer, AnswerEntry, Disk, Error, Request, RequestEntry};
+use culm::link::Event;
+use culm::{Link, Progress};
+use culm_abi::connection::Ring;
+
+/// A request that a provider has taken and must answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The client's name for it.
+    pub token: u16,
+    /// What it asks for.
+    pub request: Request,
+}
+
+/// A request of which further segments are to come.
+#[derive(Debug)]
+struct Partial {
+    taken: Taken,
+    /// Whether it has more segments than a request can have.
+    is_excessive: bool,
+}
+
+/// The provider's end of the queues to one client.
+#[derive(Debug)]
+pub struct Port {
+    link: Link<AnswerEntry, RequestEntry>,
+    /// Blocks of the client's memory.
+    memory: u64,
+    /// What the disk is; `None` until that is known.
+    disk: Option<Disk>,
+    /// What the client was told that it is, since the pair started over.
+    shown: Option<Disk>,
+    /// Requests that were begun to be read and are not answered.
+    under_way: u32,
+    partial: Option<Partial>,
+    /// The client's requests are for another medium: the pair must start over.
+    is_outdated: bool,
+    /// Whether the last request was not taken because its answer had no space.
+    is_starved: bool,
+    refused: u64,
+}
+
+impl Port {
+    /// Creates the provider's side of a pair of queues, over which no request is under way: what a
+    /// previous life began must have ended. The client's requests may name the first `memory`
+    /// blocks of whatever their places count in.
+    ///
+    /// # Panics
+    ///
+    /// If the memory cannot be a ring's, which no start block contains.
+    pub fn new(requests: Ring, answers: Ring, channel: u32, memory: u64) -> Self {
+        let mut link = Link::new(answers, requests, channel);
+        // Tell the client of this life.
+        link.publish();
+        Self {
+            link,
+            memory,
+            disk: None,
+            shown: None,
+            under_way: 0,
+            partial: None,
+            is_outdated: false,
+            is_starved: false,
+            refused: 0,
+        }
+    }
+
+    /// Returns the channel to the client.
+    pub fn channel(&self) -> culm::Channel {
+        self.link.channel()
+    }
+
+    /// Returns how many entries and requests of the client's were refused.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Returns how many requests must still be answered.
+    #[inline(always)]
+    pub fn under_way(&self) -> u32 {
+        self.under_way - self.partial.is_some() as u32
+    }
+
+    /// Says what the disk is. If its medium is another one than before, requests for that one are
+    /// taken no more, and the pair starts over when those under way are answered.
+    pub fn set_disk(&mut self, disk: Disk) {
+        self.disk = Some(disk);
+        self.is_outdated = self.shown.is_some_and(|shown| shown.medium != disk.medium);
+    }
+
+    /// Begins a round: looks at what the client sent, and whether it was restarted. Its earlier
+    /// requests end before the pair starts over.
+    #[inline]
+    pub fn begin(&mut self) {
+        if self.link.look() && !self.is_outdated {
+            return;
+        }
+        self.start_over();
+    }
+
+    #[cold]
+    fn start_over(&mut self) {
+        if self.partial.take().is_some() {
+            self.under_way -= 1;
+        }
+        if self.under_way > 0 {
+            return;
+        }
+        if self.is_outdated {
+            self.link.start_over();
+            (self.is_outdated, self.shown) = (false, None);
+        }
+        if self.link.settle() == Event::Renewed {
+            self.shown = None;
+        }
+    }
+
+    /// Takes the next valid request, of those that were there at the beginning of the round. Others
+    /// are answered here.
+    #[inline]
+    pub fn next_request(&mut self) -> Option<Taken> {
+        let disk = self.shown?;
+        if !self.link.is_live() || self.is_outdated {
+            return None;
+        }
+        loop {
+            self.is_starved = !self.has_room();
+            if self.is_starved {
+                return None;
+            }
+            let entry = self.link.input.pop_known()?;
+            let Some((taken, is_excessive)) = self.assemble(entry) else { continue };
+            let checked = if is_excessive { Err(Error::Invalid) } else { disk.check(&taken.request, self.memory) };
+            match checked {
+                Ok(()) => return Some(taken),
+                Err(error) => self.refuse(taken.token, error),
+            }
+        }
+    }
+
+    /// Returns whether there is space for the answer to one more request, besides those under way
+    /// and what the disk is.
+    #[inline(always)]
+    fn has_room(&mut self) -> bool {
+        let needed = self.under_way + 2;
+        self.link.output.free() >= needed || self.link.output.refresh() >= needed
+    }
+
+    /// Adds an entry to the request that it belongs to; returns that if it is whole, and whether it
+    /// has too many segments. Each request is under way from its first entry on.
+    #[inline]
+    fn assemble(&mut self, entry: RequestEntry) -> Option<(Taken, bool)> {
+        match entry.step() {
+            Step::Begin { token, operation, block, segment, continues } => {
+                self.interrupt();
+                self.under_way += 1;
+                let mut request = Request::without_data(operation, block, 0);
+                if operation.moves_data() {
+                    request.add(segment);
+                } else {
+                    request.blocks = segment.blocks;
+                }
+                let taken = Taken { token, request };
+                if !continues {
+                    return Some((taken, false));
+                }
+                self.partial = Some(Partial { taken, is_excessive: false });
+                None
+            }
+            Step::Continue { segment, continues } => {
+                let Some(mut partial) = self.partial.take() else {
+                    self.refused += 1;
+                    return None;
+                };
+                partial.is_excessive |= !partial.taken.request.add(segment);
+                if !continues {
+                    return Some((partial.taken, partial.is_excessive));
+                }
+                self.partial = Some(partial);
+                None
+            }
+            Step::Nonsense { token } => {
+                self.interrupt();
+                self.under_way += 1;
+                self.refuse(token, Error::Invalid);
+                None
+            }
+        }
+    }
+
+    /// Refuses a request that lacks segments although another one begins.
+    #[inline(always)]
+    fn interrupt(&mut self) {
+        if let Some(partial) = self.partial.take() {
+            self.refuse(partial.taken.token, Error::Invalid);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, token: u16, error: Error) {
+        self.refused += 1;
+        self.answer(token, Err(error));
+    }
+
+    /// Answers a request that [`Self::next_request`] returned, once.
+    #[inline]
+    pub fn answer(&mut self, token: u16, result: Result<(), Error>) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.link.is_live() {
+            // There is space: `has_room` has seen it. The client of an earlier life waits for
+            // nothing.
+            let _ = self.link.output.push(Answer::Of { token, result }.into());
+        }
+    }
+
+    /// Ends a round: publishes the answers and, if it has changed, what the disk is. Announces that
+    /// the provider sleeps until there are requests if it `wants` some.
+    #[inline]
+    pub fn settle(&mut self, wants: bool) -> Progress {
+        if self.shown != self.disk {
+            self.show();
+        }
+        self.link.publish();
+        if !self.link.is_live() || self.is_outdated {
+            return self.sleep_apart();
+        }
+        let answers =
+            if self.is_starved || self.shown != self.disk { self.sleep_for_space() } else { Progress::Asleep };
+        let requests =
+            if wants && !self.is_starved && self.shown.is_some() { self.link.sleep() } else { Progress::Asleep };
+        answers & requests
+    }
+
+    /// Lets a provider sleep whose client's link is not live, or is to start over. Nothing changes
+    /// before the requests under way are answered.
+    #[cold]
+    fn sleep_apart(&mut self) -> Progress {
+        match (self.under_way(), self.is_outdated) {
+            (0, true) => Progress::More,
+            (0, false) => self.link.sleep(),
+            _ => Progress::Asleep,
+        }
+    }
+
+    /// Waits for space for one more entry, which [`Self::has_room`] has missed. While requests are
+    /// under way, their answers bring another turn.
+    #[cold]
+    fn sleep_for_space(&mut self) -> Progress {
+        if self.under_way() > 0 { Progress::Asleep } else { self.link.sleep_for_space(self.under_way + 2) }
+    }
+
+    /// Tells the client what the disk is.
+    #[cold]
+    fn show(&mut self) {
+        let Some(disk) = self.disk else { return };
+        if self.link.is_live() && !self.is_outdated && self.has_room() {
+            let _ = self.link.output.push(Answer::Disk(disk).into());
+            self.shown = Some(disk);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a client asks for, and why it may be refused.
+
+use crate::{MAX_DISK, MAX_SEGMENTS};
+use core::fmt;
+
+/// What is to be done with blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Read them into memory.
+    Read,
+    /// Write them from memory.
+    Write,
+    /// Make all durable that was answered before. It names no blocks.
+    Flush,
+    /// Forget their content: what is read there afterwards is anything, until it is written. A
+    /// device may do nothing.
+    Discard,
+    /// Write zeroes. With `may_discard` the device need not keep space for them.
+    WriteZeroes {
+        /// Whether it may forget the blocks, if it reads zeroes there afterwards.
+        may_discard: bool,
+    },
+}
+
+impl Operation {
+    /// Returns whether memory is read or written.
+    #[inline(always)]
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
+    /// Returns whether blocks change.
+    #[inline(always)]
+    pub const fn changes_blocks(self) -> bool {
+        matches!(self, Self::Write | Self::Discard | Self::WriteZeroes { .. })
+    }
+}
+
+/// A piece of memory, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Number of its first block: in a client's data region, or in the device's address space.
+    pub place: u64,
+    /// Count of its blocks.
+    pub blocks: u32,
+}
+
+impl Segment {
+    /// Returns the block behind the last one. It does not overflow for a segment from a queue.
+    pub const fn end(self) -> u64 {
+        self.place.saturating_add(self.blocks as u64)
+    }
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be done.
+    pub operation: Operation,
+    /// The first block.
+    pub block: u64,
+    /// The count of blocks.
+    pub blocks: u32,
+    segments: [Segment; MAX_SEGMENTS],
+    count: usize,
+}
+
+impl Request {
+    /// Creates a request that reads blocks from `block` on into the segments, one after the other.
+    /// Returns `None` if there is none, or more than [`MAX_SEGMENTS`].
+    pub fn read(block: u64, segments: &[Segment]) -> Option<Self> {
+        Self::moving(Operation::Read, block, segments)
+    }
+
+    /// Creates a request that writes the segments, one after the other, to the blocks from `block`
+    /// on. Returns `None` if there is none, or more than [`MAX_SEGMENTS`].
+    pub fn write(block: u64, segments: &[Segment]) -> Option<Self> {
+        Self::moving(Operation::Write, block, segments)
+    }
+
+    /// Creates a request that makes all durable that was answered before it is sent.
+    pub fn flush() -> Self {
+        Self::without_data(Operation::Flush, 0, 0)
+    }
+
+    /// Creates a request that forgets the content of blocks.
+    pub fn discard(block: u64, blocks: u32) -> Self {
+        Self::without_data(Operation::Discard, block, blocks)
+    }
+
+    /// Creates a request that writes zeroes to blocks.
+    pub fn write_zeroes(block: u64, blocks: u32, may_discard: bool) -> Self {
+        Self::without_data(Operation::WriteZeroes { may_discard }, block, blocks)
+    }
+
+    pub(crate) fn without_data(operation: Operation, block: u64, blocks: u32) -> Self {
+        Self { operation, block, blocks, segments: [Segment::default(); MAX_SEGMENTS], count: 0 }
+    }
+
+    fn moving(operation: Operation, block: u64, segments: &[Segment]) -> Option<Self> {
+        let mut request = Self::without_data(operation, block, 0);
+        let whole = !segments.is_empty() && segments.iter().all(|segment| request.add(*segment));
+        whole.then_some(request)
+    }
+
+    /// Adds a segment. Returns false if there are [`MAX_SEGMENTS`] already.
+    pub(crate) fn add(&mut self, segment: Segment) -> bool {
+        let Some(free) = self.segments.get_mut(self.count) else { return false };
+        *free = segment;
+        self.count += 1;
+        self.blocks = self.blocks.saturating_add(segment.blocks);
+        true
+    }
+
+    /// Returns the segments; there are some if and only if the request moves data.
+    #[inline(always)]
+    pub fn segments(&self) -> &[Segment] {
+        self.segments.get(..self.count).unwrap_or_default()
+    }
+
+    /// Returns the same request with its blocks `first` further on the disk, and its places
+    /// `memory` further on in memory: what a virtualiser makes of its client's. Returns `None` if
+    /// one of them is then outside what a queue can express.
+    pub fn translated(&self, first: u64, memory: u64) -> Option<Self> {
+        let mut translated = self.clone();
+        if self.operation == Operation::Flush {
+            return Some(translated);
+        }
+        let fits = |number: u64, base: u64, blocks: u32| {
+            let moved = number.checked_add(base)?;
+            (moved.checked_add(blocks.into())? <= MAX_DISK).then_some(moved)
+        };
+        translated.block = fits(self.block, first, self.blocks)?;
+        for segment in translated.segments.get_mut(..self.count)? {
+            segment.place = fits(segment.place, memory, segment.blocks)?;
+        }
+        Some(translated)
+    }
+}
+
+/// The reason why a request failed. It had no effect, unless the reason says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The request contradicts the protocol or the limits of the disk, or names memory outside its
+    /// client's data region.
+    Invalid,
+    /// It names blocks that the disk does not have.
+    OutOfRange,
+    /// The disk cannot be written.
+    ReadOnly,
+    /// The disk cannot do that.
+    Unsupported,
+    /// There is no medium. Of a write that was under way when it was taken out, any blocks may
+    /// have been written.
+    Absent,
+    /// Another medium than the one for which the request was meant is there. Of the earlier one as
+    /// after [`Self::Absent`].
+    Changed,
+    /// The device says that it failed. Of a write, any blocks may have been written.
+    Failed,
+}
+
+impl Error {
+    /// Every reason, in the order of their numbers in a queue.
+    pub const ALL: [Self; 7] =
+        [Self::Invalid, Self::OutOfRange, Self::ReadOnly, Self::Unsupported, Self::Absent, Self::Changed, Self::Failed];
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Invalid => "the request is invalid",
+            Self::OutOfRange => "the request names blocks that the disk does not have",
+            Self::ReadOnly => "the disk is read-only",
+            Self::Unsupported => "the disk cannot do that",
+            Self::Absent => "there is no medium",
+            Self::Changed => "another medium is there",
+            Self::Failed => "the device failed",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
