@@ -1,0 +1,261 @@
+//! Reading a disk's table, step by step: it says what it wants to see, and is given it.
+
+use crate::bytes::Crc;
+use crate::gpt::{Header, HeaderProblem};
+use crate::mbr::{self, Entry};
+use crate::{BLOCK, Flaw, Kind, MOST_BLOCKS, MOST_PARTITIONS, NoTable, Partition, Problem, Table, Uuid};
+use alloc::vec::Vec;
+
+/// Blocks that a scan wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The first one.
+    pub block: u64,
+    /// How many: [`MOST_BLOCKS`] at most.
+    pub blocks: u32,
+}
+
+/// A search for a disk's partition table.
+///
+/// Read what [`Self::wants`] says and [`Self::give`] it, until nothing is wanted: then
+/// [`Self::finish`] has the table.
+#[derive(Debug)]
+pub struct Scan {
+    /// Logical blocks of the disk.
+    size: u64,
+    /// The exponent of the count of blocks in a logical one.
+    granule: u8,
+    state: State,
+}
+
+/// What was found so far, and what is read next.
+#[derive(Debug)]
+enum State {
+    /// The first block.
+    First,
+    /// The boot record of a logical partition.
+    Chain(Chain),
+    /// A GPT's header; of the backup, if the first one has this problem.
+    Header { primary: Option<HeaderProblem> },
+    /// A GPT's entries.
+    Entries(Entries),
+    /// Nothing more.
+    Done(Result<Table, NoTable>),
+}
+
+/// A chain of logical partitions.
+#[derive(Debug)]
+struct Chain {
+    table: Table,
+    signature: u32,
+    /// The extended partition: its first logical block, and the one behind its last.
+    extended: (u64, u64),
+    /// The boot records that were visited; the last one is read next.
+    records: Vec<u64>,
+}
+
+/// The entries of a GPT.
+#[derive(Debug)]
+struct Entries {
+    table: Table,
+    header: Header,
+    primary: Option<HeaderProblem>,
+    /// Bytes that were read.
+    done: u64,
+    checksum: Crc,
+}
+
+impl Scan {
+    /// Begins with a disk of so many blocks, whose logical ones are 2^`granule` blocks (0 for 512
+    /// bytes, 3 for 4 KiB; 7 at most).
+    pub fn new(blocks: u64, granule: u8) -> Self {
+        let granule = granule.min(MOST_BLOCKS.trailing_zeros() as u8);
+        let size = blocks >> granule;
+        let state = if size == 0 { State::Done(Err(NoTable::Unreadable)) } else { State::First };
+        Self { size, granule, state }
+    }
+
+    /// Returns what is read next, which lies within the disk, or `None` if there is nothing.
+    pub fn wants(&self) -> Option<Read> {
+        let one = |place: u64| Read { block: place << self.granule, blocks: 1 << self.granule };
+        match &self.state {
+            State::First => Some(one(0)),
+            State::Chain(chain) => chain.records.last().map(|record| one(*record)),
+            State::Header { primary: None } => Some(one(1)),
+            State::Header { primary: Some(_) } => Some(one(self.size - 1)),
+            State::Entries(entries) => {
+                let all = entries.header.entry_bytes().next_multiple_of(self.unit());
+                let blocks = (all - entries.done) / BLOCK as u64;
+                let block = (entries.header.entries << self.granule) + entries.done / BLOCK as u64;
+                Some(Read { block, blocks: blocks.min(MOST_BLOCKS.into()) as u32 })
+            }
+            State::Done(_) => None,
+        }
+    }
+
+    /// Returns the bytes of a logical block.
+    fn unit(&self) -> u64 {
+        (BLOCK as u64) << self.granule
+    }
+
+    /// Takes the bytes of what was wanted; `None` if it cannot be read.
+    pub fn give(&mut self, bytes: Option<&[u8]>) {
+        let Some(wanted) = self.wants() else { return };
+        let bytes = bytes.and_then(|bytes| bytes.get(..wanted.blocks as usize * BLOCK));
+        self.state = match core::mem::replace(&mut self.state, State::First) {
+            State::First => self.first(bytes),
+            State::Chain(chain) => self.logical(chain, bytes),
+            State::Header { primary } => self.header(primary, bytes),
+            State::Entries(entries) => self.entries(entries, bytes),
+            done @ State::Done(_) => done,
+        };
+    }
+
+    /// Returns the table, or why there is none, if nothing more is wanted.
+    pub fn finish(self) -> Option<Result<Table, NoTable>> {
+        match self.state {
+            State::Done(mut result) => {
+                if let Ok(table) = &mut result {
+                    table.check_overlaps();
+                }
+                Some(result)
+            }
+            _ => None,
+        }
+    }
+
+    fn first(&self, bytes: Option<&[u8]>) -> State {
+        let Some(bytes) = bytes else { return State::Done(Err(NoTable::Unreadable)) };
+        let Some(entries) = mbr::entries(bytes) else { return State::Done(Err(NoTable::None)) };
+        if entries.iter().any(|entry| entry.is_protective()) {
+            return if self.size > 1 { State::Header { primary: None } } else { State::Done(Err(NoTable::None)) };
+        }
+        let (signature, mut table) = (mbr::signature(bytes), Table::new(Kind::Mbr));
+        let mut extended = None;
+        for (number, entry) in (1..).zip(entries).filter(|(_, entry)| entry.is_used()) {
+            let mut partition = self.partition(entry, 0, number, signature, (0, self.size));
+            if entry.first == 0 {
+                partition.problem = Some(Problem::HoldsTable);
+            }
+            if !entry.is_extended() {
+                table.add(partition);
+            } else if extended.is_none() && partition.problem.is_none() {
+                extended = Some((number, u64::from(entry.first), u64::from(entry.first) + u64::from(entry.blocks)));
+            }
+        }
+        let Some((number, first, end)) = extended else { return State::Done(Ok(table)) };
+        let (first_block, end_block) = (first << self.granule, end << self.granule);
+        for partition in &mut table.partitions {
+            let overlaps = partition.first < end_block && first_block < partition.first + partition.blocks;
+            if overlaps && partition.problem.is_none() {
+                partition.problem = Some(Problem::Overlaps(number));
+            }
+        }
+        State::Chain(Chain { table, signature, extended: (first, end), records: Vec::from([first]) })
+    }
+
+    /// Takes the boot record of a logical partition: the first entry is the partition, counted from
+    /// the record; the second one leads to the next record, counted from the extended partition.
+    fn logical(&self, mut chain: Chain, bytes: Option<&[u8]>) -> State {
+        let Some([entry, next, ..]) = bytes.and_then(mbr::entries) else { return chain.broken(self.granule) };
+        let record = chain.records.last().copied().unwrap_or_default();
+        if entry.is_used() && !entry.is_extended() {
+            let number = 4 + chain.records.len() as u32;
+            let partition = self.partition(entry, record, number, chain.signature, chain.extended);
+            chain.table.add(partition);
+        }
+        if !next.is_used() {
+            return chain.ended(self.granule);
+        }
+        let (first, end) = chain.extended;
+        let place = first + u64::from(next.first);
+        if place >= end || chain.records.contains(&place) {
+            return chain.broken(self.granule);
+        }
+        if chain.records.len() >= MOST_PARTITIONS {
+            chain.table.flaw = Some(Flaw::TooMany);
+            return chain.ended(self.granule);
+        }
+        chain.records.push(place);
+        State::Chain(chain)
+    }
+
+    /// The partition of an entry that counts from logical block `base` on and must lie within
+    /// `bounds`.
+    fn partition(&self, entry: Entry, base: u64, number: u32, signature: u32, bounds: (u64, u64)) -> Partition {
+        let first = base + u64::from(entry.first);
+        let end = first + u64::from(entry.blocks);
+        let inside = bounds.0 <= first && end <= bounds.1;
+        Partition {
+            number,
+            first: if inside { first << self.granule } else { 0 },
+            blocks: if inside { u64::from(entry.blocks) << self.granule } else { 0 },
+            uuid: Uuid::Mbr { signature, number: number as u8 },
+            name: [0; 36],
+            problem: (!inside).then_some(Problem::OutOfRange),
+        }
+    }
+
+    fn header(&self, primary: Option<HeaderProblem>, bytes: Option<&[u8]>) -> State {
+        let place = if primary.is_none() { 1 } else { self.size - 1 };
+        let parsed = bytes.ok_or(HeaderProblem::Unreadable).and_then(|bytes| Header::parse(bytes, place, self.size));
+        match parsed {
+            Ok(header) => {
+                let table = Table::new(Kind::Gpt);
+                State::Entries(Entries { table, header, primary, done: 0, checksum: Crc::new() })
+            }
+            Err(problem) => self.next_header(primary, problem),
+        }
+    }
+
+    /// Goes on with the backup, if this was the first one.
+    fn next_header(&self, primary: Option<HeaderProblem>, problem: HeaderProblem) -> State {
+        match primary {
+            None => State::Header { primary: Some(problem) },
+            Some(primary) => State::Done(Err(NoTable::BadGpt { primary, backup: problem })),
+        }
+    }
+
+    fn entries(&self, mut entries: Entries, bytes: Option<&[u8]>) -> State {
+        let Some(bytes) = bytes else { return self.next_header(entries.primary, HeaderProblem::UnreadableEntries) };
+        let (header, left) = (entries.header, entries.header.entry_bytes() - entries.done);
+        let listed = bytes.get(..left as usize).unwrap_or(bytes);
+        entries.checksum.add(listed);
+        let before = entries.done / u64::from(header.entry_size);
+        for (number, entry) in (before as u32 + 1..).zip(listed.chunks(header.entry_size as usize)) {
+            if let Some(partition) = header.entry(entry, number, self.granule) {
+                entries.table.add(partition);
+            }
+        }
+        entries.done += bytes.len() as u64;
+        if entries.done < header.entry_bytes() {
+            return State::Entries(entries);
+        }
+        if !header.has_checksum(entries.checksum) {
+            return self.next_header(entries.primary, HeaderProblem::EntriesChecksum);
+        }
+        if let Some(problem) = entries.primary {
+            entries.table.flaw = Some(Flaw::Primary(problem));
+        }
+        State::Done(Ok(entries.table))
+    }
+}
+
+impl Chain {
+    /// The chain ends. A partition that holds one of its records cannot be used.
+    fn ended(mut self, granule: u8) -> State {
+        for partition in &mut self.table.partitions {
+            let blocks = partition.first..partition.first + partition.blocks;
+            let holds = self.records.iter().any(|record| blocks.contains(&(record << granule)));
+            if holds && partition.problem.is_none() {
+                partition.problem = Some(Problem::HoldsTable);
+            }
+        }
+        State::Done(Ok(self.table))
+    }
+
+    fn broken(mut self, granule: u8) -> State {
+        self.table.flaw = Some(Flaw::BrokenChain);
+        self.ended(granule)
+    }
+}
