@@ -40,7 +40,7 @@ mod handshake;
 mod paths;
 mod port;
 mod promises;
-mod recent_syns;
+mod recent_clients;
 mod settings;
 mod siphash;
 mod syn_queue;

@@ -115,6 +115,8 @@ pub mod tcp {
     /// Bytes of a header without options.
     pub const HEADER: usize = 20;
 
+    /// Flag: the sender sends nothing more.
+    pub const FIN: u8 = 1;
     /// Flag: the first segment of a connection.
     pub const SYN: u8 = 1 << 1;
     /// Flag: the connection is refused or broken off.

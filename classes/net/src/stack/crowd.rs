@@ -233,6 +233,43 @@ fn who_rests_makes_way_for_a_newcomer_and_is_told() {
     stations[0].exchange(&mut lan, b"and here");
 }
 
+/// Who had to make way and has not heard of it is told when it asks for something, also if it
+/// connected just now.
+#[test]
+fn who_made_way_is_reset_at_its_next_request() {
+    let mut lan = server(2);
+    let mut stations: Vec<Station> = (0..2).map(Station::new).collect();
+    for station in &mut stations {
+        station.open(&mut lan);
+        station.exchange(&mut lan, b"hello");
+    }
+    lan.pass(200);
+    let mut newcomer = Station::new(2);
+    newcomer.open(&mut lan);
+    newcomer.exchange(&mut lan, b"served");
+    let [first, _] = &mut stations[..] else { unreachable!("there are two") };
+    assert!(matches!(first.receive(&mut lan)[..], [(flags, _)] if flags & FIN != 0));
+    // That goodbye was lost.
+    first.seen -= 1;
+    first.send(&mut lan, ACK, b"");
+    lan.pass(3);
+    assert!(first.receive(&mut lan).is_empty(), "a bare acknowledgement needs no answer");
+    first.send(&mut lan, ACK, b"request");
+    lan.pass(3);
+    assert!(matches!(first.receive(&mut lan)[..], [(flags, _)] if flags & RST != 0));
+    // It asks again, from the same port too: the new connection is not the old one.
+    first.send(&mut lan, RST, b"");
+    first.shake_hands(&mut lan);
+    let begun = *first;
+    first.next += 5;
+    first.send(&mut lan, ACK, b"world");
+    lan.pass(3);
+    assert!(first.receive(&mut lan).is_empty(), "the second segment came first");
+    lan.wire.to_stack.push_back(begun.segment(ACK, b"hello"));
+    lan.pass(5);
+    assert!(first.receive(&mut lan).iter().any(|(_, payload)| payload == b"hello"));
+}
+
 /// SYNs whose senders do not come.
 fn flood(lan: &mut Lan) {
     for number in 0..2000 {

@@ -36,6 +36,8 @@ pub(super) struct UnmatchedSegment {
     pub(super) local: IpEndpoint,
     pub(super) sequence: u32,
     pub(super) acknowledged: u32,
+    /// It brings bytes or the sender's end, and is sent again until it is acknowledged.
+    pub(super) wants_answer: bool,
     /// What it offers, where it is a SYN.
     pub(super) offer: Offer,
 }
@@ -71,6 +73,7 @@ impl UnmatchedSegment {
             local,
             sequence: header.sequence(),
             acknowledged: header.acknowledgement(),
+            wants_answer: segment.len() > header.header_length() || header.flags() & tcp::FIN != 0,
             offer: if header.flags() & tcp::SYN != 0 { read_offer(options) } else { Offer::default() },
         })
     }

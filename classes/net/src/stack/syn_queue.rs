@@ -10,7 +10,7 @@
 //! can tell.
 
 use super::handshake::UnmatchedSegment;
-use super::recent_syns::RecentSyns;
+use super::recent_clients::RecentClients;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -25,6 +25,12 @@ const MAX_WAIT: Duration = Duration::from_millis(900);
 /// Bits by which waiting clients are known. Two clients that share a bit are taken for one: the
 /// second asks again.
 const BITS: usize = 1 << 14;
+
+/// Bits for each place for a connection, by which clients are known that asked lately.
+const ASKED_BITS: usize = 4096;
+
+/// The same for those whose connection has begun since: they are fewer.
+const BEGUN_BITS: usize = 512;
 
 /// A SYN that may be queued: the facts that are known before it is read.
 pub(super) struct Candidate {
@@ -46,7 +52,10 @@ pub(super) struct SynQueue {
     waiting: VecDeque<Waiting>,
     /// A bit for the hash of each client that waits.
     present: Box<[u64]>,
-    recent: RecentSyns,
+    /// Clients that asked lately.
+    asked: RecentClients,
+    /// Of those, the clients whose connection has begun.
+    begun: RecentClients,
     /// SYNs that came.
     pub(super) attempts: u64,
     /// SYNs that were not answered.
@@ -61,7 +70,8 @@ impl SynQueue {
         Self {
             waiting: VecDeque::with_capacity(capacity),
             present: vec![0; bits / 64].into_boxed_slice(),
-            recent: RecentSyns::new(places),
+            asked: RecentClients::new(places * ASKED_BITS),
+            begun: RecentClients::new(places * BEGUN_BITS),
             attempts: 0,
             unanswered: 0,
         }
@@ -82,7 +92,8 @@ impl SynQueue {
     /// its sender asks for the first time, or the one in the place that it would get does not.
     pub(super) fn consider(&mut self, hash: u64, now: Instant) -> Option<Candidate> {
         self.attempts += 1;
-        let candidate = Candidate { hash, again: self.recent.remember(hash, now), since: now };
+        let candidate = Candidate { hash, again: self.asked.remember(hash, now), since: now };
+        self.begun.forget(hash);
         if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
             return None;
         }
@@ -111,9 +122,20 @@ impl SynQueue {
         *word = if waits { *word | bit(hash) } else { *word & !bit(hash) };
     }
 
+    /// Records that the connection begins for which a client with this hash has asked.
+    pub(super) fn begin(&mut self, hash: u64, now: Instant) {
+        self.begun.remember(hash, now);
+    }
+
+    /// Returns whether a client with this hash may be about to begin a connection: it has asked
+    /// lately, and none has begun since.
+    pub(super) fn may_begin(&mut self, hash: u64, now: Instant) -> bool {
+        self.asked.contains(hash, now) && !self.begun.contains(hash, now)
+    }
+
     /// Returns whether a client with this hash has asked lately.
     pub(super) fn has_asked(&mut self, hash: u64, now: Instant) -> bool {
-        self.recent.contains(hash, now)
+        self.asked.contains(hash, now)
     }
 
     #[inline(always)]
@@ -164,6 +186,7 @@ mod tests {
             local: endpoint,
             sequence: number,
             acknowledged: 0,
+            wants_answer: false,
             offer: Offer::default(),
         }
     }

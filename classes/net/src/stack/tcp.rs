@@ -210,10 +210,15 @@ impl Tcp {
             if let Some(offer) = self.cookies.check(&segment.key, theirs, ours, times.now) {
                 return self.complete(found, &last, offer, paths, port, times);
             }
-            // The segment that completes the handshake may have been lost, or dropped because no
-            // slot was free. Stay silent: a reset would end the peer's attempt.
-            if found.is_none() && self.syn_queue.has_asked(self.table.hash(&segment.key), times.now) {
-                return;
+            let hash = self.table.hash(&segment.key);
+            if found.is_none() && self.syn_queue.has_asked(hash, times.now) {
+                // The segment that completes the handshake may have been lost, or dropped because
+                // no slot was free. Stay silent: a reset would end the peer's attempt. If its
+                // connection has begun, that is over, and the peer may not have heard of it; what
+                // only acknowledges, perhaps this side's end, needs no answer.
+                if !last.wants_answer || self.syn_queue.may_begin(hash, times.now) {
+                    return;
+                }
             }
         }
         match found {
@@ -256,6 +261,7 @@ impl Tcp {
         paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
         if matches!(slot.socket().state(), State::Established | State::CloseWait) {
             self.opened += 1;
+            self.syn_queue.begin(self.table.hash(&last.key), times.now);
             self.mark_dirty(index);
             self.queue_event(index);
         } else {

@@ -1,11 +1,15 @@
-//! A filter of recent SYNs: the clients that have asked for a connection lately.
+//! A filter of clients that did something lately.
 //!
-//! It serves two decisions. A flood of SYNs has a new forged sender in each, while a client that
-//! wants a connection asks again after a second (RFC 6298 §2): so if there are too many, those that
-//! ask again come first. And a segment of a client that has asked lately may be of a connection
-//! that could not begin yet: it is not answered by a reset.
+//! There are two. The first has those that asked for a connection, and serves two decisions. A flood
+//! of SYNs has a new forged sender in each, while a client that wants a connection asks again after
+//! a second (RFC 6298 §2): so if there are too many, those that ask again come first. And a segment
+//! of a client that has asked lately may be of a connection that could not begin yet: it is not
+//! answered by a reset.
 //!
-//! The filter keeps a bit for each client, by hash, in two generations: the older one is forgotten
+//! The second has those whose connection has begun since they asked. A segment of such a connection
+//! that nobody knows is of one that is over.
+//!
+//! A filter keeps a bit for each client, by hash, in two generations: the older one is forgotten
 //! every other second. Strangers that share a bit are taken for one; there are bits enough that few
 //! do.
 
@@ -16,11 +20,8 @@ use culm::time::{Duration, Instant};
 /// until the first repetition.
 const GENERATION: Duration = Duration::from_secs(2);
 
-/// Bits for each connection that the stack has a place for.
-const BITS: usize = 4096;
-
-/// The clients that have asked lately.
-pub(super) struct RecentSyns {
+/// The clients that did something lately.
+pub(super) struct RecentClients {
     /// The current generation and the one before; empty until a client is to be remembered.
     generations: [Vec<u64>; 2],
     /// Words of a generation, a power of two.
@@ -28,14 +29,14 @@ pub(super) struct RecentSyns {
     ends: Instant,
 }
 
-impl RecentSyns {
-    /// Creates an empty filter, for a stack with so many places for connections.
-    pub(super) fn new(places: usize) -> Self {
-        let words = (places * BITS / 64).next_power_of_two();
+impl RecentClients {
+    /// Creates an empty filter with at least so many bits.
+    pub(super) fn new(bits: usize) -> Self {
+        let words = (bits / 64).next_power_of_two();
         Self { generations: [Vec::new(), Vec::new()], words, ends: Instant::default() }
     }
 
-    /// Records that the client with this hash asks; returns whether it has asked lately before.
+    /// Remembers the client with this hash; returns whether it was known.
     #[cold]
     pub(super) fn remember(&mut self, hash: u64, now: Instant) -> bool {
         let known = self.contains(hash, now);
@@ -48,7 +49,18 @@ impl RecentSyns {
         known
     }
 
-    /// Returns whether the client with this hash has asked lately.
+    /// Forgets the client with this hash, and those that share its bit.
+    #[cold]
+    pub(super) fn forget(&mut self, hash: u64) {
+        let (word, bit) = self.place(hash);
+        for words in &mut self.generations {
+            if let Some(word) = words.get_mut(word) {
+                *word &= !bit;
+            }
+        }
+    }
+
+    /// Returns whether the client with this hash is known.
     #[cold]
     pub(super) fn contains(&mut self, hash: u64, now: Instant) -> bool {
         if now >= self.ends {
@@ -84,7 +96,7 @@ mod tests {
 
     #[test]
     fn clients_are_known_again_for_a_while() {
-        let mut recent = RecentSyns::new(4);
+        let mut recent = RecentClients::new(16_384);
         let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
         for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
             assert_eq!(recent.contains(77, at(now)), again, "{now}");
@@ -92,11 +104,13 @@ mod tests {
             assert!(recent.contains(77, at(now)));
         }
         assert!(!recent.remember(78, at(21_000)));
+        recent.forget(77);
+        assert!(recent.contains(78, at(21_000)) && !recent.contains(77, at(21_000)));
     }
 
     #[test]
     fn few_are_taken_for_others() {
-        let mut recent = RecentSyns::new(64);
+        let mut recent = RecentClients::new(64 * 4096);
         let mut hash = 1_u64;
         let mistaken = (0..20_000).filter(|_| {
             hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
