@@ -8,6 +8,11 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
+mod slow_clients;
 
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};
