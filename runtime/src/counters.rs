@@ -9,25 +9,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culm_abi::connection::Counters;
 
 domain_static! {
-    /// The page, from the first counter of the part that runs; empty before start, and if no
-    /// component observes.
+    /// The page; empty before start, and if no component observes.
     PAGE: Cell<&'static [AtomicU64]> = Cell::new(&[]);
 }
 
 /// Sets the page that counters are in.
 pub(crate) fn set_page(page: Option<&'static Counters>) {
     PAGE.with(|cell| cell.set(page.map_or(&[], |page| &page.values)));
-}
-
-/// Runs a part of this component that is a component of its own elsewhere. Its counters stand in
-/// this one's list from `first` on.
-#[inline(always)]
-pub fn with_first<R>(first: usize, part: impl FnOnce() -> R) -> R {
-    let page = PAGE.with(Cell::get);
-    PAGE.with(|cell| cell.set(page.get(first..).unwrap_or(&[])));
-    let result = part();
-    PAGE.with(|cell| cell.set(page));
-    result
 }
 
 /// One counter.
@@ -43,6 +31,14 @@ impl Counter {
     /// Returns the counter's position in the manifest's list.
     pub const fn position(self) -> usize {
         self.0
+    }
+
+    /// Returns the counter of this position in the list of a part of the component, which `first`
+    /// counters of other parts stand before.
+    #[inline(always)]
+    #[must_use]
+    pub const fn behind(self, first: usize) -> Self {
+        Self(self.0 + first)
     }
 
     /// Adds to the counter. For events that happen for every packet, add once per batch.
@@ -86,11 +82,7 @@ mod tests {
         counter.add(2);
         counter.add(3);
         assert_eq!((counter.get(), Counter::new(4).get(), Counter::new(9999).get()), (5, 0, 0));
-        with_first(2, || {
-            assert_eq!((counter.get(), Counter::new(1).get()), (0, 5));
-            counter.add(7);
-        });
-        with_first(9999, || counter.add(1));
+        Counter::new(2).behind(3).add(7);
         assert_eq!((counter.get(), Counter::new(5).get()), (5, 7));
     }
 }

@@ -86,7 +86,7 @@ pub use message::{CalleeGone, Message};
 pub use region::{Exclusive, Region};
 pub use rounds::{Progress, ROUNDS, run_rounds};
 pub use start::observation;
-pub use turn::{wake_at, withdraw, withdraw_deadline};
+pub use turn::{is_to_be_woken, wake_at};
 
 /// The types of connections, by the names of their kinds' structures: the structure itself or, if
 /// this crate wraps it, the type that does.

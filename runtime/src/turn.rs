@@ -106,25 +106,12 @@ pub fn wake_at(deadline: Instant) {
     TURN.with(|turn| turn.wake_at(deadline.ticks()));
 }
 
-/// Takes the notifications of these of the first 63 channels, as bits, out of those that leave at
-/// the end of this turn; returns which of them there were. A component of several parts delivers by
-/// itself what they notify each other of.
+/// Returns whether a deadline was asked for in this turn so far. It is forgotten when the next turn
+/// begins, so a component of several parts gives each of them a part of that turn: then each can
+/// ask again.
 #[inline(always)]
-pub fn withdraw(channels: u64) -> u64 {
-    TURN.with(|turn| {
-        let signals = turn.signals.get();
-        turn.signals.set(signals & !channels);
-        signals & channels
-    })
-}
-
-/// Takes the deadline that was asked for in this turn so far, if there is one. A component of
-/// several parts asks again for the earliest of those that its parts asked for: a part that had no
-/// turn does not ask by itself.
-#[inline(always)]
-pub fn withdraw_deadline() -> Option<Instant> {
-    let ticks = TURN.with(|turn| turn.deadline.replace(NEVER));
-    (ticks != NEVER).then(|| Instant::from_ticks(ticks))
+pub fn is_to_be_woken() -> bool {
+    TURN.with(|turn| turn.deadline.get() != NEVER)
 }
 
 /// Takes what the current turn has collected.
@@ -190,13 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_does_not_leave() {
-        for number in [3, 5, 70] {
-            Channel::new(number).notify();
-        }
-        assert_eq!((withdraw(1 << 3 | 1 << 7), withdraw(1 << 3)), (1 << 3, 0));
-        assert_eq!(take().signals, 1 << 5);
-        assert_eq!(testing::sent(), [(1, 1 << 7)]);
+    fn a_deadline_is_known_until_the_turn_ends() {
+        assert!(!is_to_be_woken());
+        wake_at(Instant::from_ticks(500));
+        assert!(is_to_be_woken());
+        let _ = take();
+        assert!(!is_to_be_woken());
     }
 
     #[test]

@@ -56,6 +56,7 @@ extern crate std;
 pub mod checksum;
 pub mod client;
 pub mod descriptor;
+pub mod driver;
 pub mod header;
 pub mod mac;
 pub mod outgoing;

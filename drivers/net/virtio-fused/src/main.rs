@@ -3,13 +3,20 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use culm::{Channels, Component};
-use net_fused::Fused;
-use net_virtio::Driver;
+#[cfg(test)]
+mod restart_tests;
+
+use culm::{Channels, Component, start};
+use net_fused::{Fused, Receive, Transmit};
+use net_virtio::direct::Device;
 
 culm::component!(NetVirtioFused);
 
-struct NetVirtioFused(Fused<Driver>);
+/// Counters of the driver, and of the driver and the receive virtualiser.
+const RX: usize = net_virtio::counters::COUNTERS;
+const TX: usize = net_fused::before_transmit(RX);
+
+struct NetVirtioFused(Fused<Device<RX, TX>>);
 
 impl Component for NetVirtioFused {
     type Config = Config;
@@ -17,8 +24,14 @@ impl Component for NetVirtioFused {
 
     fn init(_: Config, connections: Connections) -> Self {
         let Connections { device, net, receive, transmit } = connections;
-        let parts = net_fused::Connections { driver: net, receive, transmit };
-        Self(Fused::new(&parts, net_virtio::counters::COUNTERS, || Driver::new(&device, &net)))
+        let interrupt = device.interrupt(0).expect("the board's file gives the device its interrupt");
+        let (chip, to_fill, to_send) = match Device::of(&device, &net) {
+            Ok(parts) => parts,
+            Err(reason) => panic!("{reason}"),
+        };
+        let receive = Receive::with_driver(to_fill, &receive, start::list(receive.clients));
+        let transmit = Transmit::with_driver(to_send, &transmit, start::list(transmit.clients));
+        Self(Fused::new(chip, interrupt, receive, transmit))
     }
 
     #[inline(always)]
@@ -28,4 +41,4 @@ impl Component for NetVirtioFused {
 }
 
 // The manifest lists the counters of all three.
-const _: () = assert!(counters::COUNTERS == net_virtio::counters::COUNTERS + net_fused::COUNTERS);
+const _: () = assert!(counters::COUNTERS == net_fused::counters(RX));

@@ -73,9 +73,8 @@ impl<R: Registers> Device<R> {
     }
 
     /// Sets a device that was reset to work in its queues, which were renewed.
-    pub fn set_to_work(&self, memory: &Region, queues: &Virtqueues) {
-        let queues = [(QUEUE_RECEIVE, &queues.receive), (QUEUE_TRANSMIT, &queues.transmit)];
-        self.transport.set_to_work(memory, &queues);
+    pub fn set_to_work(&self, memory: &Region, receive: &Virtqueue, transmit: &Virtqueue) {
+        self.transport.set_to_work(memory, &[(QUEUE_RECEIVE, receive), (QUEUE_TRANSMIT, transmit)]);
     }
 
     /// Returns the device's own address, if it has one.

@@ -10,7 +10,9 @@
 #![forbid(unsafe_code)]
 
 mod device;
+pub mod direct;
 mod driver;
+mod health;
 mod net;
 mod pair;
 pub mod registers;

@@ -9,6 +9,7 @@
 
 use crate::counters;
 use crate::device::{Device, Virtqueues};
+use crate::health::Health;
 use crate::pair::{Pair, Place};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::connection::NetDriver;
@@ -16,7 +17,7 @@ use culm::{Channels, Progress, Region, time};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
 use culm_virtio::checkpoint::{self, Checkpoint, State};
-use culm_virtio::{ResetBackoff, Unusable, Virtqueue};
+use culm_virtio::{Unusable, Virtqueue};
 
 /// Number of sent buffers that are taken back although nobody waits for them.
 const RECLAIM: u16 = 64;
@@ -34,7 +35,7 @@ pub struct Net<R> {
     pub(crate) transmit: Pair,
     /// Flags of the device's offloads for clients.
     pub(crate) flags: u16,
-    pub(crate) link: bool,
+    pub(crate) health: Health,
     /// Packets received since the virtualiser's buffers were last looked at, which happens at
     /// [`REFILL`].
     missing: u64,
@@ -42,11 +43,6 @@ pub struct Net<R> {
     interrupted: bool,
     /// True if the device was asked to interrupt for sent buffers.
     waits_for_sent: bool,
-    /// True if the device needs a reset, or could not be set up.
-    pub(crate) failed: bool,
-    /// True if the device waits for its reset.
-    pub(crate) out_of_service: bool,
-    pub(crate) backoff: ResetBackoff,
 }
 
 impl<R: Registers> Net<R> {
@@ -72,13 +68,10 @@ impl<R: Registers> Net<R> {
             receive,
             transmit,
             flags: 0,
-            link: true,
+            health: Health::new(),
             missing: REFILL,
             interrupted: false,
             waits_for_sent: false,
-            failed: false,
-            out_of_service: false,
-            backoff: ResetBackoff::new(),
         };
         if goes_on && receives && transmits {
             culm::info!(
@@ -127,42 +120,28 @@ impl<R: Registers> Net<R> {
         self.transmit.due |= channels.contains(self.transmit.link.channel());
     }
 
-    /// Checks the device after an interrupt that may be about something other than packets.
-    #[cold]
-    pub(crate) fn check_device(&mut self) {
-        if !self.device.has_changed() {
-            return;
-        }
-        if self.device.needs_reset() {
-            culm::warn!("the device has met an error");
-            self.failed = true;
-            return;
-        }
-        let link = self.device.has_link();
-        if link != self.link {
-            self.link = link;
-            culm::info!("link {}", if link { "up" } else { "down" });
-        }
-    }
-
     /// Moves packets and buffers in the directions that are due, publishes them and announces
     /// sleep.
     #[inline]
     pub fn round(&mut self) -> Progress {
-        if self.out_of_service {
+        if self.health.is_out_of_service() {
             self.repair();
-            return Progress::asleep_if(self.out_of_service);
+            return Progress::asleep_if(self.health.is_out_of_service());
         }
         if self.receive.due {
             let received = self.serve_receive();
             if core::mem::take(&mut self.interrupted) && received == 0 {
-                self.check_device();
+                self.health.check(&self.device);
             }
         }
         if self.transmit.due {
             self.serve_transmit();
         }
-        if self.receive.stale | self.failed | self.queues.receive.is_broken() | self.queues.transmit.is_broken() {
+        if self.receive.stale
+            | self.health.has_failed()
+            | self.queues.receive.is_broken()
+            | self.queues.transmit.is_broken()
+        {
             self.repair();
         }
         Progress::more_if(self.receive.due | self.transmit.due)
@@ -276,7 +255,7 @@ impl<R: Registers> Net<R> {
         pair.due = in_flight == 0 || queue.wait_for(in_flight).is_more();
         if time::now() >= pair.drain_deadline {
             culm::warn!("the device does not send {in_flight} packets of a previous life");
-            self.failed = true;
+            self.health.fail();
         } else {
             culm::wake_at(pair.drain_deadline);
         }

@@ -9,7 +9,6 @@
 use crate::counters;
 use crate::net::{Net, take_received, take_sent};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
-use culm::time;
 use culm_mmio::Registers;
 use culm_virtio::Unusable;
 use culm_virtio::checkpoint::State;
@@ -19,21 +18,12 @@ impl<R: Registers> Net<R> {
     /// and the device is out of service until then.
     #[cold]
     pub(crate) fn repair(&mut self) {
-        let failed = self.failed || self.queues.receive.is_broken() || self.queues.transmit.is_broken();
-        if failed && let Err(when) = self.backoff.ask(time::now()) {
-            self.out_of_service = true;
-            culm::wake_at(when);
+        if !self.health.may_reset(self.queues.receive.is_broken() || self.queues.transmit.is_broken()) {
             return;
         }
         self.commit_all();
-        (self.failed, self.out_of_service) = (false, false);
-        if let Err(reason) = self.set_up() {
-            culm::error!("the device cannot be used: {reason}");
-            (self.failed, self.out_of_service) = (true, true);
-            // Set a deadline for the next try: now if no back-off is running, else at its end.
-            // Nothing else may ever wake this driver.
-            culm::wake_at(self.backoff.ask(time::now()).err().unwrap_or_else(time::now));
-        }
+        let outcome = self.set_up();
+        self.health.was_set_up(outcome);
     }
 
     /// Commits all entries that were taken and passed on, so that the slots alone tell which
@@ -86,7 +76,7 @@ impl<R: Registers> Net<R> {
             }
         }
         self.checkpoint.set_state(State::AtWork);
-        self.device.set_to_work(&self.memory, &self.queues);
+        self.device.set_to_work(&self.memory, &self.queues.receive, &self.queues.transmit);
         self.take_over();
         Ok(())
     }
@@ -97,13 +87,13 @@ impl<R: Registers> Net<R> {
     pub(crate) fn adopt(&mut self) {
         self.device.acknowledge();
         self.take_over();
-        self.check_device();
+        self.health.check(&self.device);
     }
 
     /// Virtqueues the doorbells that the previous life may not have rung, and looks at everything.
     fn take_over(&mut self) {
         self.flags = self.device.flags();
-        self.link = self.device.has_link();
+        self.health.take_over(&self.device);
         self.device.ring_doorbell(QUEUE_RECEIVE);
         self.device.ring_doorbell(QUEUE_TRANSMIT);
         for pair in [&mut self.receive, &mut self.transmit] {

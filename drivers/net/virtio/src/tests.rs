@@ -29,7 +29,7 @@ fn start(fake: Fake, memory: &Region, large: bool) -> Result<(Device<Fake>, Virt
     for queue in [&mut queues.receive, &mut queues.transmit] {
         queue.renew(device.has_event_index());
     }
-    device.set_to_work(memory, &queues);
+    device.set_to_work(memory, &queues.receive, &queues.transmit);
     Ok((device, queues))
 }
 

@@ -12,11 +12,18 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl Virtqueue {
     /// Goes on in the middle of a queue in which a device is at work, and of which `seen` used
-    /// entries were passed on. Returns false if its contents are invalid: then clear the queue.
+    /// entries were passed on. Entries that were added and not published are added again by the
+    /// caller. Returns false if its contents are invalid: then clear the queue.
     pub fn adopt(&mut self, seen: u16, event_index: bool) -> bool {
+        self.adopt_with(seen, self.committed(), event_index)
+    }
+
+    /// Does what [`Self::adopt`] does, but keeps what was added before index `added`: it is
+    /// published next.
+    pub fn adopt_with(&mut self, seen: u16, added: u16, event_index: bool) -> bool {
         let (published, device) = (self.available[1].load(Acquire), self.used_head[1].load(Acquire));
-        let in_flight = published.wrapping_sub(seen);
-        if in_flight > self.size() || device.wrapping_sub(seen) > in_flight {
+        let (in_flight, kept) = (published.wrapping_sub(seen), added.wrapping_sub(published));
+        if in_flight > self.size() || kept > self.size() - in_flight || device.wrapping_sub(seen) > in_flight {
             return false;
         }
         // These may have been taken by the previous life, which ended before it passed them on:
@@ -30,15 +37,15 @@ impl Virtqueue {
         }
         // These were added, but the device never saw them: they are added again. Remove them from
         // the last to the first, so that the rest is still a beginning if this life ends here.
-        let Some(unseen) = self.count_busy().checked_sub(in_flight) else { return false };
-        for index in (0..unseen).rev().map(|ahead| published.wrapping_add(ahead)) {
+        let Some(unseen) = self.count_busy().checked_sub(in_flight + kept) else { return false };
+        for index in (0..unseen).rev().map(|ahead| added.wrapping_add(ahead)) {
             let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
             if !self.is_busy(number) {
                 return false;
             }
             self.free(&self.slots[usize::from(number)]);
         }
-        (self.next, self.published, self.seen, self.device) = (published, published, seen, device);
+        (self.next, self.published, self.seen, self.device) = (added, published, seen, device);
         self.event_index = event_index;
         self.find_idle()
     }
@@ -73,6 +80,24 @@ impl Virtqueue {
     /// published. It can be called before the queue is adopted.
     pub fn committed(&self) -> u16 {
         self.available[1].load(Relaxed)
+    }
+
+    /// Returns the token of the buffer that was added by the entry of this index, of those that may
+    /// not be published: the record of none of them was used again since. It can be called before
+    /// the queue is adopted.
+    pub fn added_token(&self, index: u16) -> Option<u32> {
+        let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+        self.token_of(number.into())
+    }
+
+    /// Returns the token of the buffer that the device has used by the entry of this index, unless
+    /// its descriptor was used again since. It can be called before the queue is adopted.
+    pub fn used_token(&self, index: u16) -> Option<u32> {
+        self.token_of(self.used[usize::from(index & self.mask)].load(Relaxed) as u32)
+    }
+
+    fn token_of(&self, number: u32) -> Option<u32> {
+        Some(Slot(self.slots.get(number as usize)?.load(Relaxed)).token())
     }
 
     /// Records the order in which the buffers that the device has were added. Call it before

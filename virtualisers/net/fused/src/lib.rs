@@ -1,225 +1,140 @@
 //! A network driver and its two virtualisers in one protection domain.
 //!
-//! They are the same components as in domains of their own, with the same queues between them; but
-//! nobody else maps those, and what one notifies another is delivered by a call within the turn.
-//! Each of them goes on by itself after a restart, so that one of all three loses no more than one
-//! of each.
+//! The virtualisers are the same programs as in domains of their own. Only what they have for a
+//! driver ([`culm_net::driver`]) is not a pair of queues, but the device's own queue: they work in
+//! that, and what is left of the driver's work is the [`Chip`]'s. Each of them goes on by its
+//! account after a restart, which is one of all three: so that loses no more than one of each.
 //!
-//! A program for a chip is the driver's component as the type parameter, and a manifest that lists
-//! the connections and the counters of all three: first the driver's, then those of `net-rx`, then
-//! those of `net-tx`.
+//! A program for a chip is that type as the parameter, and a manifest that lists the connections
+//! and the counters of all three: first the driver's, then those of `net-rx`, then those of
+//! `net-tx`.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-extern crate std;
+use culm::{Channel, Channels, Interrupt, Progress, ROUNDS, run_rounds};
+use culm_net::driver::Chip;
+pub use net_rx::Receive;
+pub use net_tx::Transmit;
 
-#[cfg(test)]
-mod tests;
-
-use culm::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
-use culm::time::{self, Instant};
-use culm::{Channels, Component, Progress, ROUNDS, counters, run_rounds, start};
-use net_rx::Receive;
-use net_tx::Transmit;
-
-/// Counters of both virtualisers.
-pub const COUNTERS: usize = net_rx::counters::COUNTERS + net_tx::counters::COUNTERS;
-
-/// The connections of a driver and its virtualisers in one domain.
-#[derive(Clone, Copy, Debug)]
-pub struct Connections {
-    /// The driver's, to the two virtualisers.
-    pub driver: NetDriver,
-    /// The receive virtualiser's.
-    pub receive: NetRxVirtualiser,
-    /// The transmit virtualiser's.
-    pub transmit: NetTxVirtualiser,
+/// How many counters stand before those of the transmit virtualiser, if `driver` are the driver's.
+pub const fn before_transmit(driver: usize) -> usize {
+    driver + net_rx::counters::COUNTERS
 }
 
-/// The channels of each part among the first 63, as bits.
-#[derive(Clone, Copy)]
-struct Masks {
-    receive: u64,
-    transmit: u64,
-    /// The driver's ends of the channels to the virtualisers. Their other ends are the next bits.
-    inner: u64,
+/// How many counters there are, if `driver` are the driver's.
+pub const fn counters(driver: usize) -> usize {
+    before_transmit(driver) + net_tx::counters::COUNTERS
 }
 
-impl Masks {
-    fn new(connections: &Connections, clients: (&[NetRxClient], &[NetTxClient])) -> Self {
-        let Connections { driver, receive, transmit } = connections;
-        let is_next =
-            driver.rx_channel + 1 == receive.driver_channel && driver.tx_channel + 1 == transmit.driver_channel;
-        assert!(
-            is_next && transmit.driver_channel < 63,
-            "both ends of a channel within a domain come first, side by side"
-        );
-        let bit = |channel: u32| if channel < 63 { 1 << channel } else { 0 };
-        Self {
-            receive: clients.0.iter().fold(bit(receive.driver_channel), |all, client| all | bit(client.channel)),
-            transmit: clients.1.iter().fold(bit(transmit.driver_channel), |all, client| all | bit(client.channel)),
-            inner: bit(driver.rx_channel) | bit(driver.tx_channel),
-        }
-    }
+/// What of the domain has something to do, as bits.
+type Parts = u32;
 
-    /// Returns the other ends of the channels between the parts.
-    #[inline(always)]
-    const fn other_ends(&self, ends: u64) -> u64 {
-        (ends & self.inner) << 1 | (ends >> 1) & self.inner
-    }
+const RECEIVE: Parts = 1;
+const TRANSMIT: Parts = 2;
+const BOTH: Parts = RECEIVE | TRANSMIT;
+
+/// The virtualisers of a device, and its driver.
+pub struct Fused<C: Chip> {
+    chip: C,
+    receive: Receive<C::Receive>,
+    transmit: Transmit<C::Transmit>,
+    interrupt: Interrupt,
+    /// The channels of the clients who receive, and who send, of the first 63, as bits.
+    receive_channels: u64,
+    transmit_channels: u64,
+    /// Those that have a turn whatever happens: somebody asked for one at a time, which is
+    /// forgotten if another turn comes before.
+    due: Parts,
 }
 
-/// The first counters of the virtualisers; the driver's are the first of all.
-#[derive(Clone, Copy)]
-struct FirstCounters {
-    receive: usize,
-    transmit: usize,
-}
-
-/// The driver `D` and its virtualisers.
-pub struct Fused<D> {
-    driver: D,
-    receive: Receive,
-    transmit: Transmit,
-    masks: Masks,
-    first: FirstCounters,
-    /// Channels that were notified, and whose part was not told yet.
-    due: u64,
-    /// When each part wants its next turn, as of its last one. A turn's deadline is forgotten when
-    /// any notification ends the wait, and a part that had no turn then would not ask again.
-    deadlines: [Option<Instant>; 3],
-    /// The earliest of them.
-    earliest: Option<Instant>,
-}
-
-/// Position in [`Fused::deadlines`].
-const DRIVER: usize = 0;
-const RECEIVE: usize = 1;
-const TRANSMIT: usize = 2;
-
-impl<D: Component> Fused<D> {
-    /// Creates all three. `driver` makes the driver, which has `driver_counters` counters.
+impl<C: Chip> Fused<C> {
+    /// Takes the device `chip` into use, which both virtualisers have for a driver, and takes the
+    /// first turn.
     ///
     /// # Panics
     ///
-    /// If the channels between the three are not the first ones, as the build tool makes them.
-    pub fn new(connections: &Connections, driver_counters: usize, driver: impl FnOnce() -> D) -> Self {
-        let Connections { receive, transmit, .. } = *connections;
-        let clients = (start::list(receive.clients), start::list(transmit.clients));
-        let receive_counters = net_rx::counters::COUNTERS;
-        let first = FirstCounters { receive: driver_counters, transmit: driver_counters + receive_counters };
-        let mut fused = Self {
-            driver: driver(),
-            receive: counters::with_first(first.receive, || {
-                Receive::init(net_rx::Config {}, net_rx::Connections { net: receive })
-            }),
-            transmit: counters::with_first(first.transmit, || {
-                Transmit::init(net_tx::Config {}, net_tx::Connections { net: transmit })
-            }),
-            masks: Masks::new(connections, clients),
-            first,
-            due: 0,
-            // Which of the three asked is not known: each gets that turn.
-            deadlines: [culm::withdraw_deadline(); 3],
-            earliest: None,
+    /// If the device cannot be used.
+    pub fn new(
+        mut chip: C,
+        interrupt: Interrupt,
+        mut receive: Receive<C::Receive>,
+        mut transmit: Transmit<C::Transmit>,
+    ) -> Self {
+        if let Err(reason) = chip.start(receive.driver(), transmit.driver()) {
+            panic!("{reason}");
+        }
+        let bits = |channels: &mut dyn Iterator<Item = Channel>| {
+            channels.filter_map(|channel| Channels::from(channel).near_bits()).fold(0, |all, bit| all | bit)
         };
-        fused.withdraw();
-        fused.deliver();
+        let (receive_channels, transmit_channels) = (bits(&mut receive.channels()), bits(&mut transmit.channels()));
+        let mut fused = Self { chip, receive, transmit, interrupt, receive_channels, transmit_channels, due: BOTH };
+        fused.run(BOTH);
         fused
     }
 
     /// Takes a turn of those parts that were notified.
     #[inline(always)]
     pub fn notified(&mut self, channels: Channels) {
-        // Under load every wait may end by a notification, and none by its deadline.
-        if !channels.is_empty() && self.earliest.is_some_and(|earliest| earliest <= time::now()) {
-            self.notify_all(Channels::NONE);
+        let interrupted = channels.contains(self.interrupt.channel());
+        let mut due = self.due;
+        if interrupted {
+            due |= RECEIVE;
+            if self.chip.interrupted(self.transmit.driver()) {
+                self.transmit.note_driver();
+                due |= TRANSMIT;
+            }
         }
-        match channels.near_bits() {
-            Some(bits) if bits != 0 => self.due |= bits,
-            _ => self.notify_all(channels),
+        due |= match channels.near_bits() {
+            Some(bits) => self.note(bits),
+            None => self.note_far(channels),
+        };
+        self.run(due);
+        if interrupted {
+            self.interrupt.enable();
         }
-        self.deliver();
     }
 
-    /// Tells all parts that a deadline passed, which may be any part's; or both virtualisers that
-    /// some of many clients notified, since they leave alone what is no channel of theirs.
-    #[cold]
-    fn notify_all(&mut self, channels: Channels) {
-        if channels.is_empty() {
-            self.notify_driver(channels);
-        }
-        self.notify_receive(channels);
-        self.notify_transmit(channels);
-    }
-
-    /// Tells parts what they are to know, and what they notify each other of meanwhile, for a
-    /// bounded number of rounds.
+    /// Tells the virtualisers which clients notified. Returns those parts that have something to do.
     #[inline(always)]
-    fn deliver(&mut self) {
-        let masks = self.masks;
-        run_rounds(ROUNDS, || {
-            // The driver first: what it has received is dealt with in the same round, and what is
-            // to be sent in the next.
-            let due = self.take(!(masks.receive | masks.transmit));
-            if due != 0 {
-                self.notify_driver(Channels::near(due));
-            }
-            let due = self.take(masks.receive);
-            if due != 0 {
-                self.notify_receive(Channels::near(due));
-            }
-            let due = self.take(masks.transmit);
-            if due != 0 {
-                self.notify_transmit(Channels::near(due));
-            }
-            Progress::more_if(self.due != 0)
-        });
-        self.earliest = self.deadlines.iter().flatten().min().copied();
-        if let Some(earliest) = self.earliest {
-            culm::wake_at(earliest);
+    fn note(&mut self, channels: u64) -> Parts {
+        let (received, sent) = (channels & self.receive_channels, channels & self.transmit_channels);
+        let mut due = 0;
+        if received != 0 {
+            self.receive.note(Channels::near(received));
+            due |= RECEIVE;
         }
-    }
-
-    /// Takes what is due of these channels.
-    #[inline(always)]
-    fn take(&mut self, channels: u64) -> u64 {
-        let due = self.due & channels;
-        self.due ^= due;
+        if sent != 0 {
+            self.transmit.note(Channels::near(sent));
+            due |= TRANSMIT;
+        }
         due
     }
 
-    #[inline(always)]
-    fn notify_driver(&mut self, channels: Channels) {
-        self.driver.notified(channels);
-        self.collect(DRIVER);
+    /// Tells both virtualisers that some of many clients notified: each leaves alone what is no
+    /// channel of its own.
+    #[cold]
+    fn note_far(&mut self, channels: Channels) -> Parts {
+        self.receive.note(channels);
+        self.transmit.note(channels);
+        BOTH
     }
 
+    /// Takes rounds of those parts that have something to do.
     #[inline(always)]
-    fn notify_receive(&mut self, channels: Channels) {
-        counters::with_first(self.first.receive, || self.receive.notified(channels));
-        self.collect(RECEIVE);
-    }
-
-    #[inline(always)]
-    fn notify_transmit(&mut self, channels: Channels) {
-        counters::with_first(self.first.transmit, || self.transmit.notified(channels));
-        self.collect(TRANSMIT);
-    }
-
-    /// Takes what a part has asked for in its turn.
-    #[inline(always)]
-    fn collect(&mut self, part: usize) {
-        self.deadlines[part] = culm::withdraw_deadline();
-        self.withdraw();
-    }
-
-    /// Takes what the parts have notified each other of.
-    #[inline(always)]
-    fn withdraw(&mut self) {
-        let ends = culm::withdraw(self.masks.inner | self.masks.inner << 1);
-        self.due |= self.masks.other_ends(ends);
+    fn run(&mut self, mut due: Parts) {
+        run_rounds(ROUNDS, || {
+            if due & RECEIVE != 0 && self.receive.round().is_asleep() {
+                due &= !RECEIVE;
+            }
+            if due & TRANSMIT != 0 && self.transmit.round().is_asleep() {
+                due &= !TRANSMIT;
+            }
+            if self.chip.finish(self.receive.driver(), self.transmit.driver()).is_more() {
+                due = BOTH;
+            }
+            Progress::more_if(due != 0)
+        });
+        self.due = if culm::is_to_be_woken() { BOTH } else { 0 };
     }
 }

@@ -34,10 +34,11 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Progress, Region};
+use culm::{Channel, Channels, Link, Progress, Region};
 use culm_lending::holders::{Holders, Record};
 use culm_lending::{Account, ClientSet, LinkAccount, Paused, Shares};
 use culm_net::descriptor::flags::DEVICE;
+use culm_net::driver::{Driver, Place, Queues, Space};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Slots, lendable, put_off};
 use pieces::Frame;
 
@@ -89,18 +90,17 @@ struct Tally {
     refused: u64,
 }
 
-/// Returns the number of buffers for which every queue has space.
-fn limit(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> u32 {
-    let rings = [connection.driver_free, connection.driver_filled];
+/// Returns the number of buffers for which every queue has space, that to the driver included.
+fn limit(driver: u32, clients: &[NetRxClient]) -> u32 {
     let of_clients = clients.iter().flat_map(|client| [client.filled, client.free]);
-    lendable(rings.into_iter().chain(of_clients).map(|ring| ring.capacity).min().unwrap_or(0))
+    lendable(of_clients.map(|ring| ring.capacity).min().unwrap_or(0).min(driver))
 }
 
 /// The virtualiser's state.
-pub struct Receive {
-    /// The link: empty buffers go to the driver, filled ones come.
-    driver: Link<DmaDescriptor>,
-    /// What the next life must know, and of it what is about the link to the driver.
+pub struct Receive<D: Driver = Link<DmaDescriptor>> {
+    /// Empty buffers go to the driver, filled ones come.
+    driver: D,
+    /// What the next life must know, and of it what is about the driver.
     account: Account,
     driver_account: LinkAccount,
     stock: Stock,
@@ -122,18 +122,33 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// Creates the virtualiser of the device of `connection`, shared by `clients`.
+    /// Creates the virtualiser of the device of `connection`, shared by `clients`. The driver is a
+    /// domain of its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::with_driver`].
+    pub fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
+        let NetRxVirtualiser { driver_free, driver_filled, driver_channel, .. } = *connection;
+        let place = Queues { output: driver_free, input: driver_filled, channel: driver_channel };
+        Self::with_driver(place, connection, clients)
+    }
+}
+
+impl<D: Driver> Receive<D> {
+    /// Creates the virtualiser of the device of `connection`, whose driver is at `place`, shared by
+    /// `clients`.
     ///
     /// # Panics
     ///
     /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
-    pub fn new(connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
+    pub fn with_driver(place: impl Place<Driver = D>, connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
         let count = clients.len();
         let most = ClientSet::MOST;
         assert!(count <= most, "{count} clients of one network device: at most {most} can share one");
-        let slots = Slots::new(connection.data.size, connection.buffer_size, limit(connection, clients));
+        let slots = Slots::new(connection.data.size, connection.buffer_size, limit(place.capacity(), clients));
         let mut previous = Previous::find(connection, clients, slots.count());
-        let (driver, driver_account) = (previous.driver_link(), previous.driver_account());
+        let (driver, driver_account) = (previous.driver(place), previous.driver_account());
         let connect = |(index, connection): (usize, &NetRxClient)| {
             let (link, account) = (previous.client_link(index), previous.client_account(index));
             Client::new(connection, slots.count(), link, account)
@@ -177,13 +192,22 @@ impl Receive {
         }
     }
 
+    /// Returns the driver.
+    #[inline(always)]
+    pub fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// Returns the channels to the clients.
+    pub fn channels(&self) -> impl Iterator<Item = Channel> {
+        self.clients.iter().map(|client| client.link.channel())
+    }
+
     /// Marks the peers that notified.
     #[inline]
     pub fn note(&mut self, channels: Channels) {
         for channel in channels {
-            if channel != self.driver.channel()
-                && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
-            {
+            if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
                 self.noted.insert(index);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.allowance.spend(1);
@@ -248,7 +272,7 @@ impl Receive {
     /// Gives every received frame to its destination.
     #[inline]
     fn distribute(&mut self) {
-        while let Some(entry) = self.driver.input.pop_known() {
+        while let Some(entry) = self.driver.pop() {
             if !self.stock.is_with_driver(entry.token) {
                 self.refuse();
                 continue;
@@ -362,7 +386,7 @@ impl Receive {
             self.tally.full += 1;
             return Holders::NOBODY;
         }
-        client.account.set_progress(client.link.output.position(), self.driver.input.position());
+        client.account.set_progress(client.link.output.position(), self.driver.positions().input);
         self.stock.lent += 1;
         Holders::client(index)
     }
@@ -450,19 +474,20 @@ impl Receive {
     #[inline]
     fn refill(&mut self) {
         let few = (self.stock.idle.len() as u32) < self.stock.batch && !self.runs_low();
-        if few {
+        // Until a frame is complete, the next life may have to look up its buffers by the entries by
+        // which they came: give the driver nothing that may take the place of one.
+        if few || self.frame.is_partial() {
             return;
         }
         let stock = &mut self.stock;
-        let mut index = self.driver.output.position();
-        let mut space = self.driver.output.reserve(stock.idle.len() as u32);
+        let mut index = self.driver.positions().output;
+        let mut space = self.driver.reserve(stock.idle.len() as u32);
         while space.left() > 0
             && let Some(number) = stock.idle.pop()
         {
             let address = stock.data.dma() + u64::from(stock.slots.offset(number));
             let length = stock.slots.buffer_size() as u16;
-            // The reservation has space, as its loop has just seen.
-            let _ = space.push(DmaDescriptor { address, length, flags: 0, token: number });
+            space.push(DmaDescriptor { address, length, flags: 0, token: number });
             stock.holders.set(number, Holders::driver(index));
             index = index.wrapping_add(1);
         }
@@ -484,18 +509,18 @@ impl Receive {
         }
         let tally = &mut self.tally;
         if tally.packets > 0 {
-            counters::PACKETS.add(core::mem::take(&mut tally.packets));
-            counters::BYTES.add(core::mem::take(&mut tally.bytes));
+            counters::PACKETS.behind(D::COUNTERS).add(core::mem::take(&mut tally.packets));
+            counters::BYTES.behind(D::COUNTERS).add(core::mem::take(&mut tally.bytes));
         }
         if tally.unknown | tally.share | tally.full | tally.invalid | tally.refused != 0 {
-            count(tally);
+            count(tally, D::COUNTERS);
         }
     }
 
     #[inline]
     fn sleep(&mut self) -> Progress {
         let mut progress = self.driver.sleep();
-        if self.driver.is_live() && self.driver.output.free() == 0 {
+        if self.driver.is_live() && self.driver.space(0) == 0 {
             // The queue to the driver is full of entries that it has not read: ask to be woken when
             // there is space.
             progress &= self.driver.sleep_for_space(1);
@@ -524,11 +549,11 @@ impl Receive {
 
 /// Counts events that should not happen often.
 #[cold]
-fn count(tally: &mut Tally) {
+fn count(tally: &mut Tally, first: usize) {
     let tally = core::mem::take(tally);
-    counters::IGNORED.add(tally.unknown);
-    counters::DROPS_SHARE.add(tally.share);
-    counters::DROPS_FULL.add(tally.full);
-    counters::DROPS_INVALID.add(tally.invalid);
-    counters::REFUSED.add(tally.refused);
+    counters::IGNORED.behind(first).add(tally.unknown);
+    counters::DROPS_SHARE.behind(first).add(tally.share);
+    counters::DROPS_FULL.behind(first).add(tally.full);
+    counters::DROPS_INVALID.behind(first).add(tally.invalid);
+    counters::REFUSED.behind(first).add(tally.refused);
 }

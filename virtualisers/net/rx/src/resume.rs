@@ -22,14 +22,13 @@ use crate::receive::Stock;
 use culm::Link;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Positions;
-use culm::queue;
 use culm_lending::holders::{Holders, Record};
 use culm_lending::{Account, LinkAccount};
-use culm_net::{Descriptor, DmaDescriptor};
+use culm_net::Descriptor;
+use culm_net::driver::Place;
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {
-    connection: &'a NetRxVirtualiser,
     clients: &'a [NetRxClient],
     pub(crate) account: Account,
     pub(crate) holders: Record,
@@ -39,16 +38,16 @@ pub(crate) struct Previous<'a> {
 
 impl<'a> Previous<'a> {
     /// Looks at the account of so many buffers. If it is not valid, it is cleared.
-    pub(crate) fn find(connection: &'a NetRxVirtualiser, clients: &'a [NetRxClient], buffers: u32) -> Self {
+    pub(crate) fn find(connection: &NetRxVirtualiser, clients: &'a [NetRxClient], buffers: u32) -> Self {
         let account = Account::new(connection.account, 1 + clients.len() as u32, buffers);
         let holders = Record::new(account.buffers(0, buffers));
         if !(account.is_valid() && holders.all().all(|(_, holders)| holders.are_possible(clients.len()))) {
             account.clear();
         }
-        Self { connection, clients, account, holders, through: None }
+        Self { clients, account, holders, through: None }
     }
 
-    /// Returns the account of the link to the driver.
+    /// Returns the account of the driver.
     pub(crate) fn driver_account(&self) -> LinkAccount {
         self.account.link(0)
     }
@@ -58,28 +57,29 @@ impl<'a> Previous<'a> {
         self.account.link(1 + index)
     }
 
-    /// Returns the link to the driver. Call it before [`Self::client_link`].
-    pub(crate) fn driver_link(&mut self) -> Link<DmaDescriptor> {
-        let NetRxVirtualiser { driver_free, driver_filled, driver_channel, .. } = *self.connection;
+    /// Returns the driver at `place`. Call it before [`Self::client_link`].
+    pub(crate) fn driver<P: Place>(&mut self, mut place: P) -> P::Driver {
         let account = self.driver_account();
         if let Some(generations) = account.generations() {
-            let output = Link::<DmaDescriptor>::shown(driver_free, driver_filled).output;
-            self.take_unpublished_back(output);
+            let output = place.published();
+            self.take_unpublished_back(&place);
             let taken = || account.taken(output, self.with_driver());
             if let Some(first) = self.account.run_under_way() {
-                self.put_frame_back(first, taken(), output);
+                self.put_frame_back(&place, first, taken());
             }
             let positions = Positions { output, input: taken() };
-            let link = Link::resume(driver_free, driver_filled, driver_channel, generations, positions);
-            if let Some(link) = link {
-                culm::info!("goes on: the driver has {} buffers", self.with_driver());
-                self.through = Some(positions.input);
-                return link;
+            match place.resume(generations, positions) {
+                Ok(driver) => {
+                    culm::info!("goes on: the driver has {} buffers", self.with_driver());
+                    self.through = Some(positions.input);
+                    return driver;
+                }
+                Err(refused) => place = refused,
             }
             account.forget();
         }
         self.account.end_run();
-        Link::new(driver_free, driver_filled, driver_channel)
+        place.begin()
     }
 
     /// Returns how many buffers the driver has.
@@ -87,27 +87,23 @@ impl<'a> Previous<'a> {
         self.holders.all().filter(|(_, holders)| holders.is_driver()).count() as u32
     }
 
-    /// Takes back the buffers that were pushed to the driver, whose next entry to publish is
-    /// `published`.
-    fn take_unpublished_back(&self, published: u32) {
-        let ring = queue::shared::<DmaDescriptor>(self.connection.driver_free);
+    /// Takes back the buffers that were pushed to the driver and not published.
+    fn take_unpublished_back(&self, place: &impl Place) {
         for (number, holders) in self.holders.all().filter(|(_, holders)| holders.is_driver()) {
-            let index = holders.index();
-            // If an index is as old as indices come round, its slot contains another entry by now.
-            if index.wrapping_sub(published) < ring.capacity() && ring.load(index).token == number {
+            if place.unpublished(holders.index(), number).is_some() {
                 self.holders.set(number, Holders::NOBODY);
             }
         }
     }
 
     /// Puts the buffers of a frame that begins with the entry of index `first`, and of which all
-    /// before `taken` were taken, back to the driver, whose next entry to publish is `published`.
-    fn put_frame_back(&self, first: u32, taken: u32, published: u32) {
-        let ring = queue::shared::<DmaDescriptor>(self.connection.driver_filled);
+    /// before `taken` were taken, back to the driver.
+    fn put_frame_back(&self, place: &impl Place, first: u32, taken: u32) {
+        let last_published = place.published().wrapping_sub(1);
         // From the last to the first, so that the rest is still a beginning if this life ends here.
-        let count = taken.wrapping_sub(first).min(ring.capacity());
+        let count = between(first, taken).min(place.capacity());
         for index in (0..count).rev().map(|ahead| first.wrapping_add(ahead)) {
-            self.holders.set(ring.load(index).token, Holders::driver(published.wrapping_sub(1)));
+            self.holders.set(place.popped(index), Holders::driver(last_published));
         }
     }
 
@@ -134,10 +130,16 @@ impl<'a> Previous<'a> {
     fn written(&self, account: LinkAccount, published: u32) -> u32 {
         let (written, through) = account.progress();
         // The entries of the last frame, if that will be dealt with again.
-        let ahead = self.through.map_or(0, |taken| through.wrapping_sub(taken));
+        let ahead = self.through.map_or(0, |taken| between(taken, through));
         if written != published && (1..=Stock::MOST_PIECES).contains(&ahead) {
             return written.wrapping_sub(ahead);
         }
         written
     }
+}
+
+/// Returns how far the index `end` of an entry is behind `start`, less than 2¹⁶: see
+/// [`culm_net::driver`].
+fn between(start: u32, end: u32) -> u32 {
+    end.wrapping_sub(start) & 0xffff
 }

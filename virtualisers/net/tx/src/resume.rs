@@ -29,7 +29,8 @@ use culm::connection::{NetTxClient, NetTxVirtualiser, Ring};
 use culm::link::Positions;
 use culm::queue::{self, Entry};
 use culm_lending::{Account, LinkAccount};
-use culm_net::{Descriptor, DmaDescriptor};
+use culm_net::Descriptor;
+use culm_net::driver::Place;
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {
@@ -78,7 +79,7 @@ impl<'a> Previous<'a> {
             && in_flight <= most
     }
 
-    /// Returns the account of the link to the driver.
+    /// Returns the account of the driver.
     pub(crate) fn driver_account(&self) -> LinkAccount {
         self.account.link(0)
     }
@@ -88,48 +89,45 @@ impl<'a> Previous<'a> {
         self.account.link(1 + index)
     }
 
-    /// Returns the link to the driver. Call it before [`Self::client_link`].
-    pub(crate) fn driver_link(&self) -> Link<DmaDescriptor> {
-        let NetTxVirtualiser { driver_filled, driver_free, driver_channel, .. } = *self.connection;
+    /// Returns the driver at `place`. Call it before [`Self::client_link`].
+    pub(crate) fn driver<P: Place>(&self, mut place: P) -> P::Driver {
         let account = self.driver_account();
         if let Some(generations) = account.generations() {
-            let published = Link::<DmaDescriptor>::shown(driver_filled, driver_free).output;
-            let output = published.wrapping_add(self.pushed_frames(published));
+            let output = place.published().wrapping_add(self.pushed_frames(&place));
             let sent = |buffers: &Buffers| buffers.all().filter(|(_, state)| state.being_sent().is_some()).count();
             let copies = self.owners.all().filter(|(_, owner)| !owner.is_nobody()).count();
             let in_flight = self.buffers.iter().map(sent).sum::<usize>() + copies;
             let input = account.taken(output, in_flight as u32);
             let positions = Positions { output, input };
-            if let Some(link) = Link::resume(driver_filled, driver_free, driver_channel, generations, positions) {
-                culm::info!("goes on: the driver has {in_flight} frames");
-                return link;
+            match place.resume(generations, positions) {
+                Ok(driver) => {
+                    culm::info!("goes on: the driver has {in_flight} frames");
+                    return driver;
+                }
+                Err(refused) => place = refused,
             }
             account.forget();
         }
-        Link::new(driver_filled, driver_free, driver_channel)
+        place.begin()
     }
 
-    /// Returns how many frames were pushed to the driver, whose next entry to publish is
-    /// `published`.
+    /// Returns how many frames were pushed to the driver and not published.
     ///
     /// Of these only the newest can be a copy whose client's buffer was not given back: such a copy
     /// is undone. Hazard: whether it was given back is read from a ring that the client can write.
     /// If that decided about an older entry, the client could have it counted out, and a later
     /// one, of another client's, would never be published.
-    fn pushed_frames(&self, published: u32) -> u32 {
-        let entries = Unpublished::<DmaDescriptor>::new(self.connection.driver_filled, published);
-        let rank = |index: u32| index.wrapping_sub(published);
-        let copies = self.owners.all().filter(|(number, owner)| {
-            let is_it = |entry: DmaDescriptor| entry.token == BOUNCE << 16 | number;
-            !owner.is_nobody() && entries.contain(owner.index(published), is_it)
+    fn pushed_frames(&self, place: &impl Place) -> u32 {
+        let published = place.published();
+        let copies = self.owners.all().filter(|(_, owner)| !owner.is_nobody()).filter_map(|(number, owner)| {
+            Some((place.unpublished(owner.index(published), BOUNCE << 16 | number)?, number, owner))
         });
-        let copies: Vec<_> = copies.map(|(number, owner)| (rank(owner.index(published)), number, owner)).collect();
+        let copies: Vec<_> = copies.collect();
         let frames = self.buffers.iter().enumerate().flat_map(|(client, buffers)| {
             let sent = buffers.all().filter(|(_, state)| state.being_sent().is_some());
             sent.map(move |(number, state)| (state.index(), token(client, number)))
         });
-        let frames = frames.filter(|(index, token)| entries.contain(*index, |entry| entry.token == *token));
-        let frames: Vec<u32> = frames.map(|(index, _)| rank(index)).collect();
+        let frames: Vec<u32> = frames.filter_map(|(index, token)| place.unpublished(index, token)).collect();
         let newest = copies.iter().map(|(rank, ..)| *rank).chain(frames.iter().copied()).max();
         let undone = copies
             .iter()

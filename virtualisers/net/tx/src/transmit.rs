@@ -20,8 +20,9 @@ use crate::resume::Previous;
 use alloc::boxed::Box;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::link::Event;
-use culm::{Channels, Link, Progress};
+use culm::{Channel, Channels, Link, Progress};
 use culm_lending::{ClientSet, LinkAccount, Paused, Shares};
+use culm_net::driver::{self, Place, Queues};
 use culm_net::{DmaDescriptor, lendable};
 
 /// Frames for which the driver's queue must have space before the virtualiser is woken.
@@ -43,10 +44,10 @@ pub(crate) fn token(client: usize, number: u32) -> u32 {
 }
 
 /// The driver, as the virtualiser sees it.
-struct Driver {
-    /// The link: frames go to the driver, sent buffers come back.
-    link: Link<DmaDescriptor>,
-    /// What the next life must know of the link.
+struct Driver<D> {
+    /// Frames go over it to the driver, sent buffers come back.
+    link: D,
+    /// What the next life must know of that.
     account: LinkAccount,
     /// Frames that the driver has; `most` is how many it may have.
     in_flight: u32,
@@ -54,8 +55,8 @@ struct Driver {
 }
 
 /// The virtualiser's state.
-pub struct Transmit {
-    driver: Driver,
+pub struct Transmit<D: driver::Driver = Link<DmaDescriptor>> {
+    driver: Driver<D>,
     clients: Box<[Client]>,
     bounce: Bounce,
     shares: Shares,
@@ -80,18 +81,33 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    /// Creates the virtualiser of the device of `connection`, shared by `clients`.
+    /// Creates the virtualiser of the device of `connection`, shared by `clients`. The driver is a
+    /// domain of its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::with_driver`].
+    pub fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
+        let NetTxVirtualiser { driver_filled, driver_free, driver_channel, .. } = *connection;
+        let place = Queues { output: driver_filled, input: driver_free, channel: driver_channel };
+        Self::with_driver(place, connection, clients)
+    }
+}
+
+impl<D: driver::Driver> Transmit<D> {
+    /// Creates the virtualiser of the device of `connection`, whose driver is at `place`, shared by
+    /// `clients`.
     ///
     /// # Panics
     ///
     /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
-    pub fn new(connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
+    pub fn with_driver(place: impl Place<Driver = D>, connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
         let count = clients.len();
         let bound = ClientSet::MOST;
         assert!(count <= bound, "{count} clients of one network device: at most {bound} can share one");
-        let most = lendable(connection.driver_filled.capacity.min(connection.driver_free.capacity));
+        let (capacity, most) = (place.capacity(), lendable(place.capacity()));
         let previous = Previous::find(connection, clients, most);
-        let (link, account) = (previous.driver_link(), previous.driver_account());
+        let (link, account) = (previous.driver(place), previous.driver_account());
         let mut driver = Driver { link, account, in_flight: 0, most };
         // A single client shares with no other: only the places in the queue bound it.
         let stock = if count > 1 { driver.most * LEAST_CHARGE } else { u32::MAX };
@@ -135,9 +151,26 @@ impl Transmit {
             short,
             paused: Paused::NONE,
             woken: true,
-            batch: connection.driver_free.capacity / 8,
+            batch: capacity / 8,
             first: 0,
         }
+    }
+
+    /// Returns the driver.
+    #[inline(always)]
+    pub fn driver(&mut self) -> &mut D {
+        &mut self.driver.link
+    }
+
+    /// Returns the channels to the clients.
+    pub fn channels(&self) -> impl Iterator<Item = Channel> {
+        self.clients.iter().map(|client| client.link.channel())
+    }
+
+    /// Records that the driver may have given something.
+    #[inline(always)]
+    pub fn note_driver(&mut self) {
+        self.woken = true;
     }
 
     /// Marks the peers that notified. A client that could not send everything it had is known
@@ -208,10 +241,10 @@ impl Transmit {
         if !self.driver.link.look() {
             self.start_over();
         }
-        while let Some(entry) = self.driver.link.input.pop_known() {
+        while let Some(entry) = self.driver.link.pop() {
             if !self.sent(entry.token) {
                 self.driver.account.skip();
-                counters::REFUSED.add(1);
+                counters::REFUSED.behind(D::COUNTERS).add(1);
             }
         }
     }
@@ -335,10 +368,7 @@ impl Transmit {
             return Progress::Asleep;
         }
         self.waits = true;
-        // The driver looks for the announcement when it gets frames. There may be none to give, so
-        // notify it.
-        self.driver.link.channel().notify();
-        self.driver.link.sleep_until(self.driver.in_flight / 2)
+        self.driver.link.ask_for(self.driver.in_flight / 2)
     }
 
     /// Announces to the driver that this side waits for space, or for a new life of the link.
@@ -346,7 +376,7 @@ impl Transmit {
     fn sleep(&mut self, driver_full: bool) -> Progress {
         let link = &mut self.driver.link;
         let progress = if driver_full {
-            let space = BATCH.min(link.output.capacity() / 2);
+            let space = BATCH.min(link.capacity() / 2);
             link.sleep_for_space(space)
         } else if link.is_live() {
             Progress::Asleep

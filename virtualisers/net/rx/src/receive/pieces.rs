@@ -9,6 +9,7 @@ use super::Receive;
 use alloc::vec::Vec;
 use culm_lending::Holders;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
+use culm_net::driver::Driver;
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -46,7 +47,7 @@ impl Frame {
     }
 }
 
-impl Receive {
+impl<D: Driver> Receive<D> {
     /// Takes the first of `count` buffers, more than one, that hold a frame.
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
@@ -58,7 +59,7 @@ impl Receive {
             self.drop_entry(entry.token);
             return;
         }
-        self.account.begin_run(self.driver.input.position().wrapping_sub(1));
+        self.account.begin_run(self.driver.positions().input.wrapping_sub(1));
         self.frame.missing = count;
         self.frame.destination = Some(destination);
         self.frame.flags = entry.flags & DEVICE;
@@ -165,7 +166,7 @@ impl Receive {
             // There is space for all pieces, as was just checked.
             let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
         }
-        client.account.set_progress(client.link.output.position(), self.driver.input.position());
+        client.account.set_progress(client.link.output.position(), self.driver.positions().input);
         self.stock.lent += count;
         Holders::client(index)
     }

@@ -14,7 +14,7 @@ use super::{BOUNCE, Transmit, charge, token};
 use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
-use culm::queue::Producer;
+use culm_net::driver::Driver;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 
 /// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
@@ -43,7 +43,7 @@ enum Turn {
     DriverFull,
 }
 
-impl Transmit {
+impl<D: Driver> Transmit<D> {
     /// Lets due clients send in turns. Returns true if the driver's queue is full although the
     /// driver may hold more frames; if it holds as many as it may, only a returned buffer helps,
     /// and false is returned.
@@ -99,9 +99,7 @@ impl Transmit {
         let credit = client.credit + QUANTUM;
         let mut credit_left = credit;
         let mut room = available.min(driver.most - driver.in_flight);
-        if driver.link.output.free() < room {
-            room = room.min(driver.link.output.refresh());
-        }
+        room = room.min(driver.link.space(room));
         let mut left = room;
         let turn = loop {
             let Some(entry) = client.link.input.pop_known() else {
@@ -109,7 +107,7 @@ impl Transmit {
                 break Turn::Done;
             };
             let Some(number) = client.frame(entry) else {
-                if drop_entry(client, entry) {
+                if drop_entry(client, entry, D::COUNTERS) {
                     continue;
                 }
                 break Turn::Paused;
@@ -124,19 +122,19 @@ impl Transmit {
             if !self.shares.take_amount(&mut client.share, charge(entry.length)) {
                 break put_back(client, Turn::Limited);
             }
-            let output = &mut driver.link.output;
-            let index_of_entry = output.position();
+            let link = &mut driver.link;
+            let index_of_entry = link.positions().output;
             if client.only.is_none() {
                 let (address, token) = (client.dma(number), token(index, number));
-                // `room` was bounded by the queue's space.
-                let _ = output.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+                // `room` was bounded by the driver's space.
+                link.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
                 client.send(number, entry.length, index_of_entry);
-            } else if let Err(refusal) = copy(&mut self.bounce, client, output, (index, number), entry) {
+            } else if let Err(refusal) = copy(&mut self.bounce, client, link, (index, number), entry) {
                 self.shares.give_back_amount(&mut client.share, charge(entry.length));
                 if refusal == Refusal::NoBuffer {
                     break put_back(client, Turn::Limited);
                 }
-                counters::DROPS_SPOOFED.add(1);
+                counters::DROPS_SPOOFED.behind(D::COUNTERS).add(1);
                 if client.allowance.is_spent() {
                     break Turn::Paused;
                 }
@@ -152,8 +150,8 @@ impl Transmit {
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
-        counters::PACKETS.add(sent.into());
-        counters::BYTES.add(u64::from(credit - credit_left - sent * HEADROOM as u32));
+        counters::PACKETS.behind(D::COUNTERS).add(sent.into());
+        counters::BYTES.behind(D::COUNTERS).add(u64::from(credit - credit_left - sent * HEADROOM as u32));
         turn
     }
 }
@@ -179,11 +177,11 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
 fn copy(
     bounce: &mut Bounce,
     client: &mut Client,
-    output: &mut Producer<DmaDescriptor>,
+    link: &mut impl Driver,
     (index, number): (usize, u32),
     entry: Descriptor,
 ) -> Result<(), Refusal> {
-    let source = Source { client: index, number, index: output.position() };
+    let source = Source { client: index, number, index: link.positions().output };
     let (Some(only), Some(packet)) = (client.only, client.packet(number, entry.length)) else {
         return Err(Refusal::NotAllowed);
     };
@@ -191,8 +189,8 @@ fn copy(
     match copied {
         Ok(copy) => {
             let token = BOUNCE << 16 | copy;
-            // The caller's `room` was bounded by the queue's space.
-            let _ = output.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
+            // The caller's `room` was bounded by the driver's space.
+            link.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
             bounce.send(copy, source, entry.length);
             client.send_copy();
         }
@@ -205,16 +203,16 @@ fn copy(
 
 /// Handles an entry that is no frame. Returns false if the client's allowance is used up with it.
 #[cold]
-fn drop_entry(client: &mut Client, entry: Descriptor) -> bool {
+fn drop_entry(client: &mut Client, entry: Descriptor, first_counter: usize) -> bool {
     client.allowance.spend(1);
     match client.examine(entry) {
         Entry::Invalid(number) => {
             client.give_back(number);
-            counters::DROPS_INVALID.add(1);
+            counters::DROPS_INVALID.behind(first_counter).add(1);
         }
         Entry::NotHeld => {
             client.account.skip();
-            counters::DROPS_NOT_HELD.add(1);
+            counters::DROPS_NOT_HELD.behind(first_counter).add(1);
         }
     }
     !client.allowance.is_spent()

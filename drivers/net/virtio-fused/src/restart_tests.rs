@@ -1,0 +1,494 @@
+//! The domain of driver and virtualisers dies at every step that outlives it, under traffic in both
+//! directions, and its next life goes on.
+//!
+//! A step is a store to a queue, to a virtqueue, to an account or to the checkpoint, or an access to
+//! a register ([`culm_queue::crash`]). The device and the clients act only on what they are told. A
+//! buffer is written when the device receives something, and read when the client takes it or the
+//! device sends it: so a buffer that is lent too early shows as a torn frame.
+
+use culm::connection::{NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
+use culm::testing::{deadline, set_time, signalled};
+use culm::time::{self, Duration};
+use culm::{Channel, Interrupt, Region};
+use culm_net::descriptor::flags::CONTINUES;
+use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::{Descriptor, HEADROOM, Mac, PacketHeader};
+use culm_queue::crash;
+use culm_virtio::registers::*;
+use culm_virtio::testing::{Fake, State, memory as device_memory};
+use net_fused::{Fused, Receive, Transmit};
+use net_virtio::direct::DirectNet;
+use net_virtio::registers::*;
+use proptest::prelude::*;
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+const BUFFERS: u32 = 24;
+const SIZE: u32 = 2048;
+
+/// Where the device sees the buffers to fill, those of each client who sends, and those for copies.
+const RX: u64 = 0x1000_0000;
+const TX: [u64; 2] = [0x2000_0000, 0x3000_0000];
+const COPIES: u64 = 0x4000_0000;
+
+const INTERRUPT: u32 = 0;
+const RECEIVERS: [u32; 2] = [1, 2];
+const SENDERS: [u32; 2] = [3, 4];
+
+/// The source of frames that are received.
+const STRANGER: Mac = Mac::new([2, 0, 0, 0, 0, 99]);
+
+fn mac(client: usize) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, client as u8])
+}
+
+/// What happens next in a run.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// The device receives a frame for a client (for all if there is none of this number), in so
+    /// many buffers.
+    Receive(usize, usize),
+    /// A client reads all its frames, and returns their buffers.
+    Read(usize),
+    /// A client sends so many frames, as far as it has buffers.
+    Send(usize, usize),
+    /// The device sends so many frames, from the oldest on.
+    Sent(usize),
+    /// The domain's turn, if somebody told it something.
+    Turn,
+    /// The device meets an error that only a reset ends.
+    Fail,
+}
+
+/// A domain that dies, a device that does not notice, and two clients who receive and send.
+struct World {
+    receive: NetRxVirtualiser,
+    receivers: Vec<NetRxClient>,
+    transmit: NetTxVirtualiser,
+    senders: Vec<NetTxClient>,
+    memory: Region,
+    state: Rc<State>,
+    fused: Option<Fused<DirectNet<Fake, 0, 0>>>,
+    lives: u32,
+    /// After how many more steps the domain dies.
+    death: Option<u32>,
+    told: BTreeSet<u32>,
+    rx: Vec<Peer<Descriptor>>,
+    tx: Vec<Peer<Descriptor>>,
+    data: Region,
+    sent_data: Vec<Region>,
+    copies: Region,
+    /// Numbers of frames received, of those for each client, and of those that it has read.
+    received: u64,
+    expected: Vec<Vec<u64>>,
+    read: Vec<Vec<u64>>,
+    /// A frame of which a client has read the beginning.
+    partial: Vec<Vec<u8>>,
+    /// Buffers that each client may write, frames that it has sent, and those that were on the wire.
+    free: Vec<VecDeque<Descriptor>>,
+    sent: Vec<u64>,
+    wire: Vec<Vec<u64>>,
+    /// Some frames are lost by design in this run.
+    lossy: bool,
+}
+
+impl World {
+    fn new(queue_size: u32, event_index: bool) -> Self {
+        let memory_of_device = device_memory(64 * 1024);
+        let fake = Fake::new(Kind::NETWORK, 2, memory_of_device);
+        let feature = if event_index { FEATURE_EVENT_INDEX } else { 0 };
+        fake.0.features.set(FEATURE_VERSION_1 | feature);
+        fake.0.queue_size.set(queue_size);
+        let (data, copies) = (memory((BUFFERS * SIZE) as usize, RX), memory(8 * SIZE as usize, COPIES));
+        let receive = NetRxVirtualiser {
+            driver_free: ring::<Descriptor>(1),
+            driver_filled: ring::<Descriptor>(1),
+            driver_channel: 0,
+            buffer_size: SIZE,
+            data,
+            account: memory(16 * 1024, 0),
+            clients: Default::default(),
+        };
+        let transmit = NetTxVirtualiser {
+            driver_filled: ring::<Descriptor>(1),
+            driver_free: ring::<Descriptor>(1),
+            driver_channel: 0,
+            buffer_size: SIZE,
+            bounce: copies,
+            account: memory(16 * 1024, 0),
+            bounce_large: 0,
+            clients: Default::default(),
+        };
+        let rings = || ring::<Descriptor>(64);
+        let receivers: Vec<_> = (0..2)
+            .map(|client| NetRxClient {
+                filled: rings(),
+                free: rings(),
+                channel: RECEIVERS[client],
+                mac: mac(client).bytes(),
+            })
+            .collect();
+        let senders: Vec<_> = (0..2)
+            .map(|client| NetTxClient {
+                filled: rings(),
+                free: rings(),
+                data: memory(8 * SIZE as usize, TX[client]),
+                channel: SENDERS[client],
+                // The first may send from its own address only: its frames are copied.
+                anti_spoof: (client == 0).into(),
+                large: 0,
+                mac: mac(client).bytes(),
+            })
+            .collect();
+        let mut world = Self {
+            memory: memory_of_device,
+            state: fake.0.clone(),
+            fused: None,
+            lives: 0,
+            death: None,
+            told: BTreeSet::new(),
+            rx: receivers.iter().map(|client| Peer::new(client.filled, client.free)).collect(),
+            tx: senders.iter().map(|client| Peer::new(client.free, client.filled)).collect(),
+            data: Region::new(data),
+            sent_data: senders.iter().map(|client| Region::new(client.data)).collect(),
+            copies: Region::new(copies),
+            received: 0,
+            expected: vec![Vec::new(); 2],
+            read: vec![Vec::new(); 2],
+            partial: vec![Vec::new(); 2],
+            free: vec![VecDeque::new(); 2],
+            sent: vec![0; 2],
+            wire: vec![Vec::new(); 2],
+            lossy: false,
+            receive,
+            receivers,
+            transmit,
+            senders,
+        };
+        for _ in 0..6 {
+            world.act(Act::Turn);
+            (0..2).for_each(|client| world.exchange(client));
+        }
+        assert!(world.free.iter().all(|free| free.len() == 8), "all buffers are lent");
+        world
+    }
+
+    fn begin(&self) -> Fused<DirectNet<Fake, 0, 0>> {
+        let found = DirectNet::find(Fake(self.state.clone()), self.memory, true);
+        let (chip, to_fill, to_send) = found.expect("a device that works");
+        let receive = Receive::with_driver(to_fill, &self.receive, &self.receivers);
+        let transmit = Transmit::with_driver(to_send, &self.transmit, &self.senders);
+        Fused::new(chip, Interrupt::new(Channel::new(INTERRUPT)), receive, transmit)
+    }
+
+    /// The domain's turn; if it dies, its next life begins.
+    fn turn(&mut self) {
+        if self.state.causes.get() != Causes::ZERO {
+            self.told.insert(INTERRUPT);
+        }
+        if self.fused.is_some() && self.told.is_empty() {
+            return;
+        }
+        set_time(time::now() + Duration::from_millis(1));
+        let told: Vec<u32> = self.told.iter().copied().collect();
+        let mut fused = self.fused.take();
+        let turn = AssertUnwindSafe(|| match fused.take() {
+            None => self.begin(),
+            Some(mut fused) => {
+                fused.notified(culm::testing::channels(&told));
+                fused
+            }
+        });
+        let armed = self.death;
+        if let Some(steps) = armed {
+            crash::die_after(steps);
+        }
+        let outcome = catch_unwind(turn);
+        self.death = crash::disarm();
+        match outcome {
+            Ok(fused) => {
+                self.fused = Some(fused);
+                self.told.clear();
+                let _ = signalled();
+                if let Some(deadline) = deadline() {
+                    set_time(deadline);
+                    self.fused.as_mut().expect("alive").notified(culm::Channels::NONE);
+                }
+            }
+            Err(panic) => {
+                assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for: {panic:?}");
+                self.lives += 1;
+                self.turn();
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Turn => self.turn(),
+            Act::Receive(to, pieces) => self.receive(to, pieces),
+            Act::Read(client) => self.exchange(client),
+            Act::Send(client, count) => {
+                for _ in 0..count {
+                    let Some(entry) = self.free[client].pop_front() else { break };
+                    let content = [&self.sent[client].to_le_bytes()[..], &[self.sent[client] as u8; 20]].concat();
+                    let frame = frame(STRANGER, mac(client), &content);
+                    let length = write_packet(&self.sent_data[client], entry.offset, &frame);
+                    self.tx[client].send(&[Descriptor { length, ..entry }]);
+                    self.sent[client] += 1;
+                }
+                self.tell(client);
+            }
+            Act::Sent(count) => {
+                if self.state.rung(QUEUE_TRANSMIT) {
+                    self.state.take(QUEUE_TRANSMIT);
+                }
+                for _ in 0..count {
+                    let Some(given) = self.state.use_next(QUEUE_TRANSMIT, 0) else { break };
+                    self.on_the_wire(given.buffer().address);
+                }
+            }
+            Act::Fail => {
+                self.state.status.set(self.state.status.get().set(Status::NEEDS_RESET));
+                self.state.raise(Causes::CHANGE);
+                self.lossy = true;
+            }
+        }
+    }
+
+    /// The device fills buffers with a frame.
+    fn receive(&mut self, to: usize, pieces: usize) {
+        if self.state.rung(QUEUE_RECEIVE) {
+            self.state.take(QUEUE_RECEIVE);
+        }
+        let pieces = if self.state.settled() & FEATURE_MERGE == 0 { 1 } else { pieces };
+        let number = self.received;
+        let address = if to < 2 { mac(to) } else { Mac::BROADCAST };
+        let content = [&number.to_le_bytes()[..], &vec![number as u8; 20 + (pieces - 1) * SIZE as usize]].concat();
+        let mut header = [0; HEADROOM];
+        PacketHeader { buffers: pieces as u16, ..PacketHeader::default() }.write(&mut header);
+        let packet = [&header[..], &frame(address, STRANGER, &content)].concat();
+        let mut is_taken = false;
+        for bytes in packet.chunks(SIZE as usize) {
+            let Some(given) = self.state.use_next(QUEUE_RECEIVE, bytes.len() as u32) else {
+                assert!(!is_taken, "the device has as many buffers as this test needs");
+                return;
+            };
+            is_taken = true;
+            self.data.write((given.buffer().address - RX) as usize, bytes).expect("inside");
+        }
+        self.received += 1;
+        for client in (0..2).filter(|client| to >= 2 || to == *client) {
+            self.expected[client].push(number);
+        }
+    }
+
+    /// A frame leaves the device.
+    fn on_the_wire(&mut self, address: u64) {
+        let regions = [(&self.sent_data[0], TX[0]), (&self.sent_data[1], TX[1]), (&self.copies, COPIES)];
+        let is_in = |(region, start): &(&Region, u64)| (*start..start + region.len() as u64).contains(&address);
+        let (region, start) = regions.into_iter().find(is_in).expect("a buffer");
+        let mut packet = [0; HEADROOM + 14 + 28];
+        region.read((address - start) as usize, &mut packet).expect("inside");
+        let frame = &packet[HEADROOM..];
+        let client = usize::from(frame[11]);
+        let number = u64::from_le_bytes(frame[14..22].try_into().expect("eight bytes"));
+        assert!(frame[22..].iter().all(|byte| *byte == number as u8), "a torn frame of client {client}");
+        self.wire[client].push(number);
+    }
+
+    /// A client takes what there is for it, both ways, and returns buffers.
+    fn exchange(&mut self, client: usize) {
+        let entries = self.rx[client].take();
+        for entry in &entries {
+            let mut bytes = vec![0; entry.length.into()];
+            self.data.read(entry.offset as usize, &mut bytes).expect("inside");
+            self.partial[client].extend(bytes);
+            if entry.flags & CONTINUES == 0 {
+                let packet = core::mem::take(&mut self.partial[client]);
+                let content = &packet[HEADROOM + 14..];
+                let number = u64::from_le_bytes(content[..8].try_into().expect("eight bytes"));
+                assert!(content[8..].iter().all(|byte| *byte == number as u8), "a torn frame for client {client}");
+                self.read[client].push(number);
+            }
+        }
+        let returned: Vec<_> = entries.iter().map(|entry| Descriptor::empty(entry.offset)).collect();
+        self.rx[client].send(&returned);
+        let _ = self.rx[client].sleep();
+        let free = self.tx[client].take();
+        for entry in free {
+            assert!(!self.free[client].contains(&entry), "buffer {entry:?} of client {client} comes back twice");
+            self.free[client].push_back(entry);
+        }
+        let _ = self.tx[client].sleep();
+        self.tell(client);
+    }
+
+    /// A client's notifications arrive.
+    fn tell(&mut self, client: usize) {
+        for (peer, channel) in [(&mut self.rx[client], RECEIVERS[client]), (&mut self.tx[client], SENDERS[client])] {
+            if core::mem::take(&mut peer.rang) {
+                self.told.insert(channel);
+            }
+        }
+    }
+
+    /// Everything under way arrives.
+    fn finish(&mut self) {
+        for _ in 0..20 {
+            for act in [Act::Turn, Act::Sent(64), Act::Turn, Act::Read(0), Act::Read(1)] {
+                self.act(act);
+            }
+        }
+        // Sent buffers are taken back in batches: something happens that has them looked for.
+        self.told.extend(SENDERS);
+        self.act(Act::Turn);
+    }
+
+    /// Nothing was lost, nothing came twice, nothing is missing.
+    fn check(&self, context: &str) {
+        for client in 0..2 {
+            if self.lossy {
+                assert!(self.read[client].is_sorted_by(|one, next| one < next), "frames come twice, {context}");
+                assert!(self.wire[client].is_sorted_by(|one, next| one < next), "frames go twice, {context}");
+            } else {
+                assert_eq!(self.read[client], self.expected[client], "frames for client {client}, {context}");
+                let all: Vec<u64> = (0..self.sent[client]).collect();
+                assert_eq!(self.wire[client], all, "frames of client {client}, {context}");
+            }
+            assert!(!self.rx[client].link.violations() > 0 && self.rx[client].renewals == 1, "{context}");
+            assert_eq!(self.tx[client].renewals, 1, "a client noticed, {context}");
+        }
+    }
+
+    /// All buffers are still there: the domain can pass on as many frames as at first.
+    fn check_buffers(&mut self, context: &str) {
+        self.lossy |= self.state.resets.get() > 1;
+        for round in 0..12 {
+            for client in 0..2 {
+                self.act(Act::Receive(client, 1));
+                self.act(Act::Send(client, 8));
+            }
+            self.finish();
+            let free: Vec<usize> = self.free.iter().map(VecDeque::len).collect();
+            assert!(free.iter().all(|free| *free == 8) || round == 0, "{free:?} of 8 buffers are free, {context}");
+        }
+    }
+}
+
+/// A run that goes through all that can happen without a failure of the device.
+const STORY: &[Act] = {
+    use Act::*;
+    &[
+        Receive(0, 1),
+        Receive(1, 1),
+        Turn,
+        Send(0, 2),
+        Send(1, 3),
+        Turn,
+        Receive(2, 1),
+        Sent(3),
+        Turn,
+        Read(0),
+        Receive(1, 3),
+        Receive(0, 1),
+        Send(1, 5),
+        Turn,
+        Read(1),
+        Sent(9),
+        Send(0, 6),
+        Turn,
+        Receive(0, 2),
+        Sent(4),
+        Turn,
+        Read(0),
+        Read(1),
+        Turn,
+        Send(0, 3),
+        Send(1, 8),
+        Sent(20),
+        Turn,
+        Receive(2, 2),
+        Turn,
+        Read(0),
+        Read(1),
+        Turn,
+    ]
+};
+
+/// Plays a story in which the domain dies after so many steps. Returns whether it did.
+fn play(story: &[Act], size: u32, event_index: bool, deaths: &[u32]) -> bool {
+    let mut world = World::new(size, event_index);
+    let mut deaths = deaths.iter();
+    let context = format!("queues of {size}, event index {event_index}, deaths at {deaths:?}");
+    world.death = deaths.next().copied();
+    for act in story {
+        world.act(*act);
+        if world.death.is_none() {
+            world.death = deaths.next().copied();
+        }
+    }
+    let all_died = world.death.is_none() && deaths.next().is_none();
+    world.death = None;
+    world.finish();
+    world.check(&context);
+    world.check_buffers(&context);
+    all_died
+}
+
+#[test]
+fn a_death_at_any_step_loses_and_doubles_nothing() {
+    for (size, event_index) in [(64, true), (64, false), (16, true)] {
+        let steps = (0..).take_while(|steps| play(STORY, size, event_index, &[*steps])).count();
+        assert!(steps > 300, "{steps} steps only");
+    }
+}
+
+/// The second life dies too, while it finds its place or soon after.
+#[test]
+fn a_death_soon_after_a_death_loses_and_doubles_nothing() {
+    for first in (0..).step_by(7) {
+        let mut died = false;
+        for second in (0..40).step_by(3) {
+            died |= play(STORY, 64, true, &[first, second]);
+        }
+        if !died {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_reset_doubles_nothing_and_goes_on() {
+    let story: Vec<Act> = STORY[..14].iter().copied().chain([Act::Fail, Act::Turn]).chain(STORY.iter().copied()).collect();
+    for steps in (0..).step_by(3) {
+        if !play(&story, 64, true, &[steps]) {
+            return;
+        }
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..3_usize, prop_oneof![3 => Just(1_usize), 1 => 2..4_usize])
+            .prop_map(|(to, pieces)| Act::Receive(to, pieces)),
+        3 => (0..2_usize).prop_map(Act::Read),
+        4 => (0..2_usize, 1..5_usize).prop_map(|(client, count)| Act::Send(client, count)),
+        3 => (1..8_usize).prop_map(Act::Sent),
+        6 => Just(Act::Turn),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whatever_happens_a_death_loses_and_doubles_nothing(
+        acts in prop::collection::vec(act(), 1..60),
+        deaths in prop::collection::vec(0_u32..200, 1..4),
+        event_index: bool,
+    ) {
+        play(&acts, 64, event_index, &deaths);
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether the device works: its link, its errors, and the resets that end them.
+
+use crate::device::Device;
+use culm::time;
+use culm_mmio::Registers;
+use culm_virtio::{ResetBackoff, Unusable};
+
+/// What is known of the device's health.
+pub struct Health {
+    /// Whether the device's link is up.
+    link: bool,
+    /// True if the device needs a reset, or could not be set up.
+    failed: bool,
+    /// True if the device waits for its reset.
+    out_of_service: bool,
+    backoff: ResetBackoff,
+}
+
+impl Health {
+    pub fn new() -> Self {
+        Self { link: true, failed: false, out_of_service: false, backoff: ResetBackoff::new() }
+    }
+
+    /// Returns whether the device needs a reset.
+    #[inline(always)]
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Returns whether the device waits for its reset.
+    #[inline(always)]
+    pub fn is_out_of_service(&self) -> bool {
+        self.out_of_service
+    }
+
+    /// Records that the device needs a reset.
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Takes the state of the link of a device that is taken over.
+    pub fn take_over(&mut self, device: &Device<impl Registers>) {
+        self.link = device.has_link();
+    }
+
+    /// Checks the device after an interrupt that may be about something other than packets.
+    #[cold]
+    pub fn check(&mut self, device: &Device<impl Registers>) {
+        if !device.has_changed() {
+            return;
+        }
+        if device.needs_reset() {
+            culm::warn!("the device has met an error");
+            self.failed = true;
+            return;
+        }
+        let link = device.has_link();
+        if link != self.link {
+            self.link = link;
+            culm::info!("link {}", if link { "up" } else { "down" });
+        }
+    }
+
+    /// Returns whether the device may be reset now. One that fails repeatedly, as `broken` queues
+    /// say too, waits for the back-off: it is out of service until then.
+    pub fn may_reset(&mut self, broken: bool) -> bool {
+        if (self.failed | broken)
+            && let Err(when) = self.backoff.ask(time::now())
+        {
+            self.out_of_service = true;
+            culm::wake_at(when);
+            return false;
+        }
+        (self.failed, self.out_of_service) = (false, false);
+        true
+    }
+
+    /// Records how the device was set up.
+    pub fn was_set_up(&mut self, outcome: Result<(), Unusable>) {
+        if let Err(reason) = outcome {
+            culm::error!("the device cannot be used: {reason}");
+            (self.failed, self.out_of_service) = (true, true);
+            // Set a deadline for the next try: now if no back-off is running, else at its end.
+            // Nothing else may ever wake this driver.
+            culm::wake_at(self.backoff.ask(time::now()).err().unwrap_or_else(time::now));
+        }
+    }
+}
