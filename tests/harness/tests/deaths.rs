@@ -2,8 +2,8 @@
 //! end of the wire notices.
 //!
 //! The driver is `net-mortal`: the real one, made to die at any store. The virtualisers are those
-//! of every system; they die at any instruction, which a debugger takes away. Each dies a few dozen
-//! times in the usual run, a thousand times if `CULM_SOAK` is set.
+//! of every system; they die at any instruction, which a debugger takes away, and so does a driver
+//! that shares its domain with them. Each dies a few dozen times in the usual run, a thousand times if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// What the supervisor says of each death.
 const RESTARTED: &str = "supervisor: nic0_driver restarted";
+
+/// Each death is answered at once.
+const RESTART: &str = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
 
 /// Datagrams that are under way at a time: fewer than the card has buffers for while nobody empties
 /// them.
@@ -130,13 +133,13 @@ fn a_bare_client_that_dies_answers_again() {
     });
 }
 
-/// Every datagram is answered once, in order, at whichever instructions a virtualiser dies.
-fn die_at_any_instruction(name: &str, domain: &str) {
+/// Every datagram is answered once, in order, at whichever instructions a domain of the card's dies,
+/// of a device with these keys.
+fn die_at_any_instruction(name: &str, keys: &str, domain: &str) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
-    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
     let description = format!(
-        "name = \"{name}\"\ndescription = \"A virtualiser that dies\"\nboard = \"virt\"\n\
-         [device.nic0]\npriority = 240\nvirtualiser = {{ {restart} }}\n[device.uart0]\npriority = 220\n\
+        "name = \"{name}\"\ndescription = \"A domain that dies\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\n{keys}\n[device.uart0]\npriority = 220\n\
          [pd.echo]\ncomponent = \"udp-echo\"\npriority = 100\nnet = \"nic0\"\n"
     );
     let port = free_port();
@@ -171,12 +174,17 @@ fn die_at_any_instruction(name: &str, domain: &str) {
 
 #[test]
 fn a_transmit_virtualiser_that_dies_loses_and_doubles_no_datagram() {
-    die_at_any_instruction("deaths-tx", "nic0_tx");
+    die_at_any_instruction("deaths-tx", &format!("virtualiser = {{ {RESTART} }}"), "nic0_tx");
 }
 
 #[test]
 fn a_receive_virtualiser_that_dies_loses_and_doubles_no_datagram() {
-    die_at_any_instruction("deaths-rx", "nic0_rx");
+    die_at_any_instruction("deaths-rx", &format!("virtualiser = {{ {RESTART} }}"), "nic0_rx");
+}
+
+#[test]
+fn a_fused_driver_that_dies_loses_and_doubles_no_datagram() {
+    die_at_any_instruction("deaths-fused", &format!("fused = true\n{RESTART}"), "nic0_driver");
 }
 
 /// Datagrams to the guest, which sends them back, and their answers.
