@@ -1,8 +1,8 @@
 //! What the kernel publishes about use: readable without a system call by domains that may observe.
 //!
 //! One [`CoreAccount`] per core, then one [`DomainAccount`] per protection domain in image order.
-//! All fields but `asleep` and `state` only grow; each is written by one core and may be read at any
-//! time. Times are ticks of the system counter (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
+//! All fields but `asleep` and `state` only grow; each is written by one core and may be read at
+//! any time. Times are ticks of the system counter (`CNTVCT_EL0`, frequency in `CNTFRQ_EL0`).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -4,9 +4,9 @@
 //! `RNDRRS` instruction or else the firmware (Arm DEN0098) has given so far. From the seed this
 //! module makes as many numbers as are asked for ([`culm_random`]).
 //!
-//! A component that is a client of a device of the class `entropy` adds a seed of that ([`add`]). If
-//! neither the kernel nor a device gives a seed, [`words`] returns `None`. The caller must then use
-//! something that an attacker could guess, such as the time, or do without.
+//! A component that is a client of a device of the class `entropy` adds a seed of that ([`add`]).
+//! If neither the kernel nor a device gives a seed, [`words`] returns `None`. The caller must then
+//! use something that an attacker could guess, such as the time, or do without.
 
 use crate::arch::domain_static;
 use core::cell::RefCell;

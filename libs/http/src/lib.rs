@@ -11,8 +11,8 @@
 //! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says
 //!   what caches may do), and [`response`] renders the others.
 //! * [`decision`] is about what to answer; [`connection`] takes one connection from request to
-//!   response; [`server`] is fair among many, and decides which one goes when there are too many;
-//!   [`documents`] holds what is rendered on request.
+//!   response; [`server`] is fair among many, ends those that took too long, and tells the
+//!   transport which ones rest; [`documents`] holds what is rendered on request.
 //!
 //! Everything a peer can ask for is bounded: see [`limits`]. Nothing is allocated per request or
 //! per connection after start. HTTP's rules are cited from RFC 9110 (semantics) and RFC 9112

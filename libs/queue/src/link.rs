@@ -29,8 +29,9 @@
 //! Each of these asks for a notification at the next publication, whatever the peer announced. So a
 //! side that waits to become live needs no announcement.
 //!
-//! A life changes only in [`Link::begin`]. Entries read and written between two calls belong to the
-//! life of that time; if the peer has begun another since, it skips them.
+//! A life changes only in [`Link::begin`], or in its second half alone ([`Link::settle`]). Entries
+//! read and written between two calls belong to the life of that time; if the peer has begun
+//! another since, it skips them.
 
 use crate::atomic::Ordering;
 use crate::{Consumer, Entry, Producer, Progress, Shared, generation, index, next_generation};

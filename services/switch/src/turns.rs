@@ -3,8 +3,8 @@
 //! A source sends as long as it has credit, and may overdraw it by one frame, which its next turns
 //! pay: surplus round robin (Adiseshu, Parulkar and Varghese, SIGCOMM 1996), which needs not know
 //! the length of a frame before it is taken. What counts is what is copied: a frame for five
-//! receivers counts five times. So long frames bring a source no more of the switch than short ones,
-//! and frames for all no more than frames for one.
+//! receivers counts five times. So long frames bring a source no more of the switch than short
+//! ones, and frames for all no more than frames for one.
 
 use alloc::boxed::Box;
 use alloc::vec;

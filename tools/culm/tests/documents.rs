@@ -157,3 +157,19 @@ fn links_lead_to_headings_that_there_are() {
     }
     assert!(broken.is_empty(), "no such heading:\n{}", broken.join("\n"));
 }
+
+/// The page of the web server says when each status is the answer.
+#[test]
+fn the_page_of_the_web_server_has_every_status() {
+    let source = read("libs/http/src/response.rs");
+    let (_, statuses) = source.split_once("pub enum Status {").expect("there are statuses");
+    let (statuses, _) = statuses.split_once("\n}").expect("they end");
+    let numbers = statuses.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "));
+    let numbers: Vec<&str> = numbers.map(|(_, number)| number).collect();
+    assert!(numbers.len() > 10, "{numbers:?}");
+    let page = read("docs/src/reference/http.md");
+    let answers: String =
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).map(|it| it.1).collect();
+    let missing: Vec<&&str> = numbers.iter().filter(|number| !answers.contains(**number)).collect();
+    assert!(missing.is_empty(), "the page does not say when the answer is {missing:?}");
+}

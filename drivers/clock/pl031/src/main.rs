@@ -66,8 +66,8 @@ impl Component for Pl031 {
     }
 }
 
-/// Shows that a second has just begun at a moment, unless the time that is shown already is ahead of
-/// that by `least` or more, and less than a second. Returns whether it was shown.
+/// Shows that a second has just begun at a moment, unless the time that is shown already is ahead
+/// of that by `least` or more, and less than a second. Returns whether it was shown.
 fn show(face: &Face, (second, moment): (u32, Instant), least: Duration) -> bool {
     let begun = Duration::from_secs(second.into());
     let ahead = face.shown(moment).and_then(|shown| shown.checked_sub(begun));

@@ -1,5 +1,6 @@
-//! The kernel's last words: polled output on the board's PL011 (Arm DDI 0183), for halts and panics
-//! only.
+//! The kernel's own words: polled output on the board's PL011 (Arm DDI 0183), for what nobody else
+//! could say. That is why it halts or panics; that the driver of this device stays stopped; and at
+//! boot, that there are no random numbers.
 //!
 //! The serial driver owns the device while the system runs; what is printed here may stand amid its
 //! output. The driver may also have left the device so that it never has room again: then the rest

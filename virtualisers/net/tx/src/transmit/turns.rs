@@ -24,8 +24,8 @@ const QUANTUM: u32 = 16 * 1024;
 /// The most credit that a client can keep, as much as the longest packet takes.
 const MOST_CREDIT: u32 = 4 * QUANTUM;
 
-/// Steps of its client's allowance ([`culm_lending::allowance`]) that a frame costs which was copied
-/// and refused.
+/// Steps of its client's allowance ([`culm_lending::allowance`]) that a frame costs which was
+/// copied and refused.
 const REFUSED_COPY: u32 = 4;
 
 /// How a client's turn ended.
