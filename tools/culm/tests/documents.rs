@@ -27,6 +27,11 @@ fn the_book_shows_what_graph_draws() {
     assert!(std::fs::read_to_string(&file).unwrap_or_default() == picture, "run this test with CULM_BLESS=1");
 }
 
+#[test]
+fn the_guide_of_drivers_shows_a_whole_manifest() {
+    assert_eq!(first_block("docs/src/guides/driver.md"), read("drivers/serial/pl011/component.toml"));
+}
+
 /// Returns the first block of TOML in a document.
 fn first_block(document: &str) -> String {
     let text = read(document);
