@@ -25,6 +25,9 @@ const RESTART: &str = "restart = { limit = 1000, window = \"1ms\", backoff = \"1
 /// them.
 const WINDOW: u64 = 64;
 
+/// Instructions that are taken away at a time.
+const AT_ONCE: usize = 4;
+
 fn deaths() -> usize {
     if std::env::var_os("CULM_SOAK").is_some() { 1000 } else { 30 }
 }
@@ -152,20 +155,24 @@ fn die_at_any_instruction(name: &str, keys: &str, domain: &str) {
         let faulted = format!("supervisor: {domain} faulted: ");
         let (mut random, mut tried) = (Random::new(1), 0);
         while machine.console().matches(&faulted).count() < deaths() {
-            // Any instruction. This load comes to one in ten or so.
-            let offset = random.below(size / 4) * 4;
+            // A few instructions at a time: of all, this load comes to one in ten or so.
+            let offsets: [usize; AT_ONCE] = std::array::from_fn(|_| random.below(size / 4) * 4);
             let before = machine.console().matches(&faulted).count();
             // An undefined one (Arm ARM C6.2, UDF).
-            Debugger::connect(port).write(address + offset as u64, &[0; 4]);
+            let mut debugger = Debugger::connect(port);
+            offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &[0; 4]));
+            drop(debugger);
             for _ in 0..4 {
                 echo.try_to_send(64);
                 if machine.console().matches(&faulted).count() > before {
                     break;
                 }
             }
-            Debugger::connect(port).write(address + offset as u64, &text[offset..offset + 4]);
+            let mut debugger = Debugger::connect(port);
+            offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &text[*offset..offset + 4]));
+            drop(debugger);
             echo.finish(machine);
-            tried += 1;
+            tried += AT_ONCE;
         }
         eprintln!("{} datagrams, {} deaths, {tried} instructions", echo.sent, deaths());
         only_restarts(machine, domain);
