@@ -48,10 +48,15 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     if !lab.settings.culm() {
         return Ok(());
     }
+    let steps = steps();
+    let is_asked_for = |step: &Step, load: &(usize, usize)| lab.wants(BENCH, &row(step.name, *load));
     // Each step is compared with what is usual under the same load.
     let mut usual = [None; LOADS.len()];
-    for step in steps() {
-        let wanted = |load: &(usize, usize)| step.name == "usual" || lab.wants(BENCH, &row(step.name, *load));
+    for step in &steps {
+        let wanted = |load: &(usize, usize)| match step.name {
+            "usual" => steps.iter().any(|step| is_asked_for(step, load)),
+            _ => is_asked_for(step, load),
+        };
         if !LOADS.iter().any(wanted) {
             continue;
         }
