@@ -20,10 +20,10 @@ domain_static! {
     BEGUN: Cell<u64> = Cell::new(0);
 }
 
-/// Returns the number of entries for which publication or release may be put off in a ring of this
-/// capacity: once for many entries costs the same as for one.
+/// Returns after how many entries to release a ring of this capacity, or to return buffers that are
+/// lent over it: one release costs the same for one entry as for many.
 #[inline(always)]
-pub const fn put_off(capacity: u32) -> u32 {
+pub const fn release_batch(capacity: u32) -> u32 {
     capacity / 16
 }
 
@@ -90,8 +90,8 @@ impl<O: Entry, I: Entry> Link<O, I> {
     #[inline(always)]
     pub fn publish_many(&mut self, count: u32) {
         let given = self.ends.output.publish_many(count);
-        let taken = self.ends.input.release_many(put_off(self.ends.input.capacity()));
-        if given | taken {
+        let taken = self.ends.input.release_many(release_batch(self.ends.input.capacity()));
+        if (given | taken).is_asleep() {
             self.channel.notify();
         }
     }
@@ -99,7 +99,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
     /// Publishes pushed entries, and releases none.
     #[inline(always)]
     pub fn publish_output(&mut self) {
-        if self.ends.output.publish() {
+        if self.ends.output.publish().is_asleep() {
             self.channel.notify();
         }
     }
@@ -107,7 +107,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
     /// Releases popped entries once there are `count` of them, and publishes none.
     #[inline(always)]
     pub fn release_input(&mut self, count: u32) {
-        if self.ends.input.release_many(count) {
+        if self.ends.input.release_many(count).is_asleep() {
             self.channel.notify();
         }
     }

@@ -129,7 +129,7 @@ impl Sink {
             return false;
         }
         producer.push_slice(line);
-        if producer.publish() {
+        if producer.publish().is_asleep() {
             channel.notify();
         }
         true

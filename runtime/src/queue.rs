@@ -4,7 +4,7 @@ use crate::region::shared_address;
 use core::ptr::NonNull;
 use culm_abi::connection::Ring;
 use culm_abi::start::Memory;
-pub use culm_queue::{Consumer, Entry, Producer, Shared};
+pub use culm_queue::{Consumer, Entry, Peer, Producer, Shared};
 
 /// Attaches as the producer of `ring`.
 ///

@@ -51,7 +51,7 @@ pub fn take_seed(connection: &EntropyClient) -> bool {
         };
     }
     // Release before use: a life that ends in between leaves no seed that the next would use again.
-    if words.release() {
+    if words.release().is_asleep() {
         provider.notify();
     }
     random::add(seed);

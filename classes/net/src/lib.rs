@@ -70,7 +70,7 @@ pub mod testing;
 pub mod wire;
 
 pub use client::Client;
-pub use culm::link::put_off;
+pub use culm::link::release_batch;
 pub use culm_abi::connection::net::{BUFFER_SIZE, LARGE_BUFFER, PIECE_SIZE};
 pub use culm_queue::{capacity_for, lendable};
 pub use descriptor::{BufferEntry, Descriptor, DmaDescriptor};

@@ -157,7 +157,7 @@ impl Port {
     /// Leaves the client alone until its allowance is back, if that is used up.
     fn wait(&mut self) {
         if self.paused || self.allowance.is_spent() {
-            self.paused = !self.allowance.wait();
+            self.paused = !self.allowance.replenish();
         }
         if self.paused {
             culm::wake_at(time::now() + PAUSE);

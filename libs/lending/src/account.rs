@@ -171,7 +171,7 @@ impl LinkAccount {
 /// runs on the same core, and sees stores in program order.
 #[inline(always)]
 pub fn store(word: &AtomicU64, value: u64) {
-    culm_queue::step();
+    culm_queue::crash_point();
     compiler_fence(Release);
     word.store(value, Relaxed);
 }

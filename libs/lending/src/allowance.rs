@@ -65,7 +65,7 @@ impl Allowance {
 
     /// Gives back the steps that time has earned. Returns whether there are some. Call it when the
     /// allowance is found spent, which starts the clock, then after each [`PAUSE`].
-    pub fn wait(&mut self) -> bool {
+    pub fn replenish(&mut self) -> bool {
         let now = time::now();
         let Some(since) = self.since else {
             self.since = Some(now);
@@ -96,18 +96,18 @@ mod tests {
         let mut allowance = Allowance::new(100);
         allowance.spend(556);
         assert!(allowance.is_spent());
-        assert!(!allowance.wait(), "the time begins");
+        assert!(!allowance.replenish(), "the time begins");
         pass(PAUSE / 2);
-        assert!(!allowance.wait() && allowance.is_spent());
+        assert!(!allowance.replenish() && allowance.is_spent());
         pass(PAUSE / 2);
-        assert!(allowance.wait());
+        assert!(allowance.replenish());
         allowance.spend(138);
         assert!(!allowance.is_spent());
         allowance.spend(1);
         assert!(allowance.is_spent(), "a quarter of the period, a quarter of the steps");
-        assert!(!allowance.wait());
+        assert!(!allowance.replenish());
         pass(Duration::from_secs(3600));
-        assert!(allowance.wait());
+        assert!(allowance.replenish());
         allowance.spend(555);
         assert!(!allowance.is_spent());
         allowance.spend(u32::MAX);

@@ -39,13 +39,13 @@ impl Paused {
     /// again.
     #[cold]
     pub fn pause(&mut self, index: usize, allowance: &mut Allowance) {
-        if !self.contains(index) && !allowance.wait() {
+        if !self.contains(index) && !allowance.replenish() {
             self.0.insert(index);
             culm::wake_at(time::now() + PAUSE);
         }
     }
 
-    /// Ends the pause of each client whose allowance `is_back` ([`Allowance::wait`]); asks to be
+    /// Ends the pause of each client whose allowance `is_back` ([`Allowance::replenish`]); asks to be
     /// woken for the others. Of the clients that are `due`, the paused ones are removed, and those
     /// whose pause has ended are added.
     #[cold]
@@ -79,12 +79,12 @@ mod tests {
         let start = time::now();
         assert_eq!(deadline(), Some(start + PAUSE), "it is looked at without notifying");
         let mut due = ClientSet::first(3);
-        paused.look(&mut due, |index| allowances[index].wait());
+        paused.look(&mut due, |index| allowances[index].replenish());
         assert_eq!(due, ClientSet::one(1), "the others go on");
         assert_eq!(deadline(), Some(start + PAUSE));
         set_time(start + PAUSE);
         let mut due = ClientSet::EMPTY;
-        paused.look(&mut due, |index| allowances[index].wait());
+        paused.look(&mut due, |index| allowances[index].replenish());
         assert_eq!(due, ClientSet::one(0) | ClientSet::one(2), "they are looked at whether or not they notify");
         assert!(paused.is_empty() && !paused.contains(0));
         assert_eq!(deadline(), None, "nobody is waited for");
@@ -100,7 +100,7 @@ mod tests {
         paused.pause(5, &mut allowance);
         assert!(paused.contains(5));
         let mut due = ClientSet::EMPTY;
-        paused.look(&mut due, |_| allowance.wait());
+        paused.look(&mut due, |_| allowance.replenish());
         assert_eq!(due, ClientSet::one(5));
     }
 }

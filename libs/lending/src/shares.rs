@@ -13,8 +13,8 @@ pub struct Shares {
     most: u32,
     /// The amount that clients have beyond guarantees and rest: see [`Self::take_amount`].
     overdrawn: u32,
-    /// A client that has more than this gets no more of the rest: see [`Self::level`].
-    level: u32,
+    /// A client that has more than this gets no more of the rest: see [`Self::cap_borrowing_at`].
+    borrowing_cap: u32,
 }
 
 impl Shares {
@@ -23,12 +23,12 @@ impl Shares {
     /// filled and emptied for frames that are dropped.
     pub const fn new(stock: u32, clients: u32) -> Self {
         if clients <= 1 {
-            return Self { guarantee: stock, rest: 0, most: stock, overdrawn: 0, level: u32::MAX };
+            return Self { guarantee: stock, rest: 0, most: stock, overdrawn: 0, borrowing_cap: u32::MAX };
         }
         let divided = stock - stock / 8;
         let guarantee = divided / (2 * clients);
         let rest = divided - guarantee * clients;
-        Self { guarantee, rest, most: guarantee + rest, overdrawn: 0, level: u32::MAX }
+        Self { guarantee, rest, most: guarantee + rest, overdrawn: 0, borrowing_cap: u32::MAX }
     }
 
     /// Grants one more piece to a client that holds `held`. Returns whether it was granted: not if
@@ -53,7 +53,7 @@ impl Shares {
     pub fn take_amount(&mut self, held: &mut u32, amount: u32) -> bool {
         let after = held.saturating_add(amount);
         if after > self.guarantee {
-            if *held >= self.guarantee && (amount > self.rest || *held > self.level) {
+            if *held >= self.guarantee && (amount > self.rest || *held > self.borrowing_cap) {
                 return false;
             }
             self.take_beyond(after - self.guarantee.max(*held));
@@ -72,10 +72,10 @@ impl Shares {
         *held = after;
     }
 
-    /// Makes [`Self::take_amount`] give nothing of the rest to clients that hold more than `level`,
+    /// Makes [`Self::take_amount`] give nothing of the rest to clients that hold more than `held`,
     /// until the next call of this.
-    pub fn level(&mut self, level: u32) {
-        self.level = level;
+    pub fn cap_borrowing_at(&mut self, held: u32) {
+        self.borrowing_cap = held;
     }
 
     fn take_beyond(&mut self, amount: u32) {
@@ -85,7 +85,7 @@ impl Shares {
 
     /// Takes `amount` back from a client that got it by [`Self::take_amount`].
     #[inline(always)]
-    pub fn give_back_amount(&mut self, held: &mut u32, amount: u32) {
+    pub fn repay_amount(&mut self, held: &mut u32, amount: u32) {
         let after = held.saturating_sub(amount);
         if *held > self.guarantee {
             self.give_beyond(*held - after.max(self.guarantee));
@@ -101,7 +101,7 @@ impl Shares {
 
     /// Takes one piece back from a client that holds `held`, which is not 0.
     #[inline(always)]
-    pub fn give_back(&mut self, held: &mut u32) {
+    pub fn repay(&mut self, held: &mut u32) {
         *held = held.saturating_sub(1);
         if *held >= self.guarantee {
             self.rest += 1;
@@ -140,13 +140,13 @@ mod tests {
                     let below = *count < shares.guarantee();
                     prop_assert!(shares.take(count) || !below);
                 } else if *count > 0 {
-                    shares.give_back(count);
+                    shares.repay(count);
                 }
                 prop_assert!(held.iter().sum::<u32>() <= stock - stock / 8);
             }
             for count in &mut held {
                 while *count > 0 {
-                    shares.give_back(count);
+                    shares.repay(count);
                 }
             }
             prop_assert_eq!(shares, start);
@@ -174,14 +174,14 @@ mod tests {
                         pieces.push(amount);
                     }
                 } else if let Some(amount) = pieces.pop() {
-                    shares.give_back_amount(count, amount);
+                    shares.repay_amount(count, amount);
                 }
                 prop_assert_eq!(*count, pieces.iter().sum::<u32>());
                 prop_assert!(held.iter().map(|(count, _)| *count).sum::<u32>() <= stock - stock / 8 + clients * 65_536);
             }
             for (count, pieces) in &mut held {
                 for amount in pieces.drain(..) {
-                    shares.give_back_amount(count, amount);
+                    shares.repay_amount(count, amount);
                 }
             }
             prop_assert_eq!(shares, start);

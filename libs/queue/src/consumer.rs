@@ -1,7 +1,7 @@
 //! The reading side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, NOBODY, Progress, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Peer, Progress, Shared, generation, index, next_generation, passed, word};
 
 /// The reading side of a ring.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl<T: Entry> Consumer<T> {
         (self.stale, self.fresh) = (false, true);
         // Announce an index that is passed already, so that nothing is waited for, whatever a
         // previous life announced.
-        crate::step();
+        crate::crash_point();
         self.shared.header().consumer.wanted.store(start.wrapping_sub(1), Ordering::Relaxed);
         self.store_word();
     }
@@ -153,14 +153,14 @@ impl<T: Entry> Consumer<T> {
         if peer >> 32 == self.peer_generation && gained <= space {
             self.tail = index(peer);
         } else {
-            self.examine(peer, gained <= space);
+            self.accept_peer_word(peer, gained <= space);
         }
         self.available()
     }
 
     /// Handles a producer's word that is of a new generation or invalid.
     #[cold]
-    fn examine(&mut self, peer: u64, credible: bool) {
+    fn accept_peer_word(&mut self, peer: u64, credible: bool) {
         if self.linked {
             if credible && !self.stale && self.peer_generation != NOBODY {
                 // The producer's new life publishes nothing before this side has opened for it, so
@@ -246,14 +246,12 @@ impl<T: Entry> Consumer<T> {
         Drain { shared, head, end: head.wrapping_add(available.min(count)), consumer: self }
     }
 
-    /// Gives the slots of all popped entries back to the producer. Returns whether the producer
-    /// waits for space: if so, notify it.
+    /// Gives the slots of all popped entries back to the producer.
     #[inline]
-    #[must_use = "a producer that waits for space waits for a notification"]
-    pub fn release(&mut self) -> bool {
+    pub fn release(&mut self) -> Peer {
         let old = self.released;
         if self.head == old && !self.fresh {
-            return false;
+            return Peer::Awake;
         }
         self.released = self.head;
         self.store_word();
@@ -261,16 +259,16 @@ impl<T: Entry> Consumer<T> {
         // sees what we released.
         fence(Ordering::SeqCst);
         let wanted = self.shared.header().producer.wanted.load(Ordering::Relaxed);
-        core::mem::take(&mut self.fresh) | passed(wanted, old, self.head)
+        Peer::asleep_if(core::mem::take(&mut self.fresh) | passed(wanted, old, self.head))
     }
 
     /// Releases only if at least `count` slots can be given back together, or a notification is due
     /// after an attachment. Hazard: a producer that waits for the last `count` slots would wait for
     /// ever. Use it only if the producer never has more than `capacity − count` entries to push.
     #[inline(always)]
-    #[must_use = "a producer that waits for space waits for a notification"]
-    pub fn release_many(&mut self, count: u32) -> bool {
-        (self.head.wrapping_sub(self.released) >= count || self.fresh) && self.release()
+    pub fn release_many(&mut self, count: u32) -> Peer {
+        let is_due = self.head.wrapping_sub(self.released) >= count || self.fresh;
+        if is_due { self.release() } else { Peer::Awake }
     }
 
     /// Announces that this side wants a notification as soon as there is an entry to pop, unless
@@ -310,7 +308,7 @@ impl<T: Entry> Consumer<T> {
     fn announce(&self, count: u32) {
         // The producer must reach `head + count`, that is, pass the index before it.
         let wanted = self.head.wrapping_add(count).wrapping_sub(1);
-        crate::step();
+        crate::crash_point();
         self.shared.header().consumer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -328,7 +326,7 @@ impl<T: Entry> Consumer<T> {
 
     #[inline(always)]
     fn store_word(&self) {
-        crate::step();
+        crate::crash_point();
         self.shared.header().consumer.word.store(word(self.generation, self.released), Ordering::Release);
     }
 }

@@ -1,7 +1,7 @@
-//! Sudden death at any step, for tests of what a restart finds (feature `crash`).
+//! Sudden death at any store, for tests of what a restart finds (feature `crash`).
 //!
 //! A component writes to memory that outlives it store by store, and a fault can end its life
-//! between any two. Each such store calls [`step`] first; after [`die_after`] the program panics
+//! between any two. Each such store calls [`point`] first; after [`die_after`] the program panics
 //! there. A host test catches that and starts the component again over the same memory; on the
 //! target the supervisor does.
 
@@ -18,13 +18,13 @@ pub fn disarm() -> Option<u32> {
     left
 }
 
-/// The next thing done is seen by others, or by the next life.
+/// Marks that the next store is seen by others, or by the next life.
 ///
 /// # Panics
 ///
 /// If [`die_after`] asked for it here.
 #[inline]
-pub fn step() {
+pub fn point() {
     match left::get() {
         None => {}
         Some(0) => {

@@ -72,6 +72,7 @@ mod consumer;
 pub mod crash;
 mod entry;
 pub mod link;
+mod peer;
 mod producer;
 mod progress;
 mod shared;
@@ -79,6 +80,7 @@ mod shared;
 pub use consumer::{Consumer, Drain};
 pub use entry::{Entry, Word};
 pub use link::{Event, Generations, Link, Positions};
+pub use peer::Peer;
 pub use producer::{Full, Producer, Reservation};
 pub use progress::Progress;
 pub use shared::{Depth, Invalid, Shared, Storage};
@@ -119,9 +121,9 @@ pub const fn capacity_for(buffers: u32) -> u32 {
 /// Marks that the next store is seen by the other side, or by this side's next life: tests end a
 /// life just there (feature `crash`).
 #[inline(always)]
-pub fn step() {
+pub fn crash_point() {
     #[cfg(any(all(test, not(loom)), feature = "crash"))]
-    crash::step();
+    crash::point();
 }
 
 /// Joins generation and index into a published word.

@@ -195,26 +195,34 @@ impl<O: Entry, I: Entry> Link<O, I> {
     /// is one already, or the state of the link has changed.
     #[inline(always)]
     pub fn sleep(&mut self) -> Progress {
-        if self.live && self.input.sleep().is_asleep() { Progress::Asleep } else { self.sleep_apart() }
+        if self.live && self.input.sleep().is_asleep() { Progress::Asleep } else { self.sleep_until_connected() }
     }
 
     /// Does what [`Self::sleep`] does, for `count` entries at once.
     #[inline]
     pub fn sleep_until(&mut self, count: u32) -> Progress {
-        if self.live && self.input.sleep_until(count).is_asleep() { Progress::Asleep } else { self.sleep_apart() }
+        if self.live && self.input.sleep_until(count).is_asleep() {
+            Progress::Asleep
+        } else {
+            self.sleep_until_connected()
+        }
     }
 
     /// Does what [`Self::sleep`] does, for space for `count` entries. It works too if the link is
     /// not live.
     #[inline]
     pub fn sleep_for_space(&mut self, count: u32) -> Progress {
-        if self.live && self.output.sleep_until(count).is_asleep() { Progress::Asleep } else { self.sleep_apart() }
+        if self.live && self.output.sleep_until(count).is_asleep() {
+            Progress::Asleep
+        } else {
+            self.sleep_until_connected()
+        }
     }
 
     /// Lets a side sleep whose link is not live, if nothing has changed: the peer notifies whenever
     /// it changes what this side waits for.
     #[cold]
-    fn sleep_apart(&mut self) -> Progress {
+    fn sleep_until_connected(&mut self) -> Progress {
         if self.live {
             self.check();
             return Progress::More;
@@ -239,7 +247,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.output.close();
         // Clear the peer's start, which the previous life may have overwritten. The peer writes it
         // again when it has seen the new generation, not before.
-        crate::step();
+        crate::crash_point();
         self.input.shared().header().producer.start.store(0, Ordering::Relaxed);
         self.input.leave();
         self.output.leave(self.generations.own);

@@ -28,7 +28,7 @@ fn bells() -> [Bells; 2] {
 /// A whole turn: looks, shows, notifies, and sleeps unless there is more.
 fn turn(link: &mut Link<u64>, bells: &Bells) -> Event {
     let event = link.begin();
-    if link.output.publish() | link.input.release() {
+    if (link.output.publish() | link.input.release()).is_asleep() {
         bells.peer.notify();
     }
     event

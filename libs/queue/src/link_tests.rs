@@ -76,7 +76,7 @@ impl Owner {
                 self.lent.insert(buffer);
             }
         }
-        self.link.output.publish() | self.link.input.release()
+        (self.link.output.publish() | self.link.input.release()).is_asleep()
     }
 }
 
@@ -99,7 +99,7 @@ impl Borrower {
                 self.held.pop();
             }
         }
-        self.link.output.publish() | self.link.input.release()
+        (self.link.output.publish() | self.link.input.release()).is_asleep()
     }
 }
 
@@ -224,7 +224,7 @@ fn one_life_can_go_on_with_another() {
     let mut life = resume(1).expect("it goes on");
     assert_eq!((life.begin(), life.input.pop(), life.input.pop()), (Event::None, Some(8), None));
     life.output.push(5).expect("space");
-    assert!(life.output.publish(), "the first publication notifies");
+    assert!(life.output.publish().is_asleep(), "the first publication notifies");
     assert_eq!((owner.link.begin(), owner.link.input.pop()), (Event::None, Some(5)));
     let stranger = Generations { own: generations.own + 1, ..generations };
     assert!(Link::<u64>::resume(back, there, stranger, shown).is_none());
@@ -238,7 +238,7 @@ fn one_life_can_go_on_with_another() {
     assert!(resume_at(shown.output + capacity + 1, shown.input).is_none(), "the ring holds not so many");
     assert!(resume_at(shown.output - 1, shown.input).is_none(), "that was published");
     let mut life = resume_at(written, shown.input + 1).expect("it goes on");
-    assert!(life.output.publish(), "the first publication notifies");
+    assert!(life.output.publish().is_asleep(), "the first publication notifies");
     assert_eq!(owner.link.begin(), Event::None);
     assert_eq!((owner.link.input.pop(), owner.link.input.pop(), owner.link.input.pop()), (Some(6), Some(7), None));
     assert_eq!(life.output.refresh(), capacity - 3, "nothing is released yet");

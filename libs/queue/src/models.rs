@@ -20,8 +20,8 @@ fn warm<const CAPACITY: usize>() -> (Producer<u64>, Consumer<u64>) {
     let shared = ring::<CAPACITY>();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
     let _ = (producer.refresh(), consumer.refresh());
-    assert!(producer.publish() && consumer.release(), "a new generation must announce itself");
-    assert!(!producer.publish() && !consumer.release(), "but once");
+    assert!(producer.publish().is_asleep() && consumer.release().is_asleep(), "a new generation must announce itself");
+    assert!(!(producer.publish() | consumer.release()).is_asleep(), "but once");
     (producer, consumer)
 }
 
@@ -30,7 +30,7 @@ fn consume(mut consumer: Consumer<u64>, count: usize, own: &Notify, peer: &Notif
     let mut taken = Vec::new();
     loop {
         taken.extend(consumer.drain(u32::MAX));
-        if consumer.release() {
+        if consumer.release().is_asleep() {
             peer.notify();
         }
         if taken.len() >= count {
@@ -50,7 +50,7 @@ fn produce(mut producer: Producer<u64>, entries: core::ops::RangeInclusive<u64>,
                 own.wait();
             }
         }
-        if producer.publish() {
+        if producer.publish().is_asleep() {
             peer.notify();
         }
     }
@@ -112,7 +112,7 @@ fn an_awake_consumer_is_not_notified() {
             let mut notifications = 0;
             for entry in 1..=2 {
                 producer.push(entry).unwrap();
-                notifications += u32::from(producer.publish());
+                notifications += u32::from(producer.publish().is_asleep());
             }
             notifications
         });
@@ -141,7 +141,7 @@ fn a_restarted_producer_loses_nothing_that_it_published() {
             let _ = producer.publish();
             producer.push(99).unwrap();
             let mut producer = Producer::attach(shared);
-            if producer.publish() {
+            if producer.publish().is_asleep() {
                 peer.notify();
             }
             produce(producer, 2..=2, &own, &peer);

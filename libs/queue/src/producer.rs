@@ -1,7 +1,7 @@
 //! The writing side of a ring.
 
 use crate::atomic::{Ordering, fence};
-use crate::{Entry, NOBODY, Progress, Shared, generation, index, next_generation, passed, word};
+use crate::{Entry, NOBODY, Peer, Progress, Shared, generation, index, next_generation, passed, word};
 use core::fmt;
 
 /// There is no space left in the ring.
@@ -97,7 +97,7 @@ impl<T: Entry> Producer<T> {
     /// Opens for the consumer of generation `peer`: entries published from here on are meant for
     /// it, all before are void.
     pub(crate) fn open(&mut self, peer: u32) {
-        crate::step();
+        crate::crash_point();
         self.shared.header().producer.start.store(word(peer, self.published), Ordering::Release);
         self.fresh = true;
     }
@@ -105,7 +105,7 @@ impl<T: Entry> Producer<T> {
     /// Closes the ring: entries published next are meant for no consumer, until [`Self::open`]
     /// names one.
     pub(crate) fn close(&mut self) {
-        crate::step();
+        crate::crash_point();
         self.shared.header().producer.start.store(0, Ordering::Relaxed);
     }
 
@@ -117,7 +117,7 @@ impl<T: Entry> Producer<T> {
         (self.stale, self.fresh) = (false, true);
         // Announce an index that is passed already, so that nothing is waited for, whatever a
         // previous life announced.
-        crate::step();
+        crate::crash_point();
         let passed = self.published.wrapping_sub(self.capacity()).wrapping_sub(1);
         self.shared.header().producer.wanted.store(passed, Ordering::Relaxed);
     }
@@ -184,14 +184,14 @@ impl<T: Entry> Producer<T> {
         if peer >> 32 == self.peer_generation && gained <= outstanding {
             self.limit = limit;
         } else {
-            self.examine(peer, gained <= outstanding);
+            self.accept_peer_word(peer, gained <= outstanding);
         }
         self.free()
     }
 
     /// Handles a consumer's word that is of a new generation or invalid.
     #[cold]
-    fn examine(&mut self, peer: u64, credible: bool) {
+    fn accept_peer_word(&mut self, peer: u64, credible: bool) {
         if self.linked {
             // A consumer of another generation has not begun to read, so there is no news, or is
             // new: then the ring that it produces shows it.
@@ -259,14 +259,12 @@ impl<T: Entry> Producer<T> {
         Reservation { shared, tail, limit: tail.wrapping_add(free.min(count)), producer: self }
     }
 
-    /// Makes all pushed entries visible to the consumer. Returns whether the consumer sleeps: if
-    /// so, notify it.
+    /// Makes all pushed entries visible to the consumer.
     #[inline]
-    #[must_use = "a consumer that sleeps waits for a notification"]
-    pub fn publish(&mut self) -> bool {
+    pub fn publish(&mut self) -> Peer {
         let old = self.published;
         if self.tail == old && !self.fresh {
-            return false;
+            return Peer::Awake;
         }
         self.published = self.tail;
         self.store_word();
@@ -274,16 +272,16 @@ impl<T: Entry> Producer<T> {
         // sees what we published.
         fence(Ordering::SeqCst);
         let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
-        core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail)
+        Peer::asleep_if(core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail))
     }
 
     /// Publishes only if at least `count` entries can be shown together, or a notification is due
     /// after an attachment. Hazard: the last entries may stay unseen. Use it only if the consumer
     /// can do without the last `count` of them.
     #[inline(always)]
-    #[must_use = "a consumer that sleeps waits for a notification"]
-    pub fn publish_many(&mut self, count: u32) -> bool {
-        (self.tail.wrapping_sub(self.published) >= count || self.fresh) && self.publish()
+    pub fn publish_many(&mut self, count: u32) -> Peer {
+        let is_due = self.tail.wrapping_sub(self.published) >= count || self.fresh;
+        if is_due { self.publish() } else { Peer::Awake }
     }
 
     /// Returns whether the consumer sleeps until one of the next `count` entries arrives; if not, a
@@ -310,7 +308,7 @@ impl<T: Entry> Producer<T> {
         let count = count.clamp(1, self.capacity());
         // The consumer must reach `tail + count - capacity`, that is, pass the index before it.
         let wanted = self.tail.wrapping_add(count).wrapping_sub(self.capacity()).wrapping_sub(1);
-        crate::step();
+        crate::crash_point();
         self.shared.header().producer.wanted.store(wanted, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         Progress::asleep_if(self.refresh() < count && !self.stale)
@@ -329,7 +327,7 @@ impl<T: Entry> Producer<T> {
 
     #[inline(always)]
     fn store_word(&self) {
-        crate::step();
+        crate::crash_point();
         self.shared.header().producer.word.store(word(self.generation, self.published), Ordering::Release);
     }
 }

@@ -141,7 +141,7 @@ impl<T: Entry> Shared<T> {
     /// Copies an entry into the slot of any index.
     #[inline(always)]
     pub(crate) fn store(&self, index: u32, entry: T) {
-        crate::step();
+        crate::crash_point();
         entry.into_word().store(self.cell(index));
     }
 }

@@ -113,11 +113,11 @@ fn an_index_is_passed_once() {
 fn one_announcement_brings_one_notification() {
     let shared = ring::<8>();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
-    assert!(producer.publish() && consumer.release(), "a new generation announces itself");
+    assert!(producer.publish().is_asleep() && consumer.release().is_asleep(), "a new generation announces itself");
     assert!(consumer.sleep_until(2).is_asleep());
     let mut push = |entry| {
         producer.push(entry).unwrap();
-        producer.publish()
+        producer.publish().is_asleep()
     };
     assert!(!push(1), "it waits for two");
     assert!(push(2));
@@ -128,9 +128,9 @@ fn one_announcement_brings_one_notification() {
     let _ = producer.publish();
     assert!(producer.sleep_until(4).is_asleep());
     assert_eq!(consumer.drain(3).count(), 3);
-    assert!(!consumer.release(), "it waits for four");
+    assert!(!consumer.release().is_asleep(), "it waits for four");
     assert_eq!(consumer.drain(1).count(), 1);
-    assert!(consumer.release());
+    assert!(consumer.release().is_asleep());
 }
 
 /// What can happen to a ring both of whose sides are honest.
@@ -229,7 +229,7 @@ fn run(start: u32, steps: Vec<Step>) {
                 }
             }
             Step::Publish => {
-                let notified = producer.publish();
+                let notified = producer.publish().is_asleep();
                 model.pushed = 0;
                 if model.consumer_waits.take_if(|count| model.slots.len() - model.popped >= *count).is_some() {
                     assert!(notified, "a wake-up was lost");
@@ -244,7 +244,7 @@ fn run(start: u32, steps: Vec<Step>) {
                 }
             }
             Step::Release => {
-                let notified = consumer.release();
+                let notified = consumer.release().is_asleep();
                 model.slots.drain(..core::mem::take(&mut model.popped));
                 let free = Model::CAPACITY - model.slots.len();
                 if model.producer_waits.take_if(|count| free >= *count).is_some() {
@@ -447,7 +447,7 @@ fn a_producer_can_ask_whether_it_is_waited_for() {
     for entry in 0..3 {
         producer.push(entry).expect("there is space");
     }
-    assert!(producer.publish());
+    assert!(producer.publish().is_asleep());
     // It was woken; it does not sleep again by itself.
     assert!(!producer.awaited(8));
 }
@@ -457,17 +457,20 @@ fn small_change_can_be_put_off() {
     let ring = ring::<8>();
     let (mut producer, mut consumer) = (Producer::attach(ring), Consumer::attach(ring));
     let _ = (producer.refresh(), consumer.refresh());
-    assert!(producer.publish_many(4) && consumer.release_many(4), "the first always ask for a notification");
+    assert!(
+        producer.publish_many(4).is_asleep() && consumer.release_many(4).is_asleep(),
+        "the first always ask for a notification"
+    );
     assert!(consumer.sleep().is_asleep());
     for entry in 0..3 {
         producer.push(entry).expect("there is space");
-        assert!(!producer.publish_many(4));
+        assert!(!producer.publish_many(4).is_asleep());
     }
     assert_eq!(consumer.refresh(), 0);
     producer.push(3).expect("there is space");
-    assert!(producer.publish_many(4));
+    assert!(producer.publish_many(4).is_asleep());
     assert_eq!(consumer.drain(8).count(), 4);
     assert!(producer.sleep_until(8).is_asleep());
-    assert!(!consumer.release_many(5) && producer.refresh() == 4);
-    assert!(consumer.release_many(4) && producer.refresh() == 8);
+    assert!(!consumer.release_many(5).is_asleep() && producer.refresh() == 4);
+    assert!(consumer.release_many(4).is_asleep() && producer.refresh() == 8);
 }

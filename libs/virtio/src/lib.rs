@@ -43,5 +43,5 @@ mod tests;
 #[inline(always)]
 fn crash_point() {
     #[cfg(any(test, feature = "crash"))]
-    culm_queue::crash::step();
+    culm_queue::crash::point();
 }

@@ -11,7 +11,7 @@
 use crate::descriptor::flags::DEVICE;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use crate::{
-    BufferEntry, Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader, Slots, checksum, lendable, put_off, wire,
+    BufferEntry, Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader, Slots, checksum, lendable, release_batch, wire,
 };
 use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
@@ -213,7 +213,7 @@ impl<E: BufferEntry> Receiver<E> {
     pub(super) fn publish(&mut self) {
         // Return the client's own small buffers in batches: the copier has others. Return large
         // ones, and buffers of the device, at once: few exist, or all clients share them.
-        let patience = if self.owner & !self.read_large { put_off(self.slots.count()) } else { 1 };
+        let patience = if self.owner & !self.read_large { release_batch(self.slots.count()) } else { 1 };
         self.read_large = false;
         self.link.publish_many(patience);
     }

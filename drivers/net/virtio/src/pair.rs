@@ -3,7 +3,7 @@
 use culm::connection;
 use culm::link::{Event, Generations, Link, Positions};
 use culm::time::{self, Duration, Instant};
-use culm_net::{DmaDescriptor, put_off};
+use culm_net::{DmaDescriptor, release_batch};
 use culm_virtio::Virtqueue;
 use culm_virtio::checkpoint::{Checkpoint, Position, State};
 
@@ -116,7 +116,7 @@ impl Pair {
     /// to the device.
     #[inline(always)]
     pub fn finish(&mut self) {
-        let count = put_off(self.link.input.capacity());
+        let count = release_batch(self.link.input.capacity());
         self.link.release_input(count);
     }
 

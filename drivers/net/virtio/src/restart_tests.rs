@@ -211,7 +211,7 @@ impl World {
                     self.sending.insert(token);
                     self.sent += 1;
                 }
-                if self.tx.output().publish() {
+                if self.tx.output().publish().is_asleep() {
                     self.told.insert(2);
                 }
             }
@@ -295,7 +295,7 @@ impl World {
                 self.filling.insert(token);
             }
         }
-        if self.rx.output().publish() {
+        if self.rx.output().publish().is_asleep() {
             self.told.insert(1);
         }
         // Both ask to be told, as virtualisers do that are short of buffers.

@@ -57,13 +57,13 @@ impl Pl011 {
     /// Moves bytes in both directions.
     fn serve(&mut self) {
         let received = self.port.receive(&mut self.rx);
-        let mut notify = self.rx.publish();
+        let mut virtualiser = self.rx.publish();
         counters::RECEIVED.add(received.bytes);
         counters::DROPPED.add(received.dropped);
         counters::ERRORS.add(received.errors);
         counters::SENT.add(self.port.send(&mut self.tx));
-        notify |= self.tx.release();
-        if notify {
+        virtualiser |= self.tx.release();
+        if virtualiser.is_asleep() {
             self.virtualiser.notify();
         }
         // If the FIFO is full, its interrupt brings the next turn; else the next bytes do. Bytes

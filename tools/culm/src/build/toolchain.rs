@@ -72,7 +72,7 @@ impl Toolchain {
     pub fn find() -> Result<Self, Failure> {
         let mut rejected = Vec::new();
         for cargo in candidates() {
-            match Self::examine(&cargo) {
+            match Self::check(&cargo) {
                 Ok(toolchain) => return Ok(toolchain),
                 Err(reason) => rejected.push(format!("{}: {reason}", cargo.display())),
             }
@@ -83,7 +83,7 @@ impl Toolchain {
     }
 
     /// Whether `cargo` and the rustc beside it can build for the target.
-    pub fn examine(cargo: &Path) -> Result<Self, String> {
+    pub fn check(cargo: &Path) -> Result<Self, String> {
         let rustc = cargo.with_file_name("rustc");
         let version = ask(&rustc, &["--version"])?;
         let version = Version::find(&version).ok_or_else(|| format!("unreadable version: {}", version.trim()))?;

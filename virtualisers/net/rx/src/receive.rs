@@ -39,7 +39,7 @@ use culm_lending::holders::{Holders, Record};
 use culm_lending::{Account, ClientSet, LinkAccount, Paused, Shares};
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::driver::{Driver, Place, Queues, Space};
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Slots, lendable, put_off};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Slots, lendable, release_batch};
 use pieces::Frame;
 
 /// The buffers.
@@ -173,7 +173,7 @@ impl<D: Driver> Receive<D> {
             idle: holders.all().rev().filter_map(is_idle).collect(),
             shares,
             lent,
-            batch: put_off(slots.count()).min(shares.guarantee() / 2).max(1),
+            batch: release_batch(slots.count()).min(shares.guarantee() / 2).max(1),
         };
         let all = ClientSet::first(count);
         Self {
@@ -245,7 +245,7 @@ impl<D: Driver> Receive<D> {
     #[cold]
     fn look_at_paused(&mut self) {
         let clients = &mut self.clients;
-        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.wait());
+        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.replenish());
         self.paused.look(&mut self.noted, is_back);
     }
 
@@ -382,7 +382,7 @@ impl<D: Driver> Receive<D> {
         }
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
         if client.link.output.push(frame).is_err() {
-            self.stock.shares.give_back(&mut client.held);
+            self.stock.shares.repay(&mut client.held);
             self.tally.full += 1;
             return Holders::NOBODY;
         }
@@ -417,11 +417,11 @@ impl<D: Driver> Receive<D> {
             let holders = number.and_then(|number| self.stock.holders.get(number));
             match (number, holders) {
                 (Some(number), Some(holders)) if holders == Holders::client(index) => {
-                    self.stock.shares.give_back(&mut client.held);
+                    self.stock.shares.repay(&mut client.held);
                     self.stock.take_back(number, Holders::NOBODY);
                 }
                 (Some(number), Some(holders)) if holders.has_client(index) => {
-                    self.stock.shares.give_back(&mut client.held);
+                    self.stock.shares.repay(&mut client.held);
                     self.stock.take_back(number, holders.without(index));
                 }
                 _ => {
@@ -447,7 +447,7 @@ impl<D: Driver> Receive<D> {
         let Some(client) = self.clients.get_mut(index) else { return };
         for (number, holders) in self.stock.holders.all() {
             if holders.has_client(index) {
-                self.stock.shares.give_back(&mut client.held);
+                self.stock.shares.repay(&mut client.held);
                 self.stock.take_back(number, holders.without(index));
             }
         }

@@ -314,7 +314,7 @@ impl World {
         let idle = holders.all().filter(|(_, holders)| *holders == Holders::NOBODY).count();
         let all = (tokens.len() + idle, self.empty.len() + idle);
         assert_eq!(all, (BUFFERS as usize, BUFFERS as usize), "the driver's buffers, {context}");
-        assert!(idle < culm_net::put_off(BUFFERS) as usize, "{idle} idle buffers, {context}");
+        assert!(idle < culm_net::release_batch(BUFFERS) as usize, "{idle} idle buffers, {context}");
     }
 }
 

@@ -188,7 +188,7 @@ impl Bounce {
             }
         };
         if large && copied.is_err() {
-            self.shares.give_back(large_copies);
+            self.shares.repay(large_copies);
         }
         copied
     }
@@ -234,8 +234,8 @@ impl Bounce {
     }
 
     /// Gives back a client's share of a large buffer that it used.
-    pub(crate) fn give_back(&mut self, large_copies: &mut u32) {
-        self.shares.give_back(large_copies);
+    pub(crate) fn free_large(&mut self, large_copies: &mut u32) {
+        self.shares.repay(large_copies);
     }
 
     /// Returns the count of buffers.

@@ -242,7 +242,7 @@ impl Client {
 
     /// Gives a buffer that the client holds back to it: the frame in it was refused, or copied.
     #[inline]
-    pub(crate) fn give_back(&mut self, number: u32) {
+    pub(crate) fn return_unsent(&mut self, number: u32) {
         self.give(number);
     }
 

@@ -120,7 +120,7 @@ impl<D: driver::Driver> Transmit<D> {
         for client in &mut clients {
             client.limit(driver.most.min(shares.most() / LEAST_CHARGE));
             for length in client.lengths_in_flight() {
-                shares.restore_amount(&mut client.share, charge(length));
+                shares.restore_amount(&mut client.share, share_cost(length));
                 driver.in_flight += 1;
             }
         }
@@ -129,7 +129,7 @@ impl<D: driver::Driver> Transmit<D> {
         for copy in bounce.in_flight() {
             let client = &mut clients[copy.client];
             client.send_copy();
-            shares.restore_amount(&mut client.share, charge(copy.length));
+            shares.restore_amount(&mut client.share, share_cost(copy.length));
             if copy.large {
                 bounce.restore(&mut client.large_copies);
             }
@@ -228,7 +228,7 @@ impl<D: driver::Driver> Transmit<D> {
     #[cold]
     fn look_at_paused(&mut self) -> Progress {
         let clients = &mut self.clients;
-        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.wait());
+        let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.replenish());
         self.paused.look(&mut self.noted, is_back);
         Progress::more_if(self.woken | !self.noted.is_empty())
     }
@@ -268,7 +268,7 @@ impl<D: driver::Driver> Transmit<D> {
         }
         let Some(client) = self.clients.get_mut(index as usize) else { return false };
         let Some(length) = client.sent(number) else { return false };
-        self.shares.give_back_amount(&mut client.share, charge(length));
+        self.shares.repay_amount(&mut client.share, share_cost(length));
         self.driver.in_flight -= 1;
         self.active.insert(index as usize);
         self.waits = false;
@@ -283,9 +283,9 @@ impl<D: driver::Driver> Transmit<D> {
         let Some(client) = self.clients.get_mut(sent.client) else { return true };
         client.sent_copy();
         if sent.large {
-            self.bounce.give_back(&mut client.large_copies);
+            self.bounce.free_large(&mut client.large_copies);
         }
-        self.shares.give_back_amount(&mut client.share, charge(sent.length));
+        self.shares.repay_amount(&mut client.share, share_cost(sent.length));
         self.active.insert(sent.client);
         true
     }
@@ -390,6 +390,6 @@ impl<D: driver::Driver> Transmit<D> {
 
 /// Returns what a packet of `length` bytes with the driver counts of its client's share.
 #[inline(always)]
-fn charge(length: u16) -> u32 {
+fn share_cost(length: u16) -> u32 {
     u32::from(length).max(LEAST_CHARGE)
 }

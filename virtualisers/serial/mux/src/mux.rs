@@ -3,7 +3,7 @@
 use crate::line::{Line, MAX_OUTPUT, Output};
 use alloc::vec::Vec;
 use culm::Channel;
-use culm::queue::{Consumer, Producer};
+use culm::queue::{Consumer, Peer, Producer};
 use culm::time::{Duration, Instant};
 use culm_clock::Clock;
 
@@ -81,19 +81,21 @@ impl Client {
     fn printed(&mut self) {
         self.line.clear();
         self.overdue = None;
-        let waits = self.tx.release();
-        self.notify_if(waits);
+        let peer = self.tx.release();
+        self.notify(peer);
     }
 
     /// Tells the client of this life of the virtualiser.
     fn greet(&mut self) {
-        let input = self.rx.as_mut().is_some_and(Producer::publish);
-        let waits = self.tx.release();
-        self.notify_if(waits || input);
+        let mut peer = self.tx.release();
+        if let Some(rx) = &mut self.rx {
+            peer |= rx.publish();
+        }
+        self.notify(peer);
     }
 
-    fn notify_if(&self, wanted: bool) {
-        if wanted && self.may_notify {
+    fn notify(&self, peer: Peer) {
+        if peer.is_asleep() && self.may_notify {
             self.channel.notify();
         }
     }
@@ -154,7 +156,7 @@ impl Mux {
         let mut done = Done::default();
         let more_input = self.hand_on_input(&mut done);
         let blocked = self.print(now, &mut done);
-        if self.tx.publish() {
+        if self.tx.publish().is_asleep() {
             self.driver.notify();
         }
         // If blocked, the driver's notification brings the next turn, unless it has made space just
@@ -172,7 +174,7 @@ impl Mux {
     /// life, and would end each life that follows; the user types it again.
     pub fn discard_input(&mut self) {
         self.rx.drain(u32::MAX).for_each(drop);
-        if self.rx.release() {
+        if self.rx.release().is_asleep() {
             self.driver.notify();
         }
     }
@@ -281,12 +283,13 @@ impl Mux {
                 _ => done.input_dropped += 1,
             }
         }
-        if self.rx.release() {
+        if self.rx.release().is_asleep() {
             self.driver.notify();
         }
         for client in &mut self.clients {
-            let waits = client.rx.as_mut().is_some_and(Producer::publish);
-            client.notify_if(waits);
+            if let Some(peer) = client.rx.as_mut().map(Producer::publish) {
+                client.notify(peer);
+            }
         }
         if moved {
             self.tell_focus();

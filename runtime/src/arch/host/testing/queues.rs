@@ -58,14 +58,14 @@ impl<T: Entry> Peer<T> {
             self.renewals += 1;
         }
         let entries = core::iter::from_fn(|| self.link.input.pop()).collect();
-        self.rang |= self.link.output.publish() | self.link.input.release();
+        self.rang |= (self.link.output.publish() | self.link.input.release()).is_asleep();
         entries
     }
 
     /// Publishes entries, as many as there is space for.
     pub fn send(&mut self, entries: &[T]) {
         let _ = self.link.output.push_slice(entries);
-        self.rang |= self.link.output.publish();
+        self.rang |= self.link.output.publish().is_asleep();
     }
 
     /// Announces that this side sleeps.

@@ -155,7 +155,7 @@ impl<D: Driver> Receive<D> {
         let output = &mut client.link.output;
         if output.free() < count && output.refresh() < count {
             for _ in 0..count {
-                self.stock.shares.give_back(&mut client.held);
+                self.stock.shares.repay(&mut client.held);
             }
             self.tally.full += 1;
             return Holders::NOBODY;
@@ -180,7 +180,7 @@ impl<D: Driver> Receive<D> {
                 return true;
             }
             for _ in 0..taken {
-                self.stock.shares.give_back(&mut client.held);
+                self.stock.shares.repay(&mut client.held);
             }
             if attempt == 0 {
                 self.take_returned(index);

@@ -10,7 +10,7 @@
 //! A client that cannot go on (its share is used up, or the virtualiser has no buffer for its copy)
 //! leaves the turn to others and keeps its credit, up to a bound.
 
-use super::{BOUNCE, Transmit, charge, token};
+use super::{BOUNCE, Transmit, share_cost, token};
 use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
@@ -56,7 +56,7 @@ impl<D: Driver> Transmit<D> {
         while let Some(index) = pending.next_from(self.first) {
             // The sum is at most `ClientSet::MOST`.
             self.first = index + 1;
-            match self.take_turn(index) {
+            match self.serve_client(index) {
                 Turn::Done => pending.remove(index),
                 Turn::More => {}
                 Turn::Limited => {
@@ -81,12 +81,12 @@ impl<D: Driver> Transmit<D> {
     #[inline(never)]
     pub(super) fn favour_limited(&mut self) {
         let shares = self.limited.into_iter().filter_map(|index| Some(self.clients.get(index)?.share));
-        self.shares.level(shares.min().unwrap_or(u32::MAX));
+        self.shares.cap_borrowing_at(shares.min().unwrap_or(u32::MAX));
     }
 
     /// Lets a client send some frames.
     #[inline(always)]
-    fn take_turn(&mut self, index: usize) -> Turn {
+    fn serve_client(&mut self, index: usize) -> Turn {
         let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
         if client.link.input.available() == 0 {
             client.begin();
@@ -119,7 +119,7 @@ impl<D: Driver> Transmit<D> {
             if length > credit_left {
                 break put_back(client, Turn::More);
             }
-            if !self.shares.take_amount(&mut client.share, charge(entry.length)) {
+            if !self.shares.take_amount(&mut client.share, share_cost(entry.length)) {
                 break put_back(client, Turn::Limited);
             }
             let link = &mut driver.link;
@@ -130,7 +130,7 @@ impl<D: Driver> Transmit<D> {
                 link.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
                 client.send(number, entry.length, index_of_entry);
             } else if let Err(refusal) = copy(&mut self.bounce, client, link, (index, number), entry) {
-                self.shares.give_back_amount(&mut client.share, charge(entry.length));
+                self.shares.repay_amount(&mut client.share, share_cost(entry.length));
                 if refusal == Refusal::NoBuffer {
                     break put_back(client, Turn::Limited);
                 }
@@ -197,7 +197,7 @@ fn copy(
         Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
         Err(Refusal::NoBuffer) => return Err(Refusal::NoBuffer),
     }
-    client.give_back(number);
+    client.return_unsent(number);
     copied.map(|_| ())
 }
 
@@ -207,7 +207,7 @@ fn drop_entry(client: &mut Client, entry: Descriptor, first_counter: usize) -> b
     client.allowance.spend(1);
     match client.examine(entry) {
         Entry::Invalid(number) => {
-            client.give_back(number);
+            client.return_unsent(number);
             counters::DROPS_INVALID.behind(first_counter).add(1);
         }
         Entry::NotHeld => {
