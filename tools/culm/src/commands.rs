@@ -110,6 +110,8 @@ pub enum Reference {
     SystemFile,
     /// Of component files.
     ComponentFile,
+    /// Of board files.
+    BoardFile,
     /// Of commands.
     Commands,
     /// Of what components are given of each kind of connection.
@@ -121,6 +123,7 @@ pub fn reference(which: Reference, command_line: &clap::Command) -> Result<()> {
     match which {
         Reference::SystemFile => print!("{}", crate::reference::page()),
         Reference::ComponentFile => print!("{}", crate::reference::component::page()),
+        Reference::BoardFile => print!("{}", crate::reference::board::page()),
         Reference::Commands => print!("{}", crate::reference::commands(command_line)),
         Reference::Connections => print!("{}", crate::reference::connections::page()),
     }

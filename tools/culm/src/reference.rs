@@ -2,6 +2,7 @@
 //! from where they are decided, and a test holds the list of keys against those that the reader
 //! asks for.
 
+pub mod board;
 pub mod component;
 pub mod connections;
 pub mod table;
@@ -336,7 +337,16 @@ pub(crate) mod tests {
 
     /// The keys that code asks a table for.
     pub(super) fn asked(source: &str) -> BTreeSet<String> {
-        let calls = ["take(\"", "require(\"", "table, \"", "flag(&mut table, \"", "options, \"", "keys, \""];
+        let calls = [
+            "take(\"",
+            "require(\"",
+            "require_like(\"",
+            "named(\"",
+            "table, \"",
+            "flag(&mut table, \"",
+            "options, \"",
+            "keys, \"",
+        ];
         let mut found = BTreeSet::new();
         for call in calls {
             for (at, _) in source.match_indices(call) {

@@ -1,10 +1,9 @@
 //! JSON schemas of system, board and component files, for editors (taplo, VS Code and others).
 //!
-//! A schema is made from tables of keys: those of system and component files are the
-//! [`crate::reference`]'s own, so that the book and the schema say the same. What a key's value can
-//! be follows from there; names and limits come from where they are decided. A schema knows one
-//! file and no other: whether a name exists, what memory there is, what a component asks for, is
-//! the work of `culm check`.
+//! A schema is made from the [`crate::reference`]'s tables of keys, so that the book and the schema
+//! say the same. What a key's value can be follows from there; names and limits come from where
+//! they are decided. A schema knows one file and no other: whether a name exists, what memory there
+//! is, what a component asks for, is the work of `culm check`.
 
 mod board;
 mod component;

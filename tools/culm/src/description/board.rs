@@ -17,7 +17,7 @@ pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 
 /// Bits of an address-space identifier where the board does not say: nearly all processors have
 /// these.
-const DEFAULT_ASID_BITS: u32 = 16;
+pub const DEFAULT_ASID_BITS: u32 = 16;
 
 /// An interrupt and the interrupt controller, as advice shows them.
 const INTERRUPT_FORM: &str = "{ number = 33, trigger = \"level\" }";

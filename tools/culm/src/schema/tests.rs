@@ -83,25 +83,3 @@ fn what_a_schema_can_know_it_refuses() {
     }
     assert_eq!(std::fs::read_to_string(&record).unwrap_or_default(), found, "run this test with CULM_BLESS=1");
 }
-
-#[test]
-fn schemas_and_readers_know_the_same_keys() {
-    let page = std::fs::read_to_string(root().join("docs/src/reference/board-file.md")).expect("a page");
-    let mut keys = Vec::new();
-    keys_of(&schema(Of::Board), &mut keys);
-    let missing: Vec<&String> = keys.iter().filter(|key| !page.contains(key.as_str())).collect();
-    assert!(missing.is_empty(), "not in the book: {missing:?}");
-}
-
-fn keys_of(schema: &Value, keys: &mut Vec<String>) {
-    match schema {
-        Value::Object(object) => {
-            keys.extend(
-                object.get("properties").and_then(Value::as_object).into_iter().flat_map(|all| all.keys().cloned()),
-            );
-            object.values().for_each(|value| keys_of(value, keys));
-        }
-        Value::Array(all) => all.iter().for_each(|value| keys_of(value, keys)),
-        _ => {}
-    }
-}
