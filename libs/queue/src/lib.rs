@@ -160,12 +160,5 @@ const fn passed(wanted: u32, old: u32, new: u32) -> bool {
     new.wrapping_sub(wanted).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
-#[cfg(all(test, not(loom)))]
-mod link_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
-
-#[cfg(all(test, loom))]
-mod link_models;
-#[cfg(all(test, loom))]
-mod models;

@@ -1,5 +1,5 @@
 //! Exhaustive checks of how the two ends of a link find each other, under the memory model: see
-//! [`crate::models`].
+//! [`super::models`].
 
 use crate::{Event, Link, Shared, Storage};
 use loom::sync::{Arc, Notify};
