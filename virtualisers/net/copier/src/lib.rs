@@ -9,8 +9,6 @@
 
 mod copier;
 #[cfg(test)]
-mod restart_tests;
-#[cfg(test)]
 mod tests;
 
 pub use copier::Copier;

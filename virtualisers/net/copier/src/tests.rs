@@ -1,5 +1,7 @@
 //! The copier between a virtualiser and a client, honest and hostile.
 
+mod restarts;
+
 use crate::copier::Copier;
 use culm::Region;
 use culm::connection::NetCopier;
