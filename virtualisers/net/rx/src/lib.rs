@@ -16,11 +16,7 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod client;
-#[cfg(test)]
-mod piece_tests;
 mod receive;
-#[cfg(test)]
-mod restart_tests;
 mod resume;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! The virtualiser between a driver and clients, honest and hostile ones.
 
+mod pieces;
+mod restarts;
+
 use crate::receive::Receive;
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
