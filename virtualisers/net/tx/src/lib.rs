@@ -16,10 +16,6 @@ extern crate std as alloc;
 mod bounce;
 mod buffers;
 mod client;
-#[cfg(test)]
-mod fairness_tests;
-#[cfg(test)]
-mod restart_tests;
 mod resume;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! The virtualiser between clients, honest and hostile ones, and a driver.
 
+mod fairness;
+mod restarts;
+
 use crate::transmit::Transmit;
 use culm::Region;
 use culm::connection::{NetTxClient, NetTxVirtualiser};
