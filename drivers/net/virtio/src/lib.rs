@@ -18,8 +18,6 @@ mod pair;
 pub mod registers;
 mod reset;
 #[cfg(test)]
-mod restart_tests;
-#[cfg(test)]
 mod tests;
 
 pub use driver::Driver;

@@ -1,5 +1,7 @@
 //! The driver between a fake device and virtualisers.
 
+mod restarts;
+
 use crate::device::{Device, QUEUE_LIMIT, Virtqueues};
 use crate::net::Net;
 use crate::registers::*;
