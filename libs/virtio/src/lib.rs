@@ -34,8 +34,6 @@ pub use transport::{Transport, Unusable};
 pub use virtqueue::{Layout, Part, Used, Virtqueue};
 
 #[cfg(test)]
-mod restart_tests;
-#[cfg(test)]
 mod tests;
 
 /// Marks that the next store is seen by the device and by this driver's next life: tests end a life

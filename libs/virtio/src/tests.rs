@@ -1,5 +1,7 @@
 //! The transport and the virtqueue against a device, honest or not.
 
+mod restarts;
+
 use crate::registers::*;
 use crate::testing::{Fake, Given, State, memory};
 use crate::transport::{FEATURES, Transport, Unusable};
