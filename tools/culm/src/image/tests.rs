@@ -1,7 +1,7 @@
 //! Images of made-up systems, read back as the kernel and the runtime do.
 
 use super::*;
-use crate::layout::fixture::{self, Shape};
+use crate::layout::tests::fixture::{self, Shape};
 use crate::plan::{End, Interrupt, Rights, Trigger};
 use culm_abi::connection::{Channel, Observation};
 use culm_abi::start::{self, Span, StartHeader};

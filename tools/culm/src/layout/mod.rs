@@ -5,16 +5,14 @@
 //! ([`objects`]), what each address space shows ([`space`], [`kernel`]), a physical place for all
 //! ([`physical`]), translation tables ([`translation`]). Nothing is decided while the system runs.
 
-#[cfg(test)]
-pub(crate) mod fixture;
 pub mod kernel;
 pub mod objects;
 pub mod physical;
 pub mod program;
 pub mod space;
-pub mod translation;
 #[cfg(test)]
-mod walk;
+pub(crate) mod tests;
+pub mod translation;
 
 use crate::build::elf::Program;
 use crate::failure::Failure;

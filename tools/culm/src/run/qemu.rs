@@ -111,7 +111,7 @@ impl QemuCommand<'_> {
 mod tests {
     use super::*;
     use crate::class::Options;
-    use crate::layout::fixture::{self, Shape};
+    use crate::layout::tests::fixture::{self, Shape};
     use crate::plan::{Device, Qemu as BoardQemu};
 
     fn with_device() -> Plan {

@@ -162,7 +162,7 @@ fn check_tap(name: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::fixture::{self, Shape};
+    use crate::layout::tests::fixture::{self, Shape};
     use crate::plan::{BoardDevice, DeviceClass, PhysicalRange};
 
     fn with_card() -> Plan {

@@ -1,7 +1,7 @@
 //! Made-up systems for tests: plans and programs of any shape, without files.
 
-use super::Inputs;
 use crate::build::elf::{Program, Segment};
+use crate::layout::Inputs;
 use crate::plan::*;
 use culm_abi::connection::Supervision;
 use culm_abi::memory::{KERNEL_BASE, PROGRAM_BASE};

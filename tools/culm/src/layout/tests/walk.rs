@@ -6,8 +6,8 @@
 //! can be compared with the manual and not with each other.
 
 use super::fixture::{self, Shape};
-use super::translation::{Mapping, Owner, Permissions};
-use super::{Inputs, Layout};
+use crate::layout::translation::{Mapping, Owner, Permissions};
+use crate::layout::{Inputs, Layout};
 use crate::plan::{PhysicalRange, RegionKind};
 use culm_abi::memory::{KERNEL_BASE, KERNEL_STACKS, PAGE_SIZE, REGION_BASE, STACK_BASE};
 use proptest::prelude::*;
@@ -192,7 +192,7 @@ fn check_physical(inputs: &Inputs<'_>, layout: &Layout) {
     for (id, object) in layout.objects.list.iter().enumerate() {
         let device = object.attribute == RegionKind::Device.attribute(&inputs.plan.board);
         match object.placement {
-            super::objects::Placement::File => assert!(range(id).end() <= layout.physical.file_end),
+            crate::layout::objects::Placement::File => assert!(range(id).end() <= layout.physical.file_end),
             _ if device => assert!(!memory.overlaps(range(id))),
             _ => assert!(layout.physical.zeroed.contains(range(id)) && memory.contains(range(id))),
         }
