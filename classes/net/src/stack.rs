@@ -383,12 +383,4 @@ impl Clock {
 }
 
 #[cfg(test)]
-mod crowd;
-#[cfg(test)]
-mod lan;
-#[cfg(test)]
-mod overload;
-#[cfg(test)]
-mod segments;
-#[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ impl Dhcp {
 #[cfg(test)]
 mod tests {
     use crate::stack::Settings;
-    use crate::stack::lan::{HOST_MAC, Lan, MAC};
+    use crate::stack::tests::lan::{HOST_MAC, Lan, MAC};
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{
         DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr,

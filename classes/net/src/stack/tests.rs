@@ -1,10 +1,15 @@
 //! The stack against another host, friendly or not.
 
-use super::lan::{ADDRESS, ADDRESS_6, HOST_MAC, Lan, MAC};
+mod crowd;
+pub(crate) mod lan;
+mod overload;
+mod segments;
+
 use crate::checksum;
 use crate::descriptor::flags::CHECKSUM_OFFLOAD;
 use crate::stack::table::Phase;
 use crate::stack::{Event, Stack};
+use lan::{ADDRESS, ADDRESS_6, HOST_MAC, Lan, MAC};
 use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::{icmp, tcp, udp};

@@ -20,13 +20,13 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 use std::collections::{BTreeSet, VecDeque};
 use std::vec::Vec;
 
-pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-pub(super) const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-pub(super) const ADDRESS: IpAddress = IpAddress::v4(10, 0, 0, 1);
-pub(super) const HOST: IpAddress = IpAddress::v4(10, 0, 0, 2);
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(crate) const ADDRESS: IpAddress = IpAddress::v4(10, 0, 0, 1);
+pub(crate) const HOST: IpAddress = IpAddress::v4(10, 0, 0, 2);
 /// The stack's link-local address.
-pub(super) const ADDRESS_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
-pub(super) const HOST_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
+pub(crate) const ADDRESS_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
+pub(crate) const HOST_6: IpAddress = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
 
 /// Small buffers of the stack, each way.
 const BUFFERS: u32 = 50;
@@ -38,22 +38,22 @@ const BYTES: usize = (BUFFERS * BUFFER_SIZE + LARGE * LARGE_BUFFER) as usize;
 
 /// Frames on their way.
 #[derive(Default)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     /// The host's MTU; 0 for Ethernet's.
-    pub(super) mtu: usize,
-    pub(super) to_host: VecDeque<Vec<u8>>,
-    pub(super) to_stack: VecDeque<Vec<u8>>,
+    pub(crate) mtu: usize,
+    pub(crate) to_host: VecDeque<Vec<u8>>,
+    pub(crate) to_stack: VecDeque<Vec<u8>>,
 }
 
 /// What the application on the stack does with its connections.
-pub(super) type Server = fn(&mut Stack, Event);
+pub(crate) type Server = fn(&mut Stack, Event);
 
 /// The stack, the host, and the wire between them.
-pub(super) struct Lan {
-    pub(super) stack: Stack,
-    pub(super) wire: Wire,
-    pub(super) host: Interface,
-    pub(super) sockets: SocketSet<'static>,
+pub(crate) struct Lan {
+    pub(crate) stack: Stack,
+    pub(crate) wire: Wire,
+    pub(crate) host: Interface,
+    pub(crate) sockets: SocketSet<'static>,
     /// The copier's and the transmit virtualiser's places.
     rx: Peer<Descriptor>,
     tx: Peer<Descriptor>,
@@ -62,28 +62,28 @@ pub(super) struct Lan {
     /// Receive buffers that the client has provided.
     empty: Vec<Descriptor>,
     /// What the device says that it can do.
-    pub(super) flags: u16,
+    pub(crate) flags: u16,
     /// What the last packet has told the stack of that.
     told: u16,
     /// Whether sent buffers are given back.
-    pub(super) gives_back: bool,
+    pub(crate) gives_back: bool,
     /// Whether large ones are not.
-    pub(super) keeps_large: bool,
+    pub(crate) keeps_large: bool,
     kept: Vec<Descriptor>,
-    pub(super) server: Server,
+    pub(crate) server: Server,
     /// Slots of open connections.
-    pub(super) open: BTreeSet<usize>,
+    pub(crate) open: BTreeSet<usize>,
     /// Every frame that the stack has sent.
-    pub(super) seen: Vec<Vec<u8>>,
+    pub(crate) seen: Vec<Vec<u8>>,
     /// Whether the device puts segments that follow each other together, and how often it has.
-    pub(super) merges: bool,
-    pub(super) merged: usize,
+    pub(crate) merges: bool,
+    pub(crate) merged: usize,
     /// How many the stack had the device divide.
-    pub(super) divided: usize,
+    pub(crate) divided: usize,
 }
 
 /// Answers every request with itself and ends where the peer does.
-pub(super) fn echo(stack: &mut Stack, event: Event) {
+pub(crate) fn echo(stack: &mut Stack, event: Event) {
     let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
     let Some(mut stream) = stack.stream(slot) else { return };
     let mut bytes = [0; 512];
@@ -97,12 +97,12 @@ pub(super) fn echo(stack: &mut Stack, event: Event) {
 }
 
 impl Lan {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self::with_mtu(settings, 0)
     }
 
     /// With a host whose link takes packets of `mtu` bytes, 0 for Ethernet's.
-    pub(super) fn with_mtu(settings: Settings, mtu: usize) -> Self {
+    pub(crate) fn with_mtu(settings: Settings, mtu: usize) -> Self {
         let connection = NetClient {
             rx_filled: ring::<Descriptor>(64),
             rx_free: ring::<Descriptor>(64),
@@ -155,13 +155,13 @@ impl Lan {
     }
 
     /// A stack with a fixed address.
-    pub(super) fn fixed(connections: usize) -> Self {
+    pub(crate) fn fixed(connections: usize) -> Self {
         let settings = Settings { connections, ..Settings::default() };
         Self::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"))
     }
 
     /// Moves time and everything that moves with it, a millisecond at a time.
-    pub(super) fn pass(&mut self, milliseconds: u64) {
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
         for _ in 0..milliseconds {
             culm::testing::set_time(time::now() + Duration::from_millis(1));
             self.step();
@@ -169,7 +169,7 @@ impl Lan {
     }
 
     /// Everybody takes a turn.
-    pub(super) fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let now = Instant::from_micros(time::now().microseconds() as i64);
         self.host.poll(now, &mut self.wire, &mut self.sockets);
         self.deliver();
@@ -266,24 +266,24 @@ impl Lan {
         }
     }
 
-    pub(super) fn add(&mut self, socket: impl AnySocket<'static>) -> SocketHandle {
+    pub(crate) fn add(&mut self, socket: impl AnySocket<'static>) -> SocketHandle {
         self.sockets.add(socket)
     }
 
     /// A TCP connection of the host's, being opened.
-    pub(super) fn connect(&mut self, to: IpAddress, local_port: u16) -> SocketHandle {
+    pub(crate) fn connect(&mut self, to: IpAddress, local_port: u16) -> SocketHandle {
         self.connect_with(to, local_port, 4096)
     }
 
     /// The same with a window of so many bytes.
-    pub(super) fn connect_with(&mut self, to: IpAddress, local_port: u16, window: usize) -> SocketHandle {
+    pub(crate) fn connect_with(&mut self, to: IpAddress, local_port: u16, window: usize) -> SocketHandle {
         let buffer = |bytes| tcp::SocketBuffer::new(std::vec![0; bytes]);
         let mut socket = tcp::Socket::new(buffer(window), buffer(window));
         socket.connect(self.host.context(), (to, 80), local_port).expect("a free port");
         self.sockets.add(socket)
     }
 
-    pub(super) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+    pub(crate) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(handle)
     }
 }
@@ -378,7 +378,7 @@ impl phy::Device for Wire {
     }
 }
 
-pub(super) struct Frame(Vec<u8>);
+pub(crate) struct Frame(Vec<u8>);
 
 impl phy::RxToken for Frame {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
@@ -386,7 +386,7 @@ impl phy::RxToken for Frame {
     }
 }
 
-pub(super) struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
+pub(crate) struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
 
 impl phy::TxToken for Sending<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {

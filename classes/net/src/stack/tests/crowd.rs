@@ -5,9 +5,9 @@
 //! would do.
 
 use super::lan::{ADDRESS, HOST_MAC, Lan, MAC};
-use super::table::Phase;
 use crate::checksum;
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::stack::table::Phase;
 use crate::stack::{Event, Settings, Stack};
 use culm::time::{self, Duration};
 use smoltcp::socket::tcp;
