@@ -74,10 +74,6 @@ pub mod request;
 pub mod testing;
 
 #[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod restart_tests;
-#[cfg(test)]
 mod tests;
 
 pub use client::{Client, Completion, NotSent};

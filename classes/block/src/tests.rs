@@ -1,5 +1,8 @@
 //! Both sides together, when all goes well and when the disk refuses, fails or changes.
 
+mod hostile;
+mod restarts;
+
 use crate::testing::{RamDisk, connection, segment};
 use crate::{BLOCK, Client, Completion, Disk, Error, NotSent, Request};
 use culm::Region;

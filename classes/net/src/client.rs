@@ -11,9 +11,9 @@
 //! are the driver's, with addresses as the device sees them, and all buffers are its own. It lets
 //! frames for other stations lie, as a receive virtualiser would.
 
-#[cfg(test)]
-mod bare_tests;
 mod receiver;
+#[cfg(test)]
+mod tests;
 mod transmitter;
 
 use crate::{BufferEntry, Descriptor, DmaDescriptor, Mac};

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-mod restart_tests;
+mod tests;
 
 use culm::{Channels, Component, start};
 use net_fused::{Fused, Receive, Transmit};

@@ -1,0 +1,3 @@
+//! Tests of the client whatever is at the far end of its queues.
+
+mod bare;
