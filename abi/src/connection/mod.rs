@@ -10,6 +10,7 @@ pub mod block;
 mod clock;
 mod entropy;
 mod form;
+mod gpio;
 pub mod net;
 mod observation;
 mod serial;
@@ -20,6 +21,7 @@ pub use block::BlockClient;
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
+pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
 pub use net::{
     NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
     NetTxClient, NetTxVirtualiser,
@@ -103,6 +105,8 @@ connections!(
     SerialClient,
     ClockProvider,
     ClockClient,
+    GpioProvider,
+    GpioClient,
     Supervision,
     Observation,
 );

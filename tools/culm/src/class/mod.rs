@@ -4,6 +4,7 @@
 
 mod clock;
 mod entropy;
+mod gpio;
 pub(crate) mod interface;
 mod net;
 mod outside;
@@ -16,8 +17,13 @@ use culm_manifest::DeviceClass;
 use interface::Class;
 
 /// Every class, by its name in `culm-abi`.
-const CLASSES: &[(&str, &dyn Class)] =
-    &[("net", &net::Net), ("serial", &serial::Serial), ("clock", &clock::Clock), ("entropy", &entropy::Entropy)];
+const CLASSES: &[(&str, &dyn Class)] = &[
+    ("net", &net::Net),
+    ("serial", &serial::Serial),
+    ("clock", &clock::Clock),
+    ("entropy", &entropy::Entropy),
+    ("gpio", &gpio::Gpio),
+];
 
 /// A class that is declared and not here does not compile.
 const _: () = {

@@ -103,13 +103,17 @@ fn value(key: &Key) -> Value {
         ("core", _) => number(0, MAX_CORES - 1),
         ("buffers", _) => number(1, MAX_BUFFERS as u64),
         (_, "power of two") => power_of_two(MAX_QUEUE as u64),
-        (_, "0 to 255") => number(0, 255),
-        (_, "0 to 256") => number(0, 256),
         (_, "true or false") => boolean(),
         (_, "size") => size(),
         (_, "duration") => duration(),
         (_, "two texts") => json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 }),
         (_, "texts" | "list of texts") => list(text()),
-        _ => text(),
+        (_, other) => bounds(other).map_or_else(text, |(least, most)| number(least, most)),
     }
+}
+
+/// The bounds of a number in words: `0 to 255`.
+fn bounds(words: &str) -> Option<(u64, u64)> {
+    let (least, most) = words.split_once(" to ")?;
+    Some((least.parse().ok()?, most.parse().ok()?))
 }

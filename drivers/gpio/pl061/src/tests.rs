@@ -1,0 +1,167 @@
+//! The chip, faked: its lines change when a test says so, or at any access.
+
+use crate::registers::*;
+use crate::{BOUNCE, Lines};
+use core::cell::Cell;
+use culm::connection::{GpioClient, GpioProviderClient};
+use culm::time::Instant;
+use culm_gpio::{Line, Watcher};
+use culm_mmio::{Registers, Width};
+
+#[derive(Default)]
+struct Fake {
+    levels: Cell<u32>,
+    direction: Cell<u32>,
+    sense: Cell<u32>,
+    both: Cell<u32>,
+    enabled: Cell<u32>,
+    raised: Cell<u32>,
+    alternate: Cell<u32>,
+    /// Accesses until line 3 changes by itself.
+    left: Cell<u32>,
+}
+
+impl Fake {
+    fn set(&self, levels: u32) {
+        let changed = self.levels.replace(levels) ^ levels;
+        self.raised.set(self.raised.get() | changed & self.both.get() & !self.sense.get());
+    }
+
+    fn interrupts(&self) -> bool {
+        self.raised.get() & self.enabled.get() != 0
+    }
+
+    fn access(&self) {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        if left == 1 {
+            self.set(self.levels.get() ^ BUTTON);
+        }
+    }
+
+    fn register(&self, offset: usize) -> Option<&Cell<u32>> {
+        let registers = [
+            (DIRECTION.offset(), &self.direction),
+            (SENSE.offset(), &self.sense),
+            (BOTH_EDGES.offset(), &self.both),
+            (INTERRUPT_ENABLE.offset(), &self.enabled),
+            (ALTERNATE.offset(), &self.alternate),
+        ];
+        registers.into_iter().find(|(at, _)| *at == offset).map(|(_, register)| register)
+    }
+}
+
+impl Registers for &Fake {
+    fn load<W: Width>(&self, offset: usize) -> W {
+        self.access();
+        let value =
+            if offset == DATA.offset() { self.levels.get() } else { self.register(offset).map_or(0, Cell::get) };
+        W::truncate(value)
+    }
+
+    fn store<W: Width>(&self, offset: usize, value: W) {
+        self.access();
+        let value = value.extend();
+        match self.register(offset) {
+            Some(register) => register.set(value),
+            None if offset == INTERRUPT_CLEAR.offset() => self.raised.set(self.raised.get() & !value),
+            None => {}
+        }
+    }
+}
+
+const BUTTON: u32 = 1 << 3;
+
+fn button() -> (GpioProviderClient, Line) {
+    let shown = culm::testing::memory(64, 0);
+    let provider = GpioProviderClient { shown, line: 3, channel: 3, active_low: 0 };
+    (provider, Line::new(GpioClient { shown, channel: 2 }))
+}
+
+fn driver<'a>(fake: &'a Fake, connection: &GpioProviderClient) -> Lines<&'a Fake> {
+    Lines::new(fake, [Watcher::new(connection)].into())
+}
+
+/// What the component does: a turn for each interrupt, one at each deadline. Returns how many there
+/// were until nothing is to be done any more.
+fn settle(fake: &Fake, lines: &mut Lines<&Fake>, now: &mut Instant) -> u32 {
+    for turns in 0.. {
+        if !fake.interrupts() {
+            let Some(again) = lines.again else { return turns };
+            *now = again;
+        }
+        lines.turn(fake.interrupts(), *now);
+        assert!(turns < 100, "it never rests");
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_press_and_a_release_are_told() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    fake.direction.set(0xff);
+    fake.sense.set(0xff);
+    fake.alternate.set(0xff);
+    let mut lines = driver(&fake, &connection);
+    assert_eq!((fake.direction.get(), fake.alternate.get()), (0xf7, 0xf7), "others stay as they are");
+    fake.set(BUTTON);
+    assert!(fake.interrupts());
+    lines.turn(true, now);
+    assert!(line.is_active() && !fake.interrupts());
+    settle(&fake, &mut lines, &mut now);
+    fake.set(0);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (false, 1));
+}
+
+#[test]
+fn a_line_that_bounces_costs_two_turns_and_is_one_press() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    let mut lines = driver(&fake, &connection);
+    fake.set(BUTTON);
+    lines.turn(fake.interrupts(), now);
+    for level in [0, BUTTON, 0, BUTTON, 0, BUTTON] {
+        fake.set(level);
+        now += BOUNCE / 10;
+        assert!(!fake.interrupts());
+        assert!(lines.turn(false, now).is_some(), "another wake-up does not end the wait");
+    }
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (true, 1));
+}
+
+#[test]
+fn an_edge_at_any_moment_is_found() {
+    for left in 0..16 {
+        let (connection, line) = button();
+        let (fake, mut now) = (Fake::default(), Instant::default());
+        fake.left.set(left);
+        let mut lines = driver(&fake, &connection);
+        settle(&fake, &mut lines, &mut now);
+        assert_eq!(line.is_active(), fake.levels.get() != 0, "a press after {left} accesses");
+        fake.left.set(left);
+        let before = fake.levels.get();
+        fake.set(before ^ BUTTON);
+        settle(&fake, &mut lines, &mut now);
+        assert_eq!(line.is_active(), fake.levels.get() != 0, "a second change after {left} accesses");
+    }
+}
+
+#[test]
+fn a_restart_while_it_is_pressed_is_no_second_press() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    let mut lines = driver(&fake, &connection);
+    fake.set(BUTTON);
+    lines.turn(fake.interrupts(), now);
+    let mut lines = driver(&fake, &connection);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (true, 1));
+    fake.set(0);
+    drop(lines);
+    let mut lines = driver(&fake, &connection);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (false, 1), "the release was in between");
+}
