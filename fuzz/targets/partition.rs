@@ -66,7 +66,7 @@ fn crc(bytes: &[u8]) -> u32 {
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let mut disk = vec![0; (1 + usize::from(input.byte()) * 2).min(BLOCKS) * BLOCK];
-    let granule = input.byte() % 9;
+    let (granule, most) = (input.byte() % 9, u32::from(input.byte()));
     if disk.len() > BLOCK {
         // A signature, and a GPT in one input of two.
         disk[510..512].copy_from_slice(&[0x55, 0xaa]);
@@ -80,7 +80,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let size = (disk.len() / BLOCK) as u64;
-    let mut scan = Scan::new(size, granule);
+    let mut scan = Scan::new(size, granule, most);
     let mut reads = 0;
     while let Some(read) = scan.wants() {
         assert!((1..=MOST_BLOCKS).contains(&read.blocks) && read.block + u64::from(read.blocks) <= size);

@@ -22,3 +22,45 @@ pub struct BlockClient<F: Form = Start> {
     /// Channel to the virtualiser.
     pub channel: F::Channel,
 }
+
+/// Block class, virtualiser.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 97, name = "block-virtualiser", class = "block", role = Made)]
+#[repr(C)]
+pub struct BlockVirtualiser<F: Form = Start> {
+    /// Requests, to the driver.
+    pub requests: F::Ring,
+    /// Answers, from the driver.
+    pub answers: F::Ring,
+    /// Memory of the virtualiser's own, into which it has the partition table read:
+    /// `culm_partition::MOST_BLOCKS` blocks.
+    pub table: F::Memory,
+    /// Who has a part of the disk.
+    pub clients: F::List<BlockVirtualiserClient<F>>,
+    /// Channel to the driver.
+    pub channel: F::Channel,
+}
+
+/// One client of a [`BlockVirtualiser`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct BlockVirtualiserClient<F: Form = Start> {
+    /// Requests, from the client.
+    pub requests: F::Ring,
+    /// Answers, to the client.
+    pub answers: F::Ring,
+    /// The client's data region. It is not mapped.
+    pub data: F::Memory,
+    /// The first block of the client's part, within the disk or the partition.
+    pub first: u64,
+    /// The count of blocks of the part; 0 for all that follow.
+    pub blocks: u64,
+    /// The partition, as `culm_partition::Selector` reads it; empty for the disk.
+    pub partition: F::Text,
+    /// The client's name.
+    pub name: F::Text,
+    /// Channel to the client.
+    pub channel: F::Channel,
+    /// Whether the client may not write.
+    pub read_only: F::Flag,
+}

@@ -123,12 +123,20 @@ impl Port {
         }
     }
 
+    /// Returns whether requests are taken: the client is there, and those of its earlier life, or
+    /// for an earlier medium, have ended.
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.link.is_live() && !self.is_outdated
+    }
+
     /// Takes the next valid request, of those that were there at the beginning of the round. Others
     /// are answered here.
     #[inline]
     pub fn next_request(&mut self) -> Option<Taken> {
-        let disk = self.shown?;
-        if !self.link.is_live() || self.is_outdated {
+        // The client may not have been told yet what it is now.
+        let disk = self.disk.filter(|_| self.shown.is_some())?;
+        if !self.is_open() {
             return None;
         }
         loop {
@@ -229,7 +237,7 @@ impl Port {
             self.show();
         }
         self.link.publish();
-        if !self.link.is_live() || self.is_outdated {
+        if !self.is_open() {
             return self.sleep_apart();
         }
         let answers =
@@ -261,7 +269,7 @@ impl Port {
     #[cold]
     fn show(&mut self) {
         let Some(disk) = self.disk else { return };
-        if self.link.is_live() && !self.is_outdated && self.has_room() {
+        if self.is_open() && self.has_room() {
             let _ = self.link.output.push(Answer::Disk(disk).into());
             self.shown = Some(disk);
         }

@@ -107,14 +107,18 @@ fn what_the_disk_does_not_take_is_not_sent() {
     assert_eq!(pair.disk.port.refused(), 0);
 }
 
-/// The disk became smaller and the client does not know it yet.
+/// The disk became smaller and the client does not know it yet, or was not even told.
 #[test]
 fn what_came_too_late_is_answered_by_its_reason() {
-    let mut pair = Pair::new(Disk::new(100, 1));
-    pair.client.send(&Request::read(50, &[segment(0, 1)]).expect("one"), 3).expect("it is within");
-    pair.disk.insert(Disk { blocks: 50, ..pair.disk.disk });
-    assert!(pair.disk.settle().is_asleep());
-    assert_eq!(pair.run(), [Completion { tag: 3, result: Err(Error::OutOfRange) }]);
+    for is_told in [true, false] {
+        let mut pair = Pair::new(Disk::new(100, 1));
+        pair.client.send(&Request::read(50, &[segment(0, 1)]).expect("one"), 3).expect("it is within");
+        pair.disk.insert(Disk { blocks: 50, ..pair.disk.disk });
+        if is_told {
+            assert!(pair.disk.settle().is_asleep());
+        }
+        assert_eq!(pair.run(), [Completion { tag: 3, result: Err(Error::OutOfRange) }]);
+    }
 }
 
 #[test]

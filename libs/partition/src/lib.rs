@@ -35,7 +35,7 @@ pub use table::{Flaw, Kind, NoTable, NotFound, Partition, Problem, Table, Uuid};
 /// Bytes of a block, in which disks and partitions are counted here.
 pub const BLOCK: usize = 512;
 
-/// The most blocks that a scan wants at once.
+/// The most blocks that a scan wants at once: as many as the largest logical block has.
 pub const MOST_BLOCKS: u32 = 128;
 
 /// The most partitions of a table. Further ones are ignored, with a [`Flaw`].

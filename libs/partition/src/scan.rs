@@ -25,6 +25,8 @@ pub struct Scan {
     size: u64,
     /// The exponent of the count of blocks in a logical one.
     granule: u8,
+    /// The most blocks to read at once.
+    most: u32,
     state: State,
 }
 
@@ -67,12 +69,13 @@ struct Entries {
 
 impl Scan {
     /// Begins with a disk of so many blocks, whose logical ones are 2^`granule` blocks (0 for 512
-    /// bytes, 3 for 4 KiB; 7 at most).
-    pub fn new(blocks: u64, granule: u8) -> Self {
+    /// bytes, 3 for 4 KiB; 7 at most). No read is longer than `most` blocks, or than a logical one.
+    pub fn new(blocks: u64, granule: u8, most: u32) -> Self {
         let granule = granule.min(MOST_BLOCKS.trailing_zeros() as u8);
+        let most = (most.min(MOST_BLOCKS) >> granule << granule).max(1 << granule);
         let size = blocks >> granule;
         let state = if size == 0 { State::Done(Err(NoTable::Unreadable)) } else { State::First };
-        Self { size, granule, state }
+        Self { size, granule, most, state }
     }
 
     /// Returns what is read next, which lies within the disk, or `None` if there is nothing.
@@ -87,7 +90,7 @@ impl Scan {
                 let all = entries.header.entry_bytes().next_multiple_of(self.unit());
                 let blocks = (all - entries.done) / BLOCK as u64;
                 let block = (entries.header.entries << self.granule) + entries.done / BLOCK as u64;
-                Some(Read { block, blocks: blocks.min(MOST_BLOCKS.into()) as u32 })
+                Some(Read { block, blocks: blocks.min(self.most.into()) as u32 })
             }
             State::Done(_) => None,
         }

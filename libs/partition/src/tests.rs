@@ -12,6 +12,8 @@ use std::vec::Vec;
 struct Image {
     bytes: Vec<u8>,
     granule: u8,
+    /// The most blocks that are read at once.
+    most: u32,
 }
 
 /// A partition of a test: name, first and last logical block.
@@ -19,7 +21,7 @@ type Part<'a> = (&'a str, u64, u64);
 
 impl Image {
     fn new(blocks: usize, granule: u8) -> Self {
-        Self { bytes: vec![0; (blocks * BLOCK) << granule], granule }
+        Self { bytes: vec![0; (blocks * BLOCK) << granule], granule, most: MOST_BLOCKS }
     }
 
     fn unit(&self) -> usize {
@@ -92,10 +94,10 @@ impl Image {
     }
 
     fn scan(&self) -> Result<Table, NoTable> {
-        let mut scan = Scan::new((self.bytes.len() / BLOCK) as u64, self.granule);
+        let mut scan = Scan::new((self.bytes.len() / BLOCK) as u64, self.granule, self.most);
         for _ in 0..1000 {
             let Some(read) = scan.wants() else { return scan.finish().expect("it is done") };
-            assert!((1..=MOST_BLOCKS).contains(&read.blocks));
+            assert!((1..=self.most.max(1 << self.granule)).contains(&read.blocks));
             let start = read.block as usize * BLOCK;
             // A range outside the disk is a panic here.
             scan.give(Some(&self.bytes[start..start + read.blocks as usize * BLOCK]));
@@ -134,9 +136,14 @@ fn partitions_of_a_gpt_are_found() {
 }
 
 #[test]
-fn larger_logical_blocks_are_counted_in_blocks() {
+fn any_blocks_and_any_reads_will_do() {
     let image = Image::gpt(200, 3, &[("data", 10, 19)]);
     assert_eq!(image.find("name=data"), Ok((80, 80)));
+    let mut image = Image::gpt(300, 0, PARTS);
+    for most in [1, 3, 32] {
+        image.most = most;
+        assert_eq!(image.find("2"), Ok((50, 100)), "by {most}");
+    }
     let mut image = Image::new(200, 3);
     image.boot_entry(0, 0, 0x83, 10, 10);
     assert_eq!(image.find("1"), Ok((80, 80)));
@@ -224,10 +231,10 @@ fn partitions_that_cannot_be_are_refused() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let image = Image::gpt(300, 0, PARTS);
-    let mut scan = Scan::new(300, 0);
+    let mut scan = Scan::new(300, 0, MOST_BLOCKS);
     scan.give(None);
     assert_eq!(scan.finish(), Some(Err(NoTable::Unreadable)));
-    let mut scan = Scan::new(300, 0);
+    let mut scan = Scan::new(300, 0, MOST_BLOCKS);
     scan.give(Some(&image.bytes[..BLOCK]));
     assert_eq!(scan.wants(), Some(Read { block: 1, blocks: 1 }));
     scan.give(Some(&[0; 100]));
@@ -236,8 +243,8 @@ fn what_cannot_be_read_is_said() {
     scan.give(None);
     let (primary, backup) = (HeaderProblem::Unreadable, HeaderProblem::UnreadableEntries);
     assert_eq!(scan.finish(), Some(Err(NoTable::BadGpt { primary, backup })));
-    assert_eq!(Scan::new(0, 0).finish(), Some(Err(NoTable::Unreadable)));
-    assert_eq!(Scan::new(300, 0).finish(), None);
+    assert_eq!(Scan::new(0, 0, MOST_BLOCKS).finish(), Some(Err(NoTable::Unreadable)));
+    assert_eq!(Scan::new(300, 0, MOST_BLOCKS).finish(), None);
 }
 
 #[test]

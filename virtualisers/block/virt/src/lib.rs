@@ -1,0 +1,50 @@
+//! Virtualiser of the block class: all of it but the entry point.
+//!
+//! It gives each client the disk, a partition of it or a range of blocks, as a disk of its own: the
+//! same protocol on both sides. A request goes on with its blocks and its memory translated; the
+//! data is never mapped here. What a client can name lies within its part, whatever it writes.
+//!
+//! It has a few requests of all clients under way at the driver and leaves the others in their
+//! queues, so that it can choose whose is next ([`fair`]).
+//!
+//! It has no state that outlives it. A restarted driver is sent again what it has not answered
+//! ([`culm_block::Client`]); a restarted virtualiser is sent again what its clients have not been
+//! answered, when the driver has ended what the previous life sent.
+//!
+//! [`virtualiser`] moves requests and answers, [`medium`] finds out where the clients' parts are.
+
+#![cfg_attr(target_os = "none", no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "none")]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std as alloc;
+
+mod client;
+mod fair;
+mod medium;
+#[cfg(test)]
+mod tests;
+mod virtualiser;
+
+pub use virtualiser::Virtualiser;
+
+use culm::{Channels, Component, ROUNDS, run_rounds, start};
+
+culm::manifest!();
+
+impl Component for Virtualiser {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let mut virtualiser = Self::new(&connections.block, start::list(connections.block.clients));
+        run_rounds(ROUNDS, || virtualiser.round());
+        virtualiser
+    }
+
+    fn notified(&mut self, _: Channels) {
+        run_rounds(ROUNDS, || self.round());
+    }
+}
