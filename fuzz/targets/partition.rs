@@ -2,7 +2,8 @@
 //!
 //! The input says how many blocks the disk has and what is written where; checksums can be made
 //! right, so that what lies behind them is reached. Whatever stands there, the scan ends, asks only
-//! for what the disk has, and what can be found is within the disk and apart from all else that can.
+//! for what the disk has, and what can be found is within the disk and apart from all else that
+//! can.
 
 #![no_main]
 

@@ -99,9 +99,9 @@ pub trait Place {
     /// Returns the index of the next entry to publish.
     fn published(&self) -> u32;
 
-    /// Returns how many entries the entry of this index is behind the next one to publish, if it was
-    /// pushed, is not published, and has this token. If an index is as old as indices come round,
-    /// another entry stands there by now.
+    /// Returns how many entries the entry of this index is behind the next one to publish, if it
+    /// was pushed, is not published, and has this token. If an index is as old as indices come
+    /// round, another entry stands there by now.
     fn unpublished(&self, index: u32, token: u32) -> Option<u32>;
 
     /// Returns the token of the entry that was popped by this index, if it is not dealt with yet.

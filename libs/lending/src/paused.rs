@@ -45,9 +45,9 @@ impl Paused {
         }
     }
 
-    /// Ends the pause of each client whose allowance `is_back` ([`Allowance::replenish`]); asks to be
-    /// woken for the others. Of the clients that are `due`, the paused ones are removed, and those
-    /// whose pause has ended are added.
+    /// Ends the pause of each client whose allowance `is_back` ([`Allowance::replenish`]); asks to
+    /// be woken for the others. Of the clients that are `due`, the paused ones are removed, and
+    /// those whose pause has ended are added.
     #[cold]
     pub fn look(&mut self, due: &mut ClientSet, mut is_back: impl FnMut(usize) -> bool) {
         for index in self.0 {

@@ -40,7 +40,8 @@ impl Debugger {
     pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("QEMU listens for a debugger");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
-        // Otherwise each packet would wait for the stub's delayed acknowledgement of the "+" before.
+        // Otherwise each packet would wait for the stub's delayed acknowledgement of the "+"
+        // before.
         stream.set_nodelay(true).expect("a socket can send at once");
         let mut debugger = Self { stream };
         // Addresses are physical from here on, those of memory and not of whoever runs (QEMU's

@@ -3,7 +3,8 @@
 //!
 //! The driver is `net-mortal`: the real one, made to die at any store. The virtualisers are those
 //! of every system; they die at any instruction, which a debugger takes away, and so does a driver
-//! that shares its domain with them. Each dies a few dozen times in the usual run, a thousand times if `CULM_SOAK` is set.
+//! that shares its domain with them. Each dies a few dozen times in the usual run, a thousand times
+//! if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -136,8 +137,8 @@ fn a_bare_client_that_dies_answers_again() {
     });
 }
 
-/// Every datagram is answered once, in order, at whichever instructions a domain of the card's dies,
-/// of a device with these keys.
+/// Every datagram is answered once, in order, at whichever instructions a domain of the card's
+/// dies, of a device with these keys.
 fn die_at_any_instruction(name: &str, keys: &str, domain: &str) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let description = format!(

@@ -1,10 +1,10 @@
 //! A filter of clients that did something lately.
 //!
-//! There are two. The first has those that asked for a connection, and serves two decisions. A flood
-//! of SYNs has a new forged sender in each, while a client that wants a connection asks again after
-//! a second (RFC 6298 §2): so if there are too many, those that ask again come first. And a segment
-//! of a client that has asked lately may be of a connection that could not begin yet: it is not
-//! answered by a reset.
+//! There are two. The first has those that asked for a connection, and serves two decisions. A
+//! flood of SYNs has a new forged sender in each, while a client that wants a connection asks again
+//! after a second (RFC 6298 §2): so if there are too many, those that ask again come first. And a
+//! segment of a client that has asked lately may be of a connection that could not begin yet: it is
+//! not answered by a reset.
 //!
 //! The second has those whose connection has begun since they asked. A segment of such a connection
 //! that nobody knows is of one that is over.

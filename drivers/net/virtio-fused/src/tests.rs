@@ -1,10 +1,10 @@
 //! The domain of driver and virtualisers dies at every step that outlives it, under traffic in both
 //! directions, and its next life goes on.
 //!
-//! A step is a store to a queue, to a virtqueue, to an account or to the checkpoint, or an access to
-//! a register ([`culm_queue::crash`]). The device and the clients act only on what they are told. A
-//! buffer is written when the device receives something, and read when the client takes it or the
-//! device sends it: so a buffer that is lent too early shows as a torn frame.
+//! A step is a store to a queue, to a virtqueue, to an account or to the checkpoint, or an access
+//! to a register ([`culm_queue::crash`]). The device and the clients act only on what they are
+//! told. A buffer is written when the device receives something, and read when the client takes it
+//! or the device sends it: so a buffer that is lent too early shows as a torn frame.
 
 use culm::connection::{NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
 use culm::testing::{deadline, set_time, signalled};
@@ -91,7 +91,8 @@ struct World {
     read: Vec<Vec<u64>>,
     /// A frame of which a client has read the beginning.
     partial: Vec<Vec<u8>>,
-    /// Buffers that each client may write, frames that it has sent, and those that were on the wire.
+    /// Buffers that each client may write, frames that it has sent, and those that were on the
+    /// wire.
     free: Vec<VecDeque<Descriptor>>,
     sent: Vec<u64>,
     wire: Vec<Vec<u64>>,

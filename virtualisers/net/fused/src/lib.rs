@@ -95,7 +95,8 @@ impl<C: Chip> Fused<C> {
         }
     }
 
-    /// Tells the virtualisers which clients notified. Returns those parts that have something to do.
+    /// Tells the virtualisers which clients notified. Returns those parts that have something to
+    /// do.
     #[inline(always)]
     fn note(&mut self, channels: u64) -> Parts {
         let (received, sent) = (channels & self.receive_channels, channels & self.transmit_channels);

@@ -474,8 +474,8 @@ impl<D: Driver> Receive<D> {
     #[inline]
     fn refill(&mut self) {
         let few = (self.stock.idle.len() as u32) < self.stock.batch && !self.runs_low();
-        // Until a frame is complete, the next life may have to look up its buffers by the entries by
-        // which they came: give the driver nothing that may take the place of one.
+        // Until a frame is complete, the next life may have to look up its buffers by the entries
+        // by which they came: give the driver nothing that may take the place of one.
         if few || self.frame.is_partial() {
             return;
         }
