@@ -12,10 +12,10 @@
 
 use crate::DmaDescriptor;
 use core::fmt;
-use culm::Progress;
 use culm::connection::Ring;
 use culm::link::{Event, Generations, Link, Positions};
 use culm::queue;
+use culm::{Channel, Progress};
 use culm_queue::Reservation;
 
 /// A driver with which a virtualiser is at work.
@@ -27,6 +27,9 @@ pub trait Driver {
 
     /// How many counters of the component stand before the virtualiser's.
     const COUNTERS: usize;
+
+    /// Returns whether a notification over this channel is the driver's.
+    fn notifies_over(&self, channel: Channel) -> bool;
 
     /// Looks at what the driver has given. Returns whether entries can pass; if not, call
     /// [`Self::settle`].
@@ -192,6 +195,11 @@ impl Driver for Link<DmaDescriptor> {
     type Space<'a> = Reservation<'a, DmaDescriptor>;
 
     const COUNTERS: usize = 0;
+
+    #[inline(always)]
+    fn notifies_over(&self, channel: Channel) -> bool {
+        channel == self.channel()
+    }
 
     #[inline(always)]
     fn look(&mut self) -> bool {

@@ -15,7 +15,7 @@ use crate::health::Health;
 use crate::registers::{self, QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::connection::NetDriver;
 use culm::link::{Event, Generations, Positions};
-use culm::{Progress, Region};
+use culm::{Channel, Progress, Region};
 use culm_mmio::{Mapped, Registers};
 use culm_net::DmaDescriptor;
 use culm_net::driver::{Chip, Driver, Place, Space};
@@ -68,6 +68,12 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
     type Space<'a> = DirectSpace<'a>;
 
     const COUNTERS: usize = BEFORE;
+
+    /// The device interrupts, which is not a virtualiser's to handle.
+    #[inline(always)]
+    fn notifies_over(&self, _: Channel) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn look(&mut self) -> bool {

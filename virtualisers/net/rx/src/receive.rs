@@ -207,7 +207,9 @@ impl<D: Driver> Receive<D> {
     #[inline]
     pub fn note(&mut self, channels: Channels) {
         for channel in channels {
-            if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
+            if !self.driver.notifies_over(channel)
+                && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
+            {
                 self.noted.insert(index);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.allowance.spend(1);
