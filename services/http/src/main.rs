@@ -12,7 +12,7 @@ extern crate alloc;
 extern crate std;
 
 #[cfg(test)]
-mod slow_clients;
+mod tests;
 
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};

@@ -1,0 +1,3 @@
+//! Tests of the component with clients over its TCP/IP.
+
+mod slow_clients;
