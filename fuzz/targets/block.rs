@@ -68,7 +68,7 @@ fn against_client(input: &mut Input<'_>, reach: &[Region]) {
         for taken in &disk.taken {
             assert_eq!(DISK.check(&taken.request, MEMORY), Ok(()));
         }
-        let _ = disk.settle();
+        let _ = disk.end_round();
     }
     disk.finish_all();
     let mut client = Client::<()>::connect(ground);
@@ -82,7 +82,7 @@ fn against_client(input: &mut Input<'_>, reach: &[Region]) {
             let request = Request::read(0, &[segment(0, 2)]).expect("one segment");
             client.send(&request, ()).expect("the disk takes it");
         }
-        let _ = client.settle();
+        let _ = client.end_round();
         let _ = disk.round();
     }
     assert!(answers > 0);
@@ -104,7 +104,7 @@ fn against_provider(input: &mut Input<'_>, reach: &[Region]) {
             open[(sent % 4096) as usize] = true;
             sent += 1;
         }
-        let _ = client.settle();
+        let _ = client.end_round();
         open.iter().filter(|open| **open).count()
     };
     while !input.is_over() {

@@ -134,7 +134,7 @@ impl World {
             }
         }
         for port in &mut self.ports {
-            let _ = port.settle();
+            let _ = port.end_round();
         }
     }
 

@@ -207,7 +207,7 @@ impl<'a> Lan<'a> {
             while let Some(event) = self.stack.event() {
                 echo(&mut self.stack, event);
             }
-            if self.stack.settle().is_asleep() {
+            if self.stack.end_round().is_asleep() {
                 return self.collect();
             }
         }

@@ -60,7 +60,7 @@ impl Greeter {
                 }
             }
             self.lose_patience();
-            self.stack.settle()
+            self.stack.end_round()
         });
         if let Some(next) = self.limits.iter().flatten().min() {
             culm::wake_at(*next);

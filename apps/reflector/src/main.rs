@@ -93,6 +93,6 @@ impl<E: BufferEntry> Station<E> {
         ] {
             counter.add(count);
         }
-        self.client.settle()
+        self.client.end_round()
     }
 }

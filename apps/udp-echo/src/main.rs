@@ -64,6 +64,6 @@ impl UdpEcho {
         counters::DATAGRAMS.add(datagrams);
         counters::BYTES.add(bytes);
         counters::DROPS.add(drops);
-        self.stack.settle()
+        self.stack.end_round()
     }
 }

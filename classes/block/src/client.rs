@@ -2,7 +2,7 @@
 //! provider starts over.
 //!
 //! A round begins by [`Client::begin`], takes what is complete by [`Client::next_completion`] until
-//! there is nothing, sends by [`Client::send`], and ends by [`Client::settle`], which publishes
+//! there is nothing, sends by [`Client::send`], and ends by [`Client::end_round`], which publishes
 //! everything at once and announces that the client sleeps.
 
 use crate::{Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Request, RequestEntry, depth};
@@ -185,8 +185,8 @@ impl<T> Client<T> {
         self.waiting.make_contiguous().sort_unstable_by_key(number);
     }
 
-    /// Sends a request, which the provider sees after [`Self::settle`]. Its memory is the device's
-    /// until [`Self::next_completion`] returns `tag`, whatever happens to the provider.
+    /// Sends a request, which the provider sees after [`Self::end_round`]. Its memory is the
+    /// device's until [`Self::next_completion`] returns `tag`, whatever happens to the provider.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl<T> Client<T> {
 
     /// Ends a round: publishes the requests that were sent, and announces that the client sleeps.
     #[inline]
-    pub fn settle(&mut self) -> Progress {
+    pub fn end_round(&mut self) -> Progress {
         let lacking = self.push();
         self.link.publish();
         // While the queue is full, space in it is worth a turn.

@@ -1,7 +1,7 @@
 //! The provider's side: takes a client's requests, checks them, and answers.
 //!
 //! A round begins by [`Port::begin`], takes requests by [`Port::next_request`], answers them by
-//! [`Port::answer`], at once or in any later round, and ends by [`Port::settle`]. What
+//! [`Port::answer`], at once or in any later round, and ends by [`Port::end_round`]. What
 //! [`Port::next_request`] returns is within the disk and the client's memory, whatever the client
 //! wrote.
 
@@ -118,7 +118,7 @@ impl Port {
             self.link.start_over();
             (self.is_outdated, self.shown) = (false, None);
         }
-        if self.link.settle() == Event::Renewed {
+        if self.link.reconnect() == Event::Renewed {
             self.shown = None;
         }
     }
@@ -232,7 +232,7 @@ impl Port {
     /// Ends a round: publishes the answers and, if it has changed, what the disk is. Announces that
     /// the provider sleeps until there are requests if it `wants` some.
     #[inline]
-    pub fn settle(&mut self, wants: bool) -> Progress {
+    pub fn end_round(&mut self, wants: bool) -> Progress {
         if self.shown != self.disk {
             self.show();
         }

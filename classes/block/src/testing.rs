@@ -114,15 +114,15 @@ impl RamDisk {
     }
 
     /// Ends a round.
-    pub fn settle(&mut self) -> Progress {
-        self.port.settle(true)
+    pub fn end_round(&mut self) -> Progress {
+        self.port.end_round(true)
     }
 
     /// A round of a disk that carries out at once what it takes.
     pub fn round(&mut self) -> Progress {
         self.take();
         self.finish_all();
-        self.settle()
+        self.end_round()
     }
 
     /// Does what a request asks for.

@@ -34,7 +34,7 @@ impl Pair {
         for _ in 0..20 {
             self.client.begin();
             complete.extend(core::iter::from_fn(|| self.client.next_completion()));
-            let asleep = self.client.settle().is_asleep();
+            let asleep = self.client.end_round().is_asleep();
             if self.disk.round().is_asleep() && asleep && culm::testing::signalled().is_empty() {
                 return complete;
             }
@@ -115,7 +115,7 @@ fn what_came_too_late_is_answered_by_its_reason() {
         pair.client.send(&Request::read(50, &[segment(0, 1)]).expect("one"), 3).expect("it is within");
         pair.disk.insert(Disk { blocks: 50, ..pair.disk.disk });
         if is_told {
-            assert!(pair.disk.settle().is_asleep());
+            assert!(pair.disk.end_round().is_asleep());
         }
         assert_eq!(pair.run(), [Completion { tag: 3, result: Err(Error::OutOfRange) }]);
     }
@@ -139,11 +139,11 @@ fn requests_do_not_reach_another_medium() {
         pair.data.write(0, &[1; BLOCK]).expect("inside");
         let write = |block| Request::write(block, &[segment(0, 1)]).expect("one segment");
         pair.client.send(&write(0), 0).expect("there is space");
-        assert!(pair.client.settle().is_asleep());
+        assert!(pair.client.end_round().is_asleep());
         pair.disk.take();
         assert_eq!(pair.disk.taken.len(), 1);
         pair.client.send(&write(1), 1).expect("there is space");
-        assert!(pair.client.settle().is_asleep());
+        assert!(pair.client.end_round().is_asleep());
         pair.client.send(&write(2), 2).expect("there is space");
         pair.disk.insert(other);
         pair.disk.failing = Some(Error::Absent);
@@ -207,14 +207,14 @@ proptest! {
                 }
                 1 => {
                     note(&mut pair, &mut seen);
-                    let _ = pair.client.settle();
+                    let _ = pair.client.end_round();
                 }
                 2 => pair.disk.take(),
                 _ => {
                     if !pair.disk.taken.is_empty() {
                         pair.disk.finish(index % pair.disk.taken.len());
                     }
-                    let _ = pair.disk.settle();
+                    let _ = pair.disk.end_round();
                 }
             }
         }

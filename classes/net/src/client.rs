@@ -1,7 +1,7 @@
 //! The client's side: its two pairs of queues and its buffers, used in place.
 //!
 //! A round begins by [`Client::begin`], takes packets from the [`Receiver`], sends with the
-//! [`Transmitter`], and ends by [`Client::settle`], which publishes everything at once and
+//! [`Transmitter`], and ends by [`Client::end_round`], which publishes everything at once and
 //! announces that the client sleeps.
 //!
 //! The free queues are the free lists: an empty buffer stays in its queue until it is needed. So
@@ -79,7 +79,7 @@ impl<E: BufferEntry> Client<E> {
     /// Ends a round: publishes the packets that were sent and the buffers that were returned, and
     /// announces that the client sleeps.
     #[inline]
-    pub fn settle(&mut self) -> Progress {
+    pub fn end_round(&mut self) -> Progress {
         let _ = self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();

@@ -32,12 +32,12 @@ pub trait Driver {
     fn notifies_over(&self, channel: Channel) -> bool;
 
     /// Looks at what the driver has given. Returns whether entries can pass; if not, call
-    /// [`Self::settle`].
+    /// [`Self::reconnect`].
     fn look(&mut self) -> bool;
 
     /// Takes the next steps towards a driver to which entries can pass. When they can
     /// ([`Event::Renewed`]), the driver has nothing of what it was given before.
-    fn settle(&mut self) -> Event;
+    fn reconnect(&mut self) -> Event;
 
     /// Returns whether entries can pass.
     fn is_live(&self) -> bool;
@@ -119,7 +119,7 @@ pub trait Place {
     where
         Self: Sized;
 
-    /// Begins a new life: see [`Driver::settle`].
+    /// Begins a new life: see [`Driver::reconnect`].
     fn begin(self) -> Self::Driver;
 }
 
@@ -206,8 +206,8 @@ impl Driver for Link<DmaDescriptor> {
         (**self).look()
     }
 
-    fn settle(&mut self) -> Event {
-        (**self).settle()
+    fn reconnect(&mut self) -> Event {
+        (**self).reconnect()
     }
 
     #[inline(always)]

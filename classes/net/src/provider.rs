@@ -8,10 +8,10 @@
 //! an address, and stand in each copy as they were read.
 //!
 //! A turn tells each port which channels were notified ([`Port::note`]). A round begins each port
-//! ([`Port::begin`]), passes frames on, and settles each ([`Port::settle`]). A client that does not
-//! read its frames loses those that come; it stops nobody. One that makes the provider work without
-//! use, by notifications, entries that name no buffer or by starting over, has an [`Allowance`] for
-//! that; when it has used it up, its queues are not looked at for a while.
+//! ([`Port::begin`]), passes frames on, and ends the round of each ([`Port::end_round`]). A client
+//! that does not read its frames loses those that come; it stops nobody. One that makes the
+//! provider work without use, by notifications, entries that name no buffer or by starting over,
+//! has an [`Allowance`] for that; when it has used it up, its queues are not looked at for a while.
 
 use crate::outgoing::{HEAD, is_from};
 use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
@@ -327,7 +327,7 @@ impl Port {
     }
 
     /// Ends a round: publishes what was delivered and given back, and announces sleep.
-    pub fn settle(&mut self) -> Progress {
+    pub fn end_round(&mut self) -> Progress {
         self.finish();
         self.receiving.publish();
         self.sending.publish();

@@ -19,7 +19,7 @@
 //!     while let Some(event) = self.stack.event() {
 //!         … self.stack.stream(slot) …
 //!     }
-//!     self.stack.settle()
+//!     self.stack.end_round()
 //! });
 //! ```
 //!
@@ -275,7 +275,7 @@ impl Stack {
 
     /// Ends a round: sends what there is to send, publishes it, and asks to be woken for what comes
     /// next.
-    pub fn settle(&mut self) -> Progress {
+    pub fn end_round(&mut self) -> Progress {
         let now = time::now();
         if now >= self.control_at {
             self.poll_control(now);
@@ -286,7 +286,7 @@ impl Stack {
             self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
         }
         let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
-        let progress = self.client.settle() & Progress::more_if(self.tcp.has_events() | has_syns);
+        let progress = self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns);
         culm::wake_at(self.control_at.min(self.tcp.deadline(now)));
         progress
     }

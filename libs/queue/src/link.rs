@@ -29,9 +29,9 @@
 //! Each of these asks for a notification at the next publication, whatever the peer announced. So a
 //! side that waits to become live needs no announcement.
 //!
-//! A life changes only in [`Link::begin`], or in its second half alone ([`Link::settle`]). Entries
-//! read and written between two calls belong to the life of that time; if the peer has begun
-//! another since, it skips them.
+//! A life changes only in [`Link::begin`], or in its second half alone ([`Link::reconnect`]).
+//! Entries read and written between two calls belong to the life of that time; if the peer has
+//! begun another since, it skips them.
 
 use crate::atomic::Ordering;
 use crate::{Consumer, Entry, Producer, Progress, Shared, generation, index, next_generation};
@@ -83,7 +83,7 @@ impl Positions {
 #[derive(Debug)]
 pub struct Link<O: Entry, I: Entry = O> {
     /// Entries that this side sends. It has no space unless the link is live, with one exception:
-    /// after a [`Self::look`] that finds that the pair starts over, until [`Self::settle`].
+    /// after a [`Self::look`] that finds that the pair starts over, until [`Self::reconnect`].
     pub output: Producer<O>,
     /// Entries that this side reads. It is empty unless the link is live, with the same exception.
     pub input: Consumer<I>,
@@ -143,12 +143,12 @@ impl<O: Entry, I: Entry> Link<O, I> {
     /// Begins a round: looks what the peer has published, and whether the pair starts over.
     #[inline]
     pub fn begin(&mut self) -> Event {
-        if self.look() { Event::None } else { self.settle() }
+        if self.look() { Event::None } else { self.reconnect() }
     }
 
     /// Does the first half of [`Self::begin`], for callers that must finish something before the
     /// pair starts over: looks at what the peer has published. Returns whether the link is live. If
-    /// not, call [`Self::settle`], in this round or a later one, which ends the previous life.
+    /// not, call [`Self::reconnect`], in this round or a later one, which ends the previous life.
     /// Until then the peer's last entries of that life can be read, no more than the ring holds,
     /// and it can be resumed; entries that are pushed reach nobody.
     #[inline]
@@ -168,7 +168,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
 
     /// Does the second half of [`Self::begin`]: takes the next steps towards a live link.
     #[cold]
-    pub fn settle(&mut self) -> Event {
+    pub fn reconnect(&mut self) -> Event {
         let stale = self.input.is_stale() | self.output.is_stale();
         if stale && self.peer_generation() == self.generations.peer {
             self.violate();
@@ -230,7 +230,7 @@ impl<O: Entry, I: Entry> Link<O, I> {
         Progress::more_if(self.has_news())
     }
 
-    /// Returns whether [`Self::settle`] would find a change. What [`Self::look`] found does not
+    /// Returns whether [`Self::reconnect`] would find a change. What [`Self::look`] found does not
     /// pass, whatever the peer shows since.
     fn has_news(&self) -> bool {
         self.input.is_stale() | self.output.is_stale()

@@ -106,7 +106,7 @@ impl Http {
                 self.server.expire(&mut Network(&mut self.stack), now.ticks());
                 self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
             }
-            self.stack.settle() & Progress::more_if(more)
+            self.stack.end_round() & Progress::more_if(more)
         });
         if self.server.open() > 0 {
             culm::wake_at(self.patrol);

@@ -92,13 +92,13 @@ impl Switch {
         }
         progress &= self.pass_all();
         for port in &mut self.ports {
-            progress &= port.settle();
+            progress &= port.end_round();
             let tally = port.tally();
             counters::FRAMES.add(tally.delivered);
             counters::DROPS.add(tally.missed);
             counters::REFUSED.add(tally.refused);
         }
-        progress &= self.uplink.as_mut().map_or(Progress::Asleep, Client::settle);
+        progress &= self.uplink.as_mut().map_or(Progress::Asleep, Client::end_round);
         self.has_more = progress.is_more();
         progress
     }

@@ -41,7 +41,7 @@ impl World {
             self.switch.take_turn();
             for client in &mut self.clients {
                 client.begin();
-                let _ = client.settle();
+                let _ = client.end_round();
             }
         }
     }
@@ -63,7 +63,7 @@ impl World {
                 break;
             }
         }
-        let _ = client.settle();
+        let _ = client.end_round();
     }
 
     /// Receives at most so many frames; returns who sent each.
@@ -75,7 +75,7 @@ impl World {
             let Some(packet) = client.receiver.receive() else { break };
             senders.push(packet.frame()[ETHERNET_HEADER]);
         }
-        let _ = client.settle();
+        let _ = client.end_round();
         senders
     }
 }

@@ -73,7 +73,7 @@ impl TcpBulk {
                     Event::Ready { slot } => self.serve(slot),
                 }
             }
-            self.stack.settle()
+            self.stack.end_round()
         });
     }
 

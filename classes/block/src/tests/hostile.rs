@@ -47,7 +47,7 @@ proptest! {
             if finishes {
                 disk.finish_all();
             }
-            let _ = disk.settle();
+            let _ = disk.end_round();
         }
         prop_assert!(disk.results.iter().all(Result::is_ok));
         // An honest life finds a disk that works.
@@ -60,7 +60,7 @@ proptest! {
             if client.under_way() == 0 && client.disk().is_some() {
                 client.send(&Request::read(0, &[segment(0, 2)]).expect("one segment"), 0).expect("there is space");
             }
-            let _ = client.settle();
+            let _ = client.end_round();
             let _ = disk.round();
         }
         prop_assert!(answered.is_some_and(|answered| answered.result.is_ok()));
@@ -82,7 +82,7 @@ proptest! {
             if sends && client.send(&Request::flush(), sent).is_ok() {
                 sent += 1;
             }
-            let _ = client.settle();
+            let _ = client.end_round();
             (sent, answered.len())
         };
         for (entries, takes) in rounds {
@@ -185,7 +185,7 @@ fn an_answer_before_the_request_is_none() {
     let mut round = |client: &mut Client<u8>| {
         client.begin();
         complete.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| complete.tag));
-        let _ = client.settle();
+        let _ = client.end_round();
         complete.len()
     };
     for _ in 0..4 {

@@ -60,7 +60,7 @@ impl Writer {
             self.client.send(&request.expect("one segment"), block).expect("there is space");
             self.sent += 1;
         }
-        let _ = self.client.settle();
+        let _ = self.client.end_round();
     }
 
     fn is_done(&self) -> bool {
@@ -145,21 +145,21 @@ fn earlier_requests_end_first() {
         if client.under_way() == 0 && complete.is_empty() && client.disk().is_some() {
             client.send(&write, 1).expect("there is space");
         }
-        let _ = client.settle();
+        let _ = client.end_round();
     };
     let (mut client, mut complete) = (Client::connect(&connection), Vec::new());
     data.write(0, &[1; BLOCK]).expect("inside");
     for _ in 0..6 {
         round(&mut client, &mut complete);
         disk.take();
-        let _ = disk.settle();
+        let _ = disk.end_round();
     }
     assert_eq!((disk.taken.len(), complete.len()), (1, 0));
     let mut client = Client::connect(&connection);
     for _ in 0..6 {
         round(&mut client, &mut complete);
         disk.take();
-        assert!(disk.settle().is_asleep(), "it waits for what is under way");
+        assert!(disk.end_round().is_asleep(), "it waits for what is under way");
         assert_eq!(disk.taken.len(), 1, "the new life's is not taken");
     }
     disk.finish_all();

@@ -141,7 +141,7 @@ impl<E: BufferEntry> Receiver<E> {
     #[cold]
     fn start_over(&mut self) {
         let is_left = self.owner && self.link.input.available() > 0;
-        if !is_left && self.link.settle() == Event::Renewed {
+        if !is_left && self.link.reconnect() == Event::Renewed {
             self.provide();
         }
     }

@@ -79,7 +79,7 @@ impl World {
             while let Some(frame) = second.next_frame() {
                 first.deliver(second, &frame);
             }
-            if (first.settle() & second.settle()).is_asleep() {
+            if (first.end_round() & second.end_round()).is_asleep() {
                 return;
             }
         }
@@ -95,7 +95,7 @@ impl World {
                 while let Some(packet) = client.receiver.receive() {
                     received.push(packet.frame()[ETHERNET_HEADER]);
                 }
-                let _ = client.settle();
+                let _ = client.end_round();
             }
         }
         received
@@ -112,7 +112,7 @@ impl World {
             frame[6..12].copy_from_slice(&from);
             (PacketHeader::default(), ())
         });
-        let _ = client.settle();
+        let _ = client.end_round();
         sent.is_some()
     }
 }
@@ -159,7 +159,7 @@ fn nobody_tells_of_another_by_arp() {
             (PacketHeader::default(), ())
         });
         assert!(sent.is_some());
-        let _ = client.settle();
+        let _ = client.end_round();
     }
     assert_eq!(world.settle()[1].len(), 1);
     assert_eq!(world.ports[0].tally().refused, 1);
@@ -181,7 +181,7 @@ fn an_address_that_changes_after_the_check_is_not_delivered() {
     let mut bytes = [0; 60];
     assert!(first.read(&frame, &mut bytes) && second.deliver(first, &frame));
     assert_eq!((&bytes[..6], &bytes[6..12]), (&MACS[1][..], &MACS[0][..]));
-    let _ = second.settle();
+    let _ = second.end_round();
     let client = &mut world.clients[1];
     client.begin();
     let packet = client.receiver.receive().expect("it was delivered");
@@ -196,7 +196,7 @@ fn hostile(large: u32) -> (Port, [Peer<Descriptor>; 2]) {
     let mut sending = Peer::<Descriptor>::new(provider.tx_free, provider.tx_filled);
     for _ in 0..4 {
         port.begin();
-        let _ = (port.settle(), receiving.take(), sending.take());
+        let _ = (port.end_round(), receiving.take(), sending.take());
     }
     (port, [receiving, sending])
 }
@@ -210,7 +210,7 @@ fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
         peers.iter_mut().for_each(|peer| peer.send(&[entry]));
         port.note(Channels::NONE);
         port.begin();
-        let _ = (port.next_frame(), port.deliver_bytes(PacketHeader::default(), &[0; 60]), port.settle());
+        let _ = (port.next_frame(), port.deliver_bytes(PacketHeader::default(), &[0; 60]), port.end_round());
     }
     assert!(port.is_paused());
     let after = peers.each_mut().map(|peer| peer.output().position());
@@ -240,9 +240,9 @@ fn lives_end_when_the_allowance_is_used_up() {
         let mut client = Client::new(client);
         for _ in 0..3 {
             port.begin();
-            let _ = port.settle();
+            let _ = port.end_round();
             client.begin();
-            let _ = client.settle();
+            let _ = client.end_round();
         }
     }
     assert!(lives > 2, "it may start over, and soon once more");
@@ -295,7 +295,7 @@ fn large_frames_need_large_buffers() {
         let mut client = Peer::<Descriptor>::new(provider.rx_filled, provider.rx_free);
         for _ in 0..4 {
             port.begin();
-            let _ = (port.settle(), client.take());
+            let _ = (port.end_round(), client.take());
         }
         let offsets = [0, SIZE, BUFFERS * SIZE];
         client.send(&offsets[..2 + large as usize].iter().map(|offset| Descriptor::empty(*offset)).collect::<Vec<_>>());
@@ -336,7 +336,7 @@ proptest! {
                 let _ = target.deliver(&port, &frame);
             }
             let _ = port.deliver_bytes(PacketHeader::default(), &[1; 70]);
-            let _ = (port.settle(), receiving.take(), sending.take());
+            let _ = (port.end_round(), receiving.take(), sending.take());
         }
         prop_assert_eq!(port.mac(), Mac::new(MACS[0]));
     }

@@ -87,7 +87,7 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
         true
     }
 
-    fn settle(&mut self) -> Event {
+    fn reconnect(&mut self) -> Event {
         if self.state == Connection::Renewed {
             self.state = Connection::Live;
             return Event::Renewed;

@@ -93,7 +93,7 @@ impl Pair {
         }
         self.stale = false;
         checkpoint.forget(self.number);
-        if self.link.settle() == Event::Renewed {
+        if self.link.reconnect() == Event::Renewed {
             self.keep(queue, checkpoint);
         }
     }

@@ -70,7 +70,7 @@ impl Frames {
             Some(to) => self.ask(to),
             None => self.answer(),
         }
-        self.client.settle()
+        self.client.end_round()
     }
 
     fn answer(&mut self) {

@@ -132,8 +132,8 @@ impl Client {
     }
 
     /// Ends a round. While a request is held, no other one is wanted.
-    pub fn settle(&mut self) -> Progress {
-        self.port.settle(self.held.is_none())
+    pub fn end_round(&mut self) -> Progress {
+        self.port.end_round(self.held.is_none())
     }
 
     /// Returns the count of blocks that the next request counts for, if there is one.

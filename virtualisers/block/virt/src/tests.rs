@@ -97,7 +97,7 @@ impl World {
         for (number, client) in self.clients.iter_mut().enumerate() {
             client.begin();
             complete.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| (number, complete)));
-            let _ = client.settle();
+            let _ = client.end_round();
         }
         let _ = self.virtualiser.round();
         complete
@@ -293,7 +293,7 @@ fn clients_get_the_same_count_of_blocks() {
         if !world.disk.taken.is_empty() {
             world.disk.finish(0);
         }
-        let _ = world.disk.settle();
+        let _ = world.disk.end_round();
     }
     let (least, most) = (blocks.iter().min().expect("three"), blocks.iter().max().expect("three"));
     assert!(*most - *least <= most / 5 + MAX_BLOCKS + QUANTUM, "{blocks:?}");
@@ -349,7 +349,7 @@ fn die(steps: u32, again: Option<u32>, is_driver: bool) -> usize {
                 client.send(&request, block).expect("there is space");
                 sent[number] += 1;
             }
-            let _ = client.settle();
+            let _ = client.end_round();
         }
         if let Some(steps) = left {
             crash::die_after(steps);
@@ -410,7 +410,7 @@ fn what_a_previous_life_sent_ends_first() {
     for _ in 0..10 {
         assert!(world.round().is_empty());
         world.disk.take();
-        assert!(world.disk.settle().is_asleep());
+        assert!(world.disk.end_round().is_asleep());
         assert_eq!(world.disk.taken.len(), 1, "the request that is sent again waits");
     }
     let complete = world.run();
@@ -459,7 +459,7 @@ fn what_waits_must_fit_what_the_part_is_then() {
     world.disk.insert(Disk { discards: true, ..world.disk.disk });
     let mut complete = Vec::new();
     for _ in 0..10 {
-        let _ = world.disk.settle();
+        let _ = world.disk.end_round();
         complete.extend(world.round());
         world.disk.take();
         // The table is read before any of the writes is done.

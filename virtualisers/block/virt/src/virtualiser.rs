@@ -83,9 +83,9 @@ impl Virtualiser {
             client.begin();
         }
         self.serve();
-        let mut progress = self.driver.settle();
+        let mut progress = self.driver.end_round();
         for client in &mut self.clients {
-            progress &= client.settle();
+            progress &= client.end_round();
         }
         progress
     }

@@ -33,7 +33,7 @@ impl Client {
     #[cold]
     pub(crate) fn start_over(&mut self) -> bool {
         self.account.forget();
-        match self.link.settle() {
+        match self.link.reconnect() {
             Event::None => false,
             Event::Changed => {
                 self.allowance.spend(CHANGE);

@@ -461,7 +461,7 @@ impl<D: Driver> Receive<D> {
     #[cold]
     fn start_over(&mut self) {
         self.driver_account.forget();
-        if self.driver.settle() == Event::Renewed {
+        if self.driver.reconnect() == Event::Renewed {
             for (number, holders) in self.stock.holders.all() {
                 if holders.is_driver() {
                     self.drop_entry(number);

@@ -111,7 +111,7 @@ impl Client {
     #[cold]
     fn start_over(&mut self) {
         self.account.forget();
-        match self.link.settle() {
+        match self.link.reconnect() {
             Event::None => {}
             Event::Changed => self.allowance.spend(CHANGE),
             Event::Renewed => {
@@ -162,9 +162,9 @@ impl Client {
         self.in_flight += 1;
     }
 
-    /// Returns whether it needs [`Self::settle`].
+    /// Returns whether it needs [`Self::lend`].
     #[inline(always)]
-    pub(crate) fn is_unsettled(&self) -> bool {
+    pub(crate) fn needs_lending(&self) -> bool {
         (self.here > 0) | !self.link.is_live()
     }
 
@@ -183,7 +183,7 @@ impl Client {
     /// Gives the client some of the buffers that are here, if it `lends`. There is more to do if
     /// there are more of them, and space.
     #[cold]
-    pub(crate) fn settle(&mut self, lends: bool) -> Progress {
+    pub(crate) fn lend(&mut self, lends: bool) -> Progress {
         if !self.link.is_live() {
             self.begin();
         }

@@ -253,7 +253,7 @@ impl<D: driver::Driver> Transmit<D> {
     #[cold]
     fn start_over(&mut self) {
         self.driver.account.forget();
-        if self.driver.link.settle() == Event::Renewed {
+        if self.driver.link.reconnect() == Event::Renewed {
             self.take_all_back();
             self.driver.account.keep(self.driver.link.generations(), self.driver.link.positions());
         }
@@ -316,8 +316,8 @@ impl<D: driver::Driver> Transmit<D> {
         let mut progress = Progress::Asleep;
         for index in self.active.take() {
             let Some(client) = self.clients.get_mut(index) else { break };
-            if client.is_unsettled() {
-                progress &= self.publish_to_unsettled(index);
+            if client.needs_lending() {
+                progress &= self.publish_after_lending(index);
                 continue;
             }
             client.link.publish();
@@ -334,12 +334,12 @@ impl<D: driver::Driver> Transmit<D> {
     /// Does what [`Self::publish_to_clients`] does, for a client that starts over, or whose queue
     /// has no space for the buffers that are to be given to it.
     #[cold]
-    fn publish_to_unsettled(&mut self, index: usize) -> Progress {
+    fn publish_after_lending(&mut self, index: usize) -> Progress {
         let Some(client) = self.clients.get_mut(index) else { return Progress::Asleep };
         // While the driver starts over, the device may still read buffers of a previous life
         // without an account. The round in which that ends looks at all clients.
         let lends = self.driver.link.is_live();
-        let more = !self.paused.contains(index) && client.settle(lends).is_more();
+        let more = !self.paused.contains(index) && client.lend(lends).is_more();
         client.link.publish();
         self.short.set(index, client.is_short());
         if client.allowance.is_spent() {

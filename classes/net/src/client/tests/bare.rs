@@ -74,7 +74,7 @@ impl World {
         while let Some(packet) = self.client.receiver.receive() {
             frames.push(packet.frame().to_vec());
         }
-        let _ = self.client.settle();
+        let _ = self.client.end_round();
         frames
     }
 
@@ -89,7 +89,7 @@ impl World {
         self.client.begin();
         let header = PacketHeader::default();
         let sent = (0..count).filter_map(|_| self.client.transmitter.send(60, |_| (header, ()))).count();
-        let _ = self.client.settle();
+        let _ = self.client.end_round();
         sent
     }
 }

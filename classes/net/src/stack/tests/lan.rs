@@ -191,7 +191,7 @@ impl Lan {
                 (self.server)(&mut self.stack, event);
             }
             self.open.retain(|slot| self.stack.stream(*slot).is_some());
-            if self.stack.settle().is_asleep() {
+            if self.stack.end_round().is_asleep() {
                 return;
             }
         }

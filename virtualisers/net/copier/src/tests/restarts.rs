@@ -35,7 +35,7 @@ fn client(connection: &NetCopier) -> Client {
 fn receive(client: &mut Client, most: usize) -> Vec<u8> {
     client.begin();
     let frames = core::iter::from_fn(|| Some(client.receiver.receive()?.frame()[ETHERNET_HEADER])).take(most).collect();
-    let _ = client.settle();
+    let _ = client.end_round();
     frames
 }
 
