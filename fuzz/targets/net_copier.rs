@@ -72,7 +72,7 @@ impl World {
     }
 
     fn round(&mut self) {
-        self.copier.note(channels(&[0, 1]));
+        self.copier.mark_due(channels(&[0, 1]));
         let _ = self.copier.round();
     }
 

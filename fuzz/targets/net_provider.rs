@@ -117,7 +117,7 @@ impl World {
     /// A turn, in which a sender may change each frame when it was taken.
     fn turn(&mut self, notified: Channels, input: &mut Input<'_>) {
         for port in &mut self.ports {
-            port.note(notified);
+            port.mark_due(notified);
             port.begin();
         }
         for sender in 0..2 {

@@ -90,7 +90,7 @@ impl World {
     }
 
     fn round(&mut self) {
-        self.virtualiser.note(channels(&[0, 1, 2]));
+        self.virtualiser.mark_due(channels(&[0, 1, 2]));
         let _ = self.virtualiser.round();
         self.held.extend(self.honest.take());
         self.empty.extend(self.driver.take());

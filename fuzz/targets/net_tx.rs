@@ -109,7 +109,7 @@ impl World {
     }
 
     fn round(&mut self) {
-        self.virtualiser.note(channels(&[0, 1, 2]));
+        self.virtualiser.mark_due(channels(&[0, 1, 2]));
         let _ = self.virtualiser.round();
         self.free.extend(self.honest.take());
         for entry in self.driver.take() {

@@ -7,9 +7,9 @@
 //! client can still change it; so its headers are read once, checked if the client must not invent
 //! an address, and stand in each copy as they were read.
 //!
-//! A turn tells each port which channels were notified ([`Port::note`]). A round begins each port
-//! ([`Port::begin`]), passes frames on, and ends the round of each ([`Port::end_round`]). A client
-//! that does not read its frames loses those that come; it stops nobody. One that makes the
+//! A turn tells each port which channels were notified ([`Port::mark_due`]). A round begins each
+//! port ([`Port::begin`]), passes frames on, and ends the round of each ([`Port::end_round`]). A
+//! client that does not read its frames loses those that come; it stops nobody. One that makes the
 //! provider work without use, by notifications, entries that name no buffer or by starting over,
 //! has an [`Allowance`] for that; when it has used it up, its queues are not looked at for a while.
 
@@ -141,7 +141,7 @@ impl Port {
     }
 
     /// Notes which channels were notified, at the beginning of each turn.
-    pub fn note(&mut self, channels: Channels) {
+    pub fn mark_due(&mut self, channels: Channels) {
         if channels.contains(self.receiving.channel()) || channels.contains(self.sending.channel()) {
             self.allowance.spend(1);
         }
@@ -149,7 +149,7 @@ impl Port {
     }
 
     /// Returns whether the client has used up its allowance and waits until it is back. The
-    /// component gets a turn then, if it says so each turn by [`Self::note`].
+    /// component gets a turn then, if it says so each turn by [`Self::mark_due`].
     pub fn is_paused(&self) -> bool {
         self.paused
     }

@@ -8,7 +8,7 @@
 //!
 //! Whatever clients do, they get no more than their part of the switch: they take turns
 //! ([`turns`]), and one that makes it work without use is left alone for a while
-//! ([`Port::note`]).
+//! ([`Port::mark_due`]).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -57,7 +57,7 @@ impl Component for Switch {
 
     fn notified(&mut self, channels: Channels) {
         for port in &mut self.ports {
-            port.note(channels);
+            port.mark_due(channels);
         }
         if self.is_due(channels) {
             self.take_turn();

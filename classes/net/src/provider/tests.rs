@@ -208,7 +208,7 @@ fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
     let before = peers.each_mut().map(|peer| peer.output().position());
     for _ in 0..5000 {
         peers.iter_mut().for_each(|peer| peer.send(&[entry]));
-        port.note(Channels::NONE);
+        port.mark_due(Channels::NONE);
         port.begin();
         let _ = (port.next_frame(), port.deliver_bytes(PacketHeader::default(), &[0; 60]), port.end_round());
     }
@@ -247,7 +247,7 @@ fn lives_end_when_the_allowance_is_used_up() {
     }
     assert!(lives > 2, "it may start over, and soon once more");
     culm::testing::set_time(culm::testing::deadline().expect("a turn is asked for"));
-    port.note(Channels::NONE);
+    port.mark_due(Channels::NONE);
     assert!(!port.is_paused());
 }
 

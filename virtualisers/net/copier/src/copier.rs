@@ -67,7 +67,7 @@ impl Copier {
 
     /// Marks the client if it notified.
     #[inline(always)]
-    pub fn note(&mut self, channels: Channels) {
+    pub fn mark_due(&mut self, channels: Channels) {
         self.client_notified |= channels.contains(self.client.link.channel());
     }
 

@@ -29,7 +29,7 @@ impl Component for Copier {
 
     #[inline(always)]
     fn notified(&mut self, channels: Channels) {
-        self.note(channels);
+        self.mark_due(channels);
         run_rounds(ROUNDS, || self.round());
     }
 }

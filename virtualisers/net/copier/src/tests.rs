@@ -65,7 +65,7 @@ impl World {
     }
 
     pub(crate) fn turn(&mut self) {
-        self.copier.note(culm::testing::channels(&[0, 1]));
+        self.copier.mark_due(culm::testing::channels(&[0, 1]));
         for _ in 0..4 {
             if self.copier.round().is_asleep() {
                 return;

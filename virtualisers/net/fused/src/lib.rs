@@ -81,13 +81,13 @@ impl<C: Chip> Fused<C> {
         if interrupted {
             due |= RECEIVE;
             if self.chip.interrupted(self.transmit.driver()) {
-                self.transmit.note_driver();
+                self.transmit.mark_driver_due();
                 due |= TRANSMIT;
             }
         }
         due |= match channels.near_bits() {
-            Some(bits) => self.note(bits),
-            None => self.note_far(channels),
+            Some(bits) => self.mark_due(bits),
+            None => self.mark_due_far(channels),
         };
         self.run(due);
         if interrupted {
@@ -98,15 +98,15 @@ impl<C: Chip> Fused<C> {
     /// Tells the virtualisers which clients notified. Returns those parts that have something to
     /// do.
     #[inline(always)]
-    fn note(&mut self, channels: u64) -> Parts {
+    fn mark_due(&mut self, channels: u64) -> Parts {
         let (received, sent) = (channels & self.receive_channels, channels & self.transmit_channels);
         let mut due = 0;
         if received != 0 {
-            self.receive.note(Channels::near(received));
+            self.receive.mark_due(Channels::near(received));
             due |= RECEIVE;
         }
         if sent != 0 {
-            self.transmit.note(Channels::near(sent));
+            self.transmit.mark_due(Channels::near(sent));
             due |= TRANSMIT;
         }
         due
@@ -115,9 +115,9 @@ impl<C: Chip> Fused<C> {
     /// Tells both virtualisers that some of many clients notified: each leaves alone what is no
     /// channel of its own.
     #[cold]
-    fn note_far(&mut self, channels: Channels) -> Parts {
-        self.receive.note(channels);
-        self.transmit.note(channels);
+    fn mark_due_far(&mut self, channels: Channels) -> Parts {
+        self.receive.mark_due(channels);
+        self.transmit.mark_due(channels);
         BOTH
     }
 

@@ -107,11 +107,11 @@ pub struct Receive<D: Driver = Link<DmaDescriptor>> {
     clients: Box<[Client]>,
     /// The clients whose queues are to be looked at in this round whether or not a frame is for
     /// them.
-    noted: ClientSet,
+    due: ClientSet,
     /// The clients that were given something or looked at in this round.
     active: ClientSet,
     /// The clients whose links are not live.
-    apart: ClientSet,
+    disconnected: ClientSet,
     /// The clients that have used up their allowances.
     paused: Paused,
     /// The client that the last frame was for: often the next one is too.
@@ -182,9 +182,9 @@ impl<D: Driver> Receive<D> {
             driver_account,
             stock,
             clients,
-            noted: all,
+            due: all,
             active: ClientSet::EMPTY,
-            apart: all,
+            disconnected: all,
             paused: Paused::NONE,
             last: 0,
             frame: Frame::new(),
@@ -205,12 +205,12 @@ impl<D: Driver> Receive<D> {
 
     /// Marks the peers that notified.
     #[inline]
-    pub fn note(&mut self, channels: Channels) {
+    pub fn mark_due(&mut self, channels: Channels) {
         for channel in channels {
             if !self.driver.notifies_over(channel)
                 && let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel)
             {
-                self.noted.insert(index);
+                self.due.insert(index);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.allowance.spend(1);
                 }
@@ -221,16 +221,16 @@ impl<D: Driver> Receive<D> {
     /// Moves frames and buffers, publishes them and announces sleep.
     #[inline]
     pub fn round(&mut self) -> Progress {
-        self.noted |= self.apart;
+        self.due |= self.disconnected;
         if self.runs_low() {
-            self.noted = self.all();
+            self.due = self.all();
         }
         if !self.paused.is_empty() {
             self.look_at_paused();
         }
-        let noted = self.noted.take();
-        self.active |= noted;
-        for index in noted {
+        let due = self.due.take();
+        self.active |= due;
+        for index in due {
             self.take_returned(index);
         }
         if !self.driver.look() {
@@ -248,13 +248,13 @@ impl<D: Driver> Receive<D> {
     fn look_at_paused(&mut self) {
         let clients = &mut self.clients;
         let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.replenish());
-        self.paused.look(&mut self.noted, is_back);
+        self.paused.look(&mut self.due, is_back);
     }
 
     /// Leaves the queues of a client alone until its allowance is back.
     #[cold]
     fn pause(&mut self, index: usize) {
-        self.noted.remove(index);
+        self.due.remove(index);
         if let Some(client) = self.clients.get_mut(index) {
             self.paused.pause(index, &mut client.allowance);
         }
@@ -437,7 +437,7 @@ impl<D: Driver> Receive<D> {
             }
         }
         client.allowance.earn(2 * (before - client.held));
-        self.apart.set(index, !client.link.is_live());
+        self.disconnected.set(index, !client.link.is_live());
         if client.allowance.is_spent() {
             self.pause(index);
         }
@@ -527,10 +527,10 @@ impl<D: Driver> Receive<D> {
             // there is space.
             progress &= self.driver.sleep_for_space(1);
         }
-        if !self.apart.is_empty() || self.runs_low() {
+        if !self.disconnected.is_empty() || self.runs_low() {
             progress &= self.wait_for_clients();
         }
-        progress & Progress::more_if(!self.noted.is_empty())
+        progress & Progress::more_if(!self.due.is_empty())
     }
 
     /// Asks clients to notify for the buffers that they return.

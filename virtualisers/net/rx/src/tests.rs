@@ -155,7 +155,7 @@ fn a_broadcast_is_free_when_the_last_reader_returned_it() {
     for (index, entries) in entries.iter().enumerate() {
         assert_eq!(world.empty.len() as u32, BUFFERS - 1);
         world.clients[index].send(entries);
-        world.virtualiser.note(channels(&[1 + index as u32]));
+        world.virtualiser.mark_due(channels(&[1 + index as u32]));
         world.turn();
         world.driver_turn();
     }
@@ -172,13 +172,13 @@ fn a_client_cannot_return_what_it_does_not_hold() {
     let driver = (world.empty[0].address - DMA) as u32;
     let lies = [lent[0].offset, lent[0].offset, driver, lent[0].offset + 1, BUFFERS * SIZE, u32::MAX];
     world.clients[1].send(&lies.map(Descriptor::empty));
-    world.virtualiser.note(channels(&[2]));
+    world.virtualiser.mark_due(channels(&[2]));
     world.turn();
     world.driver_turn();
     assert_eq!(world.empty.len(), before);
     // The honest one, twice: the second time it does not hold it any more.
     world.clients[0].send(&[lent[0], lent[0]]);
-    world.virtualiser.note(channels(&[1]));
+    world.virtualiser.mark_due(channels(&[1]));
     world.turn();
     world.driver_turn();
     assert_eq!(world.empty.len(), before + 1);
@@ -239,7 +239,7 @@ fn a_restarted_client_gets_a_fresh_start() {
     let _ = world.clients[0].take();
     let connection = world.client_connections[0];
     world.clients[0] = peer(connection.filled, connection.free);
-    world.virtualiser.note(channels(&[1]));
+    world.virtualiser.mark_due(channels(&[1]));
     world.turn();
     assert!(world.clients[0].take().is_empty());
     world.turn();
@@ -280,12 +280,12 @@ fn a_client_that_only_notifies_is_left_alone() {
     world.pass(mac(1));
     let lent = world.clients[1].take();
     for _ in 0..1000 {
-        world.virtualiser.note(channels(&[2]));
+        world.virtualiser.mark_due(channels(&[2]));
         assert!(world.virtualiser.round().is_asleep());
     }
     let deadline = culm::testing::deadline().expect("it looks again");
     world.clients[1].send(&lent);
-    world.virtualiser.note(channels(&[2]));
+    world.virtualiser.mark_due(channels(&[2]));
     assert!(world.virtualiser.round().is_asleep());
     world.driver_turn();
     assert_eq!(world.empty.len() as u32, BUFFERS - 1, "nobody looks whether it has returned something this time");
@@ -307,7 +307,7 @@ fn a_client_that_starts_over_without_end_costs_little() {
         world.clients[1].link.start_over();
         for _ in 0..2 {
             let _ = world.clients[1].take();
-            world.virtualiser.note(channels(&[2]));
+            world.virtualiser.mark_due(channels(&[2]));
             world.turn();
         }
         let _ = world.clients[1].take();
@@ -328,7 +328,7 @@ fn a_client_that_returns_what_it_was_given_is_never_left_alone() {
         let lent = world.clients[1].take();
         assert_eq!(lent.len(), 1);
         world.clients[1].send(&lent);
-        world.virtualiser.note(channels(&[2]));
+        world.virtualiser.mark_due(channels(&[2]));
         world.turn();
         world.driver_turn();
         assert_eq!(world.empty.len() as u32, BUFFERS);
@@ -387,7 +387,7 @@ proptest! {
                     let entries: Vec<_> =
                         entries.iter().map(|(offset, length, flags)| Descriptor { offset: *offset, length: *length, flags: *flags }).collect();
                     world.clients[1].send(&entries);
-                    world.virtualiser.note(channels(&[2]));
+                    world.virtualiser.mark_due(channels(&[2]));
                 }
                 Act::Restart => {
                     let connection = world.client_connections[1];

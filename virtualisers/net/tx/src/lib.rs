@@ -39,7 +39,7 @@ impl Component for Transmit {
 
     #[inline(always)]
     fn notified(&mut self, channels: Channels) {
-        self.note(channels);
+        self.mark_due(channels);
         run_rounds(ROUNDS, || self.round());
     }
 }

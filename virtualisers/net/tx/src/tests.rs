@@ -98,7 +98,7 @@ impl World {
     pub(crate) fn turn(&mut self) {
         set_time(time::now() + Duration::from_millis(1));
         let channels: Vec<u32> = (0..=self.clients.len() as u32).collect();
-        self.virtualiser.note(culm::testing::channels(&channels));
+        self.virtualiser.mark_due(culm::testing::channels(&channels));
         for _ in 0..8 {
             if self.virtualiser.round().is_asleep() {
                 return;

@@ -61,7 +61,7 @@ pub struct Transmit<D: driver::Driver = Link<DmaDescriptor>> {
     bounce: Bounce,
     shares: Shares,
     /// The clients that may have something to send.
-    noted: ClientSet,
+    due: ClientSet,
     /// The clients that could not send all that they had.
     limited: ClientSet,
     /// The clients whose queues changed in this round.
@@ -145,7 +145,7 @@ impl<D: driver::Driver> Transmit<D> {
             bounce,
             shares,
             waits: false,
-            noted: ClientSet::first(count),
+            due: ClientSet::first(count),
             limited: ClientSet::EMPTY,
             active: ClientSet::EMPTY,
             short,
@@ -169,20 +169,20 @@ impl<D: driver::Driver> Transmit<D> {
 
     /// Records that the driver may have given something.
     #[inline(always)]
-    pub fn note_driver(&mut self) {
+    pub fn mark_driver_due(&mut self) {
         self.woken = true;
     }
 
     /// Marks the peers that notified. A client that could not send everything it had is known
     /// already, so its notification is charged to its allowance.
     #[inline]
-    pub fn note(&mut self, channels: Channels) {
+    pub fn mark_due(&mut self, channels: Channels) {
         for channel in channels {
             if let Some(index) = self.clients.iter().position(|client| client.link.channel() == channel) {
                 if self.limited.contains(index) {
                     self.note_again(index);
                 }
-                self.noted.insert(index);
+                self.due.insert(index);
             } else {
                 self.woken = true;
             }
@@ -208,9 +208,9 @@ impl<D: driver::Driver> Transmit<D> {
         if self.driver.in_flight >= self.batch || !(self.short | self.limited).is_empty() || self.woken {
             self.take_back();
         }
-        self.active |= self.noted;
+        self.active |= self.due;
         let driver_full = self.submit();
-        self.limited = self.noted;
+        self.limited = self.due;
         // Announce this before the frames become visible; see the header.
         let returned = self.wait_for_buffers();
         // Publish frames before their entries are released, and before a buffer whose frame was
@@ -229,8 +229,8 @@ impl<D: driver::Driver> Transmit<D> {
     fn look_at_paused(&mut self) -> Progress {
         let clients = &mut self.clients;
         let is_back = |index| clients.get_mut(index).is_none_or(|client: &mut Client| client.allowance.replenish());
-        self.paused.look(&mut self.noted, is_back);
-        Progress::more_if(self.woken | !self.noted.is_empty())
+        self.paused.look(&mut self.due, is_back);
+        Progress::more_if(self.woken | !self.due.is_empty())
     }
 
     /// Takes back the buffers that the driver returns.
@@ -302,7 +302,7 @@ impl<D: driver::Driver> Transmit<D> {
                 self.sent(token(index, number));
             }
         }
-        self.noted = self.all();
+        self.due = self.all();
     }
 
     /// Returns all clients.
@@ -323,8 +323,8 @@ impl<D: driver::Driver> Transmit<D> {
             client.link.publish();
             self.short.set(index, client.is_short());
             // Clients that wait for their share, or for the driver, have something to send already.
-            if !(self.noted | self.paused.clients()).contains(index) && client.link.sleep().is_more() {
-                self.noted.insert(index);
+            if !(self.due | self.paused.clients()).contains(index) && client.link.sleep().is_more() {
+                self.due.insert(index);
                 progress = Progress::More;
             }
         }
@@ -344,8 +344,8 @@ impl<D: driver::Driver> Transmit<D> {
         self.short.set(index, client.is_short());
         if client.allowance.is_spent() {
             self.pause(index);
-        } else if !self.noted.contains(index) && (more || client.sleep(lends).is_more()) {
-            self.noted.insert(index);
+        } else if !self.due.contains(index) && (more || client.sleep(lends).is_more()) {
+            self.due.insert(index);
             return Progress::More;
         }
         Progress::Asleep
@@ -354,7 +354,7 @@ impl<D: driver::Driver> Transmit<D> {
     /// Leaves a client alone until its allowance is back.
     #[cold]
     fn pause(&mut self, index: usize) {
-        self.noted.remove(index);
+        self.due.remove(index);
         if let Some(client) = self.clients.get_mut(index) {
             self.paused.pause(index, &mut client.allowance);
         }

@@ -51,7 +51,7 @@ fn packets(world: &World, entries: &[Descriptor]) -> Vec<Vec<u8>> {
 fn with_driver(world: &mut World) -> u32 {
     for _ in 0..3 {
         // Somebody has returned something.
-        world.virtualiser.note(culm::testing::channels(&[1, 2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[1, 2]));
         world.turn();
         world.driver_turn();
     }

@@ -231,7 +231,7 @@ fn reading_ends_whatever_a_client_sends() {
                 // It takes what it is given, so that there is space for answers.
                 while world.clients[1].input().pop().is_some() {}
                 let _ = world.clients[1].input().release();
-                world.virtualiser.note(culm::testing::channels(&[2]));
+                world.virtualiser.mark_due(culm::testing::channels(&[2]));
                 let _ = world.virtualiser.round();
                 if let Some(deadline) = culm::testing::deadline() {
                     break deadline;
@@ -241,11 +241,11 @@ fn reading_ends_whatever_a_client_sends() {
             };
             // Others go on meanwhile.
             assert!(world.send(0, mac(0)).is_some());
-            world.virtualiser.note(culm::testing::channels(&[1, 2]));
+            world.virtualiser.mark_due(culm::testing::channels(&[1, 2]));
             assert!(world.virtualiser.round().is_asleep());
             assert_eq!(world.driver.take().len(), 1);
             set_time(deadline);
-            world.virtualiser.note(culm::testing::channels(&[]));
+            world.virtualiser.mark_due(culm::testing::channels(&[]));
             let violations = world.clients[1].output().free();
             let _ = world.virtualiser.round();
             assert!(world.clients[1].output().refresh() > violations, "{entry:?}: it is looked at again");
@@ -262,7 +262,7 @@ fn frames_in_anothers_name_are_not_copied_without_end() {
         while world.send(1, mac(0)).is_some() {
             sent += 1;
         }
-        world.virtualiser.note(culm::testing::channels(&[2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[2]));
         let _ = world.virtualiser.round();
     }
     assert!((50..200).contains(&sent), "{sent} frames were looked at without time passing");
@@ -273,12 +273,12 @@ fn frames_in_anothers_name_are_not_copied_without_end() {
 fn a_client_that_only_notifies_is_left_alone() {
     let mut world = World::new(2, false);
     for _ in 0..1000 {
-        world.virtualiser.note(culm::testing::channels(&[2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[2]));
         assert!(world.virtualiser.round().is_asleep());
     }
     let deadline = culm::testing::deadline().expect("it looks again");
     let frame = world.send(1, mac(1));
-    world.virtualiser.note(culm::testing::channels(&[2]));
+    world.virtualiser.mark_due(culm::testing::channels(&[2]));
     assert!(world.virtualiser.round().is_asleep() && frame.is_some());
     assert!(world.driver.take().is_empty(), "nobody looks whether it has a frame this time");
     set_time(deadline);
@@ -294,12 +294,12 @@ fn a_client_that_has_its_share_and_only_notifies_is_left_alone() {
     let first = world.driver.take();
     assert!((1..BUFFERS as usize).contains(&first.len()), "{} frames: it has its share", first.len());
     for _ in 0..1000 {
-        world.virtualiser.note(culm::testing::channels(&[2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[2]));
         let _ = world.virtualiser.round();
     }
     let deadline = culm::testing::deadline().expect("it looks again");
     world.driver.send(&first);
-    world.virtualiser.note(culm::testing::channels(&[0]));
+    world.virtualiser.mark_due(culm::testing::channels(&[0]));
     let _ = world.virtualiser.round();
     assert!(world.driver.take().is_empty(), "it waits, although its share is back");
     set_time(deadline);
@@ -311,7 +311,7 @@ fn a_client_that_has_its_share_and_only_notifies_is_left_alone() {
 fn who_is_left_alone_delays_nobody() {
     let mut world = World::with_large(2, false, 1);
     for _ in 0..1000 {
-        world.virtualiser.note(culm::testing::channels(&[2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[2]));
         let _ = world.virtualiser.round();
     }
     assert!(culm::testing::deadline().is_some(), "one of the two is left alone");
@@ -320,13 +320,13 @@ fn who_is_left_alone_delays_nobody() {
     // The other sends a frame, which the driver returns without a word, since nobody waits for it;
     // then it sends its only large one, and runs short.
     assert!(world.send(0, mac(0)).is_some());
-    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.virtualiser.mark_due(culm::testing::channels(&[1]));
     while world.virtualiser.round().is_more() {}
     let sent = world.driver.take();
     assert_eq!(sent.len(), 1);
     world.driver.send(&sent);
     send_all(&mut world, 0, true, 0);
-    world.virtualiser.note(culm::testing::channels(&[1]));
+    world.virtualiser.mark_due(culm::testing::channels(&[1]));
     while world.virtualiser.round().is_more() {}
     world.collect();
     assert_eq!(world.free[0].len() as u32, BUFFERS, "what was returned is found");
@@ -337,15 +337,15 @@ fn a_client_that_sends_is_never_left_alone() {
     let mut world = World::new(2, false);
     for _ in 0..2000 {
         assert!(world.send(0, mac(0)).is_some());
-        world.virtualiser.note(culm::testing::channels(&[1]));
+        world.virtualiser.mark_due(culm::testing::channels(&[1]));
         while world.virtualiser.round().is_more() {}
         let sent = world.driver.take();
         assert_eq!(sent.len(), 1);
         // Once more than there is a reason for.
-        world.virtualiser.note(culm::testing::channels(&[1]));
+        world.virtualiser.mark_due(culm::testing::channels(&[1]));
         while world.virtualiser.round().is_more() {}
         world.driver.send(&sent);
-        world.virtualiser.note(culm::testing::channels(&[0]));
+        world.virtualiser.mark_due(culm::testing::channels(&[0]));
         while world.virtualiser.round().is_more() {}
         world.collect();
     }
@@ -359,7 +359,7 @@ fn a_restarted_client_has_its_buffers_at_once() {
         world.clients[0] = culm_net::testing::Peer::new(connection.free, connection.filled);
         world.free[0].clear();
         for _ in 0..3 {
-            world.virtualiser.note(culm::testing::channels(&[1]));
+            world.virtualiser.mark_due(culm::testing::channels(&[1]));
             while world.virtualiser.round().is_more() {}
             world.collect();
         }
@@ -375,7 +375,7 @@ fn what_is_lent_comes_between_others_frames() {
     world.clients[1] = culm_net::testing::Peer::new(connection.free, connection.filled);
     let (mut rounds, mut lent) = (0, 0);
     while lent < buffers {
-        world.virtualiser.note(culm::testing::channels(&[2]));
+        world.virtualiser.mark_due(culm::testing::channels(&[2]));
         let _ = world.virtualiser.round();
         let now = world.clients[1].take().len() as u32;
         assert!(now <= 64, "{now} in one round");

@@ -131,7 +131,7 @@ impl World {
             let mut virtualiser = match virtualiser.take() {
                 None => Transmit::new(connection, clients),
                 Some(mut virtualiser) => {
-                    virtualiser.note(culm::testing::channels(&told));
+                    virtualiser.mark_due(culm::testing::channels(&told));
                     virtualiser
                 }
             };

@@ -52,7 +52,7 @@ impl<D: Driver> Transmit<D> {
         if !self.driver.link.is_live() {
             return false;
         }
-        let mut pending = self.noted.take();
+        let mut pending = self.due.take();
         while let Some(index) = pending.next_from(self.first) {
             // The sum is at most `ClientSet::MOST`.
             self.first = index + 1;
@@ -61,14 +61,14 @@ impl<D: Driver> Transmit<D> {
                 Turn::More => {}
                 Turn::Limited => {
                     pending.remove(index);
-                    self.noted.insert(index);
+                    self.due.insert(index);
                 }
                 Turn::Paused => {
                     pending.remove(index);
                     self.pause(index);
                 }
                 Turn::DriverFull => {
-                    self.noted |= pending;
+                    self.due |= pending;
                     return self.driver.in_flight < self.driver.most;
                 }
             }
