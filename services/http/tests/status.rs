@@ -29,8 +29,8 @@ fn component(name: &'static str) -> Domain {
         faults: 1,
         restarts: 2,
         counters: vec![
-            ("rx_packets", tally(10, 0)),
-            ("tx_packets", tally(5, 0)),
+            ("received_packets", tally(10, 0)),
+            ("sent_packets", tally(5, 0)),
             ("ignored", tally(2, 1)),
             ("dropped_full", tally(3, 0)),
             ("bytes", tally(99, 0)),

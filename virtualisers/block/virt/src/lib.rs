@@ -5,13 +5,13 @@
 //! data is never mapped here. What a client can name lies within its part, whatever it writes.
 //!
 //! It has a few requests of all clients under way at the driver and leaves the others in their
-//! queues, so that it can choose whose is next ([`fair`]).
+//! queues, so that it can choose whose is next (`fair`).
 //!
 //! It has no state that outlives it. A restarted driver is sent again what it has not answered
 //! ([`culm_block::Client`]); a restarted virtualiser is sent again what its clients have not been
 //! answered, when the driver has ended what the previous life sent.
 //!
-//! [`virtualiser`] moves requests and answers, [`medium`] finds out where the clients' parts are.
+//! `virtualiser` moves requests and answers, `medium` finds out where the clients' parts are.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
