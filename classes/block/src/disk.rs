@@ -16,8 +16,8 @@ pub struct Disk {
     pub discards: bool,
     /// [`Operation::WriteZeroes`] is there.
     pub writes_zeroes: bool,
-    /// The exponent of the count of blocks of which requests name a multiple, and begin at one: 0
-    /// for single blocks, 3 if the device has 4 KiB.
+    /// Binary logarithm of the granule: requests begin at a multiple of 2^`granule` blocks, and
+    /// name a multiple of so many. It is 3 if the device has blocks of 4 KiB.
     pub granule: u8,
     /// The most segments of a request.
     pub segments: u8,
@@ -60,7 +60,7 @@ impl Disk {
         self.medium != 0
     }
 
-    /// Returns whether the fields can be: those of a disk that a peer describes may be anything.
+    /// Returns whether every field is within the class's limits: a peer may have written anything.
     pub const fn is_valid(&self) -> bool {
         self.blocks <= MAX_DISK
             && (self.medium != 0 || self.blocks == 0)

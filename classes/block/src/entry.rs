@@ -66,7 +66,7 @@ pub(crate) enum Step {
     Begin { token: u16, operation: Operation, block: u64, segment: Segment, continues: bool },
     /// The request goes on with this segment.
     Continue { segment: Segment, continues: bool },
-    /// The entry says nothing that can be; its token is there all the same.
+    /// No valid request. Its token can be read, so it is answered.
     Nonsense { token: u16 },
 }
 

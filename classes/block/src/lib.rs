@@ -1,5 +1,8 @@
 //! The block class: the protocol between driver, virtualiser and clients, and both sides of it.
 //!
+//! No system can use it yet: a driver, and the tool's side, are missing. What is said here of the
+//! build tool is what that must check and lay out.
+//!
 //! # Requests and answers
 //!
 //! ```text

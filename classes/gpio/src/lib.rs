@@ -1,8 +1,9 @@
 //! The gpio class: what an input line was and is, for whoever watches it.
 //!
 //! The provider shows each client one word: how often its line changed since the machine was
-//! started, beginning with a line at rest. So the lowest bit says whether the line is active now,
-//! and no press is missed where a client, or the provider, is restarted: the word outlives both.
+//! started, beginning with a line at rest. So the lowest bit says whether the line is active now.
+//! The word outlives both sides: a client that is restarted misses no press. A provider misses one
+//! that begins and ends while it is away.
 //!
 //! A provider that shows nonsense makes its clients believe in presses that were none, and no more.
 

@@ -102,12 +102,12 @@ pub trait Place {
     /// Returns the index of the next entry to publish.
     fn published(&self) -> u32;
 
-    /// Returns how many entries the entry of this index is behind the next one to publish, if it
-    /// was pushed, is not published, and has this token. If an index is as old as indices come
-    /// round, another entry stands there by now.
+    /// Returns how far behind the next entry to publish this one lies, if it is pushed and not
+    /// published. After a wrap of the index its slot holds another entry, which the token tells.
     fn unpublished(&self, index: u32, token: u32) -> Option<u32>;
 
-    /// Returns the token of the entry that was popped by this index, if it is not dealt with yet.
+    /// Returns the token in the slot of this index. It is another entry's, or none that exists, if
+    /// the entry that was popped there is dealt with.
     fn popped(&self, index: u32) -> u32;
 
     /// Goes on with the driver if it has the previous life's entries still: see [`Link::resume`].

@@ -36,7 +36,8 @@
 //!   lend these is of no class: `culm-lending`.
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
-//! * [`responder`]: answers to single frames, without a stack.
+//! * [`driver`]: what a virtualiser has for a driver: a pair of queues, or the device's own queue.
+//! * [`wire`]: the fields of headers. [`responder`]: answers to single frames, without a stack.
 //! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
 //!   device. `stack` (feature `stack`): TCP/IP on top of the client.
 //!

@@ -20,7 +20,7 @@ pub struct Shares {
 impl Shares {
     /// Divides `stock` among `clients`. A single client may have everything, since it can harm no
     /// other. If it hoards, the device stops, which costs nothing; otherwise buffers would be
-    /// filled and emptied for frames that are dropped.
+    /// filled and emptied for work that is thrown away.
     pub const fn new(stock: u32, clients: u32) -> Self {
         if clients <= 1 {
             return Self { guarantee: stock, rest: 0, most: stock, overdrawn: 0, borrowing_cap: u32::MAX };
@@ -47,7 +47,7 @@ impl Shares {
 
     /// Grants `amount` to a client that holds `held`, of a stock whose pieces are of different
     /// sizes. A client below its guarantee always gets one piece, even if that exceeds the
-    /// guarantee and the rest together; otherwise a large packet could never be sent. The excess is
+    /// guarantee and the rest together; otherwise a large piece could never be granted. The excess is
     /// owed to the rest (`overdrawn`) until it is repaid.
     #[inline(always)]
     pub fn take_amount(&mut self, held: &mut u32, amount: u32) -> bool {

@@ -33,7 +33,7 @@ impl fmt::Display for HeaderProblem {
             Self::Checksum => "its checksum is wrong",
             Self::Misplaced => "it says that it belongs elsewhere",
             Self::Usable => "it allows partitions outside the disk or in its own blocks",
-            Self::Entries => "its entries lie outside the disk or are too many",
+            Self::Entries => "its entries lie outside the disk, or their number or size is not supported",
             Self::UnreadableEntries => "its entries cannot be read",
             Self::EntriesChecksum => "the checksum of its entries is wrong",
         })

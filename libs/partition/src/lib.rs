@@ -1,7 +1,7 @@
 //! Partition tables: MBR and GPT, read from media that nobody vouches for.
 //!
 //! A [`Scan`] says which blocks it wants to see and is given them: it does no input, so that a
-//! virtualiser, which never waits, uses it as well as the host tool and tests do. What comes out is
+//! virtualiser, which never waits, uses it as well as tests and the fuzzer do. What comes out is
 //! a [`Table`]. Its work and its memory are bounded whatever is on the medium.
 //!
 //! A partition that reaches outside the disk, or overlaps another, cannot be found by

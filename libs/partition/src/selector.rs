@@ -10,7 +10,7 @@ pub enum Selector<'a> {
     Number(u32),
     /// By its name in a GPT.
     Name(&'a str),
-    /// By the name that stays.
+    /// By its identifier.
     Uuid(Uuid),
 }
 

@@ -13,7 +13,8 @@ pub enum Kind {
     Gpt,
 }
 
-/// The name of a partition that stays the same wherever it lies.
+/// The identifier of a partition, which stays the same wherever it lies: a GUID, or of an MBR what
+/// Linux shows as PARTUUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uuid {
     /// A GUID, in the order in which it is written (RFC 9562).
@@ -49,7 +50,7 @@ pub struct Partition {
     pub first: u64,
     /// The count of blocks. Together with `first` it does not overflow.
     pub blocks: u64,
-    /// Its name that stays.
+    /// Its identifier.
     pub uuid: Uuid,
     /// Its name in a GPT: UTF-16, up to the first zero.
     pub name: [u16; 36],

@@ -1,4 +1,4 @@
-//! The domain of driver and virtualisers dies at every step that outlives it, under traffic in both
+//! The domain of driver and virtualisers dies before every step whose effect outlives it, under traffic in both
 //! directions, and its next life goes on.
 //!
 //! A step is a store to a queue, to a virtqueue, to an account or to the checkpoint, or an access

@@ -61,10 +61,11 @@ impl Health {
         }
     }
 
-    /// Returns whether the device may be reset now. One that fails repeatedly, as `broken` queues
-    /// say too, waits for the back-off: it is out of service until then.
-    pub fn may_reset(&mut self, broken: bool) -> bool {
-        if (self.failed | broken)
+    /// Returns whether the device may be reset now. `is_failure`: the reset answers a failure, and
+    /// not only a virtualiser's restart. A device that fails repeatedly waits for the back-off: it
+    /// is out of service until then.
+    pub fn may_reset(&mut self, is_failure: bool) -> bool {
+        if (self.failed | is_failure)
             && let Err(when) = self.backoff.ask(time::now())
         {
             self.out_of_service = true;

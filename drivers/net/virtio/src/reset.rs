@@ -90,7 +90,7 @@ impl<R: Registers> Net<R> {
         self.health.check(&self.device);
     }
 
-    /// Virtqueues the doorbells that the previous life may not have rung, and looks at everything.
+    /// Rings the doorbells that the previous life may not have rung, and has everything looked at.
     fn take_over(&mut self) {
         self.flags = self.device.flags();
         self.health.take_over(&self.device);

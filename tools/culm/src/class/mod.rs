@@ -25,7 +25,7 @@ const CLASSES: &[(&str, &dyn Class)] = &[
     ("gpio", &gpio::Gpio),
 ];
 
-/// A class that is declared and not here does not compile.
+/// A class that has drivers or providers and is not here does not compile.
 const _: () = {
     let mut kind = 0;
     while kind < KINDS.len() {

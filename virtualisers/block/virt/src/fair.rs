@@ -9,7 +9,7 @@
 
 use culm_block::{MAX_BLOCKS, Operation, Request};
 
-/// Blocks that are under way at the driver, before a client that has some must wait.
+/// Once so many blocks are at the driver, a client that has some there must wait.
 pub const WINDOW: u32 = 2 * MAX_BLOCKS;
 
 /// Blocks that a client may send more each time that its turn comes.

@@ -15,7 +15,7 @@ use culm_partition::{MOST_BLOCKS, NoTable, Table};
 enum Owner {
     /// A client's.
     Client { number: usize, token: u16, cost: u32 },
-    /// The virtualiser's own, for the partition table, when it was scanned so many times.
+    /// The virtualiser's own read of the partition table, of the scan of this number.
     Table { scans: u32 },
 }
 

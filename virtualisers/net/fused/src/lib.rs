@@ -43,8 +43,8 @@ pub struct Fused<C: Chip> {
     /// The channels of the clients who receive, and who send, of the first 63, as bits.
     receive_channels: u64,
     transmit_channels: u64,
-    /// Those that have a turn whatever happens: somebody asked for one at a time, which is
-    /// forgotten if another turn comes before.
+    /// The parts that get a round at the next turn, whatever causes it: one of them had asked to be
+    /// woken, and any earlier turn cancels that.
     due: Parts,
 }
 

@@ -1,9 +1,9 @@
 //! The distribution of received frames, and the record of each buffer's holders.
 //!
-//! For each buffer there is a word with a bit for the driver and one for each client that holds it
-//! ([`Holders`]). A frame for one client sets one bit; a broadcast sets those of all clients
-//! who have room for it, and the buffer is free when the last one has returned it. A return counts
-//! only if the client's bit is set. So a client can neither return a buffer that it does not hold,
+//! For each buffer there is a word that says who has it ([`Holders`]): nobody, the driver, or one or
+//! more clients. A frame for one client makes that its holder; a broadcast makes holders of all
+//! clients who have room for it, and the buffer is free when the last one has returned it. A return
+//! counts only if the client is a holder. So a client can neither return a buffer that it does not hold,
 //! nor the same one twice, nor free one that others still read; and the buffers that it keeps count
 //! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
 //!

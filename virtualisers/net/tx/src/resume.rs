@@ -190,8 +190,8 @@ impl<T: Entry> Unpublished<T> {
         Self { ring: queue::shared(ring), published }
     }
 
-    /// Returns whether the entry of this index is among them, and is the one that `is_it` knows. If
-    /// an index is as old as indices come round, its slot contains another entry by now.
+    /// Returns whether the entry of this index is among them, and is the one that `is_it` knows. After
+    /// a wrap of the index its slot holds another entry.
     fn contain(&self, index: u32, is_it: impl FnOnce(T) -> bool) -> bool {
         index.wrapping_sub(self.published) < self.ring.capacity() && is_it(self.ring.load(index))
     }

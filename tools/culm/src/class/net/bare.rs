@@ -28,7 +28,7 @@ pub fn read_client<'a>(
     let (queue, buffers) = (device.queue, device.buffers);
     let connected_at = client.entry.span();
     let mac = Located::new(device.mac, device.mac_at.clone().unwrap_or_else(|| connected_at.clone()));
-    // A second client is refused for being one.
+    // A second client is refused by `check_bare`.
     if draft.clients_of(provider).next().is_none() {
         check_only_use(draft, provider, &mac);
     }
@@ -43,7 +43,7 @@ fn refuse_options<'a>(draft: &mut Draft<'a>, options: &mut TableReader<'a>) {
     let of_device = keys::device_keys();
     let known = keys::client_keys();
     for key in known.iter().flat_map(|table| &table.keys).filter(|key| key.name != "device") {
-        // What is not there is not offered either, where another key is unknown.
+        // `take` alone would make the key a suggestion for one that is misspelt.
         let Some(entry) = Some(key.name).filter(|name| options.has(name)).and_then(|name| options.take(name)) else {
             continue;
         };
