@@ -19,14 +19,14 @@ use culm::{Channel, Progress};
 use culm_queue::Reservation;
 
 /// A driver with which a virtualiser is at work.
-pub trait Driver {
+pub trait DriverLink {
     /// Space for entries, being filled.
     type Space<'a>: Space
     where
         Self: 'a;
 
     /// How many counters of the component stand before the virtualiser's.
-    const COUNTERS: usize;
+    const COUNTERS_BEFORE: usize;
 
     /// Returns whether a notification over this channel is the driver's.
     fn notifies_over(&self, channel: Channel) -> bool;
@@ -92,9 +92,9 @@ pub trait Space {
 }
 
 /// Where a virtualiser finds its driver, and what its previous life left there.
-pub trait Place {
+pub trait FoundDriver {
     /// The driver that is found there.
-    type Driver: Driver;
+    type Driver: DriverLink;
 
     /// Returns the most entries that the driver can be given at a time.
     fn capacity(&self) -> u32;
@@ -119,7 +119,7 @@ pub trait Place {
     where
         Self: Sized;
 
-    /// Begins a new life: see [`Driver::reconnect`].
+    /// Begins a new life: see [`DriverLink::reconnect`].
     fn begin(self) -> Self::Driver;
 }
 
@@ -127,10 +127,10 @@ pub trait Place {
 /// work.
 pub trait Chip {
     /// The driver of the receive virtualiser.
-    type Receive: Driver;
+    type Receive: DriverLink;
 
     /// The driver of the transmit virtualiser.
-    type Transmit: Driver;
+    type Transmit: DriverLink;
 
     /// The reason why a device cannot be used.
     type Unusable: fmt::Display;
@@ -161,7 +161,7 @@ pub struct Queues {
     pub channel: u32,
 }
 
-impl Place for Queues {
+impl FoundDriver for Queues {
     type Driver = Link<DmaDescriptor>;
 
     fn capacity(&self) -> u32 {
@@ -191,10 +191,10 @@ impl Place for Queues {
     }
 }
 
-impl Driver for Link<DmaDescriptor> {
+impl DriverLink for Link<DmaDescriptor> {
     type Space<'a> = Reservation<'a, DmaDescriptor>;
 
-    const COUNTERS: usize = 0;
+    const COUNTERS_BEFORE: usize = 0;
 
     #[inline(always)]
     fn notifies_over(&self, channel: Channel) -> bool {

@@ -8,7 +8,7 @@ mod tests;
 
 use culm::{Channels, Component, start};
 use net_fused::{Fused, Receive, Transmit};
-use net_virtio::direct::Device;
+use net_virtio::fused::Device;
 
 culm::component!(NetVirtioFused);
 

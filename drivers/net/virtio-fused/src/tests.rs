@@ -1,5 +1,5 @@
-//! The domain of driver and virtualisers dies before every step whose effect outlives it, under traffic in both
-//! directions, and its next life goes on.
+//! The domain of driver and virtualisers dies before every step whose effect outlives it, under
+//! traffic in both directions, and its next life goes on.
 //!
 //! A step is a store to a queue, to a virtqueue, to an account or to the checkpoint, or an access
 //! to a register ([`culm_queue::crash`]). The device and the clients act only on what they are
@@ -17,7 +17,7 @@ use culm_queue::crash;
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory as device_memory};
 use net_fused::{Fused, Receive, Transmit};
-use net_virtio::direct::DirectNet;
+use net_virtio::fused::FusedNet;
 use net_virtio::registers::*;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
@@ -69,7 +69,7 @@ struct World {
     senders: Vec<NetTxClient>,
     memory: Region,
     state: Rc<State>,
-    fused: Option<Fused<DirectNet<Fake, 0, 0>>>,
+    fused: Option<Fused<FusedNet<Fake, 0, 0>>>,
     lives: u32,
     /// After how many more steps the domain dies.
     death: Option<u32>,
@@ -186,8 +186,8 @@ impl World {
         world
     }
 
-    fn begin(&self) -> Fused<DirectNet<Fake, 0, 0>> {
-        let found = DirectNet::find(Fake(self.state.clone()), self.memory, true);
+    fn begin(&self) -> Fused<FusedNet<Fake, 0, 0>> {
+        let found = FusedNet::find(Fake(self.state.clone()), self.memory, true);
         let (chip, to_fill, to_send) = found.expect("a device that works");
         let receive = Receive::with_driver(to_fill, &self.receive, &self.receivers);
         let transmit = Transmit::with_driver(to_send, &self.transmit, &self.senders);

@@ -10,8 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod device;
-pub mod direct;
 mod driver;
+pub mod fused;
 mod health;
 mod net;
 mod pair;

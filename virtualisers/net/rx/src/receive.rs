@@ -1,11 +1,11 @@
 //! The distribution of received frames, and the record of each buffer's holders.
 //!
-//! For each buffer there is a word that says who has it ([`Holders`]): nobody, the driver, or one or
-//! more clients. A frame for one client makes that its holder; a broadcast makes holders of all
+//! For each buffer there is a word that says who has it ([`Holders`]): nobody, the driver, or one
+//! or more clients. A frame for one client makes that its holder; a broadcast makes holders of all
 //! clients who have room for it, and the buffer is free when the last one has returned it. A return
-//! counts only if the client is a holder. So a client can neither return a buffer that it does not hold,
-//! nor the same one twice, nor free one that others still read; and the buffers that it keeps count
-//! against its own share ([`Shares`]), a broadcast as much as a frame of its own.
+//! counts only if the client is a holder. So a client can neither return a buffer that it does not
+//! hold, nor the same one twice, nor free one that others still read; and the buffers that it keeps
+//! count against its own share ([`Shares`]), a broadcast as much as a frame of its own.
 //!
 //! A frame that is too long for one buffer lies in several, which are lent together: see
 //! [`pieces`].
@@ -38,7 +38,7 @@ use culm::{Channel, Channels, Link, Progress, Region};
 use culm_lending::holders::{Holders, Record};
 use culm_lending::{Account, ClientSet, LinkAccount, Paused, Shares};
 use culm_net::descriptor::flags::DEVICE;
-use culm_net::driver::{Driver, Place, Queues, Space};
+use culm_net::driver::{DriverLink, FoundDriver, Queues, Space};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, Slots, lendable, release_batch};
 use pieces::Frame;
 
@@ -97,7 +97,7 @@ fn limit(driver: u32, clients: &[NetRxClient]) -> u32 {
 }
 
 /// The virtualiser's state.
-pub struct Receive<D: Driver = Link<DmaDescriptor>> {
+pub struct Receive<D: DriverLink = Link<DmaDescriptor>> {
     /// Empty buffers go to the driver, filled ones come.
     driver: D,
     /// What the next life must know, and of it what is about the driver.
@@ -135,14 +135,18 @@ impl Receive {
     }
 }
 
-impl<D: Driver> Receive<D> {
+impl<D: DriverLink> Receive<D> {
     /// Creates the virtualiser of the device of `connection`, whose driver is at `place`, shared by
     /// `clients`.
     ///
     /// # Panics
     ///
     /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
-    pub fn with_driver(place: impl Place<Driver = D>, connection: &NetRxVirtualiser, clients: &[NetRxClient]) -> Self {
+    pub fn with_driver(
+        place: impl FoundDriver<Driver = D>,
+        connection: &NetRxVirtualiser,
+        clients: &[NetRxClient],
+    ) -> Self {
         let count = clients.len();
         let most = ClientSet::MOST;
         assert!(count <= most, "{count} clients of one network device: at most {most} can share one");
@@ -511,11 +515,11 @@ impl<D: Driver> Receive<D> {
         }
         let tally = &mut self.tally;
         if tally.packets > 0 {
-            counters::PACKETS.behind(D::COUNTERS).add(core::mem::take(&mut tally.packets));
-            counters::BYTES.behind(D::COUNTERS).add(core::mem::take(&mut tally.bytes));
+            counters::PACKETS.behind(D::COUNTERS_BEFORE).add(core::mem::take(&mut tally.packets));
+            counters::BYTES.behind(D::COUNTERS_BEFORE).add(core::mem::take(&mut tally.bytes));
         }
         if tally.unknown | tally.share | tally.full | tally.invalid | tally.refused != 0 {
-            count(tally, D::COUNTERS);
+            count(tally, D::COUNTERS_BEFORE);
         }
     }
 

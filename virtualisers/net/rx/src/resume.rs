@@ -25,7 +25,7 @@ use culm::link::Positions;
 use culm_lending::holders::{Holders, Record};
 use culm_lending::{Account, LinkAccount};
 use culm_net::Descriptor;
-use culm_net::driver::Place;
+use culm_net::driver::FoundDriver;
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {
@@ -58,7 +58,7 @@ impl<'a> Previous<'a> {
     }
 
     /// Returns the driver at `place`. Call it before [`Self::client_link`].
-    pub(crate) fn driver<P: Place>(&mut self, mut place: P) -> P::Driver {
+    pub(crate) fn driver<P: FoundDriver>(&mut self, mut place: P) -> P::Driver {
         let account = self.driver_account();
         if let Some(generations) = account.generations() {
             let output = place.published();
@@ -88,7 +88,7 @@ impl<'a> Previous<'a> {
     }
 
     /// Takes back the buffers that were pushed to the driver and not published.
-    fn take_unpublished_back(&self, place: &impl Place) {
+    fn take_unpublished_back(&self, place: &impl FoundDriver) {
         for (number, holders) in self.holders.all().filter(|(_, holders)| holders.is_driver()) {
             if place.unpublished(holders.index(), number).is_some() {
                 self.holders.set(number, Holders::NOBODY);
@@ -98,7 +98,7 @@ impl<'a> Previous<'a> {
 
     /// Puts the buffers of a frame that begins with the entry of index `first`, and of which all
     /// before `taken` were taken, back to the driver.
-    fn put_frame_back(&self, place: &impl Place, first: u32, taken: u32) {
+    fn put_frame_back(&self, place: &impl FoundDriver, first: u32, taken: u32) {
         let last_published = place.published().wrapping_sub(1);
         // From the last to the first, so that the rest is still a beginning if this life ends here.
         let count = between(first, taken).min(place.capacity());

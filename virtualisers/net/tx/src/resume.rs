@@ -30,7 +30,7 @@ use culm::link::Positions;
 use culm::queue::{self, Entry};
 use culm_lending::{Account, LinkAccount};
 use culm_net::Descriptor;
-use culm_net::driver::Place;
+use culm_net::driver::FoundDriver;
 
 /// What the previous life left.
 pub(crate) struct Previous<'a> {
@@ -90,7 +90,7 @@ impl<'a> Previous<'a> {
     }
 
     /// Returns the driver at `place`. Call it before [`Self::client_link`].
-    pub(crate) fn driver<P: Place>(&self, mut place: P) -> P::Driver {
+    pub(crate) fn driver<P: FoundDriver>(&self, mut place: P) -> P::Driver {
         let account = self.driver_account();
         if let Some(generations) = account.generations() {
             let output = place.published().wrapping_add(self.pushed_frames(&place));
@@ -117,7 +117,7 @@ impl<'a> Previous<'a> {
     /// is undone. Hazard: whether it was given back is read from a ring that the client can write.
     /// If that decided about an older entry, the client could have it counted out, and a later
     /// one, of another client's, would never be published.
-    fn pushed_frames(&self, place: &impl Place) -> u32 {
+    fn pushed_frames(&self, place: &impl FoundDriver) -> u32 {
         let published = place.published();
         let copies = self.owners.all().filter(|(_, owner)| !owner.is_nobody()).filter_map(|(number, owner)| {
             Some((place.unpublished(owner.index(published), BOUNCE << 16 | number)?, number, owner))
@@ -190,8 +190,8 @@ impl<T: Entry> Unpublished<T> {
         Self { ring: queue::shared(ring), published }
     }
 
-    /// Returns whether the entry of this index is among them, and is the one that `is_it` knows. After
-    /// a wrap of the index its slot holds another entry.
+    /// Returns whether the entry of this index is among them, and is the one that `is_it` knows.
+    /// After a wrap of the index its slot holds another entry.
     fn contain(&self, index: u32, is_it: impl FnOnce(T) -> bool) -> bool {
         index.wrapping_sub(self.published) < self.ring.capacity() && is_it(self.ring.load(index))
     }

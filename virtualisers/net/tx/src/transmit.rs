@@ -22,7 +22,7 @@ use culm::connection::{NetTxClient, NetTxVirtualiser};
 use culm::link::Event;
 use culm::{Channel, Channels, Link, Progress};
 use culm_lending::{ClientSet, LinkAccount, Paused, Shares};
-use culm_net::driver::{self, Place, Queues};
+use culm_net::driver::{DriverLink, FoundDriver, Queues};
 use culm_net::{DmaDescriptor, lendable};
 
 /// Frames for which the driver's queue must have space before the virtualiser is woken.
@@ -55,7 +55,7 @@ struct Driver<D> {
 }
 
 /// The virtualiser's state.
-pub struct Transmit<D: driver::Driver = Link<DmaDescriptor>> {
+pub struct Transmit<D: DriverLink = Link<DmaDescriptor>> {
     driver: Driver<D>,
     clients: Box<[Client]>,
     bounce: Bounce,
@@ -94,14 +94,18 @@ impl Transmit {
     }
 }
 
-impl<D: driver::Driver> Transmit<D> {
+impl<D: DriverLink> Transmit<D> {
     /// Creates the virtualiser of the device of `connection`, whose driver is at `place`, shared by
     /// `clients`.
     ///
     /// # Panics
     ///
     /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
-    pub fn with_driver(place: impl Place<Driver = D>, connection: &NetTxVirtualiser, clients: &[NetTxClient]) -> Self {
+    pub fn with_driver(
+        place: impl FoundDriver<Driver = D>,
+        connection: &NetTxVirtualiser,
+        clients: &[NetTxClient],
+    ) -> Self {
         let count = clients.len();
         let bound = ClientSet::MOST;
         assert!(count <= bound, "{count} clients of one network device: at most {bound} can share one");
@@ -244,7 +248,7 @@ impl<D: driver::Driver> Transmit<D> {
         while let Some(entry) = self.driver.link.pop() {
             if !self.sent(entry.token) {
                 self.driver.account.skip();
-                counters::REFUSED.behind(D::COUNTERS).add(1);
+                counters::REFUSED.behind(D::COUNTERS_BEFORE).add(1);
             }
         }
     }

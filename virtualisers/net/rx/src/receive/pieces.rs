@@ -9,7 +9,7 @@ use super::Receive;
 use alloc::vec::Vec;
 use culm_lending::Holders;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
-use culm_net::driver::Driver;
+use culm_net::driver::DriverLink;
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -47,7 +47,7 @@ impl Frame {
     }
 }
 
-impl<D: Driver> Receive<D> {
+impl<D: DriverLink> Receive<D> {
     /// Takes the first of `count` buffers, more than one, that hold a frame.
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {

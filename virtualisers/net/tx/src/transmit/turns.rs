@@ -14,7 +14,7 @@ use super::{BOUNCE, Transmit, share_cost, token};
 use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
-use culm_net::driver::Driver;
+use culm_net::driver::DriverLink;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 
 /// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
@@ -43,7 +43,7 @@ enum Turn {
     DriverFull,
 }
 
-impl<D: Driver> Transmit<D> {
+impl<D: DriverLink> Transmit<D> {
     /// Lets due clients send in turns. Returns true if the driver's queue is full although the
     /// driver may hold more frames; if it holds as many as it may, only a returned buffer helps,
     /// and false is returned.
@@ -107,7 +107,7 @@ impl<D: Driver> Transmit<D> {
                 break Turn::Done;
             };
             let Some(number) = client.frame(entry) else {
-                if drop_entry(client, entry, D::COUNTERS) {
+                if drop_entry(client, entry, D::COUNTERS_BEFORE) {
                     continue;
                 }
                 break Turn::Paused;
@@ -134,7 +134,7 @@ impl<D: Driver> Transmit<D> {
                 if refusal == Refusal::NoBuffer {
                     break put_back(client, Turn::Limited);
                 }
-                counters::DROPS_SPOOFED.behind(D::COUNTERS).add(1);
+                counters::DROPS_SPOOFED.behind(D::COUNTERS_BEFORE).add(1);
                 if client.allowance.is_spent() {
                     break Turn::Paused;
                 }
@@ -150,8 +150,8 @@ impl<D: Driver> Transmit<D> {
         client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
-        counters::PACKETS.behind(D::COUNTERS).add(sent.into());
-        counters::BYTES.behind(D::COUNTERS).add(u64::from(credit - credit_left - sent * HEADROOM as u32));
+        counters::PACKETS.behind(D::COUNTERS_BEFORE).add(sent.into());
+        counters::BYTES.behind(D::COUNTERS_BEFORE).add(u64::from(credit - credit_left - sent * HEADROOM as u32));
         turn
     }
 }
@@ -177,7 +177,7 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
 fn copy(
     bounce: &mut Bounce,
     client: &mut Client,
-    link: &mut impl Driver,
+    link: &mut impl DriverLink,
     (index, number): (usize, u32),
     entry: Descriptor,
 ) -> Result<(), Refusal> {

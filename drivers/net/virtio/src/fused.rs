@@ -18,14 +18,14 @@ use culm::link::{Event, Generations, Positions};
 use culm::{Channel, Progress, Region};
 use culm_mmio::{Mapped, Registers};
 use culm_net::DmaDescriptor;
-use culm_net::driver::{Chip, Driver, Place, Space};
+use culm_net::driver::{Chip, DriverLink, FoundDriver, Space};
 use culm_virtio::checkpoint::{self, Checkpoint, Position, State};
 use culm_virtio::{Unusable, Virtqueue};
 
 /// The device's queue, as the driver of a virtualiser whose counters stand behind so many others.
-pub struct DirectQueue<const COUNTERS: usize> {
+pub struct FusedQueue<const COUNTERS_BEFORE: usize> {
     queue: Virtqueue,
-    state: Connection,
+    state: Standing,
     /// How often the device was reset.
     generation: u32,
     /// Flags of the device's offloads for clients.
@@ -40,7 +40,7 @@ pub struct DirectQueue<const COUNTERS: usize> {
 
 /// Whether buffers can pass between a virtualiser and its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Connection {
+enum Standing {
     /// The device does not work.
     Apart,
     /// The device was reset, and the virtualiser has not taken its buffers back yet.
@@ -48,12 +48,12 @@ enum Connection {
     Live,
 }
 
-impl<const COUNTERS: usize> DirectQueue<COUNTERS> {
+impl<const COUNTERS_BEFORE: usize> FusedQueue<COUNTERS_BEFORE> {
     /// Sets the queue up for a device that was reset so often, and that has no buffers.
     fn renew(&mut self, generation: u32, event_index: bool) {
         self.queue.clear();
         self.queue.renew(event_index);
-        (self.state, self.generation) = (Connection::Renewed, generation);
+        (self.state, self.generation) = (Standing::Renewed, generation);
         (self.rings, self.waits, self.counted) = (false, false, 0);
     }
 
@@ -64,10 +64,10 @@ impl<const COUNTERS: usize> DirectQueue<COUNTERS> {
     }
 }
 
-impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
+impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
     type Space<'a> = DirectSpace<'a>;
 
-    const COUNTERS: usize = BEFORE;
+    const COUNTERS_BEFORE: usize = BEFORE;
 
     /// The device interrupts, which is not a virtualiser's to handle.
     #[inline(always)]
@@ -77,7 +77,7 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
 
     #[inline(always)]
     fn look(&mut self) -> bool {
-        if self.state != Connection::Live {
+        if self.state != Standing::Live {
             return false;
         }
         if self.queue.refresh() > 0 && self.waits {
@@ -88,8 +88,8 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
     }
 
     fn reconnect(&mut self) -> Event {
-        if self.state == Connection::Renewed {
-            self.state = Connection::Live;
+        if self.state == Standing::Renewed {
+            self.state = Standing::Live;
             return Event::Renewed;
         }
         Event::None
@@ -97,7 +97,7 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
 
     #[inline(always)]
     fn is_live(&self) -> bool {
-        self.state == Connection::Live
+        self.state == Standing::Live
     }
 
     #[inline(always)]
@@ -145,9 +145,9 @@ impl<const BEFORE: usize> Driver for DirectQueue<BEFORE> {
     #[inline(always)]
     fn sleep(&mut self) -> Progress {
         match self.state {
-            Connection::Live => self.queue.wait_for(1),
-            Connection::Renewed => Progress::More,
-            Connection::Apart => Progress::Asleep,
+            Standing::Live => self.queue.wait_for(1),
+            Standing::Renewed => Progress::More,
+            Standing::Apart => Progress::Asleep,
         }
     }
 
@@ -189,21 +189,21 @@ impl Space for DirectSpace<'_> {
 }
 
 /// A device's queue as the previous life left it.
-pub struct FoundQueue<const COUNTERS: usize> {
+pub struct FoundQueue<const COUNTERS_BEFORE: usize> {
     queue: Virtqueue,
     event_index: bool,
     /// How often the device that is at work in it was reset.
     generation: Option<u32>,
 }
 
-impl<const COUNTERS: usize> FoundQueue<COUNTERS> {
-    fn driver(queue: Virtqueue, state: Connection, generation: u32) -> DirectQueue<COUNTERS> {
-        DirectQueue { queue, state, generation, flags: 0, rings: false, waits: false, counted: 0 }
+impl<const COUNTERS_BEFORE: usize> FoundQueue<COUNTERS_BEFORE> {
+    fn driver(queue: Virtqueue, state: Standing, generation: u32) -> FusedQueue<COUNTERS_BEFORE> {
+        FusedQueue { queue, state, generation, flags: 0, rings: false, waits: false, counted: 0 }
     }
 }
 
-impl<const COUNTERS: usize> Place for FoundQueue<COUNTERS> {
-    type Driver = DirectQueue<COUNTERS>;
+impl<const COUNTERS_BEFORE: usize> FoundDriver for FoundQueue<COUNTERS_BEFORE> {
+    type Driver = FusedQueue<COUNTERS_BEFORE>;
 
     fn capacity(&self) -> u32 {
         self.queue.size().into()
@@ -230,17 +230,17 @@ impl<const COUNTERS: usize> Place for FoundQueue<COUNTERS> {
         if !self.queue.adopt_with(positions.input as u16, positions.output as u16, self.event_index) {
             return Err(self);
         }
-        Ok(Self::driver(self.queue, Connection::Live, generation))
+        Ok(Self::driver(self.queue, Standing::Live, generation))
     }
 
     fn begin(self) -> Self::Driver {
-        Self::driver(self.queue, Connection::Apart, 0)
+        Self::driver(self.queue, Standing::Apart, 0)
     }
 }
 
 /// The device, but for the queues, which its virtualisers have. `RX` and `TX` are how many counters
 /// stand before those of each.
-pub struct DirectNet<R, const RX: usize, const TX: usize> {
+pub struct FusedNet<R, const RX: usize, const TX: usize> {
     device: device::Device<R>,
     memory: Region,
     checkpoint: Checkpoint,
@@ -249,7 +249,7 @@ pub struct DirectNet<R, const RX: usize, const TX: usize> {
     interrupted: bool,
 }
 
-impl<R: Registers, const RX: usize, const TX: usize> DirectNet<R, RX, TX> {
+impl<R: Registers, const RX: usize, const TX: usize> FusedNet<R, RX, TX> {
     /// Finds the device, and its queues as the previous life left them: the one to receive, then
     /// the one to send. With `large`, received packets may lie in several buffers.
     pub fn find(registers: R, memory: Region, large: bool) -> Result<(Self, FoundQueue<RX>, FoundQueue<TX>), Unusable> {
@@ -277,8 +277,8 @@ impl<R: Registers, const RX: usize, const TX: usize> DirectNet<R, RX, TX> {
 
     /// Resets a device that cannot go on.
     #[cold]
-    fn repair(&mut self, receive: &mut DirectQueue<RX>, transmit: &mut DirectQueue<TX>) -> Progress {
-        (receive.state, transmit.state) = (Connection::Apart, Connection::Apart);
+    fn repair(&mut self, receive: &mut FusedQueue<RX>, transmit: &mut FusedQueue<TX>) -> Progress {
+        (receive.state, transmit.state) = (Standing::Apart, Standing::Apart);
         if !self.health.may_reset(true) {
             return Progress::Asleep;
         }
@@ -288,7 +288,7 @@ impl<R: Registers, const RX: usize, const TX: usize> DirectNet<R, RX, TX> {
     }
 
     /// Resets the device and sets it up. It has no buffers then.
-    fn set_up(&mut self, receive: &mut DirectQueue<RX>, transmit: &mut DirectQueue<TX>) -> Result<(), Unusable> {
+    fn set_up(&mut self, receive: &mut FusedQueue<RX>, transmit: &mut FusedQueue<TX>) -> Result<(), Unusable> {
         self.checkpoint.set_state(State::Resetting);
         counters::RESETS.add(1);
         self.device.reset()?;
@@ -307,14 +307,14 @@ impl<R: Registers, const RX: usize, const TX: usize> DirectNet<R, RX, TX> {
     }
 
     /// Reads what of the device its driver has to know.
-    fn take_over(&mut self, receive: &mut DirectQueue<RX>) {
+    fn take_over(&mut self, receive: &mut FusedQueue<RX>) {
         receive.flags = self.device.flags();
         self.health.take_over(&self.device);
     }
 }
 
 /// A real device.
-pub type Device<const RX: usize, const TX: usize> = DirectNet<Mapped<{ registers::SIZE }>, RX, TX>;
+pub type Device<const RX: usize, const TX: usize> = FusedNet<Mapped<{ registers::SIZE }>, RX, TX>;
 
 impl<const RX: usize, const TX: usize> Device<RX, TX> {
     /// Finds the device of these connections: see [`Self::find`].
@@ -326,12 +326,12 @@ impl<const RX: usize, const TX: usize> Device<RX, TX> {
     }
 }
 
-impl<R: Registers, const RX: usize, const TX: usize> Chip for DirectNet<R, RX, TX> {
-    type Receive = DirectQueue<RX>;
-    type Transmit = DirectQueue<TX>;
+impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX> {
+    type Receive = FusedQueue<RX>;
+    type Transmit = FusedQueue<TX>;
     type Unusable = Unusable;
 
-    fn start(&mut self, receive: &mut DirectQueue<RX>, transmit: &mut DirectQueue<TX>) -> Result<(), Unusable> {
+    fn start(&mut self, receive: &mut FusedQueue<RX>, transmit: &mut FusedQueue<TX>) -> Result<(), Unusable> {
         if !(receive.is_live() && transmit.is_live()) {
             return self.set_up(receive, transmit);
         }
@@ -347,7 +347,7 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for DirectNet<R, RX, T
     }
 
     #[inline(always)]
-    fn interrupted(&mut self, transmit: &DirectQueue<TX>) -> bool {
+    fn interrupted(&mut self, transmit: &FusedQueue<TX>) -> bool {
         self.device.acknowledge();
         counters::INTERRUPTS.add(1);
         self.interrupted = true;
@@ -355,7 +355,7 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for DirectNet<R, RX, T
     }
 
     #[inline(always)]
-    fn finish(&mut self, receive: &mut DirectQueue<RX>, transmit: &mut DirectQueue<TX>) -> Progress {
+    fn finish(&mut self, receive: &mut FusedQueue<RX>, transmit: &mut FusedQueue<TX>) -> Progress {
         if core::mem::take(&mut receive.rings) {
             self.ring_doorbell(QUEUE_RECEIVE);
         }
