@@ -1,11 +1,16 @@
-//! Answers every UDP datagram with itself (RFC 862): what the benchmarks of the network path talk
-//! to.
+//! Answers every UDP datagram of a client with itself (RFC 862): what the benchmarks of the network
+//! path talk to.
+//!
+//! Other servers' ports get no answer ([`is_client_port`]), so that a forged datagram does not make
+//! two servers answer each other for ever. An echo server on another port from 1024 on cannot be
+//! told from a client: where strangers can forge addresses, let none of those be within reach.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
 use culm_net::Client;
+use culm_net::responder::is_client_port;
 use culm_net::stack::{Datagram, Settings, Stack};
 
 culm::component!(UdpEcho);
@@ -51,8 +56,7 @@ impl UdpEcho {
         let port = self.port;
         self.stack.receive(&mut |datagram: Datagram<'_>| {
             let length = datagram.payload().len();
-            // Two echo servers must not answer each other for ever.
-            if datagram.remote_port() != port
+            if is_client_port(datagram.remote_port(), port)
                 && datagram.answer(length, |answer, request| answer.copy_from_slice(request))
             {
                 datagrams += 1;

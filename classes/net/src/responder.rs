@@ -3,17 +3,35 @@
 //!
 //! An answer is its question with the two parties exchanged, so that nothing is remembered and the
 //! checksums of ICMP and UDP need no pass over the payload. What cannot be answered to a single
-//! station, or would be answered for ever by another echo server, is not.
+//! station is not.
+//!
+//! Two echo servers would send each other for ever what a forger sends to one of them in the
+//! other's name. So a datagram is answered to a client's port only ([`is_client_port`]), and its
+//! answer has less time to live than itself: two such stations stop within [`HOP_LIMIT`] answers,
+//! whatever their ports. A foreign server on a client's port that gives each answer its full time
+//! to live cannot be told from a client.
 
 use crate::checksum::Sum;
 use crate::wire::{self, Ethernet, HOP_LIMIT, Ipv4, arp, ethernet, icmp, ipv4, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, Mac};
+use core::ops::RangeInclusive;
 
 /// Offset of what follows the Ethernet header.
 const NETWORK: usize = ETHERNET_HEADER;
 
 /// Offset of what follows an IPv4 header without options.
 const TRANSPORT: usize = NETWORK + ipv4::HEADER;
+
+/// The ports of services, which no client has (RFC 6335 §6: system ports). 0 means no port.
+const SERVICES: RangeInclusive<u16> = 0..=1023;
+
+/// Returns whether an echo server on port `ours` may answer to the port `from`: to a client's. A
+/// service's port could be that of a server that answers the answer, and so is this server's own
+/// number at another address.
+#[inline(always)]
+pub fn is_client_port(from: u16, ours: u16) -> bool {
+    !SERVICES.contains(&from) && from != ours
+}
 
 /// The station that answers.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +116,8 @@ impl Responder {
                 let (from, to) = (wire::number(packet, udp::SOURCE)?, wire::number(packet, udp::DESTINATION)?);
                 let length = usize::from(wire::number(packet, udp::LENGTH)?);
                 let is_whole = length >= udp::HEADER && length == packet.len();
-                (is_whole && to == self.port && from != self.port && from != 0).then_some(Question::Datagram)?
+                let may_come_back = is_client_port(from, self.port) && bytes[ipv4::TIME_TO_LIVE] > 1;
+                (is_whole && to == self.port && may_come_back).then_some(Question::Datagram)?
             }
             _ => return None,
         };
@@ -133,7 +152,12 @@ impl Answer<'_> {
         }
         network.copy_within(ipv4::SOURCE..ipv4::DESTINATION, ipv4::DESTINATION);
         put(network, ipv4::SOURCE, self.responder.address);
-        network[ipv4::TIME_TO_LIVE] = HOP_LIMIT;
+        network[ipv4::TIME_TO_LIVE] = match self.question {
+            // Nobody answers an answer to a ping, so it may go as far as any packet: that a trace of
+            // the route arrives with a time to live of 1 is no reason to stay silent.
+            Question::Ping => HOP_LIMIT,
+            _ => network[ipv4::TIME_TO_LIVE].min(HOP_LIMIT).saturating_sub(1),
+        };
         put(network, ipv4::CHECKSUM, [0; 2]);
         let sum = Sum::ZERO.add_bytes(&network[..ipv4::HEADER]).fold();
         put(network, ipv4::CHECKSUM, (!sum).to_ne_bytes());
@@ -247,11 +271,34 @@ mod tests {
     }
 
     #[test]
+    fn two_echo_servers_end_what_a_forged_datagram_began() {
+        // A service's port is not answered at all; other pairs stop by the time to live.
+        for ([ours, theirs], expected) in [([7, 8007], 1), ([8007, 7], 0), ([8007, 9007], u32::from(HOP_LIMIT) - 1)] {
+            let servers = [Responder::new(OURS, [10, 0, 0, 1], ours), Responder::new(THEIRS, [10, 0, 0, 2], theirs)];
+            let mut frame = datagram(theirs, ours, b"forged");
+            frame[NETWORK + ipv4::TIME_TO_LIVE] = u8::MAX;
+            put(&mut frame, NETWORK + ipv4::CHECKSUM, [0; 2]);
+            let sum = !Sum::ZERO.add_bytes(&frame[NETWORK..TRANSPORT]).fold();
+            put(&mut frame, NETWORK + ipv4::CHECKSUM, sum.to_ne_bytes());
+            let mut answers = 0;
+            for server in servers.iter().cycle().take(255) {
+                let Some(answer) = server.answer(&frame) else { break };
+                let mut bytes = vec![0; answer.length];
+                answer.write(&frame, &mut bytes);
+                frame = bytes;
+                answers += 1;
+            }
+            assert_eq!(answers, expected, "ports {ours} and {theirs}");
+        }
+    }
+
+    #[test]
     fn nothing_else_is_answered() {
         let mut cases = vec![
             ("another echo server's", datagram(7, 7, b"x")),
             ("another port's", datagram(1234, 9, b"x")),
             ("nobody's", datagram(0, 7, b"x")),
+            ("a service's", datagram(1023, 7, b"x")),
             ("an answer", answer(&ping(b"x")).expect("a request")),
         ];
         let mut change = |what, offset: usize, byte| {
@@ -280,7 +327,7 @@ mod tests {
             changes in prop::collection::vec((0_usize..60, any::<u8>()), 0..4),
             length in 0_usize..80,
         ) {
-            let mut frame = [arp_request([10, 0, 0, 1]), ping(b"some data"), datagram(9, 7, b"other")][kind].clone();
+            let mut frame = [arp_request([10, 0, 0, 1]), ping(b"some data"), datagram(9999, 7, b"other")][kind].clone();
             for (offset, byte) in changes {
                 frame[offset] = byte;
             }
