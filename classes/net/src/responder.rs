@@ -126,7 +126,8 @@ impl Responder {
 }
 
 /// Whether an address can be one host's: none of "this network", loopback, groups and what is
-/// reserved (RFC 6890).
+/// reserved (RFC 6890). A network's own broadcast address (10.0.0.255 in 10.0.0.0/24) passes: it
+/// cannot be known without the prefix, which nobody tells this station.
 fn is_one_host(address: [u8; 4]) -> bool {
     !matches!(address[0], 0 | 127 | 224..)
 }
@@ -163,11 +164,13 @@ impl Answer<'_> {
         put(network, ipv4::CHECKSUM, (!sum).to_ne_bytes());
         let transport = &mut network[ipv4::HEADER..];
         if self.question == Question::Ping {
-            // Only the type changes, and the sum by as much (RFC 1624).
+            // Only the type changes, and the sum by as much (RFC 1624). Where all words are 0 the
+            // update gives 0, but only 0xffff is right; elsewhere the two are the same number.
             let sum = wire::number(transport, icmp::CHECKSUM).unwrap_or(0);
             let change = !u16::from_be_bytes(icmp::ECHO_REQUEST);
-            let sum = Sum::ZERO.add_number(!sum).add_number(change).fold();
-            put(transport, icmp::CHECKSUM, (!sum).to_ne_bytes());
+            let sum = !Sum::ZERO.add_number(!sum).add_number(change).fold();
+            let sum = if sum == 0 { u16::MAX } else { sum };
+            put(transport, icmp::CHECKSUM, sum.to_ne_bytes());
             return put(transport, 0, icmp::ECHO_REPLY);
         }
         // The sum does not change with the order of ports and addresses.
@@ -267,6 +270,18 @@ mod tests {
             assert!(checksum::is_right(&back));
             assert_eq!(back[TRANSPORT..TRANSPORT + 4], [0, 7, 4, 210]);
             assert_eq!(back[TRANSPORT + 8..], data);
+        }
+    }
+
+    #[test]
+    fn a_ping_of_zeros_is_answered_with_a_right_sum() {
+        for length in [0, 1, 3, 8, 55] {
+            let mut message: Vec<u8> = vec![0; icmp::HEADER + length];
+            put(&mut message, 0, icmp::ECHO_REQUEST);
+            let sum = !Sum::ZERO.add_bytes(&message).fold();
+            put(&mut message, icmp::CHECKSUM, sum.to_ne_bytes());
+            let pong = answer(&packet(protocols::ICMP, &message)).expect("a request");
+            assert_eq!(Sum::ZERO.add_bytes(&pong[TRANSPORT..]).fold(), u16::MAX, "{length} bytes of data");
         }
     }
 
