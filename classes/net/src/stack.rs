@@ -37,6 +37,7 @@ pub mod datagram;
 mod dhcp;
 mod errors;
 mod handshake;
+mod key_hash;
 mod paths;
 mod port;
 mod promises;
@@ -122,7 +123,7 @@ pub struct Counts {
 struct Secrets {
     /// smoltcp's, for DHCP's transactions.
     seed: u64,
-    table: u64,
+    table: [u64; 3],
     cookies: [u64; 2],
     neighbour: u64,
 }
@@ -134,7 +135,12 @@ impl Secrets {
         let key = culm::random::words().unwrap_or([now.ticks(), u64::from_le_bytes(*b"culm net")]);
         let hash = siphash::SipHash::new(key);
         let number = |index| hash.hash(&[], index);
-        Self { seed: number(0), table: number(1), cookies: [number(2), number(3)], neighbour: number(4) }
+        Self {
+            seed: number(0),
+            table: [number(1), number(5), number(6)],
+            cookies: [number(2), number(3)],
+            neighbour: number(4),
+        }
     }
 }
 

@@ -22,9 +22,10 @@ const CAPACITY: usize = 256;
 /// How long a SYN may wait: its sender asks again after that.
 const MAX_WAIT: Duration = Duration::from_millis(900);
 
-/// Bits by which waiting clients are known. Two clients that share a bit are taken for one: the
-/// second asks again.
-const BITS: usize = 1 << 14;
+/// Tags by which waiting clients are known. Two clients that share a place and its tag are taken
+/// for one: the second asks again. If they share the place alone, the first one's repetition may be
+/// queued a second time.
+const TAGS: usize = 1 << 12;
 
 /// Bits for each place for a connection, by which clients are known that asked lately.
 const ASKED_BITS: usize = 4096;
@@ -50,8 +51,8 @@ struct Waiting {
 /// The SYN queue of a stack.
 pub(super) struct SynQueue {
     waiting: VecDeque<Waiting>,
-    /// A bit for the hash of each client that waits.
-    present: Box<[u64]>,
+    /// A tag for the hash of each client that waits; 0 in places of none.
+    tags: Box<[u16]>,
     /// Clients that asked lately.
     asked: RecentClients,
     /// Of those, the clients whose connection has begun.
@@ -66,10 +67,10 @@ impl SynQueue {
     /// Creates the queue of a stack with so many places for connections.
     pub(super) fn new(places: usize) -> Self {
         let capacity = if places == 0 { 0 } else { CAPACITY };
-        let bits = if places == 0 { 0 } else { BITS };
+        let tags = if places == 0 { 0 } else { TAGS };
         Self {
             waiting: VecDeque::with_capacity(capacity),
-            present: vec![0; bits / 64].into_boxed_slice(),
+            tags: vec![0; tags].into_boxed_slice(),
             asked: RecentClients::new(places * ASKED_BITS),
             begun: RecentClients::new(places * BEGUN_BITS),
             attempts: 0,
@@ -94,7 +95,7 @@ impl SynQueue {
         self.attempts += 1;
         let candidate = Candidate { hash, again: self.asked.remember(hash, now), since: now };
         self.begun.forget(hash);
-        if self.present.get(word(hash)).is_some_and(|word| word & bit(hash) != 0) {
+        if self.tags.get(hash as usize % TAGS) == Some(&tag(hash)) {
             return None;
         }
         let has_place =
@@ -118,8 +119,12 @@ impl SynQueue {
 
     /// Records whether a client with this hash waits.
     fn mark(&mut self, hash: u64, waits: bool) {
-        let Some(word) = self.present.get_mut(word(hash)) else { return };
-        *word = if waits { *word | bit(hash) } else { *word & !bit(hash) };
+        let Some(place) = self.tags.get_mut(hash as usize % TAGS) else { return };
+        if waits {
+            *place = tag(hash);
+        } else if *place == tag(hash) {
+            *place = 0;
+        }
     }
 
     /// Records that the connection begins for which a client with this hash has asked.
@@ -156,13 +161,9 @@ impl SynQueue {
     }
 }
 
-/// Returns the index of the word that has the bit for a hash.
-fn word(hash: u64) -> usize {
-    hash as usize % BITS / 64
-}
-
-fn bit(hash: u64) -> u64 {
-    1 << (hash % 64)
+/// Returns the tag for a hash, which is not 0.
+fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
 }
 
 /// Returns the place in a full queue that a client takes which has asked before.
@@ -195,6 +196,12 @@ mod tests {
         Instant::default() + Duration::from_millis(milliseconds)
     }
 
+    /// Returns a hash that no other number has, nor its place or tag.
+    fn hash(number: u32) -> u64 {
+        let number = u64::from(number);
+        number | number << 32 | number << 49
+    }
+
     impl SynQueue {
         fn offer(&mut self, syn: UnmatchedSegment, hash: u64, now: Instant) {
             if let Some(candidate) = self.consider(hash, now) {
@@ -208,11 +215,11 @@ mod tests {
         let mut queue = SynQueue::new(64);
         // A client that is dropped, since so many came before.
         for number in 0..CAPACITY as u32 {
-            queue.offer(syn(number), u64::from(number) << 6, at(0));
+            queue.offer(syn(number), hash(number), at(0));
         }
-        queue.offer(syn(1000), 1, at(1));
+        queue.offer(syn(1000), hash(1000), at(1));
         assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 1));
-        queue.offer(syn(1000), 1, at(500));
+        queue.offer(syn(1000), hash(1000), at(500));
         assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 2));
         assert!(queue.waiting.iter().any(|waiting| waiting.syn.sequence == 1000));
     }
@@ -220,7 +227,7 @@ mod tests {
     #[test]
     fn of_a_crowd_all_are_equal() {
         let mut queue = SynQueue::new(64);
-        (0..CAPACITY as u32).for_each(|number| queue.offer(syn(number), u64::from(number) << 6, at(0)));
+        (0..CAPACITY as u32).for_each(|number| queue.offer(syn(number), hash(number), at(0)));
         assert!(queue.drops_unread(false));
         assert!(!queue.drops_unread(true));
         assert_eq!((queue.attempts, queue.unanswered), (CAPACITY as u64 + 1, 1));
@@ -230,17 +237,27 @@ mod tests {
     #[test]
     fn clients_that_ask_again_do_not_drive_each_other_out() {
         let mut queue = SynQueue::new(64);
-        let hash = |number: u32| u64::from(number) << 6 | u64::from(number) << 32;
         for now in [0, 1000] {
             // So many that each place is taken, and no client waits twice.
             (0..2 * CAPACITY as u32).for_each(|number| queue.offer(syn(number), hash(number), at(now)));
             queue.waiting.retain(|_| now > 0);
-            queue.present.fill(0);
+            queue.tags.fill(0);
         }
         assert!(queue.waiting.iter().all(|waiting| waiting.candidate.again && waiting.syn.sequence < CAPACITY as u32));
         assert!(queue.consider(hash(0), at(2000)).is_none(), "not worth reading");
         assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(0));
         assert!(queue.consider(hash(0), at(2000)).is_some(), "there is a place");
+    }
+
+    #[test]
+    fn clients_that_share_a_place_both_wait() {
+        let mut queue = SynQueue::new(64);
+        let (first, second) = (7, 7 | 1 << 49);
+        queue.offer(syn(1), first, at(0));
+        queue.offer(syn(2), second, at(0));
+        assert_eq!(queue.waiting.len(), 2);
+        assert_eq!(queue.pop(at(1)).map(|syn| syn.sequence), Some(1));
+        assert!(queue.consider(second, at(1)).is_none(), "it waits still");
     }
 
     #[test]

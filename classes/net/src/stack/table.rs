@@ -8,6 +8,7 @@
 use super::classify::Key;
 use super::connections::Stream;
 use super::handshake::Link;
+use super::key_hash::KeyHash;
 use super::settings::Settings;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -138,7 +139,7 @@ pub(super) struct Table {
     slots: Box<[Slot]>,
     lists: [List; PHASES],
     buckets: Box<[u16]>,
-    secret: u64,
+    hash: KeyHash,
 }
 
 impl core::ops::Index<usize> for Table {
@@ -158,14 +159,15 @@ impl core::ops::IndexMut<usize> for Table {
 }
 
 impl Table {
-    /// Free slots, as many as the settings ask for. `secret` is a number that peers do not know.
-    pub(super) fn new(settings: &Settings, secret: u64) -> Self {
+    /// Free slots, as many as the settings ask for. `secrets` are numbers that peers do not
+    /// know.
+    pub(super) fn new(settings: &Settings, secrets: [u64; 3]) -> Self {
         let count = settings.connections.min(usize::from(NONE) - 1);
         let mut table = Self {
             slots: (0..count).map(|_| Slot::new(settings)).collect(),
             lists: [List { first: NONE, last: NONE, count: 0 }; PHASES],
             buckets: vec![NONE; (2 * count).next_power_of_two().max(2)].into_boxed_slice(),
-            secret,
+            hash: KeyHash::new(secrets),
         };
         for index in 0..count {
             table.append(index, Phase::Free);
@@ -203,12 +205,7 @@ impl Table {
     /// A number for a key, which only this table knows.
     #[inline]
     pub(super) fn hash(&self, key: &Key) -> u64 {
-        let mut hash = self.secret;
-        for word in [key.remote[0], key.remote[1], key.local[0] ^ key.local[1], key.ports.into()] {
-            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 29;
-        }
-        hash
+        self.hash.hash(key)
     }
 
     #[inline]
