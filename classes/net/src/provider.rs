@@ -294,10 +294,18 @@ impl Port {
         written
     }
 
-    /// Returns a buffer that the client provides and that holds a packet of `length` bytes.
+    /// Returns a buffer that the client provides and that holds a packet of `length` bytes, if
+    /// there is space to give it back with the packet.
     fn take(&mut self, length: u16) -> Option<u32> {
         let large = !self.rx_slots.small_holds(length);
         if usize::from(length) < MIN_PACKET || large && self.rx_slots.large() == 0 {
+            return None;
+        }
+        // Without space, a packet would be copied that does not arrive, and nobody charged for it.
+        // This costs the client none of its allowance: else others could have one paused that only
+        // reads slowly.
+        let output = &mut self.receiving.output;
+        if output.free() == 0 && output.refresh() == 0 {
             return None;
         }
         while !self.paused && !self.allowance.is_spent() {

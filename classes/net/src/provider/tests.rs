@@ -265,6 +265,45 @@ fn a_client_that_reads_nothing_loses_its_own_frames_only() {
     assert_eq!(world.settle()[1], [77]);
 }
 
+/// A buffer is not taken, and nothing copied, while the queue in which it would go back is full: the
+/// sender is not charged for a copy that does not arrive. Frames are lost by this without end, and
+/// cost a slow reader nothing but those frames.
+#[test]
+fn nothing_is_copied_for_a_client_whose_queue_is_full() {
+    let (provider, _) = connections(MACS[0], 0, false);
+    let mut port = Port::new(&provider);
+    let mut client = Peer::<Descriptor>::new(provider.rx_filled, provider.rx_free);
+    for _ in 0..4 {
+        port.begin();
+        let _ = (port.end_round(), client.take());
+    }
+    let data = culm::Region::new(provider.rx_data);
+    let deliver = |port: &mut Port| port.deliver_bytes(PacketHeader::default(), &[5; 60]);
+    for _ in 0..16 {
+        client.send(&[Descriptor::empty(0)]);
+        assert!(deliver(&mut port), "there is space");
+    }
+    let _ = port.end_round();
+    let marker = [0xa5; 72];
+    data.write(SIZE as usize, &marker).expect("inside");
+    client.send(&[Descriptor::empty(SIZE)]);
+    for _ in 0..5000 {
+        port.begin();
+        assert!(!deliver(&mut port), "the queue is full");
+        let _ = port.end_round();
+    }
+    let mut bytes = [0; 72];
+    data.read(SIZE as usize, &mut bytes).expect("inside");
+    assert_eq!(bytes, marker);
+    assert!(!port.is_paused());
+    assert_eq!(port.tally(), Tally { delivered: 16, missed: 5000, refused: 0 });
+    // When the client reads, the buffer is still there.
+    assert_eq!(client.take().len(), 16);
+    assert!(deliver(&mut port));
+    let _ = port.end_round();
+    assert_eq!(client.take().iter().map(|packet| packet.offset).collect::<Vec<_>>(), [SIZE]);
+}
+
 #[test]
 fn anybody_may_be_restarted() {
     let mut world = World::new(false);
