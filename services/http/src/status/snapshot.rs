@@ -147,7 +147,8 @@ impl Domain {
     /// The sum of its counters of packets; none where it has no such counter. A driver that shares
     /// its domain with its virtualisers counts each packet a second time, as theirs (`rx_packets`).
     pub fn packets(&self) -> Option<Tally> {
-        self.sum(|name| matches!(name, "packets" | "received_packets" | "sent_packets"))
+        let counts = |name: &str| name == "packets" || name.ends_with("_packets");
+        self.sum(|name| counts(name) && !matches!(name, "rx_packets" | "tx_packets"))
     }
 
     /// The sum of its counters of what it dropped or refused; none where it has no such counter.
@@ -203,6 +204,14 @@ pub struct Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_counter_of_packets_counts() {
+        let tally = |total| Tally { total, rate: Rate(0) };
+        let names = ["packets", "forwarded_packets", "packets_seen", "late"];
+        let counters = names.into_iter().zip([1, 2, 4, 8].map(tally)).collect();
+        assert_eq!(Domain { counters, ..Domain::default() }.packets(), Some(tally(3)));
+    }
 
     #[test]
     fn a_fused_driver_counts_each_packet_once() {

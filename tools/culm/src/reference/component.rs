@@ -51,8 +51,8 @@ fn top() -> Table {
                 "none",
                 format!(
                     "counters that observers see, at most {MAX_COUNTERS}. On the [status page](http.md#the-systems-state) \
-                     `packets` or `…_packets` count packets, and a name with the word `drops`, `dropped` or `refused` \
-                     counts what is lost to somebody"
+                     `packets` or `…_packets` count packets, but for `rx_packets` and `tx_packets`, and a name with the \
+                     word `drops`, `dropped` or `refused` counts what is lost to somebody"
                 ),
             ),
             key("driver", "table", "it is no driver", "what it drives, `[driver]`"),
