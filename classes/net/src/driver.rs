@@ -99,6 +99,11 @@ pub trait FoundDriver {
     /// Returns the most entries that the driver can be given at a time.
     fn capacity(&self) -> u32;
 
+    /// Returns whether what stands here is of these generations, or of later ones in which nothing
+    /// has passed yet. If it is not, what [`Self::published`], [`Self::unpublished`] and
+    /// [`Self::popped`] return means nothing: use none of it, and [begin](Self::begin).
+    fn has(&self, generations: Generations) -> bool;
+
     /// Returns the index of the next entry to publish.
     fn published(&self) -> u32;
 
@@ -166,6 +171,12 @@ impl FoundDriver for Queues {
 
     fn capacity(&self) -> u32 {
         self.output.capacity.min(self.input.capacity)
+    }
+
+    /// A new life of the link keeps the indices and entries of the last one until it is live, and
+    /// the account of that one is forgotten before.
+    fn has(&self, _: Generations) -> bool {
+        true
     }
 
     fn published(&self) -> u32 {

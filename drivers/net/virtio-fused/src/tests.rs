@@ -10,9 +10,11 @@ use culm::connection::{NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtuali
 use culm::testing::{deadline, set_time, signalled};
 use culm::time::{self, Duration};
 use culm::{Channel, Interrupt, Region};
+use culm_lending::Account;
+use culm_lending::holders::{Holders, Record};
 use culm_net::descriptor::flags::CONTINUES;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
-use culm_net::{Descriptor, HEADROOM, Mac, PacketHeader};
+use culm_net::{Descriptor, HEADROOM, Mac, PacketHeader, lendable};
 use culm_queue::crash;
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory as device_memory};
@@ -57,6 +59,9 @@ enum Act {
     Sent(usize),
     /// The domain's turn, if somebody told it something.
     Turn,
+    /// The device fills the first two buffers of a frame in three for a client. The third follows
+    /// before the next frame, unless a reset comes first.
+    Announce(usize),
     /// The device meets an error that only a reset ends.
     Fail,
 }
@@ -82,9 +87,13 @@ struct World {
     /// Buffers that the device has to fill, and how often it was reset when they were counted.
     empty: usize,
     resets: u32,
+    /// The rest of a frame that the device has announced.
+    announced: Option<Vec<u8>>,
     /// Buffers that are on their way to each client, and how many may be: fewer than its share.
     waiting: [usize; 2],
     most: usize,
+    /// Buffers to fill that are in use.
+    buffers: u32,
     /// Numbers of frames received, of those for each client, and of those that it has read.
     received: u64,
     expected: Vec<Vec<u64>>,
@@ -163,8 +172,10 @@ impl World {
             copies: Region::new(copies),
             empty: 0,
             resets: 0,
+            announced: None,
             waiting: [0; 2],
             most: queue_size as usize / 16 * 3,
+            buffers: lendable(queue_size.min(BUFFERS)),
             received: 0,
             expected: vec![Vec::new(); 2],
             read: vec![Vec::new(); 2],
@@ -239,7 +250,25 @@ impl World {
     fn act(&mut self, act: Act) {
         match act {
             Act::Turn => self.turn(),
-            Act::Receive(to, pieces) => self.receive(to, pieces),
+            Act::Receive(to, pieces) => {
+                self.complete();
+                let Some(packet) = self.next_packet(to, pieces) else { return };
+                for bytes in packet.chunks(SIZE as usize) {
+                    self.fill(bytes);
+                    if pieces > 2 {
+                        // A turn finds the frame before it is complete.
+                        self.told.extend(RECEIVERS);
+                        self.turn();
+                    }
+                }
+            }
+            Act::Announce(to) => {
+                self.complete();
+                let Some(mut packet) = self.next_packet(to, 3) else { return };
+                self.announced = Some(packet.split_off(2 * SIZE as usize));
+                packet.chunks(SIZE as usize).for_each(|bytes| self.fill(bytes));
+                self.told.extend(RECEIVERS);
+            }
             Act::Read(client) => self.exchange(client),
             Act::Send(client, count) => {
                 for _ in 0..count {
@@ -269,40 +298,59 @@ impl World {
         }
     }
 
-    /// The device fills buffers with a frame.
-    fn receive(&mut self, to: usize, pieces: usize) {
+    /// Counts the buffers that the device has to fill.
+    fn count_empty(&mut self) {
         if self.state.resets.get() != self.resets {
-            (self.resets, self.empty) = (self.state.resets.get(), 0);
+            (self.resets, self.empty, self.announced) = (self.state.resets.get(), 0, None);
         }
         if self.state.rung(QUEUE_RECEIVE) {
             self.empty += self.state.take(QUEUE_RECEIVE).len();
         }
+    }
+
+    /// Returns the next packet that the device receives, unless it has too few buffers for it or
+    /// the client too small a share.
+    fn next_packet(&mut self, to: usize, pieces: usize) -> Option<Vec<u8>> {
+        self.count_empty();
         let receivers = || (0..2).filter(|client| to >= 2 || to == *client);
         // Frames beyond a client's share are dropped.
         if self.empty < pieces || receivers().any(|client| self.waiting[client] + pieces > self.most) {
-            return;
+            return None;
         }
         let number = self.received;
         let address = if to < 2 { mac(to) } else { Mac::BROADCAST };
         let content = [&number.to_le_bytes()[..], &vec![number as u8; 20 + (pieces - 1) * SIZE as usize]].concat();
         let mut header = [0; HEADROOM];
         PacketHeader { buffers: pieces as u16, ..PacketHeader::default() }.write(&mut header);
-        let packet = [&header[..], &frame(address, STRANGER, &content)].concat();
         for client in receivers() {
             self.expected[client].push(number);
             self.waiting[client] += pieces;
         }
         self.received += 1;
-        for bytes in packet.chunks(SIZE as usize) {
-            let given = self.state.use_next(QUEUE_RECEIVE, bytes.len() as u32).expect("enough buffers");
-            self.empty -= 1;
-            self.data.write((given.buffer().address - RX) as usize, bytes).expect("inside");
-            if pieces > 2 {
-                // A turn finds the frame before it is complete.
-                self.told.extend(RECEIVERS);
-                self.turn();
-            }
+        Some([&header[..], &frame(address, STRANGER, &content)].concat())
+    }
+
+    /// The device fills a buffer, unless a reset has taken all from it.
+    fn fill(&mut self, bytes: &[u8]) {
+        if self.state.resets.get() != self.resets {
+            return;
         }
+        let given = self.state.use_next(QUEUE_RECEIVE, bytes.len() as u32).expect("enough buffers");
+        self.empty -= 1;
+        self.data.write((given.buffer().address - RX) as usize, bytes).expect("inside");
+    }
+
+    /// The device fills the last buffer of the frame that it has announced, if it still can.
+    fn complete(&mut self) {
+        self.count_empty();
+        if let Some(bytes) = self.announced.take() {
+            self.fill(&bytes);
+        }
+    }
+
+    /// Returns who holds each buffer to fill, by the virtualiser's account.
+    fn holders(&self) -> Record {
+        Record::new(Account::new(self.receive.account, 3, self.buffers).buffers(0, self.buffers))
     }
 
     /// A frame leaves the device.
@@ -324,6 +372,8 @@ impl World {
         let entries = self.rx[client].take();
         self.waiting[client] -= entries.len();
         for entry in &entries {
+            let holders = self.holders().get(entry.offset / SIZE).expect("a buffer");
+            assert!(holders.has_client(client), "client {client} reads what it was not lent: {holders:?}");
             let mut bytes = vec![0; entry.length.into()];
             self.data.read(entry.offset as usize, &mut bytes).expect("inside");
             self.partial[client].extend(bytes);
@@ -358,14 +408,18 @@ impl World {
 
     /// Everything under way arrives.
     fn finish(&mut self) {
+        self.complete();
         for _ in 0..20 {
             for act in [Act::Turn, Act::Sent(64), Act::Turn, Act::Read(0), Act::Read(1)] {
                 self.act(act);
             }
         }
-        // Sent buffers are taken back in batches: something happens that has them looked for.
+        // Buffers are taken back in batches: something happens that has them looked for.
         self.told.extend(SENDERS);
+        self.told.extend(RECEIVERS);
         self.act(Act::Turn);
+        // What is still missing was lost in a reset.
+        self.waiting = [0; 2];
     }
 
     /// Nothing was lost, nothing came twice, nothing is missing.
@@ -395,6 +449,10 @@ impl World {
             self.finish();
             let free: Vec<usize> = self.free.iter().map(VecDeque::len).collect();
             assert!(free.iter().all(|free| *free == 8) || round == 0, "{free:?} of 8 buffers are free, {context}");
+            // The clients have returned everything.
+            let lost = |holders: Holders| (0..2).any(|client| holders.has_client(client));
+            let lost = self.holders().all().filter(|(_, holders)| lost(*holders)).count();
+            assert_eq!(lost, 0, "buffers are lost, {context}");
         }
     }
 }
@@ -494,6 +552,16 @@ fn a_device_that_is_reset_doubles_nothing_and_goes_on() {
     }
 }
 
+/// A reset comes while a frame is incomplete, and buffers are lent that came by the entries before.
+#[test]
+fn a_death_in_a_reset_takes_no_buffer_from_a_client() {
+    use Act::*;
+    let before = [Receive(0, 1), Turn, Read(0)].repeat(9);
+    let story = [&before[..], &[Receive(0, 1), Announce(1), Turn, Fail, Turn, Read(0)]].concat();
+    let steps = (0..).take_while(|steps| play(&story, 64, true, &[*steps])).count();
+    assert!(steps > 100, "{steps} steps only");
+}
+
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (0..3_usize, prop_oneof![3 => Just(1_usize), 1 => 2..4_usize])
@@ -502,6 +570,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (0..2_usize, 1..5_usize).prop_map(|(client, count)| Act::Send(client, count)),
         3 => (1..8_usize).prop_map(Act::Sent),
         6 => Just(Act::Turn),
+        1 => (0..3_usize).prop_map(Act::Announce),
     ]
 }
 

@@ -192,8 +192,11 @@ impl Space for DirectSpace<'_> {
 pub struct FoundQueue<const COUNTERS_BEFORE: usize> {
     queue: Virtqueue,
     event_index: bool,
-    /// How often the device that is at work in it was reset.
+    /// How often the device was reset that works in it, or that did until it failed. If there is
+    /// none, a reset was under way, and nothing that stands in the queue means anything.
     generation: Option<u32>,
+    /// True if the device still works.
+    goes_on: bool,
 }
 
 impl<const COUNTERS_BEFORE: usize> FoundQueue<COUNTERS_BEFORE> {
@@ -207,6 +210,10 @@ impl<const COUNTERS_BEFORE: usize> FoundDriver for FoundQueue<COUNTERS_BEFORE> {
 
     fn capacity(&self) -> u32 {
         self.queue.size().into()
+    }
+
+    fn has(&self, generations: Generations) -> bool {
+        self.generation.is_some_and(|own| generations == Generations { own, peer: own })
     }
 
     fn published(&self) -> u32 {
@@ -223,14 +230,12 @@ impl<const COUNTERS_BEFORE: usize> FoundDriver for FoundQueue<COUNTERS_BEFORE> {
     }
 
     fn resume(mut self, generations: Generations, positions: Positions) -> Result<Self::Driver, Self> {
-        let Some(generation) = self.generation.filter(|own| generations == Generations { own: *own, peer: *own })
-        else {
-            return Err(self);
-        };
-        if !self.queue.adopt_with(positions.input as u16, positions.output as u16, self.event_index) {
+        let Positions { output, input } = positions;
+        let goes_on = self.has(generations) && self.goes_on;
+        if !(goes_on && self.queue.adopt_with(input as u16, output as u16, self.event_index)) {
             return Err(self);
         }
-        Ok(Self::driver(self.queue, Standing::Live, generation))
+        Ok(Self::driver(self.queue, Standing::Live, generations.own))
     }
 
     fn begin(self) -> Self::Driver {
@@ -256,12 +261,13 @@ impl<R: Registers, const RX: usize, const TX: usize> FusedNet<R, RX, TX> {
         let checkpoint = Checkpoint::new(&memory).ok_or(Unusable::Queue)?;
         let (mut device, Virtqueues { receive, transmit }) =
             device::Device::find(registers, &memory, checkpoint::SIZE, large)?;
-        let at_work = checkpoint.state() == State::AtWork && device.goes_on(checkpoint.features());
+        let at_work = checkpoint.state() == State::AtWork;
+        let goes_on = at_work && device.goes_on(checkpoint.features());
         let event_index = device.has_event_index();
         let net = Self { device, memory, checkpoint, health: Health::new(), interrupted: false };
         let generation = at_work.then(|| net.generation());
-        let receive = FoundQueue { queue: receive, event_index, generation };
-        Ok((net, receive, FoundQueue { queue: transmit, event_index, generation }))
+        let receive = FoundQueue { queue: receive, event_index, generation, goes_on };
+        Ok((net, receive, FoundQueue { queue: transmit, event_index, generation, goes_on }))
     }
 
     /// Returns how often the device was reset, by all lives together.

@@ -60,7 +60,9 @@ impl<'a> Previous<'a> {
     /// Returns the driver at `place`. Call it before [`Self::client_link`].
     pub(crate) fn driver<P: FoundDriver>(&mut self, mut place: P) -> P::Driver {
         let account = self.driver_account();
-        if let Some(generations) = account.generations() {
+        // The last life may have ended in a reset of the device: then buffers that clients hold may
+        // stand where frames of the account's generation stood.
+        if let Some(generations) = account.generations().filter(|generations| place.has(*generations)) {
             let output = place.published();
             self.take_unpublished_back(&place);
             let taken = || account.taken(output, self.with_driver());

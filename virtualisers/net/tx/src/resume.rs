@@ -92,7 +92,7 @@ impl<'a> Previous<'a> {
     /// Returns the driver at `place`. Call it before [`Self::client_link`].
     pub(crate) fn driver<P: FoundDriver>(&self, mut place: P) -> P::Driver {
         let account = self.driver_account();
-        if let Some(generations) = account.generations() {
+        if let Some(generations) = account.generations().filter(|generations| place.has(*generations)) {
             let output = place.published().wrapping_add(self.pushed_frames(&place));
             let sent = |buffers: &Buffers| buffers.all().filter(|(_, state)| state.being_sent().is_some()).count();
             let copies = self.owners.all().filter(|(_, owner)| !owner.is_nobody()).count();
