@@ -2,8 +2,10 @@
 //!
 //! The provider shows each client one word: how often its line changed since the machine was
 //! started, beginning with a line at rest. So the lowest bit says whether the line is active now.
-//! The word outlives both sides: a client that is restarted misses no press. A provider misses one
-//! that begins and ends while it is away.
+//! The word outlives both sides: a client that is restarted misses no press. A provider counts one
+//! that is over before it runs, by the edges that its chip remembers; but it misses one that begins
+//! and ends while it is away, or that it has not told yet when it dies. Where the line is another at
+//! its return, that is one change, however many there were.
 //!
 //! A provider that shows nonsense makes its clients believe in presses that were none, and no more.
 
@@ -80,14 +82,23 @@ impl Watcher {
     /// Returns whether there was one.
     pub fn tell(&self, levels: u32) -> bool {
         let active = (levels & self.bit() != 0) != self.active_low;
-        let changes = self.changes.load(Ordering::Relaxed);
-        let changed = (changes & 1 != 0) != active;
+        let changed = (self.changes.load(Ordering::Relaxed) & 1 != 0) != active;
         if changed {
-            // Only this side writes the word.
-            self.changes.store(changes.wrapping_add(1), Ordering::Relaxed);
-            self.channel.notify();
+            self.add(1);
         }
         changed
+    }
+
+    /// Shows the client that its line changed and changed back while nobody looked, and notifies it.
+    pub fn tell_pulse(&self) {
+        self.add(2);
+    }
+
+    /// Adds changes at once: a provider that dies in between leaves none of them half told.
+    fn add(&self, changes: u64) {
+        // Only this side writes the word.
+        self.changes.store(self.changes.load(Ordering::Relaxed).wrapping_add(changes), Ordering::Relaxed);
+        self.channel.notify();
     }
 }
 

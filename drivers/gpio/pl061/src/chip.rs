@@ -13,6 +13,15 @@ pub struct Chip<R> {
     watched: u32,
 }
 
+/// What a look at the chip found.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The levels of all lines.
+    pub levels: u32,
+    /// The watched lines that had an edge since the look before.
+    pub edges: u32,
+}
+
 impl<R: Registers> Chip<R> {
     /// Takes over a chip in whatever state a previous life left it, and makes the lines that are
     /// `watched` inputs. Others stay as they are. It interrupts for none yet.
@@ -26,23 +35,30 @@ impl<R: Registers> Chip<R> {
         Self { registers, watched }
     }
 
-    /// Has it interrupt at the next edge; returns the levels. Read the levels last: an edge that
-    /// comes before is in them, one that comes after interrupts; the other order loses those in
-    /// between.
-    pub fn listen(&mut self) -> u32 {
-        self.registers.write(INTERRUPT_CLEAR, self.watched);
+    /// Has it interrupt at the next edge; returns what was seen until then.
+    pub fn listen(&mut self) -> Seen {
+        let edges = self.take_edges();
         self.registers.write(INTERRUPT_ENABLE, self.watched);
-        self.levels()
+        self.look(edges)
     }
 
-    /// Has it interrupt no more; returns the levels.
-    pub fn ignore(&mut self) -> u32 {
+    /// Has it interrupt no more; returns what was seen until then.
+    pub fn ignore(&mut self) -> Seen {
         self.registers.write(INTERRUPT_ENABLE, 0);
-        self.registers.write(INTERRUPT_CLEAR, self.watched);
-        self.levels()
+        let edges = self.take_edges();
+        self.look(edges)
     }
 
-    fn levels(&self) -> u32 {
-        self.registers.read(DATA) & LINES
+    /// Returns the lines that had an edge, and forgets that they had.
+    fn take_edges(&mut self) -> u32 {
+        let edges = self.registers.read(RAW_STATUS) & self.watched;
+        self.registers.write(INTERRUPT_CLEAR, self.watched);
+        edges
+    }
+
+    /// Reads the levels, after the edges were taken: an edge that comes before this is in the levels,
+    /// one that comes after is kept for the next look; the other order loses those in between.
+    fn look(&self, edges: u32) -> Seen {
+        Seen { levels: self.registers.read(DATA) & LINES, edges }
     }
 }

@@ -17,6 +17,8 @@ registers! {
     pub BOTH_EDGES: u32 at 0x408, read write;
     /// Lines whose interrupts are let through (3.3.6).
     pub INTERRUPT_ENABLE: u32 at 0x410, read write;
+    /// Lines that had an edge since they were last cleared, let through or not (3.3.7).
+    pub RAW_STATUS: u32 at 0x414, read;
     /// Interrupts to clear (3.3.9).
     pub INTERRUPT_CLEAR: u32 at 0x41c, write;
     /// Lines that other hardware has (3.3.10).

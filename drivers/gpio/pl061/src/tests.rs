@@ -54,8 +54,11 @@ impl Fake {
 impl Registers for &Fake {
     fn load<W: Width>(&self, offset: usize) -> W {
         self.access();
-        let value =
-            if offset == DATA.offset() { self.levels.get() } else { self.register(offset).map_or(0, Cell::get) };
+        let value = match offset {
+            _ if offset == DATA.offset() => self.levels.get(),
+            _ if offset == RAW_STATUS.offset() => self.raised.get(),
+            _ => self.register(offset).map_or(0, Cell::get),
+        };
         W::truncate(value)
     }
 
@@ -78,8 +81,16 @@ fn button() -> (GpioProviderClient, Line) {
     (provider, Line::new(GpioClient { shown, channel: 2 }))
 }
 
+/// A driver that has just started.
+fn new_driver<'a>(fake: &'a Fake, connection: &GpioProviderClient) -> Lines<&'a Fake> {
+    Lines::new(fake, [Watcher::new(connection)].into(), Instant::default())
+}
+
+/// A driver that listens.
 fn driver<'a>(fake: &'a Fake, connection: &GpioProviderClient) -> Lines<&'a Fake> {
-    Lines::new(fake, [Watcher::new(connection)].into())
+    let mut lines = new_driver(fake, connection);
+    settle(fake, &mut lines, &mut Instant::default());
+    lines
 }
 
 /// What the component does: a turn for each interrupt, one at each deadline. Returns how many there
@@ -133,14 +144,66 @@ fn a_line_that_bounces_costs_two_turns_and_is_one_press() {
 }
 
 #[test]
+fn a_press_that_is_over_before_the_driver_runs_is_told() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    let mut lines = driver(&fake, &connection);
+    fake.set(BUTTON);
+    fake.set(0);
+    lines.turn(true, now);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (false, 1));
+    fake.set(BUTTON);
+    settle(&fake, &mut lines, &mut now);
+    fake.set(0);
+    fake.set(BUTTON);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (true, 3), "a release and a press");
+}
+
+#[test]
+fn bounces_whenever_the_driver_looks_are_one_press() {
+    // The contact rests after `edges` edges, some before the driver first looks.
+    for (edges, before) in (1..8).step_by(2).flat_map(|edges| (1..=edges).map(move |before| (edges, before))) {
+        let (connection, line) = button();
+        let (fake, mut now) = (Fake::default(), Instant::default());
+        let mut lines = driver(&fake, &connection);
+        let toggle = |times| (0..times).for_each(|_| fake.set(fake.levels.get() ^ BUTTON));
+        toggle(before);
+        lines.turn(true, now);
+        toggle(edges - before);
+        settle(&fake, &mut lines, &mut now);
+        assert_eq!((line.is_active(), line.activations()), (true, 1), "{before} of {edges} edges come first");
+    }
+}
+
+#[test]
+fn a_change_that_is_found_at_the_end_of_a_wait_may_bounce_too() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    let mut lines = driver(&fake, &connection);
+    fake.set(BUTTON);
+    lines.turn(true, now);
+    fake.set(0);
+    now += BOUNCE;
+    lines.turn(false, now);
+    assert!(!line.is_active());
+    fake.set(BUTTON);
+    fake.set(0);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (false, 1));
+}
+
+#[test]
 fn an_edge_at_any_moment_is_found() {
-    for left in 0..16 {
+    for left in 0..32 {
         let (connection, line) = button();
         let (fake, mut now) = (Fake::default(), Instant::default());
         fake.left.set(left);
         let mut lines = driver(&fake, &connection);
         settle(&fake, &mut lines, &mut now);
         assert_eq!(line.is_active(), fake.levels.get() != 0, "a press after {left} accesses");
+        assert!(line.activations() <= 1, "a press after {left} accesses is no more than one");
         fake.left.set(left);
         let before = fake.levels.get();
         fake.set(before ^ BUTTON);
@@ -159,6 +222,12 @@ fn a_restart_while_it_is_pressed_is_no_second_press() {
     let mut lines = driver(&fake, &connection);
     settle(&fake, &mut lines, &mut now);
     assert_eq!((line.is_active(), line.activations()), (true, 1));
+    drop(lines);
+    let mut lines = new_driver(&fake, &connection);
+    fake.set(0);
+    fake.set(BUTTON);
+    settle(&fake, &mut lines, &mut now);
+    assert_eq!((line.is_active(), line.activations()), (true, 1), "it still bounced");
     fake.set(0);
     drop(lines);
     let mut lines = driver(&fake, &connection);
