@@ -1,7 +1,10 @@
 //! The gpio class: what an input line was and is, for whoever watches it.
 //!
-//! The provider shows each client one word: how often its line changed since the machine was
-//! started, beginning with a line at rest. So the lowest bit says whether the line is active now.
+//! The provider shows each client one word: 0 until it looks at the line for the first time since
+//! the machine was started, then 1 if the line is active and 2 if it is at rest, and 1 more with each
+//! change. So the lowest bit says whether the line is active now, and a button that is held as the
+//! machine starts is active, but no press.
+//!
 //! The word outlives both sides: a client that is restarted misses no press. A provider counts one
 //! that is over before it runs, by the edges that its chip remembers; but it misses one that begins
 //! and ends while it is away, or that it has not told yet when it dies. Where the line is another at
@@ -18,6 +21,9 @@ use culm::{Channel, Region};
 
 /// Where the word is in what is shown.
 const CHANGES: usize = 0;
+
+/// The word after a first look at a line that is at rest.
+const AT_REST: u64 = 2;
 
 /// A client's view of a line.
 #[derive(Clone, Copy, Debug)]
@@ -41,14 +47,15 @@ impl Line {
         self.channel
     }
 
-    /// Returns whether the line is active: a button pressed.
+    /// Returns whether the line is active: a button pressed. It is not before the provider has looked.
     pub fn is_active(&self) -> bool {
         self.changes.load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// Returns how often the line became active since the machine was started.
+    /// Returns how often the line became active since the provider first looked at it. One that was
+    /// active then has to come to rest before it counts.
     pub fn activations(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed).div_ceil(2)
+        self.changes.load(Ordering::Relaxed).saturating_sub(1) / 2
     }
 }
 
@@ -79,12 +86,20 @@ impl Watcher {
     }
 
     /// Shows the client its line's state, by the levels of all lines, and notifies it of a change.
-    /// Returns whether there was one.
-    pub fn tell(&self, levels: u32) -> bool {
+    /// Returns whether there was one. A line that is none of the `known`, which the chip has, is at
+    /// rest, whatever level its client takes for active.
+    pub fn tell(&self, levels: u32, known: u32) -> bool {
+        if self.bit() & known == 0 {
+            return false;
+        }
         let active = (levels & self.bit() != 0) != self.active_low;
-        let changed = (self.changes.load(Ordering::Relaxed) & 1 != 0) != active;
+        let changes = self.changes.load(Ordering::Relaxed);
+        let changed = (changes & 1 != 0) != active;
         if changed {
             self.add(1);
+        } else if changes == 0 {
+            // To the client a line at rest is nothing new.
+            self.changes.store(AT_REST, Ordering::Relaxed);
         }
         changed
     }
@@ -113,6 +128,9 @@ mod tests {
 
     extern crate std;
 
+    /// The lines of a small chip.
+    const LINES: u32 = 0xff;
+
     fn client(line: u32, active_low: bool) -> (GpioProviderClient, Line) {
         let words = std::boxed::Box::leak(std::boxed::Box::new([const { AtomicU64::new(0) }; 8]));
         let shown = Memory { address: words.as_ptr().addr() as u64, size: 64, dma: 0 };
@@ -124,27 +142,45 @@ mod tests {
     fn each_change_is_told_once() {
         let (connection, line) = client(3, false);
         let watcher = Watcher::new(&connection);
-        assert!(!watcher.tell(0) && !line.is_active());
-        assert!(watcher.tell(1 << 3) && line.is_active());
-        assert!(!watcher.tell(1 << 3 | 1));
+        assert!(!watcher.tell(0, LINES) && !line.is_active());
+        assert!(watcher.tell(1 << 3, LINES) && line.is_active());
+        assert!(!watcher.tell(1 << 3 | 1, LINES));
         assert_eq!(line.activations(), 1);
-        assert!(watcher.tell(1) && !line.is_active());
+        assert!(watcher.tell(1, LINES) && !line.is_active());
         assert_eq!(line.activations(), 1);
     }
 
     #[test]
     fn a_restart_while_it_is_pressed_is_no_press() {
         let (connection, line) = client(0, true);
-        assert!(Watcher::new(&connection).tell(0), "low is pressed");
-        assert!(!Watcher::new(&connection).tell(0));
-        assert!(Watcher::new(&connection).tell(1), "it was released meanwhile");
+        assert!(!Watcher::new(&connection).tell(1, LINES), "high is at rest");
+        assert!(Watcher::new(&connection).tell(0, LINES), "low is pressed");
+        assert!(!Watcher::new(&connection).tell(0, LINES));
+        assert!(Watcher::new(&connection).tell(1, LINES), "it was released meanwhile");
         assert_eq!((line.activations(), line.is_active()), (1, false));
     }
 
     #[test]
+    fn a_line_that_is_active_at_the_first_look_is_no_press() {
+        let (connection, line) = client(3, false);
+        assert_eq!((line.activations(), line.is_active()), (0, false), "nobody has looked");
+        let watcher = Watcher::new(&connection);
+        for (levels, activations) in [(8, 0), (8, 0), (0, 0), (8, 1), (0, 1), (8, 2)] {
+            watcher.tell(levels, LINES);
+            assert_eq!((line.activations(), line.is_active()), (activations, levels != 0));
+        }
+        watcher.tell_pulse();
+        assert_eq!((line.activations(), line.is_active()), (3, true));
+    }
+
+    #[test]
     fn a_line_that_the_chip_has_not_is_at_rest() {
-        let (connection, line) = client(40, false);
-        assert!(!Watcher::new(&connection).tell(u32::MAX));
-        assert_eq!(line.activations(), 0);
+        for (number, active_low) in [(9, false), (9, true), (40, false), (40, true)] {
+            let (connection, line) = client(number, active_low);
+            for levels in [0, u32::MAX, 0] {
+                assert!(!Watcher::new(&connection).tell(levels, LINES));
+            }
+            assert_eq!((line.activations(), line.is_active()), (0, false), "line {number}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Ends the machine when its power button is pressed. It needs `may_halt`.
 //!
 //! A press that came while this was restarted counts: the line tells of all since the machine was
-//! started.
+//! started. A button that is still held as the machine starts, because it was switched on by it,
+//! counts once it was released and is pressed again.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

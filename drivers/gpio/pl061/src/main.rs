@@ -136,7 +136,7 @@ impl<R: Registers> Lines<R> {
     /// Tells each watcher by the levels; returns the lines that have changed.
     fn tell(&self, levels: u32) -> u32 {
         let mut changed = 0;
-        for watcher in self.watchers.iter().filter(|watcher| watcher.tell(levels)) {
+        for watcher in self.watchers.iter().filter(|watcher| watcher.tell(levels, LINES)) {
             changed |= watcher.bit();
             counters::CHANGES.add(1);
         }

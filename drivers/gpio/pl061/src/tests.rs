@@ -195,6 +195,33 @@ fn a_change_that_is_found_at_the_end_of_a_wait_may_bounce_too() {
 }
 
 #[test]
+fn a_button_that_is_held_at_boot_is_no_press() {
+    let (connection, line) = button();
+    let (fake, mut now) = (Fake::default(), Instant::default());
+    fake.set(BUTTON);
+    let mut lines = driver(&fake, &connection);
+    assert_eq!((line.is_active(), line.activations()), (true, 0));
+    for (level, activations) in [(0, 0), (BUTTON, 1), (0, 1)] {
+        fake.set(level);
+        settle(&fake, &mut lines, &mut now);
+        assert_eq!((line.is_active(), line.activations()), (level != 0, activations));
+    }
+}
+
+#[test]
+fn a_line_that_the_chip_has_not_is_never_pressed() {
+    for number in [9, 31, 40] {
+        let (connection, line) = button();
+        let connection = GpioProviderClient { line: number, active_low: 1, ..connection };
+        let (fake, mut now) = (Fake::default(), Instant::default());
+        let mut lines = driver(&fake, &connection);
+        lines.turn(true, now);
+        settle(&fake, &mut lines, &mut now);
+        assert_eq!((line.is_active(), line.activations()), (false, 0), "line {number}");
+    }
+}
+
+#[test]
 fn an_edge_at_any_moment_is_found() {
     for left in 0..32 {
         let (connection, line) = button();
