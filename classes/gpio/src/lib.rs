@@ -109,11 +109,17 @@ impl Watcher {
         self.add(2);
     }
 
+    /// Notifies the client. A new life of the provider does so even if nothing has changed: the one
+    /// before may have died after it showed a change, before the client was notified.
+    pub fn notify(&self) {
+        self.channel.notify();
+    }
+
     /// Adds changes at once: a provider that dies in between leaves none of them half told.
     fn add(&self, changes: u64) {
         // Only this side writes the word.
         self.changes.store(self.changes.load(Ordering::Relaxed).wrapping_add(changes), Ordering::Relaxed);
-        self.channel.notify();
+        self.notify();
     }
 }
 

@@ -93,6 +93,7 @@ impl<R: Registers> Lines<R> {
         // told, and do not count until contacts are at rest.
         let mut lines = Self { chip: Chip::new(registers, watched), watchers, again: None, edges: 0, told: watched };
         lines.ignore(now);
+        lines.watchers.iter().for_each(Watcher::notify);
         culm::info!("watches {} line{}", watched.count_ones(), if watched.count_ones() == 1 { "" } else { "s" });
         lines
     }

@@ -144,6 +144,21 @@ fn a_line_that_bounces_costs_two_turns_and_is_one_press() {
 }
 
 #[test]
+fn a_client_learns_of_what_a_life_told_that_died_before_it_notified() {
+    let (connection, line) = button();
+    let fake = Fake::default();
+    let mut lines = driver(&fake, &connection);
+    fake.set(BUTTON);
+    lines.turn(true, Instant::default());
+    drop(lines);
+    // Signals leave at the end of a turn: this one's did not.
+    culm::testing::signalled();
+    new_driver(&fake, &connection);
+    assert!(culm::testing::signalled().contains(&connection.channel));
+    assert_eq!((line.is_active(), line.activations()), (true, 1));
+}
+
+#[test]
 fn a_press_that_is_over_before_the_driver_runs_is_told() {
     let (connection, line) = button();
     let (fake, mut now) = (Fake::default(), Instant::default());
