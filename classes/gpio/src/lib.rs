@@ -1,14 +1,14 @@
 //! The gpio class: what an input line was and is, for whoever watches it.
 //!
 //! The provider shows each client one word: 0 until it looks at the line for the first time since
-//! the machine was started, then 1 if the line is active and 2 if it is at rest, and 1 more with each
-//! change. So the lowest bit says whether the line is active now, and a button that is held as the
-//! machine starts is active, but no press.
+//! the machine was started, then 1 if the line is active and 2 if it is at rest, and 1 more with
+//! each change. So the lowest bit says whether the line is active now, and a button that is held as
+//! the machine starts is active, but no press.
 //!
 //! The word outlives both sides: a client that is restarted misses no press. A provider counts one
 //! that is over before it runs, by the edges that its chip remembers; but it misses one that begins
-//! and ends while it is away, or that it has not told yet when it dies. Where the line is another at
-//! its return, that is one change, however many there were.
+//! and ends while it is away, or that is over and untold as it dies. A line that is found changed
+//! at its return has changed once, however often it did.
 //!
 //! A provider that shows nonsense makes its clients believe in presses that were none, and no more.
 
@@ -47,7 +47,8 @@ impl Line {
         self.channel
     }
 
-    /// Returns whether the line is active: a button pressed. It is not before the provider has looked.
+    /// Returns whether the line is active: a button pressed. It is not before the provider has
+    /// looked.
     pub fn is_active(&self) -> bool {
         self.changes.load(Ordering::Relaxed) & 1 != 0
     }
@@ -104,7 +105,8 @@ impl Watcher {
         changed
     }
 
-    /// Shows the client that its line changed and changed back while nobody looked, and notifies it.
+    /// Shows the client that its line changed and changed back while nobody looked, and notifies
+    /// it.
     pub fn tell_pulse(&self) {
         self.add(2);
     }

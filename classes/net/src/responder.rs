@@ -154,8 +154,8 @@ impl Answer<'_> {
         network.copy_within(ipv4::SOURCE..ipv4::DESTINATION, ipv4::DESTINATION);
         put(network, ipv4::SOURCE, self.responder.address);
         network[ipv4::TIME_TO_LIVE] = match self.question {
-            // Nobody answers an answer to a ping, so it may go as far as any packet: that a trace of
-            // the route arrives with a time to live of 1 is no reason to stay silent.
+            // Nobody answers an answer to a ping, so it may go as far as any packet. The last step
+            // of a traced route arrives with a time to live of 1 and is answered too.
             Question::Ping => HOP_LIMIT,
             _ => network[ipv4::TIME_TO_LIVE].min(HOP_LIMIT).saturating_sub(1),
         };

@@ -56,8 +56,9 @@ impl<R: Registers> Chip<R> {
         edges
     }
 
-    /// Reads the levels, after the edges were taken: an edge that comes before this is in the levels,
-    /// one that comes after is kept for the next look; the other order loses those in between.
+    /// Reads the levels, after the edges were taken: an edge that comes before this is in the
+    /// levels, one that comes after is kept for the next look; the other order loses those in
+    /// between.
     fn look(&self, edges: u32) -> Seen {
         Seen { levels: self.registers.read(DATA) & LINES, edges }
     }

@@ -117,9 +117,9 @@ impl<R: Registers> Lines<R> {
         self.again = Some(now + BOUNCE);
     }
 
-    /// Tells what the lines are after a wait, and what came and went during it. The chip is listened
-    /// to if that is nothing new; a change that is found only now may bounce too, and has a wait of
-    /// its own.
+    /// Tells what the lines are after a wait, and what came and went during it. The chip is
+    /// listened to if that is nothing new; a change that is found only now may bounce too, and has
+    /// a wait of its own.
     fn listen(&mut self, now: Instant) {
         let Seen { levels, edges } = self.chip.listen();
         let changed = self.tell(levels);
