@@ -5,24 +5,68 @@
 //! again to any client that asks for the same document while it is fresh. So a flood of requests
 //! costs a bounded number of renderings, and slow readers a bounded amount of memory; if slow
 //! readers hold all renderings, the answer is 503.
+//!
+//! Renderings have their memory from the start, each for the longest document, and never grow: no
+//! request makes the heap run out. If the heap has no place for all, there are fewer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt::{self, Write};
 
 /// Renders documents.
 pub trait Renderer {
-    /// Appends the document of this number ([`crate::site::Document`], in the order given to the
+    /// Writes the document of this number ([`crate::site::Document`], in the order given to the
     /// site) to `into`.
-    fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>);
+    ///
+    /// # Errors
+    ///
+    /// If `into` does not take all of it.
+    fn render(&mut self, document: u16, now: u64, into: &mut dyn Write) -> fmt::Result;
+
+    /// Returns how many bytes the longest document may ever have.
+    fn longest(&self) -> usize;
 }
 
 /// A server without documents.
 impl Renderer for () {
-    fn render(&mut self, _document: u16, _now: u64, _into: &mut Vec<u8>) {}
+    fn render(&mut self, _document: u16, _now: u64, _into: &mut dyn Write) -> fmt::Result {
+        Ok(())
+    }
+
+    fn longest(&self) -> usize {
+        0
+    }
 }
 
-/// Renderings that exist at a time.
+/// Renderings that exist at a time, if the heap has a place for them.
 const RENDERINGS: usize = 4;
+
+/// Bytes of the heap that the renderings leave to others, who need some for a moment.
+const SPARE: usize = 32 * 1024;
+
+/// Counts the bytes that are written to it.
+#[derive(Debug, Default)]
+pub struct Length(pub usize);
+
+impl Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Appends to bytes as far as they need not grow.
+struct Within<'v>(&'v mut Vec<u8>);
+
+impl Write for Within<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() > self.0.capacity() - self.0.len() {
+            return Err(fmt::Error);
+        }
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
 
 /// Names a rendering that its holder must [`release`](Documents::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +90,17 @@ pub struct Documents<R> {
 impl<R: Renderer> Documents<R> {
     /// Renderings are given again for `fresh` units of time.
     pub fn new(renderer: R, fresh: u64) -> Self {
-        Self { renderer, fresh, renderings: (0..RENDERINGS).map(|_| Rendering::default()).collect() }
+        let renderings = allocate(renderer.longest());
+        Self { renderer, fresh, renderings }
     }
 
-    /// A rendering of `document`, held for the caller; none while slow readers hold them all.
+    /// Returns the bytes that the heap is short of for all renderings.
+    pub fn shortage(&self) -> usize {
+        (RENDERINGS - self.renderings.len()).saturating_mul(self.renderer.longest())
+    }
+
+    /// A rendering of `document`, held for the caller; none while slow readers hold them all, or if
+    /// the document is longer than its renderer has said.
     pub fn acquire(&mut self, document: u16, now: u64) -> Option<RenderingId> {
         let fresh = self.fresh;
         let is_fresh = |rendering: &Rendering| {
@@ -66,7 +117,8 @@ impl<R: Renderer> Documents<R> {
         let (position, _) = unheld.min_by_key(|(_, rendering)| rendering.rendered)?;
         let rendering = &mut self.renderings[position];
         rendering.bytes.clear();
-        self.renderer.render(document, now, &mut rendering.bytes);
+        rendering.document = None;
+        self.renderer.render(document, now, &mut Within(&mut rendering.bytes)).ok()?;
         rendering.document = Some(document);
         rendering.rendered = now;
         Some(position)
@@ -89,6 +141,19 @@ impl<R: Renderer> Documents<R> {
     }
 }
 
+/// Allocates the renderings of documents that have so many bytes at most: as many as the heap has a
+/// place for.
+fn allocate(longest: usize) -> Box<[Rendering]> {
+    let reserve = |size| {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).ok().map(|()| bytes)
+    };
+    // Given back when all renderings have their memory.
+    let spare = reserve(SPARE);
+    let renderings = (0..RENDERINGS).map_while(|_| spare.as_ref().and_then(|_| reserve(longest)));
+    renderings.map(|bytes| Rendering { bytes, ..Rendering::default() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,10 +161,51 @@ mod tests {
     struct Counting(u32);
 
     impl Renderer for Counting {
-        fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>) {
+        fn render(&mut self, document: u16, now: u64, into: &mut dyn Write) -> fmt::Result {
             self.0 += 1;
-            into.extend_from_slice(std::format!("{document} at {now}").as_bytes());
+            write!(into, "{document} at {now}")
         }
+
+        fn longest(&self) -> usize {
+            10
+        }
+    }
+
+    /// Renders a document of so many bytes, and says that it has this many at most.
+    struct Long(usize, usize);
+
+    impl Renderer for Long {
+        fn render(&mut self, _: u16, _: u64, into: &mut dyn Write) -> fmt::Result {
+            (0..self.0).try_for_each(|_| into.write_char('x'))
+        }
+
+        fn longest(&self) -> usize {
+            self.1
+        }
+    }
+
+    #[test]
+    fn a_rendering_does_not_grow() {
+        let mut documents = Documents::new(Long(101, 100), 1);
+        let capacities = |documents: &Documents<_>| -> Vec<_> {
+            documents.renderings.iter().map(|rendering| rendering.bytes.capacity()).collect()
+        };
+        let before = capacities(&documents);
+        for now in 1..20 {
+            assert_eq!(documents.acquire(0, now * 10), None);
+        }
+        documents.renderer().0 = 100;
+        let whole = documents.acquire(0, 1000).expect("it fits");
+        assert_eq!(documents.bytes(whole), [b'x'; 100]);
+        assert_eq!(capacities(&documents), before);
+        assert_eq!((before, documents.shortage()), (std::vec![100; RENDERINGS], 0));
+    }
+
+    #[test]
+    fn a_heap_without_a_place_for_renderings_has_none() {
+        let mut documents = Documents::new(Long(1, isize::MAX as usize), 1);
+        assert_eq!(documents.acquire(0, 10), None);
+        assert!(documents.shortage() >= isize::MAX as usize);
     }
 
     #[test]

@@ -64,6 +64,12 @@ impl<'a, R: Renderer> Server<'a, R> {
         self.shared.documents.renderer()
     }
 
+    /// Returns the bytes that the heap is short of for all renderings of documents: with fewer,
+    /// clients that ask for one are sent away earlier.
+    pub fn shortage(&self) -> usize {
+        self.shared.documents.shortage()
+    }
+
     /// The transport has a new connection in `slot`. One that was there has made way for it.
     pub fn opened(&mut self, slot: usize, now: u64) {
         let Some(place) = self.slots.get_mut(slot) else { return };

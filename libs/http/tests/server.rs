@@ -240,6 +240,17 @@ fn an_upload_is_heard_to_its_end_after_its_refusal() {
     assert!(pipes.pipe(0).aborted);
 }
 
+/// It could only be sent with more memory than its rendering has.
+#[test]
+fn a_document_longer_than_its_renderer_said_is_not_to_be_had() {
+    for (now, expected) in [(10, b"HTTP/1.1 200 "), (10_u64.pow(19), b"HTTP/1.1 503 ")] {
+        let (mut server, mut pipes) = open(1, now);
+        pipes.pipe(0).input = b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+        run(&mut server, &mut pipes, now);
+        assert!(pipes.pipe(0).output.starts_with(expected));
+    }
+}
+
 #[test]
 fn readers_of_documents_are_bounded() {
     let (mut server, mut pipes) = open(8, 0);

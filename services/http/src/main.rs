@@ -14,6 +14,7 @@ extern crate std;
 #[cfg(test)]
 mod tests;
 
+use core::fmt;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};
 use culm_clock::Clock;
@@ -80,6 +81,10 @@ impl Component for Http {
             patrol: Instant::default(),
             patrol_ticks: time::ticks(PATROL),
         };
+        if http.server.shortage() > 0 {
+            let kib = http.server.shortage().div_ceil(1024);
+            culm::warn!("the heap is {kib} KiB short of what the status page needs while several clients ask for it");
+        }
         http.turn();
         http
     }
@@ -191,12 +196,15 @@ fn timeouts(config: &Config) -> Timeouts {
 struct Observer(Option<Status>);
 
 impl Renderer for Observer {
-    fn render(&mut self, document: u16, now: u64, into: &mut alloc::vec::Vec<u8>) {
-        if let Some(status) = &mut self.0 {
-            // Of interest to whoever asks, and nobody else.
-            #[cfg(target_os = "none")]
-            counters::HEAP_USED.set(culm::heap::used());
-            status.render(document, now, into);
-        }
+    fn render(&mut self, document: u16, now: u64, into: &mut dyn fmt::Write) -> fmt::Result {
+        let Some(status) = &mut self.0 else { return Ok(()) };
+        // Of interest to whoever asks, and nobody else.
+        #[cfg(target_os = "none")]
+        counters::HEAP_USED.set(culm::heap::used());
+        status.render(document, now, into)
+    }
+
+    fn longest(&self) -> usize {
+        self.0.as_ref().map_or(0, Renderer::longest)
     }
 }

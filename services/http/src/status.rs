@@ -3,8 +3,9 @@
 //! [`source`] knows where the state is and takes [`snapshot`]s of it; [`html`], [`json`] and
 //! [`metrics`] render one.
 
-use alloc::vec::Vec;
+use core::fmt::{self, Write};
 use culm_http::Renderer;
+use culm_http::documents::Length;
 use culm_http::media::{self, HTML};
 use culm_http::site::{Document, Embedded};
 
@@ -39,22 +40,47 @@ pub fn files(picture: &[u8]) -> [Embedded<'_>; 4] {
 }
 
 /// Renders [`DOCUMENTS`].
-pub struct Status(Source);
+pub struct Status {
+    source: Source,
+    longest: usize,
+}
 
 impl Status {
     /// Of this system.
     pub fn new(source: Source) -> Self {
-        Self(source)
+        let longest = longest(source.last().clone());
+        Self { source, longest }
     }
 }
 
 impl Renderer for Status {
-    fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>) {
-        let snapshot = self.0.snapshot(now);
-        match document {
-            0 => html::render(snapshot, into),
-            1 => json::render(snapshot, into),
-            _ => metrics::render(snapshot, into),
-        }
+    fn render(&mut self, document: u16, now: u64, into: &mut dyn Write) -> fmt::Result {
+        render(self.source.snapshot(now), document, into)
     }
+
+    fn longest(&self) -> usize {
+        self.longest
+    }
+}
+
+fn render(snapshot: &Snapshot, document: u16, into: &mut dyn Write) -> fmt::Result {
+    match document {
+        0 => html::render(snapshot, into),
+        1 => json::render(snapshot, into),
+        _ => metrics::render(snapshot, into),
+    }
+}
+
+/// Returns how many bytes any document of such a snapshot may have: as many as with the greatest
+/// numbers, and an eighth more, since some figures are longest when they are small.
+fn longest(snapshot: Snapshot) -> usize {
+    let greatest = snapshot.with_greatest_numbers();
+    let lengths = (0..DOCUMENTS.len() as u16).map(|document| {
+        let mut length = Length::default();
+        // Counting does not fail.
+        let _ = render(&greatest, document, &mut length);
+        length.0
+    });
+    let longest = lengths.max().unwrap_or_default();
+    longest + longest / 8
 }

@@ -2,12 +2,14 @@
 
 use culm::connection::Counters;
 use culm::observe::{CoreAccount, DomainAccount, DomainState};
+use culm_http::Renderer;
 use culm_queue::{Producer, Storage};
 use http::status::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};
-use http::status::{html, json, metrics};
+use http::status::{DOCUMENTS, Status, html, json, metrics};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So many in all, and so many a second.
@@ -79,9 +81,9 @@ fn snapshot() -> Snapshot {
 }
 
 fn render_json(snapshot: &Snapshot) -> Value {
-    let mut bytes = Vec::new();
-    json::render(snapshot, &mut bytes);
-    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&bytes)))
+    let mut text = String::new();
+    json::render(snapshot, &mut text).expect("strings take everything");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]
@@ -121,9 +123,9 @@ fn json_says_everything() {
 }
 
 fn render_html(snapshot: &Snapshot) -> String {
-    let mut bytes = Vec::new();
-    html::render(snapshot, &mut bytes);
-    String::from_utf8(bytes).expect("UTF-8")
+    let mut text = String::new();
+    html::render(snapshot, &mut text).expect("strings take everything");
+    text
 }
 
 /// Checks that each element ends where it should, and takes the page's text, one line for each
@@ -202,9 +204,8 @@ fn json_of_an_empty_system() {
 /// twice, and the end.
 #[test]
 fn metrics_are_open_metrics() {
-    let mut bytes = Vec::new();
-    metrics::render(&snapshot(), &mut bytes);
-    let text = String::from_utf8(bytes).expect("UTF-8");
+    let mut text = String::new();
+    metrics::render(&snapshot(), &mut text).expect("strings take everything");
     assert!(text.ends_with("\n# EOF\n"));
     let (mut families, mut samples) = (HashSet::new(), HashSet::new());
     let (mut family, mut suffix) = (String::new(), "");
@@ -243,6 +244,49 @@ fn metrics_are_open_metrics() {
     assert!(!text.contains("culm_component_budget_seconds{component=\"quiet\""), "what is absent is left out");
     assert!(text.contains("culm_http_requests_total{component=\"front\"} 12345\n"));
     assert!(text.contains("culm_http_open{component=\"front\"} 320\n"));
+}
+
+/// A system of many components, whose counters have these values, and who renders its state.
+fn large_system(value: u64) -> Status {
+    const COMPONENTS: usize = 200;
+    let accounts = || (0..COMPONENTS).map(|_| DomainAccount::default()).collect::<Vec<_>>().leak();
+    let page: &'static Counters = Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }));
+    page.values.iter().for_each(|word| word.store(value, Relaxed));
+    let described = |_| Described { domain: component("nic0_rx"), counters: Some(page) };
+    let described = (0..COMPONENTS).map(described).collect();
+    Status::new(Source::from_parts(("system", "board"), &[], accounts(), described, Vec::new(), 1000))
+}
+
+#[test]
+fn no_document_is_longer_than_is_said_at_the_start() {
+    for value in [0, 9_999_999, u64::MAX / 2, u64::MAX] {
+        let mut status = large_system(value);
+        for document in 0..DOCUMENTS.len() as u16 {
+            for now in [0, 1, 5000, u64::MAX] {
+                let mut text = String::new();
+                status.render(document, now, &mut text).expect("strings take everything");
+                assert!(text.len() <= status.longest(), "{document}: {} bytes of {}", text.len(), status.longest());
+            }
+        }
+    }
+}
+
+/// Takes a few bytes and no more.
+struct Little(usize);
+
+impl Write for Little {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.checked_sub(text.len()).ok_or(fmt::Error)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_document_that_does_not_fit_is_an_error() {
+    let mut status = large_system(1);
+    for document in 0..DOCUMENTS.len() as u16 {
+        assert!(status.render(document, 5000, &mut Little(4096)).is_err());
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use core::fmt::{self, Write};
 use culm_http::site::{Document, File, Site};
 use culm_http::{Caching, Renderer, Server, Stream, Timeouts, Transport};
 
@@ -103,8 +104,12 @@ impl Transport for Pipes {
 pub struct Clock;
 
 impl Renderer for Clock {
-    fn render(&mut self, document: u16, now: u64, into: &mut Vec<u8>) {
-        into.extend_from_slice(format!("document {document} at {now}").as_bytes());
+    fn render(&mut self, document: u16, now: u64, into: &mut dyn Write) -> fmt::Result {
+        write!(into, "document {document} at {now}")
+    }
+
+    fn longest(&self) -> usize {
+        32
     }
 }
 

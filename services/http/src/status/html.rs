@@ -9,16 +9,20 @@ use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, cla
 use super::json;
 use super::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
-use alloc::vec::Vec;
-use core::fmt::Display;
+use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
 
 /// The page without its figures.
 const FRAME: &str = include_str!("page/page.html");
 
-/// Appends the page.
-pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
-    let text = &mut Text(into);
+/// Writes the page.
+///
+/// # Errors
+///
+/// If `into` does not take all of it.
+pub fn render(snapshot: &Snapshot, into: &mut dyn Write) -> fmt::Result {
+    let mut written = Text::new(into);
+    let text = &mut written;
     let mut pieces = FRAME.split("{{");
     put!(text, "{}", pieces.next().unwrap_or_default());
     for piece in pieces {
@@ -26,6 +30,7 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
         part(text, name, snapshot);
         put!(text, "{rest}");
     }
+    written.end()
 }
 
 /// The part of this name. The frame is a part of this program, so it names no other.

@@ -3,13 +3,17 @@
 use super::http;
 use super::snapshot::{Core, Domain, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, PerSecond, Quoted, Ratio, Seconds, Text, put};
-use alloc::vec::Vec;
-use core::fmt::{self, Display};
+use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
 
-/// Appends the snapshot, as one object.
-pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
-    let text = &mut Text(into);
+/// Writes the snapshot, as one object.
+///
+/// # Errors
+///
+/// If `into` does not take all of it.
+pub fn render(snapshot: &Snapshot, into: &mut dyn Write) -> fmt::Result {
+    let mut written = Text::new(into);
+    let text = &mut written;
     put!(text, "{{\"system\":{},\"board\":{},", Quoted(snapshot.system), Quoted(snapshot.board));
     put!(text, "\"version\":{},", Quoted(env!("CARGO_PKG_VERSION")));
     put!(text, "\"uptime_seconds\":{},", Seconds(snapshot.uptime));
@@ -23,6 +27,7 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
     let servers = snapshot.domains.iter().filter(|it| it.serves_http());
     list(text, "http", servers, server);
     put!(text, "}}\n");
+    written.end()
 }
 
 fn list<'e, T: 'e>(

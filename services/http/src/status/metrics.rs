@@ -3,8 +3,7 @@
 use super::snapshot::{Core, Domain, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, Quoted, Ratio, Seconds, Text, put};
 use super::{http, json};
-use alloc::vec::Vec;
-use core::fmt::{self, Display};
+use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
 
 /// A metric of each element of a list: name, unit, type, help, and the sample's value.
@@ -100,9 +99,14 @@ const QUEUES: [Metric<Queue>; 3] = [
     metric("queue_entries", Counter, "Entries that ever went in.", |it| Value::Count(it.entries.total)),
 ];
 
-/// Appends the snapshot.
-pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
-    let text = &mut Text(into);
+/// Writes the snapshot.
+///
+/// # Errors
+///
+/// If `into` does not take all of it.
+pub fn render(snapshot: &Snapshot, into: &mut dyn Write) -> fmt::Result {
+    let mut written = Text::new(into);
+    let text = &mut written;
     put!(text, "# TYPE culm info\n# HELP culm What runs.\n");
     put!(text, "culm_info{{system={},board={}", Quoted(snapshot.system), Quoted(snapshot.board));
     put!(text, ",version={}}} 1\n", Quoted(env!("CARGO_PKG_VERSION")));
@@ -127,6 +131,7 @@ pub fn render(snapshot: &Snapshot, into: &mut Vec<u8>) {
         });
     }
     put!(text, "# EOF\n");
+    written.end()
 }
 
 /// One metric family: its description and a sample of each element, with the labels that `labels`

@@ -13,6 +13,8 @@ pub struct Ticks {
 }
 
 impl Ticks {
+    const GREATEST: Self = Self { ticks: u64::MAX, frequency: 1 };
+
     /// Whole seconds, and the rest in microseconds.
     pub fn parts(self) -> (u64, u64) {
         let frequency = self.frequency.max(1);
@@ -61,6 +63,10 @@ pub struct Tally {
     pub rate: Rate,
 }
 
+impl Tally {
+    const GREATEST: Self = Self { total: u64::MAX, rate: Rate(u64::MAX) };
+}
+
 impl core::ops::Add for Tally {
     type Output = Self;
 
@@ -86,6 +92,32 @@ pub struct Snapshot {
     pub domains: Vec<Domain>,
     /// Queues between them.
     pub queues: Vec<Queue>,
+}
+
+impl Snapshot {
+    /// Gives every figure that changes the greatest value that it may have.
+    #[must_use]
+    pub fn with_greatest_numbers(mut self) -> Self {
+        let all = Share(1_000_000);
+        (self.uptime, self.window) = (Ticks::GREATEST, Ticks::GREATEST);
+        for core in &mut self.cores {
+            (core.load, core.idle, core.interrupts) = (all, Ticks::GREATEST, Tally::GREATEST);
+            (core.ipis_sent, core.timer, core.sleeps) = (u64::MAX, u64::MAX, u64::MAX);
+        }
+        for domain in &mut self.domains {
+            // The longest word.
+            domain.state = DomainState::Faulted;
+            (domain.share, domain.used) = (all, Ticks::GREATEST);
+            (domain.system_calls, domain.switches) = (u64::MAX, u64::MAX);
+            (domain.preemptions, domain.throttles) = (u64::MAX, u64::MAX);
+            (domain.faults, domain.restarts) = (u32::MAX, u32::MAX);
+            domain.counters.iter_mut().for_each(|(_, tally)| *tally = Tally::GREATEST);
+        }
+        for queue in &mut self.queues {
+            (queue.depth, queue.entries) = (u32::MAX, Tally::GREATEST);
+        }
+        self
+    }
 }
 
 /// One core.

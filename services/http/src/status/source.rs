@@ -146,6 +146,11 @@ impl Source {
         &self.snapshot
     }
 
+    /// Returns the snapshot that was taken last; before that one without figures.
+    pub fn last(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// Takes over the accounts, counters and depths as they are now.
     fn read(&mut self, now: u64) {
         let frequency = self.frequency;

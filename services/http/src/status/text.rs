@@ -1,23 +1,43 @@
 //! Numbers and names as JSON and OpenMetrics both write them.
 
 use super::snapshot::{Rate, Share, Ticks};
-use alloc::vec::Vec;
 use core::fmt::{self, Display, Write};
 
-/// Text at the end of a vector of bytes.
-pub struct Text<'v>(pub &'v mut Vec<u8>);
+/// Text on its way to where it is written. After an error nothing more is written.
+pub struct Text<'w> {
+    into: &'w mut dyn Write,
+    result: fmt::Result,
+}
 
-impl Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
+impl<'w> Text<'w> {
+    /// Creates text that goes there.
+    pub fn new(into: &'w mut dyn Write) -> Self {
+        Self { into, result: Ok(()) }
+    }
+
+    /// Returns whether all was written.
+    ///
+    /// # Errors
+    ///
+    /// The first error.
+    pub fn end(self) -> fmt::Result {
+        self.result
     }
 }
 
-/// Appends formatted text, which cannot fail: `put!(text, "…", …)`.
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.result.is_ok() {
+            self.result = self.into.write_str(text);
+        }
+        self.result
+    }
+}
+
+/// Appends formatted text: `put!(text, "…", …)`.
 macro_rules! put {
     ($text:expr, $($format:tt)*) => {
-        // Vectors take everything.
+        // The text keeps the error (`Text::end`).
         { let _ = core::fmt::Write::write_fmt($text, format_args!($($format)*)); }
     };
 }
