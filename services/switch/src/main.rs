@@ -56,10 +56,11 @@ impl Component for Switch {
     }
 
     fn notified(&mut self, channels: Channels) {
+        let mut has_pause_ended = false;
         for port in &mut self.ports {
-            port.mark_due(channels);
+            has_pause_ended |= port.mark_due(channels);
         }
-        if self.is_due(channels) {
+        if has_pause_ended || self.is_due(channels) {
             self.take_turn();
         }
     }
@@ -71,7 +72,8 @@ impl Switch {
         Self { ports, uplink, turns, has_more: false, has_warned: false }
     }
 
-    /// Returns whether there may be something to do: not if only clients notify that are paused.
+    /// Returns whether there may be something to do, if no pause has ended: not if only clients
+    /// notify that are paused.
     fn is_due(&self, mut channels: Channels) -> bool {
         let is_paused = |channel| self.ports.iter().any(|port| port.is_paused() && port.has(channel));
         self.has_more || channels.is_empty() || channels.any(|channel| !is_paused(channel))

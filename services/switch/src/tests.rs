@@ -173,6 +173,26 @@ fn a_client_that_notifies_without_end_is_left_alone() {
     assert_eq!(world.receive(2, 9), [0]);
 }
 
+/// A pause may end in a turn that only another client caused, which is paused itself: the client
+/// whose pause ended is served in that turn, since none is asked for it later.
+#[test]
+fn a_pause_that_ends_in_the_turn_of_a_paused_client_ends() {
+    let mut world = World::new(3);
+    for _ in 0..10_000 {
+        world.switch.notified(channels(&[1]));
+    }
+    world.send(0, 2, 60, 1);
+    let ends = time::now() + Duration::from_millis(25);
+    set_time(time::now() + Duration::from_millis(12));
+    for _ in 0..10_000 {
+        world.switch.notified(channels(&[3]));
+    }
+    set_time(ends);
+    world.switch.notified(channels(&[3]));
+    assert_eq!(world.receive(2, 9), [0]);
+    assert!(world.switch.ports.iter().any(Port::is_paused), "the other waits");
+}
+
 /// A client whose buffers are longer than what the uplink takes hears of it in the log.
 #[test]
 fn a_frame_too_long_for_the_uplink_is_told() {
