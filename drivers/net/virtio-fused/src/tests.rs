@@ -76,8 +76,9 @@ struct World {
     state: Rc<State>,
     fused: Option<Fused<FusedNet<Fake, 0, 0>>>,
     lives: u32,
-    /// After how many more steps the domain dies.
+    /// After how many more steps the domain dies, and after how many each of its next lives.
     death: Option<u32>,
+    deaths: VecDeque<u32>,
     told: BTreeSet<u32>,
     rx: Vec<Peer<Descriptor>>,
     tx: Vec<Peer<Descriptor>>,
@@ -164,6 +165,7 @@ impl World {
             fused: None,
             lives: 0,
             death: None,
+            deaths: VecDeque::new(),
             told: BTreeSet::new(),
             rx: receivers.iter().map(|client| Peer::new(client.filled, client.free)).collect(),
             tx: senders.iter().map(|client| Peer::new(client.free, client.filled)).collect(),
@@ -242,6 +244,7 @@ impl World {
             Err(panic) => {
                 assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for: {panic:?}");
                 self.lives += 1;
+                self.death = self.deaths.pop_front();
                 self.turn();
             }
         }
@@ -502,16 +505,13 @@ const STORY: &[Act] = {
 /// Plays a story in which the domain dies after so many steps. Returns whether it did.
 fn play(story: &[Act], size: u32, event_index: bool, deaths: &[u32]) -> bool {
     let mut world = World::new(size, event_index);
-    let mut deaths = deaths.iter();
     let context = format!("queues of {size}, event index {event_index}, deaths at {deaths:?}");
-    world.death = deaths.next().copied();
+    world.deaths = deaths.iter().copied().collect();
+    world.death = world.deaths.pop_front();
     for act in story {
         world.act(*act);
-        if world.death.is_none() {
-            world.death = deaths.next().copied();
-        }
     }
-    let all_died = world.death.is_none() && deaths.next().is_none();
+    let all_died = world.death.is_none() && world.deaths.is_empty();
     world.death = None;
     world.finish();
     world.check(&context);
@@ -557,9 +557,33 @@ fn a_device_that_is_reset_doubles_nothing_and_goes_on() {
 fn a_death_in_a_reset_takes_no_buffer_from_a_client() {
     use Act::*;
     let before = [Receive(0, 1), Turn, Read(0)].repeat(9);
-    let story = [&before[..], &[Receive(0, 1), Announce(1), Turn, Fail, Turn, Read(0)]].concat();
-    let steps = (0..).take_while(|steps| play(&story, 64, true, &[*steps])).count();
-    assert!(steps > 100, "{steps} steps only");
+    let after = [
+        [Receive(0, 1), Announce(1), Turn, Fail, Turn, Read(0)],
+        [Receive(0, 1), Announce(1), Fail, Turn, Read(0), Turn],
+    ];
+    for after in after {
+        let story = [&before[..], &after].concat();
+        let steps = (0..).take_while(|steps| play(&story, 64, true, &[*steps])).count();
+        assert!(steps > 100, "{steps} steps only");
+    }
+}
+
+/// The device fails in the round in which a frame arrives.
+#[test]
+fn a_death_while_the_device_fails_shows_no_frame_that_is_not_lent() {
+    use Act::*;
+    let [one, fail] = [[Receive(0, 1), Turn, Read(0), Turn], [Receive(0, 1), Fail, Turn, Read(0)]];
+    let returns_unread = [&one[..3], &fail].concat();
+    let in_three = vec![Receive(0, 1), Fail, Announce(2), Receive(0, 1), Turn];
+    for story in [[one, fail].concat(), returns_unread, in_three] {
+        let steps = (0..).take_while(|steps| play(&story, 64, true, &[*steps])).count();
+        assert!(steps > 10, "{steps} steps only");
+        // The next life dies too: soon, while it finds its place, or in the reset.
+        for first in 0..steps as u32 {
+            let soon = (0..40).chain((40 + first % 4..).step_by(4));
+            let _ = soon.take_while(|second| play(&story, 64, true, &[first, *second])).count();
+        }
+    }
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -571,6 +595,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (1..8_usize).prop_map(Act::Sent),
         6 => Just(Act::Turn),
         1 => (0..3_usize).prop_map(Act::Announce),
+        1 => Just(Act::Fail),
     ]
 }
 

@@ -237,10 +237,12 @@ impl<D: DriverLink> Receive<D> {
         for index in due {
             self.take_returned(index);
         }
-        if !self.driver.look() {
+        let is_live = self.driver.look();
+        // What was seen before the driver stopped is given out while there is an account of it.
+        self.distribute();
+        if !is_live {
             self.start_over();
         }
-        self.distribute();
         self.refill();
         self.publish();
         self.sleep()
@@ -472,7 +474,13 @@ impl<D: DriverLink> Receive<D> {
                 }
             }
             self.forget_frame();
-            self.driver_account.keep(self.driver.generations(), self.driver.positions());
+            let positions = self.driver.positions();
+            for client in &self.clients {
+                // The indices of the driver's entries begin anew. Clients' entries that are written
+                // and not published came by none of these.
+                client.account.set_progress(client.link.output.position(), positions.input);
+            }
+            self.driver_account.keep(self.driver.generations(), positions);
         }
     }
 

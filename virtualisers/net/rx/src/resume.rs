@@ -32,7 +32,7 @@ pub(crate) struct Previous<'a> {
     clients: &'a [NetRxClient],
     pub(crate) account: Account,
     pub(crate) holders: Record,
-    /// The index of the driver's next entry, if that link goes on.
+    /// The index of the driver's next entry, if the account tells.
     through: Option<u32>,
 }
 
@@ -70,15 +70,17 @@ impl<'a> Previous<'a> {
                 self.put_frame_back(&place, first, taken());
             }
             let positions = Positions { output, input: taken() };
+            // The clients' links need this too if the driver cannot go on.
+            self.through = Some(positions.input);
             match place.resume(generations, positions) {
                 Ok(driver) => {
                     culm::info!("goes on: the driver has {} buffers", self.with_driver());
-                    self.through = Some(positions.input);
                     return driver;
                 }
                 Err(refused) => place = refused,
             }
-            account.forget();
+            // The account stands until the first round forgets it. If this life ends before it has
+            // found its place in all clients' links, the next one needs it as well.
         }
         self.account.end_run();
         place.begin()
