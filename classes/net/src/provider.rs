@@ -140,9 +140,9 @@ impl Port {
         channel == self.receiving.channel() || channel == self.sending.channel()
     }
 
-    /// Notes which channels were notified, at the beginning of each turn. Returns whether the client
-    /// was paused until now: then it may have sent meanwhile, and its link has not announced sleep,
-    /// so that a round is due whatever was notified.
+    /// Notes which channels were notified, at the beginning of each turn. Returns whether the
+    /// client was paused until now: then it may have sent meanwhile, and its link has not announced
+    /// sleep, so that a round is due whatever was notified.
     pub fn mark_due(&mut self, channels: Channels) -> bool {
         let was_paused = self.paused;
         if channels.contains(self.receiving.channel()) || channels.contains(self.sending.channel()) {

@@ -265,9 +265,9 @@ fn a_client_that_reads_nothing_loses_its_own_frames_only() {
     assert_eq!(world.settle()[1], [77]);
 }
 
-/// A buffer is not taken, and nothing copied, while the queue in which it would go back is full: the
-/// sender is not charged for a copy that does not arrive. Frames are lost by this without end, and
-/// cost a slow reader nothing but those frames.
+/// A buffer is not taken, and nothing copied, while the queue in which it would go back is full:
+/// the sender is not charged for a copy that does not arrive. Frames are lost by this without end,
+/// and cost a slow reader nothing but those frames.
 #[test]
 fn nothing_is_copied_for_a_client_whose_queue_is_full() {
     let (provider, _) = connections(MACS[0], 0, false);
