@@ -47,8 +47,8 @@ impl Shares {
 
     /// Grants `amount` to a client that holds `held`, of a stock whose pieces are of different
     /// sizes. A client below its guarantee always gets one piece, even if that exceeds the
-    /// guarantee and the rest together; otherwise a large piece could never be granted. The excess is
-    /// owed to the rest (`overdrawn`) until it is repaid.
+    /// guarantee and the rest together; otherwise a large piece could never be granted. The excess
+    /// is owed to the rest (`overdrawn`) until it is repaid.
     #[inline(always)]
     pub fn take_amount(&mut self, held: &mut u32, amount: u32) -> bool {
         let after = held.saturating_add(amount);

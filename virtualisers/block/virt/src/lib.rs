@@ -8,8 +8,8 @@
 //! queues, so that it can choose whose is next (`fair`).
 //!
 //! It has no state that outlives it. A restarted driver is sent again what it has not answered
-//! ([`culm_block::Client`]). The clients of a restarted virtualiser send again what was not answered,
-//! after the driver has ended what the previous life sent.
+//! ([`culm_block::Client`]). The clients of a restarted virtualiser send again what was not
+//! answered, after the driver has ended what the previous life sent.
 //!
 //! `virtualiser` moves requests and answers, `medium` finds out where the clients' parts are.
 
