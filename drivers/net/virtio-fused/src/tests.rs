@@ -108,6 +108,8 @@ struct World {
     wire: Vec<Vec<u64>>,
     /// Some frames are lost by design in this run.
     lossy: bool,
+    /// A turn is followed by the one for which it set a deadline.
+    waits: bool,
 }
 
 impl World {
@@ -186,6 +188,7 @@ impl World {
             sent: vec![0; 2],
             wire: vec![Vec::new(); 2],
             lossy: false,
+            waits: true,
             receive,
             receivers,
             transmit,
@@ -236,7 +239,9 @@ impl World {
                 self.fused = Some(fused);
                 self.told.clear();
                 let _ = signalled();
-                if let Some(deadline) = deadline() {
+                if self.waits
+                    && let Some(deadline) = deadline()
+                {
                     set_time(deadline);
                     self.fused.as_mut().expect("alive").notified(culm::Channels::NONE);
                 }
@@ -584,6 +589,29 @@ fn a_death_while_the_device_fails_shows_no_frame_that_is_not_lent() {
             let _ = soon.take_while(|second| play(&story, 64, true, &[first, *second])).count();
         }
     }
+}
+
+/// A reset gives frames' buffers back at once, even if a client is left alone for a while.
+#[test]
+fn a_reset_does_not_wait_for_a_client_that_has_used_up_its_allowance() {
+    let mut world = World::new(64, true);
+    world.waits = false;
+    world.act(Act::Send(1, 8));
+    world.act(Act::Turn);
+    let none = Descriptor { offset: 64 * SIZE, ..Descriptor::empty(0) };
+    let is_left_alone = (0..12).any(|_| {
+        // The client is lent 8 buffers of its queue of 64, so there is space for these.
+        world.tx[0].send(&[none; 32]);
+        world.told.insert(SENDERS[0]);
+        world.act(Act::Turn);
+        deadline().is_some()
+    });
+    assert!(is_left_alone);
+    world.act(Act::Fail);
+    world.act(Act::Turn);
+    assert_eq!(world.state.resets.get(), 2);
+    world.act(Act::Read(1));
+    assert_eq!(world.free[1].len(), 8);
 }
 
 fn act() -> impl Strategy<Value = Act> {

@@ -132,6 +132,8 @@ impl<C: Chip> Fused<C> {
                 due &= !TRANSMIT;
             }
             if self.chip.finish(self.receive.driver(), self.transmit.driver()).is_more() {
+                // The device is another one to both. A round to send looks at it only if it is due.
+                self.transmit.mark_driver_due();
                 due = BOTH;
             }
             Progress::more_if(due != 0)
