@@ -614,6 +614,26 @@ fn a_reset_does_not_wait_for_a_client_that_has_used_up_its_allowance() {
     assert_eq!(world.free[1].len(), 8);
 }
 
+/// A life that waited for sent frames asked for interrupts; one that does not wait gets none.
+#[test]
+fn a_wish_for_interrupts_ends_with_the_life_that_had_it() {
+    let mut world = World::new(64, false);
+    for act in [Act::Send(1, 8), Act::Turn, Act::Sent(8)] {
+        world.act(act);
+    }
+    assert_ne!(world.state.causes.get(), Causes::ZERO, "the domain waits for sent frames");
+    world.death = Some(0);
+    for act in [Act::Turn, Act::Read(1), Act::Send(1, 2), Act::Turn] {
+        world.act(act);
+    }
+    assert_eq!(world.lives, 1);
+    let before = world.state.interrupts.get();
+    for act in [Act::Sent(1), Act::Sent(1)] {
+        world.act(act);
+    }
+    assert_eq!(world.state.interrupts.get(), before, "nobody waits for these");
+}
+
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (0..3_usize, prop_oneof![3 => Just(1_usize), 1 => 2..4_usize])

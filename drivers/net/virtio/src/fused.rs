@@ -348,6 +348,8 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX
         (receive.counted, transmit.counted) = (receive.queue.taken(), transmit.queue.added());
         // The previous life may not have rung these.
         (receive.rings, transmit.rings) = (true, true);
+        // That life may have asked for interrupts for sent frames. This one asks if it waits.
+        transmit.queue.suppress();
         self.health.check(&self.device);
         Ok(())
     }
