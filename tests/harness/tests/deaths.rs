@@ -106,7 +106,6 @@ fn a_bare_client_loses_and_doubles_no_datagram() {
 /// A client without virtualisers dies at any instruction: the card is given up with what it had for
 /// it, and the next life answers.
 #[test]
-#[ignore = "passed once and then found that a bare client may stay silent after a death: CAVEATS, bare devices"]
 fn a_bare_client_that_dies_answers_again() {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let description = bare(&format!(

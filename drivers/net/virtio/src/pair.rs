@@ -1,5 +1,6 @@
 //! The queues to and from one virtualiser, and the checkpoint of the entries that passed over them.
 
+use crate::registers::QUEUE_TRANSMIT;
 use culm::connection;
 use culm::link::{Event, Generations, Link, Positions};
 use culm::time::{self, Duration, Instant};
@@ -73,9 +74,9 @@ impl Pair {
     }
 
     /// Begins a round: looks at the virtualiser's entries, and whether the pair starts over. It
-    /// starts over only when the device has no buffer of the previous life and no more are queued
-    /// for it, since the virtualiser then takes all buffers for its own. Everything added to
-    /// `queue` must be published.
+    /// starts over only when the device has no buffer of the previous life, since the virtualiser
+    /// then takes all buffers for its own, and when no packet of that life is left to send.
+    /// Everything added to `queue` must be published.
     #[inline(always)]
     pub fn begin(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
         if !self.link.look() {
@@ -85,7 +86,9 @@ impl Pair {
 
     #[cold]
     fn start_over(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
-        if queue.in_flight() > 0 || self.link.input.available() > 0 {
+        // Empty buffers that are left in the queue are void, and the device never gets them.
+        let is_left = self.number == QUEUE_TRANSMIT && self.link.input.available() > 0;
+        if queue.in_flight() > 0 || is_left {
             if !self.stale {
                 (self.stale, self.drain_deadline) = (true, time::now() + DRAIN_LIMIT);
             }

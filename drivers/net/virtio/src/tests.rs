@@ -463,6 +463,24 @@ fn a_restarted_virtualiser_finds_an_empty_device() {
     assert_eq!(world.rx.take()[0].token, 7);
 }
 
+/// The driver takes buffers when many are missing, so some may lie in the queue when their owner
+/// dies.
+#[test]
+fn buffers_that_a_dead_virtualiser_left_in_the_queue_are_void() {
+    let mut world = World::new();
+    world.provide(0..4);
+    world.rx.send(&[buffer(4), buffer(5)]);
+    world.rx = Peer::new(world.connection.rx_filled, world.connection.rx_free);
+    world.settle();
+    assert_eq!(world.state.resets.get(), 2, "one reset takes back what the device had");
+    assert!(world.rx.is_live());
+    assert_eq!(world.state.take(RECEIVE).len(), 0);
+    world.provide(7..9);
+    world.state.use_next(RECEIVE, 60);
+    world.interrupt();
+    assert_eq!(world.rx.take()[0].token, 7);
+}
+
 #[test]
 fn without_event_index_flags_do() {
     let memory = device_memory();
