@@ -32,6 +32,17 @@ pub struct Record {
     pub rows: Vec<Row>,
 }
 
+/// Git's pathspecs of all files but those that recording writes: they do not change what is
+/// measured.
+const WRITTEN: [&str; 3] = [":!README.md", ":!bench/results", ":!docs"];
+
+/// Returns the command that a person types to run this program with these arguments, of which the
+/// first is its name.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let words = ["./culm".to_owned(), "bench".to_owned()].into_iter().chain(arguments.skip(1));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn path(root: &Path, bench: &str) -> PathBuf {
     root.join("bench/results").join(format!("{bench}.json"))
 }
@@ -45,10 +56,10 @@ pub fn read(root: &Path, bench: &str) -> Result<Option<Record>> {
 /// Records `rows`, a file for each benchmark.
 pub fn write(root: &Path, rows: &[Row], notes: &[String]) -> Result<()> {
     let git = |arguments: &[&str]| run(Command::new("git").current_dir(root).args(arguments));
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_ok_and(|text| !text.trim().is_empty());
+    let status = [&["status", "--porcelain", "--untracked-files=no", "--", "."], &WRITTEN[..]].concat();
+    let changed = git(&status).is_ok_and(|text| !text.trim().is_empty());
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|_| "unknown".to_owned());
     let commit = format!("{}{}", commit.trim(), if changed { "+" } else { "" });
-    let arguments: Vec<_> = std::env::args().skip_while(|argument| argument != "bench").collect();
     let qemu = run(Command::new("qemu-system-aarch64").arg("--version"))?;
     let qemu = qemu.lines().next().unwrap_or_default().to_owned();
     let mut benches: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
@@ -56,8 +67,13 @@ pub fn write(root: &Path, rows: &[Row], notes: &[String]) -> Result<()> {
         benches.entry(&row.bench).or_default().push(row.clone());
     }
     for (bench, rows) in benches {
-        let command = format!("./culm {}", arguments.join(" "));
-        let record = Record { commit: commit.clone(), command, qemu: qemu.clone(), notes: notes.to_vec(), rows };
+        let record = Record {
+            commit: commit.clone(),
+            command: command(std::env::args()),
+            qemu: qemu.clone(),
+            notes: notes.to_vec(),
+            rows,
+        };
         let path = path(root, bench);
         std::fs::create_dir_all(path.parent().unwrap_or(root))?;
         let text = serde_json::to_string_pretty(&record)? + "\n";
@@ -119,6 +135,13 @@ fn changes<'a>(old: &'a [Row], new: impl Iterator<Item = &'a Row>) -> Vec<(Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_names_the_command_that_was_typed() {
+        let arguments = ["target/debug/culm-bench", "--record", "--full", "steps"];
+        assert_eq!(command(arguments.map(str::to_owned).into_iter()), "./culm bench --record --full steps");
+        assert_eq!(command(["culm-bench".to_owned()].into_iter()), "./culm bench");
+    }
 
     fn row(unit: &str, culm: f64) -> Row {
         Row {

@@ -37,7 +37,10 @@ fn steps() -> Vec<Step> {
         step("without-copier", Echo { copier: false, ..Echo::default() }),
         step("bounce-copy", Echo { connection: ", anti_spoof = true", ..Echo::default() }),
         step("budgets", Echo { domain: BUDGET, device: BUDGET, ..Echo::default() }),
-        step("small-batches", Echo { connection: ", buffers = 16, large_buffers = 0", device: "buffers = 16\n", ..Echo::default() }),
+        step(
+            "small-batches",
+            Echo { connection: ", buffers = 16, large_buffers = 0", device: "buffers = 16\n", ..Echo::default() },
+        ),
         Step { setup: without_offloads, ..step("without-offloads", Echo::default()) },
     ]
 }
