@@ -2,7 +2,7 @@
 
 use crate::chip::Chip;
 use crate::registers::{DATA, INTERRUPT_CLEAR, INTERRUPT_MASK, MATCH};
-use crate::{DRIFT, show};
+use crate::shown::{DRIFT, PATIENCE, Shown};
 use core::cell::Cell;
 use culm::connection::ClockProvider;
 use culm::testing::{memory, set_time};
@@ -121,22 +121,32 @@ fn the_second_and_the_time_are_read_at_once() {
 }
 
 /// What a driver shows.
-struct Shown {
+struct World {
     face: Face,
+    shown: Shown,
     /// The moment at which the second [`BEGIN`] begins.
     begin: Instant,
 }
 
-impl Shown {
+impl World {
     fn new() -> Self {
         let face = Face::new(ClockProvider { shown: memory(64, 0) });
-        Self { face, begin: Instant::default() + Duration::from_secs(5000) }
+        Self { face, shown: Shown::new(face), begin: Instant::default() + Duration::from_secs(5000) }
     }
 
-    /// Shows the second that it is so many milliseconds after the second [`BEGIN`] began.
-    fn show(&self, milliseconds: u64, least: Duration) -> bool {
-        let moment = self.begin + Duration::from_millis(milliseconds);
-        show(&self.face, (BEGIN + (milliseconds / 1000) as u32, moment), least)
+    fn at(&self, milliseconds: u64) -> Instant {
+        self.begin + Duration::from_millis(milliseconds)
+    }
+
+    /// Has a second begin, so many milliseconds after the second [`BEGIN`] began.
+    fn second_begins(&mut self, milliseconds: u64) -> bool {
+        self.shown.second_begins((BEGIN + (milliseconds / 1000) as u32, self.at(milliseconds)))
+    }
+
+    /// Begins a new life, in which this second is read and then the time.
+    fn restart(&mut self, second: u32, milliseconds: u64) {
+        self.shown = Shown::new(self.face);
+        self.shown.begin((BEGIN + second, self.at(milliseconds)));
     }
 
     /// Returns by how many milliseconds what clients read is ahead of the time.
@@ -150,23 +160,33 @@ impl Shown {
 /// last life showed is right, and stays.
 #[test]
 fn a_restart_does_not_set_the_time_back() {
-    let shown = Shown::new();
-    assert!(shown.show(0, DRIFT), "the second begins");
+    let mut world = World::new();
+    assert!(world.second_begins(0));
     for milliseconds in [1, 300, 999, 1700, 59_999] {
-        assert!(!shown.show(milliseconds, Duration::ZERO), "after {milliseconds} ms");
-        assert_eq!(shown.ahead(), 0);
+        world.restart((milliseconds / 1000) as u32, milliseconds);
+        assert_eq!(world.ahead(), 0, "after {milliseconds} ms");
+    }
+}
+
+/// A second may end after it was read and before the time is; and the clock may be a bit behind.
+#[test]
+fn a_restart_at_the_end_of_a_second_does_not_set_the_time_back() {
+    for (second, milliseconds) in [(0, 1000), (0, 1001), (6, 7002), (59, 60_008)] {
+        let mut world = World::new();
+        assert!(world.second_begins(0));
+        world.restart(second, milliseconds);
+        assert_eq!(world.ahead(), 0, "after {milliseconds} ms");
     }
 }
 
 /// What was shown and cannot be does not stay, whatever it is.
 #[test]
 fn a_time_that_cannot_be_is_replaced() {
-    for wrong in [-5000_i64, -1, 1000, 5000] {
-        let shown = Shown::new();
-        let moment = shown.begin + Duration::from_millis((5000 - wrong) as u64);
-        shown.face.show(Duration::from_secs(u64::from(BEGIN) + 5), moment);
-        assert!(shown.show(0, Duration::ZERO), "{wrong} ms ahead");
-        assert_eq!(shown.ahead(), 0);
+    for wrong in [-5000_i64, -1, 1010, 5000] {
+        let mut world = World::new();
+        world.face.show(Duration::from_secs(u64::from(BEGIN) + 5), world.at((5000 - wrong) as u64));
+        world.restart(0, 0);
+        assert_eq!(world.ahead(), 0, "{wrong} ms ahead");
     }
 }
 
@@ -174,10 +194,45 @@ fn a_time_that_cannot_be_is_replaced() {
 /// followed.
 #[test]
 fn a_late_interrupt_does_not_set_the_time_back() {
-    let shown = Shown::new();
-    assert!(shown.show(0, DRIFT));
-    assert!(!shown.show(60_400, DRIFT), "handled 400 ms late");
-    assert_eq!(shown.ahead(), 0);
-    assert!(shown.show(60_010, DRIFT), "10 ms of drift");
-    assert_eq!(shown.ahead(), -10);
+    for late in [10, 12, 40, 400, 999] {
+        let mut world = World::new();
+        assert!(world.second_begins(0));
+        assert!(!world.second_begins(60_000 + late), "handled {late} ms late");
+        assert_eq!(world.ahead(), 0);
+        assert!(world.second_begins(61_006), "6 ms of drift");
+        assert_eq!(world.ahead(), -6);
+    }
+}
+
+/// Late interrupts are counted in a row: a few among many that come in time do nothing.
+#[test]
+fn late_interrupts_now_and_then_do_not_set_the_time_back() {
+    let mut world = World::new();
+    for minute in 0..10 {
+        assert!(world.second_begins(minute * 60_000));
+        for second in 1..u64::from(PATIENCE) {
+            assert!(!world.second_begins(minute * 60_000 + second * 1000 + 300));
+        }
+        assert_eq!(world.ahead(), 0);
+    }
+}
+
+/// A clock that was set back by less than a second seems to have late interrupts ever after: the
+/// time follows it, by the least of what they say.
+#[test]
+fn a_clock_that_was_set_back_is_followed() {
+    for back in [15, 400, 985] {
+        let mut world = World::new();
+        assert!(world.second_begins(0));
+        let late = [9, 2, 20];
+        for (second, late) in (60..).zip(&late[..2]) {
+            assert!(!world.shown.second_begins((BEGIN + second, world.at(u64::from(second) * 1000 + back + late))));
+            assert_eq!(world.ahead(), 0, "it may be chance");
+        }
+        let begun = (BEGIN + 62, world.at(62_000 + back + late[2]));
+        assert!(world.shown.second_begins(begun));
+        assert_eq!(world.ahead(), -(i128::from(back) + 2));
+        assert!(world.shown.second_begins((BEGIN + 122, world.at(122_000 + back))), "the rest is drift");
+        assert_eq!(world.ahead(), -i128::from(back));
+    }
 }
