@@ -149,6 +149,9 @@ pub struct Connection {
     pub memory: Option<MemoryKind>,
     /// What a device must be that the component owns itself; of the kind `device` only.
     pub needs: Option<Needs>,
+    /// How many things it has that clients name by number, such as a chip's lines, if it says so;
+    /// those that provide a class only.
+    pub count: Option<u32>,
     /// What it is for, one sentence.
     pub description: String,
     /// Where its table stands in the manifest.

@@ -397,6 +397,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         Some(compatible) => read_needs(table, Some(compatible), table.span.clone(), problems).map(Some),
         None => Some(None),
     };
+    let count = table.take("count");
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
         problems.push(
@@ -419,8 +420,15 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
                 .help("leave `compatible` out, or make the connection's kind `device`"),
         );
     }
+    if let Some(count) = count.as_ref().filter(|_| kind.value.provided_class().is_none()) {
+        problems.push(
+            Problem::new(count.key.span.clone(), "only a provider has a count of what its clients name")
+                .help("leave `count` out, or make the connection's kind one by which a class is provided"),
+        );
+    }
+    let count = count.and_then(|entry| entry.integer(1..=u32::MAX.into(), problems)).map(|count| count.value as u32);
     let (kind, optional, span) = (kind.value, optional?, table.span.clone());
-    Some(Connection { name, kind, optional, memory, needs, description, span })
+    Some(Connection { name, kind, optional, memory, needs, count, description, span })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

@@ -3,13 +3,14 @@
 
 use super::interface::{Class, NewClient};
 use crate::description::system::read_flag;
-use crate::expand::draft::{Client, Draft, OfClass, Service};
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::plan::{Memory, Purpose, RegionKind};
 use crate::reference::table::{Table, key};
 use culm_abi::connection::{GpioClient, GpioProvider, GpioProviderClient};
 use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::ConnectionKind;
+use culm_manifest::Located;
 use culm_manifest::reader::{Problems, TableReader};
 
 /// The class.
@@ -39,7 +40,7 @@ impl Class for Gpio {
             intro: "`button = { device = \"gpio0\", line = 3 }`.".to_string(),
             keys: vec![
                 key("device", "text", "required", "the chip"),
-                key("line", "0 to 31", "0", "the chip's line that it watches"),
+                key("line", "0 to 31", "0", "the chip's line that it watches, one that the chip has"),
                 key("active_low", "true or false", "false", "the line is active, a button pressed, where it is low"),
             ],
         }]
@@ -47,8 +48,8 @@ impl Class for Gpio {
 
     fn read_client<'a>(
         &self,
-        _: &mut Draft<'a>,
-        _: &NewClient<'_, 'a>,
+        draft: &mut Draft<'a>,
+        client: &NewClient<'_, 'a>,
         options: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> Option<OfClass> {
@@ -56,6 +57,9 @@ impl Class for Gpio {
         if let Some(options) = options {
             line = options.take("line").and_then(|entry| entry.integer(0..=MAX_LINES - 1, problems));
             active_low = read_flag(options, "active_low", active_low, problems);
+        }
+        if let (Some(provider), Some(line)) = (client.provider, &line) {
+            check_line(draft, provider, line);
         }
         let line = line.map_or(0, |line| line.value as u32);
         Some(OfClass::new(ClientOptions { line, active_low }))
@@ -81,4 +85,15 @@ impl Class for Gpio {
         let clients = clients.collect();
         wiring.connect_provider(provider, "", GpioProvider { clients });
     }
+}
+
+/// Checks that the chip has the line, if its driver says how many there are.
+fn check_line(draft: &mut Draft<'_>, provider: DraftProvider, line: &Located<i128>) {
+    let chip = &draft.providers[provider];
+    let Some(count) = chip.connection(draft).count.filter(|count| line.value >= i128::from(*count)) else { return };
+    let driver = &draft.domains[chip.domain].manifest.name;
+    let diagnostic = draft
+        .at(&line.span, format!("`{}` has no line {}", chip.name, line.value))
+        .help(format!("`{driver}` drives chips of {count} lines: name one from 0 to {}", count - 1));
+    draft.error(diagnostic);
 }

@@ -111,6 +111,13 @@ fn connection() -> Table {
             of_device("interrupts", "number"),
             of_device("dma", "size"),
             of_device("trigger", choices(Trigger::NAMES)),
+            key(
+                "count",
+                "number",
+                "as many as the class has",
+                "providers only: how many things it has that clients name by number, such as a chip's lines; a client \
+                 that names another is refused",
+            ),
             key("description", "text", "nothing", "what it is for"),
         ],
     }

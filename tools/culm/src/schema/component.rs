@@ -32,6 +32,7 @@ fn value(key: &Key) -> Value {
         }
         ("class", _) => one_or_several(choice(DeviceClass::names())),
         ("trigger", _) => choice(Trigger::NAMES),
+        ("count", _) => number(1, u32::MAX.into()),
         ("interrupts", _) => number(0, MAX_INTERRUPTS),
         ("kind", _) => choice(ConnectionKind::names()),
         ("memory", _) => choice(MemoryKind::NAMES),
