@@ -4,6 +4,7 @@ mod pieces;
 mod restarts;
 
 use crate::receive::Receive;
+use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
 use culm::testing::{channels, set_time};
@@ -259,6 +260,38 @@ fn a_restarted_driver_gets_its_buffers_again() {
     world.settle();
     assert_eq!(world.empty.len() as u32, BUFFERS - 1, "the client's buffer stays the client's");
     assert!(world.empty.iter().all(|entry| entry.address - DMA != u64::from(lent[0].offset)));
+}
+
+/// A driver's entries that can still be read are given out before the pair starts over, which makes
+/// them void. Here the driver shows an index that cannot be, and receives a frame.
+#[test]
+fn a_frame_that_can_still_be_read_is_given_out_before_the_driver_starts_over() {
+    let mut world = World::new(1);
+    // The second line of a ring's head is its consumer's: how far the driver has read.
+    let mut head = world.connection.data;
+    (head.address, head.size) = (world.connection.driver_free.address, 128);
+    let read = Region::new(head).atomic_u64(64).expect("inside");
+    for frames in 0..200 {
+        world.pass(mac(0));
+        let entries = world.clients[0].take();
+        world.clients[0].send(&entries);
+        world.virtualiser.mark_due(channels(&[1]));
+        // The virtualiser gives the returned buffer to the driver, and looks there if it knows of
+        // no more space.
+        read.fetch_add(1000, Relaxed);
+        let _ = world.virtualiser.round();
+        read.fetch_sub(1000, Relaxed);
+        world.driver_turn();
+        world.receive(&frame(mac(0), STRANGER, b"content"));
+        let _ = world.virtualiser.round();
+        let entries = world.clients[0].take();
+        assert_eq!(entries.len(), 1, "after {frames} frames");
+        if !world.virtualiser.driver().is_live() {
+            return;
+        }
+        world.clients[0].send(&entries);
+    }
+    panic!("the virtualiser never looked");
 }
 
 #[test]
