@@ -241,6 +241,24 @@ impl State {
         Some(given)
     }
 
+    /// Ages a queue in which it has no buffer, as if so many more had been given and used. The
+    /// driver has to adopt it then.
+    ///
+    /// # Panics
+    ///
+    /// If it has a buffer.
+    pub fn age(&self, queue: u32, count: u16) {
+        let layout = self.layout(queue as usize).expect("a queue that is set up");
+        let mut queues = self.queues.borrow_mut();
+        let Queue { next, used, .. } = &mut queues[queue as usize];
+        assert_eq!((self.half_word(layout.available + 2), *used), (*next, *next), "it has a buffer");
+        (*next, *used) = (next.wrapping_add(count), used.wrapping_add(count));
+        let event = layout.used + 4 + 8 * usize::from(layout.size);
+        for index in [layout.available + 2, layout.used + 2, event] {
+            self.store_half_word(index, *next);
+        }
+    }
+
     /// Sets its used index to anything.
     pub fn set_used_index(&self, queue: u32, index: u16) {
         if let Some(layout) = self.layout(queue as usize) {

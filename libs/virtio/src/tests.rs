@@ -206,6 +206,52 @@ fn a_size_that_no_queue_has_is_refused() {
     }
 }
 
+/// Indices count modulo 2¹⁶: past that, buffers come back as before, and doorbells and interrupts
+/// are asked for where they are wanted.
+#[test]
+fn indices_go_round() {
+    for (event_index, before) in [true, false].into_iter().flat_map(|wish| (0..20).map(move |before| (wish, before))) {
+        let (fake, memory) = fake();
+        if !event_index {
+            fake.0.features.set(FEATURE_VERSION_1);
+        }
+        let (_device, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+        let begin = 0_u16.wrapping_sub(before);
+        fake.0.age(QUEUE, begin);
+        assert!(queue.adopt(begin, event_index));
+        for token in (0..40).step_by(5) {
+            for offset in [0, 1] {
+                assert!(queue.add(0x1000, 100, token + offset));
+            }
+            assert!(queue.publish(), "the device has seen all before");
+            for offset in [2, 3, 4] {
+                assert!(queue.add(0x1000, 100, token + offset));
+            }
+            assert_eq!(queue.publish(), !event_index, "the device is awake");
+            assert_eq!((queue.in_flight(), queue.added()), (5, begin.wrapping_add(token as u16 + 5)));
+            assert_eq!(fake.0.take(QUEUE).len(), 5);
+            assert!(queue.wait_for(4).is_asleep());
+            for used in 1..=4 {
+                fake.0.interrupts.set(0);
+                fake.0.use_next(QUEUE, 0);
+                // Without the feature, the device interrupts for each.
+                let is_wanted = !event_index || used == 4;
+                assert_eq!(fake.0.interrupts.get(), u32::from(is_wanted), "buffer {used} of 4");
+            }
+            queue.suppress();
+            fake.0.interrupts.set(0);
+            fake.0.use_next(QUEUE, 0);
+            assert_eq!(fake.0.interrupts.get(), 0);
+            assert_eq!(queue.refresh(), 5);
+            for offset in 0..5 {
+                assert_eq!(queue.take(), Some(Used { token: token + offset, length: 0 }));
+            }
+            assert_eq!((queue.in_flight(), queue.taken()), (0, begin.wrapping_add(token as u16 + 5)));
+        }
+        assert_eq!((queue.errors(), queue.is_broken(), queue.space()), (0, false, 16));
+    }
+}
+
 /// Adds a buffer, or a chain of so many parts, to write as many bytes as there are parts.
 fn add(queue: &mut Virtqueue, parts: usize, token: u32) -> bool {
     let address = u64::from(token) * 2048;

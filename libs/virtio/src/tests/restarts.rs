@@ -161,6 +161,20 @@ impl World {
         world
     }
 
+    /// Creates a world in which the queue's indices are so many entries before they begin anew.
+    fn before_the_wrap(event_index: bool, entries: u16) -> Self {
+        let mut world = Self::new(event_index, false);
+        // The next life goes on from what is changed here.
+        world.driver = None;
+        let aged = 0_u16.wrapping_sub(entries);
+        world.fake.0.age(QUEUE, aged);
+        let checkpoint = Checkpoint::new(&world.memory).expect("space");
+        let Position { generations, input, output } = checkpoint.position(QUEUE).expect("it was kept");
+        let (input, output) = (input.wrapping_sub(aged), output.wrapping_add(aged));
+        checkpoint.keep(QUEUE, Position { generations, input, output });
+        world
+    }
+
     fn act(&mut self, act: Act) {
         match act {
             Act::Want(count) => self.peers.wanted.set(self.peers.wanted.get() + count),
@@ -229,21 +243,34 @@ const ACTS: [Act; 16] = {
     [Want(3), Turn, Use(1), Turn, Want(9), Turn, Use(2), Turn, Use(3), Want(2), Turn, Use(1), Turn, Use(9), Turn, Turn]
 };
 
+/// Has the driver die at each step of [`ACTS`] in a world of its own.
+fn die_everywhere(new: impl Fn() -> World) {
+    for steps in 0.. {
+        let mut world = new();
+        world.death = Some(steps);
+        ACTS.iter().for_each(|act| world.act(*act));
+        let died = world.deaths > 0;
+        world.death = None;
+        world.check();
+        if !died {
+            assert!(steps > 100, "{steps} steps only");
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_driver_that_dies_at_any_step_has_each_request_done_once() {
     for (event_index, resets) in [(true, false), (false, false), (true, true)] {
-        for steps in 0.. {
-            let mut world = World::new(event_index, resets);
-            world.death = Some(steps);
-            ACTS.iter().for_each(|act| world.act(*act));
-            let died = world.deaths > 0;
-            world.death = None;
-            world.check();
-            if !died {
-                assert!(steps > 100, "{steps} steps only");
-                break;
-            }
-        }
+        die_everywhere(|| World::new(event_index, resets));
+    }
+}
+
+/// The same where the queue's indices begin anew in between, at each place of the traffic.
+#[test]
+fn a_driver_that_dies_as_indices_begin_anew_has_each_request_done_once() {
+    for entries in 0..16 {
+        die_everywhere(|| World::before_the_wrap(entries % 2 == 0, entries));
     }
 }
 
