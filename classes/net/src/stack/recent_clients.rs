@@ -10,8 +10,10 @@
 //! that nobody knows is of one that is over.
 //!
 //! A filter keeps a bit for each client, by hash, in two generations: the older one is forgotten
-//! every other second. Strangers that share a bit are taken for one; there are bits enough that few
-//! do.
+//! every other second, in both filters at once ([`Generations`]). If each had its own time for
+//! that, the second could forget a client that the first still knows: a segment of a connection
+//! that is over would be taken for one of a connection that is to begin. Strangers that share a bit
+//! are taken for one; there are bits enough that few do.
 
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant};
@@ -20,26 +22,44 @@ use culm::time::{Duration, Instant};
 /// until the first repetition.
 const GENERATION: Duration = Duration::from_secs(2);
 
+/// The time at which the filters forget.
+#[derive(Default)]
+pub(super) struct Generations {
+    ends: Instant,
+}
+
+impl Generations {
+    /// Begins a new generation of all `filters` if the current one is over. Call this before they
+    /// are asked or told anything.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant, filters: [&mut RecentClients; 2]) {
+        if now >= self.ends {
+            let are_both_over = now >= self.ends + GENERATION;
+            self.ends = now + GENERATION;
+            filters.into_iter().for_each(|filter| filter.begin_generation(are_both_over));
+        }
+    }
+}
+
 /// The clients that did something lately.
 pub(super) struct RecentClients {
     /// The current generation and the one before; empty until a client is to be remembered.
     generations: [Vec<u64>; 2],
     /// Words of a generation, a power of two.
     words: usize,
-    ends: Instant,
 }
 
 impl RecentClients {
     /// Creates an empty filter with at least so many bits.
     pub(super) fn new(bits: usize) -> Self {
         let words = (bits / 64).next_power_of_two();
-        Self { generations: [Vec::new(), Vec::new()], words, ends: Instant::default() }
+        Self { generations: [Vec::new(), Vec::new()], words }
     }
 
     /// Remembers the client with this hash; returns whether it was known.
     #[cold]
-    pub(super) fn remember(&mut self, hash: u64, now: Instant) -> bool {
-        let known = self.contains(hash, now);
+    pub(super) fn remember(&mut self, hash: u64) -> bool {
+        let known = self.contains(hash);
         let (word, bit) = self.place(hash);
         match self.generations[0].get_mut(word) {
             Some(word) => *word |= bit,
@@ -62,10 +82,7 @@ impl RecentClients {
 
     /// Returns whether the client with this hash is known.
     #[cold]
-    pub(super) fn contains(&mut self, hash: u64, now: Instant) -> bool {
-        if now >= self.ends {
-            self.begin_generation(now);
-        }
+    pub(super) fn contains(&self, hash: u64) -> bool {
         let (word, bit) = self.place(hash);
         self.generations.iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0))
     }
@@ -75,13 +92,13 @@ impl RecentClients {
         ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64))
     }
 
-    /// Begins a new generation.
-    fn begin_generation(&mut self, now: Instant) {
-        let forgotten = now >= self.ends + GENERATION;
-        self.ends = now + GENERATION;
+    /// Begins a new generation, and forgets the one before the current one; if `are_both_over`, the
+    /// current one too.
+    #[cold]
+    fn begin_generation(&mut self, are_both_over: bool) {
         let [current, before] = &mut self.generations;
         core::mem::swap(current, before);
-        for words in [Some(current), forgotten.then_some(before)].into_iter().flatten() {
+        for words in [Some(current), are_both_over.then_some(before)].into_iter().flatten() {
             words.clear();
             if words.try_reserve_exact(self.words).is_ok() {
                 words.resize(self.words, 0);
@@ -96,25 +113,28 @@ mod tests {
 
     #[test]
     fn clients_are_known_again_for_a_while() {
-        let mut recent = RecentClients::new(16_384);
+        let (mut recent, mut other) = (RecentClients::new(16_384), RecentClients::new(64));
+        let mut generations = Generations::default();
         let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
         for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
-            assert_eq!(recent.contains(77, at(now)), again, "{now}");
-            assert_eq!(recent.remember(77, at(now)), again, "{now}");
-            assert!(recent.contains(77, at(now)));
+            generations.advance(at(now), [&mut recent, &mut other]);
+            assert_eq!(recent.contains(77), again, "{now}");
+            assert_eq!(recent.remember(77), again, "{now}");
+            assert!(recent.contains(77) && !other.contains(77));
         }
-        assert!(!recent.remember(78, at(21_000)));
+        assert!(!recent.remember(78));
         recent.forget(77);
-        assert!(recent.contains(78, at(21_000)) && !recent.contains(77, at(21_000)));
+        assert!(recent.contains(78) && !recent.contains(77));
     }
 
     #[test]
     fn few_are_taken_for_others() {
         let mut recent = RecentClients::new(64 * 4096);
+        recent.begin_generation(true);
         let mut hash = 1_u64;
         let mistaken = (0..20_000).filter(|_| {
             hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            recent.remember(hash >> 20, Instant::default())
+            recent.remember(hash >> 20)
         });
         assert!(mistaken.count() < 2000);
     }

@@ -10,7 +10,7 @@
 //! can tell.
 
 use super::handshake::UnmatchedSegment;
-use super::recent_clients::RecentClients;
+use super::recent_clients::{Generations, RecentClients};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -57,6 +57,8 @@ pub(super) struct SynQueue {
     asked: RecentClients,
     /// Of those, the clients whose connection has begun.
     begun: RecentClients,
+    /// When both forget.
+    generations: Generations,
     /// SYNs that came.
     pub(super) attempts: u64,
     /// SYNs that were not answered.
@@ -73,6 +75,7 @@ impl SynQueue {
             tags: vec![0; tags].into_boxed_slice(),
             asked: RecentClients::new(places * ASKED_BITS),
             begun: RecentClients::new(places * BEGUN_BITS),
+            generations: Generations::default(),
             attempts: 0,
             unanswered: 0,
         }
@@ -93,7 +96,8 @@ impl SynQueue {
     /// its sender asks for the first time, or the one in the place that it would get does not.
     pub(super) fn consider(&mut self, hash: u64, now: Instant) -> Option<Candidate> {
         self.attempts += 1;
-        let candidate = Candidate { hash, again: self.asked.remember(hash, now), since: now };
+        self.forget_old(now);
+        let candidate = Candidate { hash, again: self.asked.remember(hash), since: now };
         self.begun.forget(hash);
         if self.tags.get(hash as usize % TAGS) == Some(&tag(hash)) {
             return None;
@@ -129,18 +133,26 @@ impl SynQueue {
 
     /// Records that the connection begins for which a client with this hash has asked.
     pub(super) fn begin(&mut self, hash: u64, now: Instant) {
-        self.begun.remember(hash, now);
+        self.forget_old(now);
+        self.begun.remember(hash);
     }
 
     /// Returns whether a client with this hash may be about to begin a connection: it has asked
     /// lately, and none has begun since.
     pub(super) fn may_begin(&mut self, hash: u64, now: Instant) -> bool {
-        self.asked.contains(hash, now) && !self.begun.contains(hash, now)
+        self.forget_old(now);
+        self.asked.contains(hash) && !self.begun.contains(hash)
     }
 
     /// Returns whether a client with this hash has asked lately.
     pub(super) fn has_asked(&mut self, hash: u64, now: Instant) -> bool {
-        self.asked.contains(hash, now)
+        self.forget_old(now);
+        self.asked.contains(hash)
+    }
+
+    /// Forgets who did something too long ago.
+    fn forget_old(&mut self, now: Instant) {
+        self.generations.advance(now, [&mut self.asked, &mut self.begun]);
     }
 
     #[inline(always)]
@@ -282,5 +294,24 @@ mod tests {
         assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(2));
         assert!(queue.pop(at(1000)).is_none() && queue.is_empty());
         assert_eq!(queue.unanswered, 1);
+    }
+
+    /// A client that asked is not remembered for longer than that its connection has begun since,
+    /// whenever the two are looked up.
+    #[test]
+    fn a_connection_that_began_is_remembered_as_long_as_that_it_was_asked_for() {
+        for asked in (0..4000).step_by(100) {
+            for look in (100..4000).step_by(100) {
+                let mut queue = SynQueue::new(64);
+                // Others came before.
+                queue.offer(syn(1), 1, at(0));
+                queue.begin(1, at(1900));
+                queue.offer(syn(2), hash(2), at(asked + 2000));
+                queue.begin(hash(2), at(asked + 2050));
+                for now in (0..10).map(|step| at(asked + 2050 + step * look)) {
+                    assert!(!queue.may_begin(hash(2), now), "asked {asked}, looked each {look} ms: {now:?}");
+                }
+            }
+        }
     }
 }
