@@ -10,7 +10,7 @@
 #[path = "../common/input.rs"]
 mod input;
 
-use culm_partition::{BLOCK, MOST_BLOCKS, Scan, Selector};
+use culm_partition::{BLOCK, MAX_READ, Scan, Selector};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 
@@ -84,7 +84,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut scan = Scan::new(size, granule, most);
     let mut reads = 0;
     while let Some(read) = scan.wants() {
-        assert!((1..=MOST_BLOCKS).contains(&read.blocks) && read.block + u64::from(read.blocks) <= size);
+        assert!((1..=MAX_READ).contains(&read.blocks) && read.block + u64::from(read.blocks) <= size);
         let start = read.block as usize * BLOCK;
         scan.give(disk.get(start..start + read.blocks as usize * BLOCK));
         reads += 1;

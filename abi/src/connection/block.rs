@@ -33,7 +33,7 @@ pub struct BlockVirtualiser<F: Form = Start> {
     /// Answers, from the driver.
     pub answers: F::Ring,
     /// Memory of the virtualiser's own, into which it has the partition table read:
-    /// `culm_partition::MOST_BLOCKS` blocks.
+    /// `culm_partition::MAX_READ` blocks.
     pub table: F::Memory,
     /// Who has a part of the disk.
     pub clients: F::List<BlockVirtualiserClient<F>>,

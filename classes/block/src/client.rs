@@ -16,7 +16,7 @@ use culm_abi::connection::{BlockClient, Ring};
 
 /// The least capacity of a client's queues: a request of the most segments always finds space in
 /// the end, although the provider puts off the release of some entries.
-pub const LEAST_CAPACITY: u32 = 32;
+pub const MIN_CAPACITY: u32 = 32;
 
 /// A request that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,11 +101,11 @@ impl<T> Client<T> {
     ///
     /// # Panics
     ///
-    /// If one of the queues has fewer than [`LEAST_CAPACITY`] entries, which the build tool does
+    /// If one of the queues has fewer than [`MIN_CAPACITY`] entries, which the build tool does
     /// not let happen.
     pub fn new(requests: Ring, answers: Ring, channel: u32, memory: u64) -> Self {
         let least = requests.capacity.min(answers.capacity);
-        assert!(least >= LEAST_CAPACITY, "a queue of {least} entries: make it {LEAST_CAPACITY} at least");
+        assert!(least >= MIN_CAPACITY, "a queue of {least} entries: make it {MIN_CAPACITY} at least");
         let depth = depth(requests.capacity, answers.capacity).min(1 << 15) as u16;
         let slot = |_| Slot {
             tag: None,

@@ -38,12 +38,12 @@ impl Disk {
         granule: 0,
         segments: MAX_SEGMENTS as u8,
         most: MAX_BLOCKS,
-        most_cleared: Self::MOST_CLEARED,
+        most_cleared: Self::MAX_CLEARED,
     };
 
     /// The largest exponent of the most blocks that are cleared by one request: their count has 24
     /// bits in a queue.
-    pub const MOST_CLEARED: u8 = 23;
+    pub const MAX_CLEARED: u8 = 23;
 
     /// The largest exponent of a granule: 64 KiB.
     pub const LARGEST_GRANULE: u8 = 7;
@@ -69,7 +69,7 @@ impl Disk {
             && self.segments as usize <= MAX_SEGMENTS
             && self.most > 0
             && self.most <= MAX_BLOCKS
-            && self.most_cleared <= Self::MOST_CLEARED
+            && self.most_cleared <= Self::MAX_CLEARED
     }
 
     /// Returns whether the disk takes a request whose memory is `memory` blocks long.

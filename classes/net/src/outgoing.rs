@@ -27,7 +27,7 @@ const LONGEST_FRAME: usize = ETHERNET_HEADER + TAG + MTU;
 /// The least payload of a segment that a sender may ask for: with less the device would send more
 /// headers than payload. No stack offers less (RFC 9293 §3.7.1 assumes 536 for a peer that offers
 /// nothing).
-pub const LEAST_SEGMENT: u16 = 48;
+pub const MIN_SEGMENT: u16 = 48;
 
 /// A TCP or UDP packet within a frame.
 struct Transport {
@@ -144,7 +144,7 @@ fn asks_its_segments(header: PacketHeader, head: &[u8], part: &Transport, length
         && words >= 5
         && usize::from(header.header_length) == headers
         && headers <= length
-        && header.segment_size >= LEAST_SEGMENT
+        && header.segment_size >= MIN_SEGMENT
         && segment <= MTU
 }
 

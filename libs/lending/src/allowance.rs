@@ -14,7 +14,7 @@ use culm::time::{self, Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Steps that every peer has, however few buffers are lent to it.
-const LEAST: u32 = 256;
+const MIN: u32 = 256;
 
 /// Time after which a client that has used up its allowance is looked at again. A part of the
 /// allowance is back then, so that even a client that uses it up at once is looked at a few times
@@ -34,7 +34,7 @@ impl Allowance {
     /// Creates the allowance of a peer to which `buffers` are lent: it may start over, and soon
     /// once more, without waiting.
     pub const fn new(buffers: u32) -> Self {
-        let most = LEAST.saturating_add(buffers.saturating_mul(3));
+        let most = MIN.saturating_add(buffers.saturating_mul(3));
         Self { left: most, most, since: None }
     }
 
@@ -123,7 +123,7 @@ mod tests {
         }
         assert!(!allowance.is_spent());
         allowance.earn(u32::MAX);
-        allowance.spend(LEAST - 1);
+        allowance.spend(MIN - 1);
         assert!(!allowance.is_spent());
     }
 

@@ -10,12 +10,12 @@ pub struct ClientSet(u64);
 impl ClientSet {
     /// Clients that a virtualiser can have at most: one bit is left, for the driver
     /// ([`crate::Holders`]).
-    pub const MOST: usize = 63;
+    pub const MAX: usize = 63;
 
     /// No client.
     pub const EMPTY: Self = Self(0);
 
-    /// Returns the set of the first `count` clients, at most [`Self::MOST`].
+    /// Returns the set of the first `count` clients, at most [`Self::MAX`].
     #[inline(always)]
     pub const fn first(count: usize) -> Self {
         Self((1 << count) - 1)
@@ -63,7 +63,7 @@ impl ClientSet {
         core::mem::replace(self, Self::EMPTY)
     }
 
-    /// Returns the first client in it from number `from` on, at most [`Self::MOST`], going round.
+    /// Returns the first client in it from number `from` on, at most [`Self::MAX`], going round.
     #[inline(always)]
     pub const fn next_from(self, from: usize) -> Option<usize> {
         let after = self.0 & (u64::MAX << from);
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(acts in proptest::collection::vec((0..ClientSet::MOST, any::<bool>()), 0..200), from in 0..=ClientSet::MOST) {
+        fn it_is_a_set(acts in proptest::collection::vec((0..ClientSet::MAX, any::<bool>()), 0..200), from in 0..=ClientSet::MAX) {
             let (mut set, mut expected) = (ClientSet::EMPTY, BTreeSet::new());
             for (index, is_in) in acts {
                 set.set(index, is_in);
@@ -158,6 +158,6 @@ mod tests {
         assert_eq!(set.into_iter().collect::<Vec<_>>(), [0, 2, 62]);
         assert_eq!(set.take().into_iter().count(), 3);
         assert!(set.is_empty());
-        assert_eq!(ClientSet::first(ClientSet::MOST).into_iter().count(), ClientSet::MOST);
+        assert_eq!(ClientSet::first(ClientSet::MAX).into_iter().count(), ClientSet::MAX);
     }
 }

@@ -18,7 +18,7 @@ impl Holders {
     /// Nobody: the buffer is idle.
     pub const NOBODY: Self = Self(0);
 
-    const DRIVER: u64 = 1 << ClientSet::MOST;
+    const DRIVER: u64 = 1 << ClientSet::MAX;
 
     /// The driver, by the entry of this index.
     #[inline(always)]
@@ -122,14 +122,14 @@ mod tests {
     fn what_the_driver_has_is_no_clients() {
         let driver = Holders::driver(u32::MAX);
         assert!(driver.is_driver() && driver.index() == u32::MAX);
-        assert!((0..ClientSet::MOST).all(|client| !driver.has_client(client)));
+        assert!((0..ClientSet::MAX).all(|client| !driver.has_client(client)));
     }
 
     #[test]
     fn only_those_who_are_there_are_possible() {
         assert!(Holders::NOBODY.are_possible(0) && Holders::driver(u32::MAX).are_possible(0));
         assert!(Holders::client(2).are_possible(3) && !Holders::client(3).are_possible(3));
-        assert!(Holders::client(62).are_possible(ClientSet::MOST));
-        assert!(!Holders(Holders::DRIVER | 1 << 32).are_possible(ClientSet::MOST), "the driver and a client");
+        assert!(Holders::client(62).are_possible(ClientSet::MAX));
+        assert!(!Holders(Holders::DRIVER | 1 << 32).are_possible(ClientSet::MAX), "the driver and a client");
     }
 }

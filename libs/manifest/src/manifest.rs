@@ -21,7 +21,7 @@ const MAX_MEMORY: u64 = 256 * 1024 * 1024 - 4096;
 pub const MAX_INTERRUPTS: u64 = 64;
 
 /// The least that a stack can have: it is made of whole pages.
-const LEAST_STACK: u64 = 4096;
+const MIN_STACK: u64 = 4096;
 
 /// Stack of a component whose manifest names none.
 pub const DEFAULT_STACK: u64 = 64 * 1024;
@@ -116,7 +116,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         check_name(name, "component", "-_", problems);
     }
     let description = table.require("description").and_then(|entry| entry.text(problems));
-    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, LEAST_STACK, problems));
+    let stack = table.take("stack").map_or(Some(DEFAULT_STACK), |entry| read_memory(&entry, MIN_STACK, problems));
     let heap = table.take("heap").map_or(Some(0), |entry| read_memory(&entry, 0, problems));
     let min_stack = read_least(&mut table, "min_stack", stack, problems);
     let min_heap = read_need(&mut table, "min_heap", heap, problems);

@@ -41,7 +41,7 @@ impl fmt::Display for HeaderProblem {
 }
 
 /// The most entries: far more than partitions that a table can have here.
-const MOST_ENTRIES: u32 = 1024;
+const MAX_ENTRIES: u32 = 1024;
 
 /// A header that is as it should be. Places are logical blocks.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Header {
         };
         // Entries of a larger size could lie across what is read at a time.
         let sizes = header.entry_size.is_power_of_two() && (128..=BLOCK as u32).contains(&header.entry_size);
-        if !sizes || !(1..=MOST_ENTRIES).contains(&header.entry_count) {
+        if !sizes || !(1..=MAX_ENTRIES).contains(&header.entry_count) {
             return Err(HeaderProblem::Entries);
         }
         header.check_places(bytes, place, blocks)?;

@@ -36,7 +36,7 @@ pub use table::{Flaw, Kind, NoTable, NotFound, Partition, Problem, Table, Uuid};
 pub const BLOCK: usize = 512;
 
 /// The most blocks that a scan wants at once: as many as the largest logical block has.
-pub const MOST_BLOCKS: u32 = 128;
+pub const MAX_READ: u32 = 128;
 
 /// The most partitions of a table. Further ones are ignored, with a [`Flaw`].
-pub const MOST_PARTITIONS: usize = 256;
+pub const MAX_PARTITIONS: usize = 256;

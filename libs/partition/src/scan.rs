@@ -3,7 +3,7 @@
 use crate::bytes::Crc;
 use crate::gpt::{Header, HeaderProblem};
 use crate::mbr::{self, Entry};
-use crate::{BLOCK, Flaw, Kind, MOST_BLOCKS, MOST_PARTITIONS, NoTable, Partition, Problem, Table, Uuid};
+use crate::{BLOCK, Flaw, Kind, MAX_PARTITIONS, MAX_READ, NoTable, Partition, Problem, Table, Uuid};
 use alloc::vec::Vec;
 
 /// Blocks that a scan wants to see.
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 pub struct Read {
     /// The first one.
     pub block: u64,
-    /// How many: [`MOST_BLOCKS`] at most.
+    /// How many: [`MAX_READ`] at most.
     pub blocks: u32,
 }
 
@@ -71,8 +71,8 @@ impl Scan {
     /// Begins with a disk of so many blocks, whose logical ones are 2^`granule` blocks (0 for 512
     /// bytes, 3 for 4 KiB; 7 at most). No read is longer than `most` blocks, or than a logical one.
     pub fn new(blocks: u64, granule: u8, most: u32) -> Self {
-        let granule = granule.min(MOST_BLOCKS.trailing_zeros() as u8);
-        let most = (most.min(MOST_BLOCKS) >> granule << granule).max(1 << granule);
+        let granule = granule.min(MAX_READ.trailing_zeros() as u8);
+        let most = (most.min(MAX_READ) >> granule << granule).max(1 << granule);
         let size = blocks >> granule;
         let state = if size == 0 { State::Done(Err(NoTable::Unreadable)) } else { State::First };
         Self { size, granule, most, state }
@@ -175,7 +175,7 @@ impl Scan {
         if place >= end || chain.records.contains(&place) {
             return chain.broken(self.granule);
         }
-        if chain.records.len() >= MOST_PARTITIONS {
+        if chain.records.len() >= MAX_PARTITIONS {
             chain.table.flaw = Some(Flaw::TooMany);
             return chain.ended(self.granule);
         }

@@ -1,6 +1,6 @@
 //! What a scan finds.
 
-use crate::{HeaderProblem, MOST_PARTITIONS, Selector};
+use crate::{HeaderProblem, MAX_PARTITIONS, Selector};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -77,7 +77,7 @@ pub enum Flaw {
     Primary(HeaderProblem),
     /// A further logical partition could not be read, or leads back to one before.
     BrokenChain,
-    /// There are more than [`MOST_PARTITIONS`].
+    /// There are more than [`MAX_PARTITIONS`].
     TooMany,
 }
 
@@ -126,7 +126,7 @@ impl Table {
 
     /// Adds a partition, if there is space for one more.
     pub(crate) fn add(&mut self, partition: Partition) {
-        if self.partitions.len() < MOST_PARTITIONS {
+        if self.partitions.len() < MAX_PARTITIONS {
             self.partitions.push(partition);
         } else {
             self.flaw = self.flaw.or(Some(Flaw::TooMany));
@@ -197,7 +197,7 @@ impl fmt::Display for Flaw {
         match self {
             Self::Primary(problem) => write!(formatter, "the first GPT cannot be used, {problem}; its backup is"),
             Self::BrokenChain => formatter.write_str("the chain of logical partitions is broken"),
-            Self::TooMany => write!(formatter, "there are more than {MOST_PARTITIONS} partitions"),
+            Self::TooMany => write!(formatter, "there are more than {MAX_PARTITIONS} partitions"),
         }
     }
 }

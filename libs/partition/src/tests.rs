@@ -21,7 +21,7 @@ type Part<'a> = (&'a str, u64, u64);
 
 impl Image {
     fn new(blocks: usize, granule: u8) -> Self {
-        Self { bytes: vec![0; (blocks * BLOCK) << granule], granule, most: MOST_BLOCKS }
+        Self { bytes: vec![0; (blocks * BLOCK) << granule], granule, most: MAX_READ }
     }
 
     fn unit(&self) -> usize {
@@ -231,10 +231,10 @@ fn partitions_that_cannot_be_are_refused() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let image = Image::gpt(300, 0, PARTS);
-    let mut scan = Scan::new(300, 0, MOST_BLOCKS);
+    let mut scan = Scan::new(300, 0, MAX_READ);
     scan.give(None);
     assert_eq!(scan.finish(), Some(Err(NoTable::Unreadable)));
-    let mut scan = Scan::new(300, 0, MOST_BLOCKS);
+    let mut scan = Scan::new(300, 0, MAX_READ);
     scan.give(Some(&image.bytes[..BLOCK]));
     assert_eq!(scan.wants(), Some(Read { block: 1, blocks: 1 }));
     scan.give(Some(&[0; 100]));
@@ -243,8 +243,8 @@ fn what_cannot_be_read_is_said() {
     scan.give(None);
     let (primary, backup) = (HeaderProblem::Unreadable, HeaderProblem::UnreadableEntries);
     assert_eq!(scan.finish(), Some(Err(NoTable::BadGpt { primary, backup })));
-    assert_eq!(Scan::new(0, 0, MOST_BLOCKS).finish(), Some(Err(NoTable::Unreadable)));
-    assert_eq!(Scan::new(300, 0, MOST_BLOCKS).finish(), None);
+    assert_eq!(Scan::new(0, 0, MAX_READ).finish(), Some(Err(NoTable::Unreadable)));
+    assert_eq!(Scan::new(300, 0, MAX_READ).finish(), None);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_long_chain_is_cut_off() {
         image.boot_entry(1 + 2 * record, 1, 0x05, 2 * record as u32 + 2, 2);
     }
     let table = image.scan().expect("there is a table");
-    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), MOST_PARTITIONS));
+    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), MAX_PARTITIONS));
 }
 
 /// Whoever could write a part of the table would say what the others' partitions are.
@@ -340,7 +340,7 @@ fn more_partitions_than_there_is_space_for_are_left_out() {
     image.put(1, 88, &checksum(&entries).to_le_bytes());
     image.seal(1);
     let table = image.scan().expect("there is a table");
-    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), MOST_PARTITIONS));
+    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), MAX_PARTITIONS));
     assert_eq!(table.partitions[0].number, 501);
 }
 

@@ -206,7 +206,7 @@ fn segments_need_headers_and_payload() {
         PacketHeader { header_length: 53, ..good },
         PacketHeader { header_length: 55, ..good },
         PacketHeader { segment_size: 0, ..good },
-        PacketHeader { segment_size: LEAST_SEGMENT - 1, ..good },
+        PacketHeader { segment_size: MIN_SEGMENT - 1, ..good },
         PacketHeader { segment_size: 1461, ..good },
         PacketHeader { checksum_start: 59_999, ..good },
     ] {

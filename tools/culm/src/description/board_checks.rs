@@ -17,10 +17,10 @@ pub const END_OF_ADDRESSES: u64 = 1 << 48;
 const MEMORY_STEP: u64 = 0x20_0000;
 
 /// Smallest memory that a kernel and its tables can be in, behind [`IMAGE_OFFSET`].
-const LEAST_MEMORY: u64 = 2 * IMAGE_OFFSET;
+const MIN_MEMORY: u64 = 2 * IMAGE_OFFSET;
 
 /// The most memory that a device's own structures can take: none has nearly as many.
-const MOST_DMA: u64 = 1 << 30;
+const MAX_DMA: u64 = 1 << 30;
 
 /// Main memory begins where a boot loader can put an image, and is whole pages.
 pub fn memory(memory: Located<PhysicalRange>, problems: &mut Problems) -> Option<Located<PhysicalRange>> {
@@ -33,11 +33,11 @@ pub fn memory(memory: Located<PhysicalRange>, problems: &mut Problems) -> Option
     } else if !size.is_multiple_of(PAGE_SIZE) {
         Problem::new(memory.span.clone(), format!("memory of {} is no count of pages", format_size(size)))
             .help("its size is a multiple of 4KiB")
-    } else if size < LEAST_MEMORY {
+    } else if size < MIN_MEMORY {
         Problem::new(memory.span.clone(), format!("memory of {} has no room for the kernel", format_size(size))).help(
             format!(
                 "it needs {} at least: the image begins {} behind its start",
-                format_size(LEAST_MEMORY),
+                format_size(MIN_MEMORY),
                 format_size(IMAGE_OFFSET)
             ),
         )
@@ -202,10 +202,10 @@ pub fn qemu_cpu(cpu: &Located<String>, problems: &mut Problems) {
 
 /// Memory for a device's own structures, in whole pages.
 pub fn dma(size: Located<u64>, problems: &mut Problems) -> Option<u64> {
-    if size.value > MOST_DMA {
+    if size.value > MAX_DMA {
         problems.push(
             Problem::new(size.span, format!("{} are too much for a device's own structures", format_size(size.value)))
-                .help(format!("at most {}; frames and blocks have memory of their own besides", format_size(MOST_DMA))),
+                .help(format!("at most {}; frames and blocks have memory of their own besides", format_size(MAX_DMA))),
         );
         return None;
     }

@@ -16,12 +16,12 @@ pub const WINDOW: u32 = 2 * MAX_BLOCKS;
 pub const QUANTUM: u32 = MAX_BLOCKS / 8;
 
 /// The blocks that a request counts for at least: a small one costs the device time too.
-const LEAST_COST: u32 = 8;
+const MIN_COST: u32 = 8;
 
 /// Returns how many blocks a request counts for.
 pub fn cost(request: &Request) -> u32 {
     match request.operation {
-        Operation::Read | Operation::Write => request.blocks.max(LEAST_COST),
+        Operation::Read | Operation::Write => request.blocks.max(MIN_COST),
         // These move nothing, but a device may have much to do.
         Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } => QUANTUM,
     }

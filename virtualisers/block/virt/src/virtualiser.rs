@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
 use culm::{Progress, Region};
 use culm_block::{BLOCK, Completion, Disk, Error, MAX_DISK, NotSent};
-use culm_partition::{MOST_BLOCKS, NoTable, Table};
+use culm_partition::{MAX_READ, NoTable, Table};
 
 /// Whose a request at the driver is.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Virtualiser {
     /// If the connection contradicts itself, which those of a start block do not.
     pub fn new(connection: &BlockVirtualiser, clients: &[BlockVirtualiserClient]) -> Self {
         let BlockVirtualiser { requests, answers, channel, table, .. } = *connection;
-        let least = u64::from(MOST_BLOCKS) * BLOCK as u64;
+        let least = u64::from(MAX_READ) * BLOCK as u64;
         assert!(table.size >= least && table.dma.is_multiple_of(BLOCK as u64), "{least} bytes for the partition table");
         Self {
             driver: culm_block::Client::new(requests, answers, channel, MAX_DISK),

@@ -59,7 +59,7 @@ pub(crate) struct Stock {
 
 impl Stock {
     /// Buffers of a frame at most.
-    pub(crate) const MOST_PIECES: u32 = pieces::MOST as u32;
+    pub(crate) const MAX_PIECES: u32 = pieces::MAX as u32;
 
     /// Returns whether the driver has the buffer `number`.
     #[inline(always)]
@@ -141,14 +141,14 @@ impl<D: DriverLink> Receive<D> {
     ///
     /// # Panics
     ///
-    /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
+    /// If there are more clients than [`ClientSet::MAX`], which the build tool refuses.
     pub fn with_driver(
         place: impl FoundDriver<Driver = D>,
         connection: &NetRxVirtualiser,
         clients: &[NetRxClient],
     ) -> Self {
         let count = clients.len();
-        let most = ClientSet::MOST;
+        let most = ClientSet::MAX;
         assert!(count <= most, "{count} clients of one network device: at most {most} can share one");
         let slots = Slots::new(connection.data.size, connection.buffer_size, limit(place.capacity(), clients));
         let mut previous = Previous::find(connection, clients, slots.count());

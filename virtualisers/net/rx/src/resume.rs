@@ -135,7 +135,7 @@ impl<'a> Previous<'a> {
         let (written, through) = account.progress();
         // The entries of the last frame, if that will be dealt with again.
         let ahead = self.through.map_or(0, |taken| between(taken, through));
-        if written != published && (1..=Stock::MOST_PIECES).contains(&ahead) {
+        if written != published && (1..=Stock::MAX_PIECES).contains(&ahead) {
             return written.wrapping_sub(ahead);
         }
         written

@@ -34,7 +34,7 @@ impl Owner {
 
     /// Creates the record of a frame of `length` bytes.
     fn new(Source { client, number, index }: Source, length: u16) -> Self {
-        const { assert!(culm_lending::ClientSet::MOST <= 64) };
+        const { assert!(culm_lending::ClientSet::MAX <= 64) };
         let of_client = (client as u64 & 0x3f) << 16 | u64::from(number & 0xffff) << 22;
         Self(u64::from(length) | of_client | u64::from(index) << Self::INDEX)
     }

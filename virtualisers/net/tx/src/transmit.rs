@@ -31,7 +31,7 @@ const BATCH: u32 = 32;
 /// The least that a frame with the driver counts of its client's share, in bytes, so that no client
 /// takes all places in the driver's queue with small frames. All clients together share as many
 /// times that as there are places.
-const LEAST_CHARGE: u32 = 512;
+const MIN_CHARGE: u32 = 512;
 
 /// Upper half of the token of a buffer of [`Bounce`]'s. A token has a buffer's number in its lower
 /// half and its client's in the upper half.
@@ -100,21 +100,21 @@ impl<D: DriverLink> Transmit<D> {
     ///
     /// # Panics
     ///
-    /// If there are more clients than [`ClientSet::MOST`], which the build tool refuses.
+    /// If there are more clients than [`ClientSet::MAX`], which the build tool refuses.
     pub fn with_driver(
         place: impl FoundDriver<Driver = D>,
         connection: &NetTxVirtualiser,
         clients: &[NetTxClient],
     ) -> Self {
         let count = clients.len();
-        let bound = ClientSet::MOST;
+        let bound = ClientSet::MAX;
         assert!(count <= bound, "{count} clients of one network device: at most {bound} can share one");
         let (capacity, most) = (place.capacity(), lendable(place.capacity()));
         let previous = Previous::find(connection, clients, most);
         let (link, account) = (previous.driver(place), previous.driver_account());
         let mut driver = Driver { link, account, in_flight: 0, most };
         // A single client shares with no other: only the places in the queue bound it.
-        let stock = if count > 1 { driver.most * LEAST_CHARGE } else { u32::MAX };
+        let stock = if count > 1 { driver.most * MIN_CHARGE } else { u32::MAX };
         let mut shares = Shares::new(stock, count as u32);
         let connect = |(index, connection): (usize, &NetTxClient)| {
             let (link, account) = (previous.client_link(index), previous.client_account(index));
@@ -122,7 +122,7 @@ impl<D: DriverLink> Transmit<D> {
         };
         let mut clients: Box<[Client]> = clients.iter().enumerate().map(connect).collect();
         for client in &mut clients {
-            client.limit(driver.most.min(shares.most() / LEAST_CHARGE));
+            client.limit(driver.most.min(shares.most() / MIN_CHARGE));
             for length in client.lengths_in_flight() {
                 shares.restore_amount(&mut client.share, share_cost(length));
                 driver.in_flight += 1;
@@ -395,5 +395,5 @@ impl<D: DriverLink> Transmit<D> {
 /// Returns what a packet of `length` bytes with the driver counts of its client's share.
 #[inline(always)]
 fn share_cost(length: u16) -> u32 {
-    u32::from(length).max(LEAST_CHARGE)
+    u32::from(length).max(MIN_CHARGE)
 }

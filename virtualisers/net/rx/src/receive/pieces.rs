@@ -14,7 +14,7 @@ use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
 /// Buffers of a frame at most: as many as the longest frame fills, and one more.
-pub(super) const MOST: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
+pub(super) const MAX: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
 
 /// A frame that is being collected.
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct Piece {
 
 impl Frame {
     pub(super) fn new() -> Self {
-        Self { pieces: Vec::with_capacity(MOST), ..Self::default() }
+        Self { pieces: Vec::with_capacity(MAX), ..Self::default() }
     }
 
     /// Returns whether the next buffer is one of this frame's.
@@ -52,7 +52,7 @@ impl<D: DriverLink> Receive<D> {
     #[cold]
     pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
         // The first buffer counts among the driver's until it is taken.
-        if count > MOST || !self.driver_has(count) {
+        if count > MAX || !self.driver_has(count) {
             // The entries that follow are not taken as pieces: there may never be so many, and
             // those that came would be kept for ever.
             self.tally.invalid += 1;

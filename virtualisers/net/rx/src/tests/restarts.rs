@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const BUFFERS: u32 = 64;
 
 /// Buffers that may be on their way to clients: fewer than each client's share.
-const MOST: usize = 12;
+const MAX_UNDER_WAY: usize = 12;
 
 /// What happens next in a run.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ impl World {
             Act::Turn => self.turn(),
             Act::Receive(to, buffers) => {
                 // A restarted client has lost some.
-                if self.empty.len() >= buffers && (self.under_way() < MOST || !self.restarted.is_empty()) {
+                if self.empty.len() >= buffers && (self.under_way() < MAX_UNDER_WAY || !self.restarted.is_empty()) {
                     self.receive(to, buffers);
                 }
             }

@@ -22,7 +22,7 @@ use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 const QUANTUM: u32 = 16 * 1024;
 
 /// The most credit that a client can keep, as much as the longest packet takes.
-const MOST_CREDIT: u32 = 4 * QUANTUM;
+const MAX_CREDIT: u32 = 4 * QUANTUM;
 
 /// Steps of its client's allowance ([`culm_lending::allowance`]) that a frame costs which was
 /// copied and refused.
@@ -54,7 +54,7 @@ impl<D: DriverLink> Transmit<D> {
         }
         let mut pending = self.due.take();
         while let Some(index) = pending.next_from(self.first) {
-            // The sum is at most `ClientSet::MOST`.
+            // The sum is at most `ClientSet::MAX`.
             self.first = index + 1;
             match self.serve_client(index) {
                 Turn::Done => pending.remove(index),
@@ -147,7 +147,7 @@ impl<D: DriverLink> Transmit<D> {
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
         self.short.set(index, client.is_short());
-        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MOST_CREDIT) };
+        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MAX_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
         counters::PACKETS.behind(D::COUNTERS_BEFORE).add(sent.into());
