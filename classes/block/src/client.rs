@@ -81,7 +81,7 @@ pub struct Client<T> {
     ended: Vec<u16>,
     /// How many requests were ever sent.
     number: u64,
-    refused: u32,
+    answers_refused: u32,
 }
 
 impl<T> Client<T> {
@@ -124,7 +124,7 @@ impl<T> Client<T> {
             waiting: VecDeque::with_capacity(depth.into()),
             ended: Vec::with_capacity(depth.into()),
             number: 0,
-            refused: 0,
+            answers_refused: 0,
         };
         // Tell the provider of this life.
         client.link.publish();
@@ -152,8 +152,8 @@ impl<T> Client<T> {
     }
 
     /// Returns how many entries of the provider's were none, or answered what was not asked.
-    pub fn refused(&self) -> u32 {
-        self.refused
+    pub fn answers_refused(&self) -> u32 {
+        self.answers_refused
     }
 
     /// Returns whether `channel` is the one to the provider.
@@ -220,7 +220,7 @@ impl<T> Client<T> {
                     }
                 }
                 Some(Answer::Disk(disk)) => self.learn(disk),
-                _ => self.refused = self.refused.saturating_add(1),
+                _ => self.answers_refused = self.answers_refused.saturating_add(1),
             }
         }
     }
@@ -246,7 +246,7 @@ impl<T> Client<T> {
             if self.is_confirmed {
                 // What is on its way would reach the new medium: a provider starts over first, so
                 // this one is broken.
-                self.refused = self.refused.saturating_add(1);
+                self.answers_refused = self.answers_refused.saturating_add(1);
                 self.link.start_over();
                 self.start_over();
                 return;

@@ -45,7 +45,7 @@ pub struct Port {
     is_outdated: bool,
     /// Whether the last request was not taken because its answer had no space.
     is_starved: bool,
-    refused: u64,
+    entries_refused: u64,
 }
 
 impl Port {
@@ -69,7 +69,7 @@ impl Port {
             partial: None,
             is_outdated: false,
             is_starved: false,
-            refused: 0,
+            entries_refused: 0,
         }
     }
 
@@ -79,8 +79,8 @@ impl Port {
     }
 
     /// Returns how many entries and requests of the client's were refused.
-    pub fn refused(&self) -> u64 {
-        self.refused
+    pub fn entries_refused(&self) -> u64 {
+        self.entries_refused
     }
 
     /// Returns how many requests must still be answered.
@@ -185,7 +185,7 @@ impl Port {
             }
             Step::Continue { segment, continues } => {
                 let Some(mut partial) = self.partial.take() else {
-                    self.refused += 1;
+                    self.entries_refused += 1;
                     return None;
                 };
                 partial.is_excessive |= !partial.taken.request.add(segment);
@@ -214,7 +214,7 @@ impl Port {
 
     #[cold]
     fn refuse(&mut self, token: u16, error: Error) {
-        self.refused += 1;
+        self.entries_refused += 1;
         self.answer(token, Err(error));
     }
 

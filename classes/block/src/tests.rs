@@ -104,7 +104,7 @@ fn what_the_disk_does_not_take_is_not_sent() {
     assert_eq!(pair.run(), []);
     let write = Request::write(0, &[segment(0, 2)]).expect("one segment");
     assert_eq!(pair.client.send(&write, 0), Err(NotSent::Refused(Error::ReadOnly)));
-    assert_eq!(pair.disk.port.refused(), 0);
+    assert_eq!(pair.disk.port.entries_refused(), 0);
 }
 
 /// The disk became smaller and the client does not know it yet, or was not even told.
@@ -174,7 +174,7 @@ fn as_many_as_possible_are_under_way() {
     let mut tags: Vec<u32> = pair.run().iter().map(|complete| complete.tag).collect();
     tags.sort_unstable();
     assert_eq!(tags, (0..depth).collect::<Vec<_>>());
-    assert_eq!((pair.client.under_way(), pair.client.refused()), (0, 0));
+    assert_eq!((pair.client.under_way(), pair.client.answers_refused()), (0, 0));
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub struct Tally {
     pub missed: u64,
     /// Entries of the client's that name no buffer which it held, and frames with another's
     /// address.
-    pub refused: u64,
+    pub entries_refused: u64,
 }
 
 /// A frame that a client sends. Its buffer goes back when the next one is taken, and at the end of
@@ -229,7 +229,7 @@ impl Port {
                 }
                 self.finish();
             }
-            self.tally.refused += 1;
+            self.tally.entries_refused += 1;
             self.allowance.spend(1);
         }
         None
@@ -315,7 +315,7 @@ impl Port {
         while !self.paused && !self.allowance.is_spent() {
             let Some(buffer) = self.receiving.input.pop() else { return self.stash.take(large) };
             if self.rx_slots.number(buffer.offset).is_none() || buffer.flags != 0 {
-                self.tally.refused += 1;
+                self.tally.entries_refused += 1;
             } else if self.rx_slots.is_large_at(buffer.offset) == large {
                 return Some(buffer.offset);
             } else {

@@ -112,7 +112,7 @@ pub struct Counts {
     pub attempts: u64,
     /// Of these, not answered, or completed when there was no place, so that the peer had to repeat
     /// itself.
-    pub refused: u64,
+    pub attempts_refused: u64,
     /// Open connections ended for new ones: at rest, or stalled.
     pub evicted: u64,
     /// Connections that this side ended by a reset.
@@ -193,7 +193,7 @@ impl Stack {
         Counts {
             opened: self.tcp.opened,
             attempts: self.tcp.attempts(),
-            refused: self.tcp.refused(),
+            attempts_refused: self.tcp.attempts_refused(),
             evicted: self.tcp.evicted,
             resets: self.tcp.resets,
             ..self.counts

@@ -14,7 +14,7 @@ pub struct Tally {
     /// Requests answered, whatever the answer.
     pub requests: u64,
     /// Of these, answered with a status from 400 on.
-    pub refused: u64,
+    pub requests_refused: u64,
     /// Bytes of responses handed to the transport.
     pub bytes: u64,
     /// Connections accepted.
@@ -280,7 +280,7 @@ impl Connection {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
                 put(&[resource.head(), shared.date.field(), persistence.tail()], stream, &mut shared.tally)?;
-                shared.tally.refused += u64::from(shared.site.is_not_found(id));
+                shared.tally.requests_refused += u64::from(shared.site.is_not_found(id));
                 (Source::Resource(id), 0, resource.bytes().len())
             }
             Answer::NotModified(id) => {
@@ -326,7 +326,7 @@ impl Connection {
         shared: &mut Shared<R>,
     ) -> Option<Step> {
         put(&[whole.as_bytes()], stream, &mut shared.tally)?;
-        shared.tally.refused += 1;
+        shared.tally.requests_refused += 1;
         self.consume_head(decision, stream);
         Some(self.end_response(decision.after, stream, shared))
     }
@@ -422,7 +422,7 @@ impl Connection {
             return Step::Wait;
         }
         shared.tally.requests += 1;
-        shared.tally.refused += 1;
+        shared.tally.requests_refused += 1;
         self.finish(stream, shared)
     }
 

@@ -123,7 +123,7 @@ impl Http {
         let tally = self.server.tally();
         let network = self.stack.counts();
         counters::REQUESTS.set(tally.requests);
-        counters::ERRORS.set(tally.refused);
+        counters::ERRORS.set(tally.requests_refused);
         counters::BYTES.set(tally.bytes);
         counters::CONNECTIONS.set(tally.connections);
         counters::OPEN.set(self.server.open() as u64);
@@ -131,7 +131,7 @@ impl Http {
         counters::EVICTED.set(network.evicted);
         counters::RESETS.set(network.resets);
         counters::ATTEMPTS.set(network.attempts);
-        counters::ATTEMPTS_REFUSED.set(network.refused);
+        counters::ATTEMPTS_REFUSED.set(network.attempts_refused);
         counters::PACKETS.set(network.received);
         counters::DROPS.set(network.broken);
     }

@@ -98,7 +98,7 @@ impl Switch {
             let tally = port.tally();
             counters::FRAMES.add(tally.delivered);
             counters::DROPS.add(tally.missed);
-            counters::REFUSED.add(tally.refused);
+            counters::ENTRIES_REFUSED.add(tally.entries_refused);
         }
         progress &= self.uplink.as_mut().map_or(Progress::Asleep, Client::end_round);
         self.has_more = progress.is_more();

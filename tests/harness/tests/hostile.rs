@@ -145,7 +145,7 @@ fn heard(socket: &UdpSocket, patience: Duration) -> bool {
 fn what_is_not_held_cannot_be_returned() {
     let Some(outcome) = outcome() else { return };
     assert!(outcome.status.counter("return", "acts") > 0);
-    assert!(outcome.status.counter("return_copier", "refused") > 0, "receive buffers");
+    assert!(outcome.status.counter("return_copier", "buffers_refused") > 0, "receive buffers");
     assert!(outcome.status.counter("nic0_tx", "drops_not_held") > 0, "transmit buffers");
     assert!(
         outcome.status.counter("nic0_tx", "drops_invalid") > 0,

@@ -136,7 +136,7 @@ fn chains_that_are_none_are_refused() {
     let expected = [(1, false), (2, false), (3, false), (4, false), (5, true)]
         .map(|(token, done)| Answer::Of { token, result: if done { Ok(()) } else { Err(Error::Invalid) } });
     assert_eq!(answers.get(1..), Some(&expected[..]), "behind what the disk is");
-    assert_eq!((disk.port.under_way(), disk.port.refused()), (0, 5));
+    assert_eq!((disk.port.under_way(), disk.port.entries_refused()), (0, 5));
     // The last one is whole only now.
     let _ = client.output.push(entry(SEGMENT));
     client.publish();
@@ -200,7 +200,7 @@ fn an_answer_before_the_request_is_none() {
         provider.publish();
         assert_eq!(round(&mut client), 0);
     }
-    assert!(client.refused() > 0);
+    assert!(client.answers_refused() > 0);
     let mut disk = RamDisk::new(&connection, DISK);
     for _ in 0..6 {
         let _ = disk.round();

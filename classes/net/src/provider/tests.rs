@@ -132,7 +132,7 @@ fn who_must_not_speak_as_another_does_not() {
     let mut world = World::new(true);
     assert!(world.send(MACS[1], 1, 60) && world.send(MACS[0], 2, 60));
     assert_eq!(world.settle(), [vec![], vec![2]]);
-    assert_eq!(world.ports[0].tally().refused, 1);
+    assert_eq!(world.ports[0].tally().entries_refused, 1);
     // No buffer is lost by it.
     for round in 0..3 * BUFFERS as u8 {
         assert!(world.send(MACS[1], round, 60));
@@ -162,7 +162,7 @@ fn nobody_tells_of_another_by_arp() {
         let _ = client.end_round();
     }
     assert_eq!(world.settle()[1].len(), 1);
-    assert_eq!(world.ports[0].tally().refused, 1);
+    assert_eq!(world.ports[0].tally().entries_refused, 1);
 }
 
 /// What was checked is what is delivered, whatever the sender writes meanwhile.
@@ -296,7 +296,7 @@ fn nothing_is_copied_for_a_client_whose_queue_is_full() {
     data.read(SIZE as usize, &mut bytes).expect("inside");
     assert_eq!(bytes, marker);
     assert!(!port.is_paused());
-    assert_eq!(port.tally(), Tally { delivered: 16, missed: 5000, refused: 0 });
+    assert_eq!(port.tally(), Tally { delivered: 16, missed: 5000, entries_refused: 0 });
     // When the client reads, the buffer is still there.
     assert_eq!(client.take().len(), 16);
     assert!(deliver(&mut port));

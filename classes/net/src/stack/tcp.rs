@@ -119,7 +119,7 @@ impl Tcp {
 
     /// Returns the attempts that were not answered, or could not be completed because no place was
     /// free, so that the peer must repeat them.
-    pub(super) fn refused(&self) -> u64 {
+    pub(super) fn attempts_refused(&self) -> u64 {
         self.syn_queue.unanswered + self.crowded
     }
 

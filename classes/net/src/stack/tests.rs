@@ -227,7 +227,7 @@ fn half_open_connections_cost_no_place() {
     let answers = lan.seen.iter().filter(|frame| frame.len() > 47 && frame[23] == 6 && frame[47] == 0x12);
     assert_eq!(answers.count(), 100);
     assert_eq!(lan.stack.tcp.count(Phase::Free), 8);
-    assert_eq!(lan.stack.counts().refused, 0);
+    assert_eq!(lan.stack.counts().attempts_refused, 0);
 }
 
 #[test]

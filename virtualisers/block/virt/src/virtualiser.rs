@@ -225,7 +225,7 @@ impl Virtualiser {
             Err(reason) => {
                 let error = if let NotSent::Refused(error) = reason { error } else { Error::Failed };
                 client.port.answer(token, Err(error));
-                counters::REFUSED.add(1);
+                counters::REQUESTS_REFUSED.add(1);
             }
         }
         Attempt::Sent

@@ -41,7 +41,7 @@ struct Tally {
     packets: u64,
     bytes: u64,
     invalid: u64,
-    refused: u64,
+    buffers_refused: u64,
 }
 
 impl Copier {
@@ -86,9 +86,9 @@ impl Copier {
         let tally = core::mem::take(&mut self.tally);
         counters::PACKETS.add(tally.packets);
         counters::BYTES.add(tally.bytes);
-        if tally.invalid | tally.refused != 0 {
+        if tally.invalid | tally.buffers_refused != 0 {
             counters::DROPS_INVALID.add(tally.invalid);
-            counters::REFUSED.add(tally.refused);
+            counters::BUFFERS_REFUSED.add(tally.buffers_refused);
         }
         self.sleep(starved)
     }
@@ -123,7 +123,7 @@ impl Copier {
         loop {
             let Some(buffer) = self.client.link.input.pop() else { return self.stash.take(large) };
             if self.client.slots.number(buffer.offset).is_none() | (buffer.flags != 0) {
-                self.tally.refused += 1;
+                self.tally.buffers_refused += 1;
             } else if self.client.slots.is_large_at(buffer.offset) == large {
                 return Some(buffer.offset);
             } else {
@@ -204,7 +204,7 @@ impl Copier {
     /// true.
     #[cold]
     fn refuse(&mut self, offset: u32) -> bool {
-        self.tally.refused += 1;
+        self.tally.buffers_refused += 1;
         self.stash.keep(offset, false);
         true
     }

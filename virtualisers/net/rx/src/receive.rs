@@ -87,7 +87,7 @@ struct Tally {
     share: u64,
     full: u64,
     invalid: u64,
-    refused: u64,
+    buffers_refused: u64,
 }
 
 /// Returns the number of buffers for which every queue has space, that to the driver included.
@@ -327,7 +327,7 @@ impl<D: DriverLink> Receive<D> {
     /// Skips an entry of a buffer that the driver does not have.
     #[cold]
     fn refuse(&mut self) {
-        self.tally.refused += 1;
+        self.tally.buffers_refused += 1;
         if self.frame.is_partial() {
             // The account can describe a frame only if its entries follow each other.
             self.forget_frame();
@@ -433,7 +433,7 @@ impl<D: DriverLink> Receive<D> {
                     self.stock.take_back(number, holders.without(index));
                 }
                 _ => {
-                    self.tally.refused += 1;
+                    self.tally.buffers_refused += 1;
                     client.account.skip();
                     client.allowance.spend(1);
                     if client.allowance.is_spent() {
@@ -526,7 +526,7 @@ impl<D: DriverLink> Receive<D> {
             counters::PACKETS.behind(D::COUNTERS_BEFORE).add(core::mem::take(&mut tally.packets));
             counters::BYTES.behind(D::COUNTERS_BEFORE).add(core::mem::take(&mut tally.bytes));
         }
-        if tally.unknown | tally.share | tally.full | tally.invalid | tally.refused != 0 {
+        if tally.unknown | tally.share | tally.full | tally.invalid | tally.buffers_refused != 0 {
             count(tally, D::COUNTERS_BEFORE);
         }
     }
@@ -569,5 +569,5 @@ fn count(tally: &mut Tally, first: usize) {
     counters::DROPS_SHARE.behind(first).add(tally.share);
     counters::DROPS_FULL.behind(first).add(tally.full);
     counters::DROPS_INVALID.behind(first).add(tally.invalid);
-    counters::REFUSED.behind(first).add(tally.refused);
+    counters::BUFFERS_REFUSED.behind(first).add(tally.buffers_refused);
 }

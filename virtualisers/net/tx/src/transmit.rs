@@ -248,7 +248,7 @@ impl<D: DriverLink> Transmit<D> {
         while let Some(entry) = self.driver.link.pop() {
             if !self.sent(entry.token) {
                 self.driver.account.skip();
-                counters::REFUSED.behind(D::COUNTERS_BEFORE).add(1);
+                counters::BUFFERS_REFUSED.behind(D::COUNTERS_BEFORE).add(1);
             }
         }
     }

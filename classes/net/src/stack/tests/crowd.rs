@@ -312,7 +312,7 @@ fn the_young_do_not_make_way_and_nobody_is_reset() {
         assert!(rounds < 20);
     }
     let counts = lan.stack.counts();
-    assert!(counts.opened == 24 && counts.refused > 0 && counts.resets == 0, "{counts:?}");
+    assert!(counts.opened == 24 && counts.attempts_refused > 0 && counts.resets == 0, "{counts:?}");
 }
 
 #[test]
