@@ -71,7 +71,7 @@ extern crate std;
 pub mod client;
 pub mod disk;
 pub mod entry;
-pub mod port;
+pub mod provider;
 pub mod request;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
@@ -82,7 +82,7 @@ mod tests;
 pub use client::{Client, Completion, NotSent};
 pub use disk::Disk;
 pub use entry::{Answer, AnswerEntry, RequestEntry};
-pub use port::{Port, Taken};
+pub use provider::{Port, Taken};
 pub use request::{Error, Operation, Request, Segment};
 
 /// Bytes of a block, whatever unit the device has inside (VIRTIO 1.2 §5.2.6; SD Physical Layer 9.10

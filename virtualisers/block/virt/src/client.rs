@@ -1,6 +1,6 @@
 //! One client: its port, and which part of the disk it has.
 
-use crate::fair::Share;
+use crate::turns::Share;
 use core::fmt;
 use culm::connection::BlockVirtualiserClient;
 use culm::{Progress, start};
@@ -141,7 +141,7 @@ impl Client {
         if self.held.is_none() {
             self.held = self.port.next_request();
         }
-        self.held.as_ref().map(|held| crate::fair::cost(&held.request))
+        self.held.as_ref().map(|held| crate::turns::cost(&held.request))
     }
 
     /// Takes the request of [`Self::next_cost`], as the driver is to see it. `None` stands for one

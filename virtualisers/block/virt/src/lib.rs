@@ -5,7 +5,7 @@
 //! data is never mapped here. What a client can name lies within its part, whatever it writes.
 //!
 //! It has a few requests of all clients under way at the driver and leaves the others in their
-//! queues, so that it can choose whose is next (`fair`).
+//! queues, so that it can choose whose is next (`turns`).
 //!
 //! It has no state that outlives it. A restarted driver is sent again what it has not answered
 //! ([`culm_block::Client`]). The clients of a restarted virtualiser send again what was not
@@ -22,10 +22,10 @@ extern crate alloc;
 extern crate std as alloc;
 
 mod client;
-mod fair;
 mod medium;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod virtualiser;
 
 pub use virtualiser::Virtualiser;

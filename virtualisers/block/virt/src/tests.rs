@@ -1,7 +1,7 @@
 //! Clients, honest and hostile, that share a disk.
 
 use crate::Virtualiser;
-use crate::fair::{QUANTUM, WINDOW};
+use crate::turns::{QUANTUM, WINDOW};
 use culm::Region;
 use culm::connection::{BlockClient, BlockVirtualiser, BlockVirtualiserClient};
 use culm::testing::{memory, set_start_block};

@@ -2,8 +2,8 @@
 
 use crate::client::Client;
 use crate::counters;
-use crate::fair::WINDOW;
 use crate::medium::Medium;
+use crate::turns::WINDOW;
 use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
 use culm::{Progress, Region};
