@@ -19,7 +19,7 @@ impl Class for Clock {
     }
 
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
-        (service == Service::Direct).then(ConnectionKind::of::<ClockClient>)
+        (service == Service::FarEnd).then(ConnectionKind::of::<ClockClient>)
     }
 
     fn client_keys(&self) -> Vec<Table> {

@@ -19,7 +19,7 @@ impl Class for Entropy {
     }
 
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
-        (service == Service::Direct).then(ConnectionKind::of::<EntropyClient>)
+        (service == Service::FarEnd).then(ConnectionKind::of::<EntropyClient>)
     }
 
     fn client_keys(&self) -> Vec<Table> {

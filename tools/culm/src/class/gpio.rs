@@ -31,7 +31,7 @@ impl Class for Gpio {
     }
 
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
-        (service == Service::Direct).then(ConnectionKind::of::<GpioClient>)
+        (service == Service::FarEnd).then(ConnectionKind::of::<GpioClient>)
     }
 
     fn client_keys(&self) -> Vec<Table> {

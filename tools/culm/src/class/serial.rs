@@ -66,7 +66,7 @@ impl Class for Serial {
 
     /// A client of its own queues sees no difference to the virtualiser's.
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
-        (service != Service::Direct).then(ConnectionKind::of::<SerialClient>)
+        (service != Service::FarEnd).then(ConnectionKind::of::<SerialClient>)
     }
 
     fn device_keys(&self) -> Vec<Key> {

@@ -87,7 +87,7 @@ pub enum Service {
     /// Nothing: the one client has the driver's own queues.
     Bare,
     /// Nothing: the provider is the far end of each client.
-    Direct,
+    FarEnd,
 }
 
 impl<'a> Provider<'a> {

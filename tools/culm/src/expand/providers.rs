@@ -111,7 +111,7 @@ fn connect_virtualisers<'a>(draft: &mut Draft<'a>, table: &DeviceTable<'a>, devi
 fn service(draft: &mut Draft<'_>, table: &DeviceTable<'_>, connection: &Connection, class: &dyn Class) -> Service {
     let bare = table.bare.as_ref().filter(|bare| bare.value);
     if connection.kind.serves_clients() {
-        return Service::Direct;
+        return Service::FarEnd;
     }
     let Some(bare) = bare else { return Service::Shared };
     if class.client_kind(Service::Bare).is_none() {
@@ -178,7 +178,7 @@ pub fn add_domains(draft: &mut Draft<'_>) {
                 domain,
                 slot,
                 device: None,
-                service: Service::Direct,
+                service: Service::FarEnd,
                 virtualisers: Vec::new(),
                 of_class,
             });

@@ -64,11 +64,11 @@ fn providers(draft: &Draft<'_>, found: &mut Diagnostics) {
         let (name, at) = (&provider.name, &provider.base.span);
         if !draft.clients.iter().any(|client| client.provider == index) {
             let (message, help) = match provider.service {
-                Service::Direct if provider.device.is_none() => (
+                Service::FarEnd if provider.device.is_none() => (
                     format!("nobody uses `{name}`, which provides the class `{}`", provider.class.name()),
                     "connect a domain to it",
                 ),
-                Service::Direct | Service::Bare => (
+                Service::FarEnd | Service::Bare => (
                     format!("nobody uses `{name}`: its driver runs for nothing"),
                     "connect a domain to it, or leave the table out",
                 ),

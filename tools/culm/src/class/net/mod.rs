@@ -6,7 +6,7 @@
 
 mod bare;
 mod before;
-mod direct;
+mod far_end;
 mod forward;
 mod keys;
 mod options;
@@ -44,7 +44,7 @@ impl Class for Net {
 
     fn client_kind(&self, service: Service) -> Option<ConnectionKind> {
         match service {
-            Service::Shared | Service::Direct => Some(ConnectionKind::of::<NetClient>()),
+            Service::Shared | Service::FarEnd => Some(ConnectionKind::of::<NetClient>()),
             Service::Bare => Some(ConnectionKind::of::<NetBare>()),
         }
     }
@@ -117,7 +117,7 @@ impl Class for Net {
 
     fn wire(&self, wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
         match provider.provider.service {
-            Service::Direct => direct::wire(wiring, provider),
+            Service::FarEnd => far_end::wire(wiring, provider),
             Service::Shared => wire::wire(wiring, provider),
             Service::Bare => bare::wire(wiring, provider),
         }

@@ -157,7 +157,7 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
         (clients.len(), !clients.is_empty() && clients.iter().all(|client| ClientOptions::of(client).takes_large()));
     let in_use = &draft.providers[provider];
     // A component in a device's place has two channels to each client.
-    let most = if in_use.service == Service::Direct { MAX_CLIENTS / 2 } else { MAX_CLIENTS };
+    let most = if in_use.service == Service::FarEnd { MAX_CLIENTS / 2 } else { MAX_CLIENTS };
     let options = ProviderOptions::of(in_use);
     let (name, buffers) = (in_use.name.clone(), options.buffers);
     let span = options.counted_at.clone();
@@ -210,7 +210,7 @@ pub fn read_client<'a>(
     problems: &mut Problems,
 ) -> Option<OfClass> {
     let NewClient { domain, entry, provider } = *client;
-    let serves_clients = provider.is_some_and(|provider| draft.providers[provider].service == Service::Direct);
+    let serves_clients = provider.is_some_and(|provider| draft.providers[provider].service == Service::FarEnd);
     let mut take = |key: &'a str| options.as_mut().and_then(|options| options.take(key));
     let mac = take("mac").and_then(|entry| entry.mac(problems));
     let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
@@ -287,7 +287,7 @@ fn check_large(draft: &mut Draft<'_>, large: Option<&Located<i128>>, room: Optio
 /// Without a device there are only those.
 fn free_mac(draft: &Draft<'_>, provider: DraftProvider, entry: &Entry<'_>) -> Located<[u8; 6]> {
     let in_use = &draft.providers[provider];
-    let taken = draft.clients_of(provider).count() + usize::from(in_use.service == Service::Direct);
+    let taken = draft.clients_of(provider).count() + usize::from(in_use.service == Service::FarEnd);
     if taken > 0 {
         return Located::new(default_mac(provider, taken), entry.span());
     }

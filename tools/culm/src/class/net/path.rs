@@ -45,7 +45,7 @@ pub struct Side {
 
 impl<'d> WiredClient<'d> {
     /// A client whose receive buffers are its own, or else its device's.
-    pub fn new(wiring: &Wiring, client: &'d Client, domain: DomainId, is_direct: bool) -> Self {
+    pub fn new(wiring: &Wiring, client: &'d Client, domain: DomainId, is_far_end: bool) -> Self {
         let options = ClientOptions::of(client);
         let ids = |domains: &[usize]| domains.iter().map(|domain| wiring.id(*domain)).collect();
         Self {
@@ -54,7 +54,7 @@ impl<'d> WiredClient<'d> {
             domain,
             label: format!("{} {}", wiring.name(domain), client.connection),
             copier: options.copier.map(|copier| wiring.id(copier)),
-            owns_rx: options.copier.is_some() || is_direct,
+            owns_rx: options.copier.is_some() || is_far_end,
             through: ids(&options.through),
             sent_through: ids(&options.sent_through),
         }
