@@ -65,7 +65,7 @@ impl<const COUNTERS_BEFORE: usize> FusedQueue<COUNTERS_BEFORE> {
 }
 
 impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
-    type Space<'a> = DirectSpace<'a>;
+    type Space<'a> = FusedSpace<'a>;
 
     const COUNTERS_BEFORE: usize = BEFORE;
 
@@ -117,10 +117,10 @@ impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
     }
 
     #[inline(always)]
-    fn reserve(&mut self, count: u32) -> DirectSpace<'_> {
+    fn reserve(&mut self, count: u32) -> FusedSpace<'_> {
         // Until the virtualiser has taken all back, it gives nothing.
         let space = if self.is_live() { self.queue.space() as u32 } else { 0 };
-        DirectSpace { left: space.min(count), queue: &mut self.queue }
+        FusedSpace { left: space.min(count), queue: &mut self.queue }
     }
 
     #[inline(always)]
@@ -170,12 +170,12 @@ impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
 }
 
 /// Space in the device's queue, being filled.
-pub struct DirectSpace<'a> {
+pub struct FusedSpace<'a> {
     left: u32,
     queue: &'a mut Virtqueue,
 }
 
-impl Space for DirectSpace<'_> {
+impl Space for FusedSpace<'_> {
     #[inline(always)]
     fn left(&self) -> u32 {
         self.left

@@ -10,7 +10,7 @@
 use crate::counters;
 use crate::device::{Device, Virtqueues};
 use crate::health::Health;
-use crate::pair::{Pair, Place};
+use crate::pair::{Pair, Rings};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::connection::NetDriver;
 use culm::{Channels, Progress, Region, time};
@@ -56,8 +56,8 @@ impl<R: Registers> Net<R> {
         let goes_on = at_work && device.goes_on(checkpoint.features());
         let event_index = device.has_event_index();
         let NetDriver { rx_free, rx_filled, rx_channel, tx_filled, tx_free, tx_channel, .. } = *connection;
-        let rx = Place { input: rx_free, output: rx_filled, channel: rx_channel };
-        let tx = Place { input: tx_filled, output: tx_free, channel: tx_channel };
+        let rx = Rings { input: rx_free, output: rx_filled, channel: rx_channel };
+        let tx = Rings { input: tx_filled, output: tx_free, channel: tx_channel };
         let (receive, receives) = Pair::resume(QUEUE_RECEIVE, &rx, &mut queues.receive, &checkpoint, event_index);
         let (transmit, transmits) = Pair::resume(QUEUE_TRANSMIT, &tx, &mut queues.transmit, &checkpoint, event_index);
         let mut net = Self {

@@ -12,7 +12,7 @@ use culm_virtio::checkpoint::{Checkpoint, Position, State};
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
 /// The rings to and from a virtualiser.
-pub struct Place {
+pub struct Rings {
     /// The ring from the virtualiser.
     pub input: connection::Ring,
     /// The ring to the virtualiser.
@@ -40,15 +40,15 @@ impl Pair {
     /// value says whether the device can go on working in `queue`.
     pub fn resume(
         number: u32,
-        place: &Place,
+        rings: &Rings,
         queue: &mut Virtqueue,
         checkpoint: &Checkpoint,
         event_index: bool,
     ) -> (Self, bool) {
-        let shown = Link::<DmaDescriptor>::shown(place.output, place.input);
+        let shown = Link::<DmaDescriptor>::shown(rings.output, rings.input);
         let resume = |generations: Generations, taken: u16| {
             let input = shown.input.wrapping_add(taken.into());
-            Link::resume(place.output, place.input, place.channel, generations, Positions { input, ..shown })
+            Link::resume(rings.output, rings.input, rings.channel, generations, Positions { input, ..shown })
         };
         let known = match (checkpoint.state(), checkpoint.position(number)) {
             (State::AtWork, Some(Position { generations, input, output })) => {
@@ -68,7 +68,7 @@ impl Pair {
             if !goes_on {
                 queue.clear();
             }
-            Link::new(place.output, place.input, place.channel)
+            Link::new(rings.output, rings.input, rings.channel)
         });
         (Self { number, link, due: true, stale: false, drain_deadline: Instant::NEVER }, goes_on)
     }
