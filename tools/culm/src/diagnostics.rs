@@ -88,14 +88,14 @@ fn first_description(folder: &Path) -> Option<String> {
 
 /// A place in a file.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Location {
     /// The file.
     pub source: Arc<Source>,
     /// The bytes meant.
     pub span: Range<usize>,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Location {
     /// The place with its line, for messages that are no diagnostics.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut out = String::new();
@@ -131,9 +131,9 @@ pub struct Diagnostic {
     /// What is wrong.
     pub message: String,
     /// Where; `None` where no file can be pointed into.
-    pub place: Option<Place>,
+    pub place: Option<Location>,
     /// Other places that have to do with it, each with what it is.
-    pub related: Vec<(Place, String)>,
+    pub related: Vec<(Location, String)>,
     /// What would be right.
     pub help: Option<String>,
     /// More to know, printed as it stands (a table, for example).
@@ -155,7 +155,7 @@ impl Diagnostic {
 
     /// A mistake at `span` of `source`.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { place: Some(Place { source: source.clone(), span }), ..Self::general(message) }
+        Self { place: Some(Location { source: source.clone(), span }), ..Self::general(message) }
     }
 
     /// The same as something that is odd, and no mistake.
@@ -178,7 +178,7 @@ impl Diagnostic {
 
     /// The same with another place that has to do with it.
     pub fn related(mut self, source: &Arc<Source>, span: Range<usize>, what: impl Into<String>) -> Self {
-        self.related.push((Place { source: source.clone(), span }, what.into()));
+        self.related.push((Location { source: source.clone(), span }, what.into()));
         self
     }
 
@@ -222,7 +222,7 @@ impl Diagnostic {
 }
 
 /// Writes one place with its line underlined; returns the width of the line number.
-fn excerpt(out: &mut String, paint: &Paint, severity: Severity, place: &Place, what: Option<&str>) -> usize {
+fn excerpt(out: &mut String, paint: &Paint, severity: Severity, place: &Location, what: Option<&str>) -> usize {
     let text = &place.source.text;
     let (line, column) = position(text, place.span.start);
     let content: String = text.lines().nth(line - 1).unwrap_or("").chars().map(printable).collect();

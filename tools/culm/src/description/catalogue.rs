@@ -1,6 +1,6 @@
 //! The catalogue of components, boards and systems, which are found by their place in the tree.
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
+use crate::diagnostics::{Diagnostic, Diagnostics, Location, Source};
 use crate::tree::Tree;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use culm_manifest::{Located, Manifest};
@@ -72,7 +72,7 @@ impl Catalogue {
         own.sort();
         manifests.append(&mut own);
         let mut catalogue = Self { root: tree.culm.clone(), tree: tree.clone(), components: BTreeMap::new() };
-        let mut places: BTreeMap<String, Place> = BTreeMap::new();
+        let mut places: BTreeMap<String, Location> = BTreeMap::new();
         for path in manifests {
             catalogue.add(&path, &mut places);
         }
@@ -80,7 +80,7 @@ impl Catalogue {
     }
 
     /// Adds the component of this manifest; `places` has where each name stands that came before.
-    fn add(&mut self, path: &Path, places: &mut BTreeMap<String, Place>) {
+    fn add(&mut self, path: &Path, places: &mut BTreeMap<String, Location>) {
         let folder = path.parent().unwrap_or(&self.root).to_path_buf();
         let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = match self.source(path) {
@@ -106,7 +106,7 @@ impl Catalogue {
             _ => Ok(manifest),
         });
         let crate_name = of_crate.map(|(_, name)| name.value);
-        let place = Place { source: source.clone(), span: span.clone() };
+        let place = Location { source: source.clone(), span: span.clone() };
         let component = match places.get(&name) {
             None => CatalogueComponent { folder, crate_name, manifest },
             Some(other) => {

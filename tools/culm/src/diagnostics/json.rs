@@ -2,7 +2,7 @@
 //! (`docs/src/guides/system.md`); what is there stays as it is within one `format`, new fields may
 //! be added.
 
-use super::{Diagnostic, Diagnostics, Place, SHOWN, Severity};
+use super::{Diagnostic, Diagnostics, Location, SHOWN, Severity};
 use culm_manifest::problem::position;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn one(diagnostic: &Diagnostic) -> Value {
 
 /// Where something stands: lines and columns count from 1, columns in characters, offsets in bytes
 /// from 0.
-fn spot(place: &Place) -> Value {
+fn spot(place: &Location) -> Value {
     let text = &place.source.text;
     let end = place.span.end.max(place.span.start);
     let point = |offset: usize| {

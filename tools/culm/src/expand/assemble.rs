@@ -5,7 +5,7 @@ use super::draft::{self, Draft, DraftDevice, DraftDomain, DraftProvider};
 use super::supervision;
 use super::wiring::{ProviderClients, Wiring};
 use crate::class;
-use crate::diagnostics::Place;
+use crate::diagnostics::Location;
 use crate::plan::{
     Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Part, Plan, Provider,
     Purpose, RegionKind, Rights,
@@ -200,7 +200,7 @@ fn described_regions(wiring: &mut Wiring, draft: &Draft<'_>) {
         let id = wiring.region(name.clone(), size, RegionKind::of(kind), Purpose::Description, &[]);
         if let Some(at) = &region.table.at {
             wiring.regions[id].address = Some(at.value);
-            wiring.regions[id].place = Some(Place { source: draft.source.clone(), span: at.span.clone() });
+            wiring.regions[id].place = Some(Location { source: draft.source.clone(), span: at.span.clone() });
         }
         for &(domain, slot, writable) in &region.mappings {
             let domain = wiring.id(domain);

@@ -25,7 +25,7 @@ pub(crate) mod wiring;
 use crate::description::board::BoardFile;
 use crate::description::catalogue::Catalogue;
 use crate::description::system::{DEFAULT_BOARD, Document, SystemFile};
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, Source};
+use crate::diagnostics::{Diagnostic, Diagnostics, Location, Source};
 use crate::plan::Plan;
 use culm_manifest::Located;
 use culm_manifest::problem::suggest;
@@ -122,7 +122,7 @@ fn read_board(
     let board = match catalogue.source(&path) {
         Ok(board) => board,
         Err(mut diagnostic) => {
-            let name = named.map(|name| Place { source: source.clone(), span: name.span.clone() });
+            let name = named.map(|name| Location { source: source.clone(), span: name.span.clone() });
             diagnostic.place = diagnostic.place.or(name);
             diagnostic.help.get_or_insert_with(|| {
                 "a board is a name, as `./culm boards` lists them, or a path ending in `.toml`, from the system file"

@@ -14,7 +14,7 @@ pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Pla
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
 
-use crate::diagnostics::Place;
+use crate::diagnostics::Location;
 use culm_manifest::MemoryKind;
 use std::path::PathBuf;
 
@@ -275,7 +275,7 @@ pub struct Region {
     /// Its purpose.
     pub purpose: Purpose,
     /// Where the system file gives its address.
-    pub place: Option<Place>,
+    pub place: Option<Location>,
 }
 
 /// Kind of a region's memory.
