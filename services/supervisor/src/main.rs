@@ -34,7 +34,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const HALTED: u32 = 1;
 
 /// A domain under supervision.
-struct Charge {
+struct Supervised {
     name: &'static str,
     channel: Channel,
     stack: Region,
@@ -46,7 +46,7 @@ struct Charge {
 }
 
 struct Supervisor {
-    charges: Vec<Charge>,
+    supervised: Vec<Supervised>,
     halt_at: Option<Instant>,
 }
 
@@ -56,13 +56,13 @@ impl Component for Supervisor {
 
     fn init(_: Config, connections: Connections) -> Self {
         let children = start::list::<Child>(connections.supervision.children);
-        Self { charges: children.iter().map(Charge::new).collect(), halt_at: None }
+        Self { supervised: children.iter().map(Supervised::new).collect(), halt_at: None }
     }
 
     fn notified(&mut self, channels: Channels) {
         let now = time::now();
         for channel in channels {
-            if let Some(index) = self.charges.iter().position(|charge| charge.channel == channel) {
+            if let Some(index) = self.supervised.iter().position(|domain| domain.channel == channel) {
                 self.fault(index, now);
             }
         }
@@ -70,7 +70,7 @@ impl Component for Supervisor {
     }
 }
 
-impl Charge {
+impl Supervised {
     fn new(child: &Child) -> Self {
         let policy = match child.action {
             fault_action::RESTART => Policy::Restart {
@@ -105,36 +105,36 @@ impl Charge {
 impl Supervisor {
     /// Handles a notification that a domain has faulted, if it has.
     fn fault(&mut self, index: usize, now: Instant) {
-        let charge = &mut self.charges[index];
-        let report = supervision::fault(charge.channel);
-        if report.kind == FaultKind::None as u64 || charge.restart_at.is_some() {
+        let domain = &mut self.supervised[index];
+        let report = supervision::fault(domain.channel);
+        if report.kind == FaultKind::None as u64 || domain.restart_at.is_some() {
             return;
         }
         counters::FAULTS.add(1);
-        charge.report(&report);
-        match charge.history.fault(now) {
+        domain.report(&report);
+        match domain.history.fault(now) {
             Decision::Restart { at, count } => {
-                let (name, limit, wait) = (charge.name, charge.limit, at.since(now).as_millis());
+                let (name, limit, wait) = (domain.name, domain.limit, at.since(now).as_millis());
                 culm::warn!("{name} restarts in {wait} ms (restart {count} of {limit})");
-                charge.restart_at = Some(at);
+                domain.restart_at = Some(at);
             }
             Decision::Stop => {
-                culm::warn!("{} stays stopped", charge.name);
-                Self::stop(charge);
+                culm::warn!("{} stays stopped", domain.name);
+                Self::stop(domain);
             }
             Decision::GiveUp => {
-                culm::error!("{} stays stopped: it faults too often", charge.name);
-                Self::stop(charge);
+                culm::error!("{} stays stopped: it faults too often", domain.name);
+                Self::stop(domain);
             }
             Decision::Halt => {
-                culm::error!("the system halts because {} faulted", charge.name);
+                culm::error!("the system halts because {} faulted", domain.name);
                 self.halt_at = self.halt_at.or(Some(now + LAST_WORDS));
             }
         }
     }
 
-    fn stop(charge: &Charge) {
-        supervision::stop(charge.channel);
+    fn stop(domain: &Supervised) {
+        supervision::stop(domain.channel);
         counters::STOPPED.add(1);
     }
 
@@ -144,15 +144,15 @@ impl Supervisor {
         if self.halt_at.is_some_and(|time| time <= now) {
             supervision::halt(HALTED);
         }
-        for charge in &mut self.charges {
-            if charge.restart_at.take_if(|time| *time <= now).is_some() {
-                supervision::restart(charge.channel);
-                charge.history.restarted(now);
+        for domain in &mut self.supervised {
+            if domain.restart_at.take_if(|time| *time <= now).is_some() {
+                supervision::restart(domain.channel);
+                domain.history.restarted(now);
                 counters::RESTARTS.add(1);
-                culm::info!("{} restarted", charge.name);
+                culm::info!("{} restarted", domain.name);
             }
         }
-        let restarts = self.charges.iter().filter_map(|charge| charge.restart_at);
+        let restarts = self.supervised.iter().filter_map(|domain| domain.restart_at);
         if let Some(next) = restarts.chain(self.halt_at).min() {
             culm::wake_at(next);
         }
@@ -164,8 +164,8 @@ mod tests {
     use super::*;
     use culm::testing::{self, Act};
 
-    fn charge(name: &'static str, channel: u32, policy: Policy) -> Charge {
-        Charge {
+    fn domain(name: &'static str, channel: u32, policy: Policy) -> Supervised {
+        Supervised {
             name,
             channel: Channel::new(channel),
             stack: Region::EMPTY,
@@ -178,12 +178,12 @@ mod tests {
 
     fn supervisor() -> Supervisor {
         let (window, backoff) = (Duration::from_secs(10), Duration::from_millis(50));
-        let charges = [
-            charge("http", 3, Policy::Restart { limit: 1, window, backoff }),
-            charge("spy", 4, Policy::Stop),
-            charge("core", 5, Policy::Halt),
+        let supervised = [
+            domain("http", 3, Policy::Restart { limit: 1, window, backoff }),
+            domain("spy", 4, Policy::Stop),
+            domain("core", 5, Policy::Halt),
         ];
-        Supervisor { charges: charges.into(), halt_at: None }
+        Supervisor { supervised: supervised.into(), halt_at: None }
     }
 
     fn null_write() -> FaultReport {
