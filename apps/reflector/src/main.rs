@@ -65,7 +65,7 @@ impl<E: BufferEntry> Station<E> {
 
     /// Answers what was received, as far as there are buffers for answers.
     fn round(&mut self) -> Progress {
-        let (mut requests, mut pings, mut datagrams, mut ignored) = (0, 0, 0, 0);
+        let (mut arp_requests, mut pings, mut datagrams, mut ignored) = (0, 0, 0, 0);
         self.client.begin();
         let Client { receiver, transmitter, .. } = &mut self.client;
         // What cannot be answered yet is better left where it is.
@@ -80,13 +80,13 @@ impl<E: BufferEntry> Station<E> {
             let sent = transmitter.send_with_checksum(answer.length, |bytes| answer.write(frame, bytes));
             match answer.question {
                 _ if sent.is_none() => ignored += 1,
-                Question::Arp => requests += 1,
+                Question::Arp => arp_requests += 1,
                 Question::Ping => pings += 1,
                 Question::Datagram => datagrams += 1,
             }
         }
         for (counter, count) in [
-            (&counters::REQUESTS, requests),
+            (&counters::ARP_REQUESTS, arp_requests),
             (&counters::PINGS, pings),
             (&counters::DATAGRAMS, datagrams),
             (&counters::IGNORED, ignored),

@@ -51,7 +51,7 @@ impl Component for Switch {
     fn init(_: Config, connections: Connections) -> Self {
         let clients = start::list::<NetProviderClient>(connections.clients.clients);
         let mut this = Self::new(clients.iter().map(Port::new).collect(), connections.uplink.map(Client::new));
-        this.take_turn();
+        this.turn();
         this
     }
 
@@ -61,7 +61,7 @@ impl Component for Switch {
             has_pause_ended |= port.mark_due(channels);
         }
         if has_pause_ended || self.is_due(channels) {
-            self.take_turn();
+            self.turn();
         }
     }
 }
@@ -79,7 +79,7 @@ impl Switch {
         self.has_more || channels.is_empty() || channels.any(|channel| !is_paused(channel))
     }
 
-    fn take_turn(&mut self) {
+    fn turn(&mut self) {
         run_rounds(ROUNDS, || self.round());
     }
 
@@ -110,7 +110,7 @@ impl Switch {
         for _ in 0..TURNS {
             let mut is_empty = true;
             for source in self.turns.order() {
-                is_empty &= self.take_turn_of(source).is_asleep();
+                is_empty &= self.serve(source).is_asleep();
             }
             if is_empty {
                 return Progress::Asleep;
@@ -120,7 +120,7 @@ impl Switch {
     }
 
     /// Passes on frames of a client, or of the uplink, as long as its turn allows.
-    fn take_turn_of(&mut self, source: usize) -> Progress {
+    fn serve(&mut self, source: usize) -> Progress {
         self.turns.begin(source);
         while self.turns.may_send(source) {
             let passed = if source < self.ports.len() { self.pass_from(source) } else { self.pass_in() };

@@ -38,7 +38,7 @@ impl World {
     /// Everybody takes turns until they have found each other.
     fn meet(&mut self) {
         for _ in 0..6 {
-            self.switch.take_turn();
+            self.switch.turn();
             for client in &mut self.clients {
                 client.begin();
                 let _ = client.end_round();
@@ -127,7 +127,7 @@ fn a_flood_from_one_port_does_not_keep_out_another() {
     for _ in 0..100 {
         world.send(0, 2, 60, BUFFERS);
         world.send(1, 2, 60, 1);
-        world.switch.take_turn();
+        world.switch.turn();
         for sender in world.receive(2, 8) {
             received[usize::from(sender)] += 1;
         }
@@ -145,7 +145,7 @@ fn long_frames_bring_no_more_than_short_ones() {
     for _ in 0..300 {
         world.send(0, 2, 1514, BUFFERS);
         world.send(1, 2, 60, BUFFERS);
-        world.switch.take_turn();
+        world.switch.turn();
         for sender in world.receive(2, 8) {
             received[usize::from(sender)] += 1;
         }
@@ -208,7 +208,7 @@ fn a_frame_too_long_for_the_uplink_is_told() {
     lender.send(&buffers);
     for length in [1514, 3000, 3000, 60] {
         world.send(0, 9, length, 1);
-        world.switch.take_turn();
+        world.switch.turn();
     }
     let sent: Vec<_> = lender.take().iter().map(|packet| packet.length).collect();
     assert_eq!(sent, [1526, 72]);

@@ -42,17 +42,17 @@ impl Component for Frames {
     fn init(config: Config, connections: Connections) -> Self {
         let client = Client::new(connections.net);
         let mut this = Self { client, to: config.to, count: config.count, done: 0, again: time::now() };
-        this.take_turn();
+        this.turn();
         this
     }
 
     fn notified(&mut self, _: Channels) {
-        self.take_turn();
+        self.turn();
     }
 }
 
 impl Frames {
-    fn take_turn(&mut self) {
+    fn turn(&mut self) {
         for _ in 0..ROUNDS {
             if self.round().is_asleep() {
                 if self.to.is_some() && self.done < self.count {
