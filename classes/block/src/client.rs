@@ -50,13 +50,13 @@ impl fmt::Display for NotSent {
 
 impl core::error::Error for NotSent {}
 
-/// One request that is under way; its number is its token.
+/// One request that is under way; its index is its token.
 #[derive(Debug)]
 struct Slot<T> {
     /// The client's own name for the request; `None` if the slot is free.
     tag: Option<T>,
     /// How many requests were sent before it.
-    number: u64,
+    sent_before: u64,
     /// Whether the provider's present life can have seen it.
     is_sent: bool,
     /// The request as it lies in the queue.
@@ -69,7 +69,7 @@ struct Slot<T> {
 pub struct Client<T> {
     link: Link<RequestEntry, AnswerEntry>,
     /// Blocks of the memory that requests name.
-    memory: u64,
+    memory_blocks: u64,
     disk: Option<Disk>,
     /// Whether `disk` was shown since the pair started over.
     is_confirmed: bool,
@@ -80,7 +80,7 @@ pub struct Client<T> {
     /// Tokens of requests that the change of the medium has ended.
     ended: Vec<u16>,
     /// How many requests were ever sent.
-    number: u64,
+    sent: u64,
     answers_refused: u32,
 }
 
@@ -96,34 +96,34 @@ impl<T> Client<T> {
         Self::new(requests, answers, channel, data.size / BLOCK as u64)
     }
 
-    /// Creates the client's side of a pair of queues, whose requests name the first `memory` blocks
-    /// of whatever their places count in.
+    /// Creates the client's side of a pair of queues, whose requests name the first `memory_blocks`
+    /// blocks of whatever their places count in.
     ///
     /// # Panics
     ///
     /// If one of the queues has fewer than [`MIN_CAPACITY`] entries, which the build tool does
     /// not let happen.
-    pub fn new(requests: Ring, answers: Ring, channel: u32, memory: u64) -> Self {
+    pub fn new(requests: Ring, answers: Ring, channel: u32, memory_blocks: u64) -> Self {
         let least = requests.capacity.min(answers.capacity);
         assert!(least >= MIN_CAPACITY, "a queue of {least} entries: make it {MIN_CAPACITY} at least");
         let depth = depth(requests.capacity, answers.capacity).min(1 << 15) as u16;
         let slot = |_| Slot {
             tag: None,
-            number: 0,
+            sent_before: 0,
             is_sent: false,
             entries: [RequestEntry::default(); MAX_SEGMENTS],
             count: 0,
         };
         let mut client = Self {
             link: Link::new(requests, answers, channel),
-            memory,
+            memory_blocks,
             disk: None,
             is_confirmed: false,
             slots: (0..depth).map(slot).collect(),
             free: (0..depth).rev().collect(),
             waiting: VecDeque::with_capacity(depth.into()),
             ended: Vec::with_capacity(depth.into()),
-            number: 0,
+            sent: 0,
             answers_refused: 0,
         };
         // Tell the provider of this life.
@@ -181,8 +181,8 @@ impl<T> Client<T> {
                 self.waiting.push_back(token);
             }
         }
-        let number = |token: &u16| slots.get(usize::from(*token)).map(|slot| slot.number);
-        self.waiting.make_contiguous().sort_unstable_by_key(number);
+        let order = |token: &u16| slots.get(usize::from(*token)).map(|slot| slot.sent_before);
+        self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
     /// Sends a request, which the provider sees after [`Self::end_round`]. Its memory is the
@@ -194,12 +194,12 @@ impl<T> Client<T> {
     #[inline]
     pub fn send(&mut self, request: &Request, tag: T) -> Result<(), NotSent> {
         let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
-        disk.check(request, self.memory).map_err(NotSent::Refused)?;
+        disk.check(request, self.memory_blocks).map_err(NotSent::Refused)?;
         let token = self.free.pop().ok_or(NotSent::Full)?;
         let Some(slot) = self.slots.get_mut(usize::from(token)) else { return Err(NotSent::Full) };
         slot.count = RequestEntry::write(request, token, &mut slot.entries);
-        (slot.tag, slot.number, slot.is_sent) = (Some(tag), self.number, false);
-        self.number += 1;
+        (slot.tag, slot.sent_before, slot.is_sent) = (Some(tag), self.sent, false);
+        self.sent += 1;
         self.waiting.push_back(token);
         Ok(())
     }

@@ -72,12 +72,13 @@ impl Disk {
             && self.most_cleared <= Self::MAX_CLEARED
     }
 
-    /// Returns whether the disk takes a request whose memory is `memory` blocks long.
+    /// Returns whether the disk takes a request of a client that has `memory_blocks` blocks of
+    /// memory.
     ///
     /// # Errors
     ///
     /// The reason why it does not.
-    pub fn check(&self, request: &Request, memory: u64) -> Result<(), Error> {
+    pub fn check(&self, request: &Request, memory_blocks: u64) -> Result<(), Error> {
         if !self.is_present() {
             return Err(Error::Absent);
         }
@@ -88,7 +89,7 @@ impl Disk {
             Operation::Flush => return Ok(()),
             Operation::Read | Operation::Write => {
                 let (segments, most) = (request.segments(), usize::from(self.segments));
-                let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory);
+                let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory_blocks);
                 if !whole || segments.is_empty() || segments.len() > most || request.blocks > self.most {
                     return Err(Error::Invalid);
                 }

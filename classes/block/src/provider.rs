@@ -33,7 +33,7 @@ struct Partial {
 pub struct Port {
     link: Link<AnswerEntry, RequestEntry>,
     /// Blocks of the client's memory.
-    memory: u64,
+    memory_blocks: u64,
     /// What the disk is; `None` until that is known.
     disk: Option<Disk>,
     /// What the client was told that it is, since the pair started over.
@@ -50,19 +50,19 @@ pub struct Port {
 
 impl Port {
     /// Creates the provider's side of a pair of queues, over which no request is under way: what a
-    /// previous life began must have ended. The client's requests may name the first `memory`
-    /// blocks of whatever their places count in.
+    /// previous life began must have ended. The client's requests may name the first
+    /// `memory_blocks` blocks of whatever their places count in.
     ///
     /// # Panics
     ///
     /// If the memory cannot be a ring's, which no start block contains.
-    pub fn new(requests: Ring, answers: Ring, channel: u32, memory: u64) -> Self {
+    pub fn new(requests: Ring, answers: Ring, channel: u32, memory_blocks: u64) -> Self {
         let mut link = Link::new(answers, requests, channel);
         // Tell the client of this life.
         link.publish();
         Self {
             link,
-            memory,
+            memory_blocks,
             disk: None,
             shown: None,
             under_way: 0,
@@ -146,7 +146,8 @@ impl Port {
             }
             let entry = self.link.input.pop_known()?;
             let Some((taken, is_excessive)) = self.assemble(entry) else { continue };
-            let checked = if is_excessive { Err(Error::Invalid) } else { disk.check(&taken.request, self.memory) };
+            let checked =
+                if is_excessive { Err(Error::Invalid) } else { disk.check(&taken.request, self.memory_blocks) };
             match checked {
                 Ok(()) => return Some(taken),
                 Err(error) => self.refuse(taken.token, error),
@@ -168,7 +169,7 @@ impl Port {
     fn assemble(&mut self, entry: RequestEntry) -> Option<(Taken, bool)> {
         match entry.step() {
             Step::Begin { token, operation, block, segment, continues } => {
-                self.interrupt();
+                self.refuse_partial();
                 self.under_way += 1;
                 let mut request = Request::without_data(operation, block, 0);
                 if operation.moves_data() {
@@ -196,7 +197,7 @@ impl Port {
                 None
             }
             Step::Nonsense { token } => {
-                self.interrupt();
+                self.refuse_partial();
                 self.under_way += 1;
                 self.refuse(token, Error::Invalid);
                 None
@@ -204,9 +205,9 @@ impl Port {
         }
     }
 
-    /// Refuses a request that lacks segments although another one begins.
+    /// Refuses the request of which segments are missing: another one begins.
     #[inline(always)]
-    fn interrupt(&mut self) {
+    fn refuse_partial(&mut self) {
         if let Some(partial) = self.partial.take() {
             self.refuse(partial.taken.token, Error::Invalid);
         }

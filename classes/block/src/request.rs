@@ -119,9 +119,9 @@ impl Request {
     }
 
     /// Returns the same request with its blocks `first` further on the disk, and its places
-    /// `memory` further on in memory: what a virtualiser makes of its client's. Returns `None` if
-    /// one of them is then outside what a queue can express.
-    pub fn translated(&self, first: u64, memory: u64) -> Option<Self> {
+    /// `first_place` further on in memory: what a virtualiser makes of its client's. Returns `None`
+    /// if one of them is then outside what a queue can express.
+    pub fn translated(&self, first: u64, first_place: u64) -> Option<Self> {
         let mut translated = self.clone();
         if self.operation == Operation::Flush {
             return Some(translated);
@@ -132,7 +132,7 @@ impl Request {
         };
         translated.block = fits(self.block, first, self.blocks)?;
         for segment in translated.segments.get_mut(..self.count)? {
-            segment.place = fits(segment.place, memory, segment.blocks)?;
+            segment.place = fits(segment.place, first_place, segment.blocks)?;
         }
         Some(translated)
     }
