@@ -50,11 +50,14 @@ impl fmt::Display for NotSent {
 
 impl core::error::Error for NotSent {}
 
-/// One request that is under way; its index is its token.
+/// One request that is under way.
 #[derive(Debug)]
 struct Slot<T> {
     /// The client's own name for the request; `None` if the slot is free.
     tag: Option<T>,
+    /// The request's name in the queues: the slot's number, with another number above it each time.
+    /// Otherwise an answer that comes twice would answer the slot's next request.
+    token: u16,
     /// How many requests were sent before it.
     sent_before: u64,
     /// Whether the provider's present life can have seen it.
@@ -74,13 +77,19 @@ pub struct Client<T> {
     /// Whether `disk` was shown since the pair started over.
     is_confirmed: bool,
     slots: Box<[Slot<T>]>,
+    /// Slots without a request.
     free: Vec<u16>,
-    /// Tokens of requests that are to be sent, in their order.
+    /// Slots whose requests are to be sent, in their order.
     waiting: VecDeque<u16>,
-    /// Tokens of requests that the change of the medium has ended.
+    /// Slots whose requests the change of the medium has ended.
     ended: Vec<u16>,
+    /// The difference between one token of a slot and the next: a power of two, no less than the
+    /// count of slots.
+    stride: u16,
     /// How many requests were ever sent.
     sent: u64,
+    /// How often the medium has changed, modulo 2³².
+    changes: u32,
     answers_refused: u32,
 }
 
@@ -107,8 +116,9 @@ impl<T> Client<T> {
         let least = requests.capacity.min(answers.capacity);
         assert!(least >= MIN_CAPACITY, "a queue of {least} entries: make it {MIN_CAPACITY} at least");
         let depth = depth(requests.capacity, answers.capacity).min(1 << 15) as u16;
-        let slot = |_| Slot {
+        let slot = |token| Slot {
             tag: None,
+            token,
             sent_before: 0,
             is_sent: false,
             entries: [RequestEntry::default(); MAX_SEGMENTS],
@@ -123,7 +133,9 @@ impl<T> Client<T> {
             free: (0..depth).rev().collect(),
             waiting: VecDeque::with_capacity(depth.into()),
             ended: Vec::with_capacity(depth.into()),
+            stride: depth.next_power_of_two(),
             sent: 0,
+            changes: 0,
             answers_refused: 0,
         };
         // Tell the provider of this life.
@@ -137,6 +149,14 @@ impl<T> Client<T> {
     #[inline(always)]
     pub fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
+    }
+
+    /// Returns how often the medium has changed, modulo 2³²: each time that one was taken out or
+    /// put in. So it tells one that was taken out and put in again, with the same number, from one
+    /// that stayed.
+    #[inline(always)]
+    pub fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Returns how many requests are under way, those included that wait for a provider's restart.
@@ -175,13 +195,13 @@ impl<T> Client<T> {
         self.is_confirmed = false;
         let (slots, ended) = (&mut self.slots, &self.ended);
         self.waiting.clear();
-        for (token, slot) in (0..).zip(slots.iter_mut()) {
+        for (index, slot) in (0..).zip(slots.iter_mut()) {
             slot.is_sent = false;
-            if slot.tag.is_some() && !ended.contains(&token) {
-                self.waiting.push_back(token);
+            if slot.tag.is_some() && !ended.contains(&index) {
+                self.waiting.push_back(index);
             }
         }
-        let order = |token: &u16| slots.get(usize::from(*token)).map(|slot| slot.sent_before);
+        let order = |index: &u16| slots.get(usize::from(*index)).map(|slot| slot.sent_before);
         self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
@@ -195,27 +215,27 @@ impl<T> Client<T> {
     pub fn send(&mut self, request: &Request, tag: T) -> Result<(), NotSent> {
         let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
         disk.check(request, self.memory_blocks).map_err(NotSent::Refused)?;
-        let token = self.free.pop().ok_or(NotSent::Full)?;
-        let Some(slot) = self.slots.get_mut(usize::from(token)) else { return Err(NotSent::Full) };
-        slot.count = RequestEntry::write(request, token, &mut slot.entries);
+        let index = self.free.pop().ok_or(NotSent::Full)?;
+        let Some(slot) = self.slots.get_mut(usize::from(index)) else { return Err(NotSent::Full) };
+        slot.count = RequestEntry::write(request, slot.token, &mut slot.entries);
         (slot.tag, slot.sent_before, slot.is_sent) = (Some(tag), self.sent, false);
         self.sent += 1;
-        self.waiting.push_back(token);
+        self.waiting.push_back(index);
         Ok(())
     }
 
     /// Returns the next request that is complete, of those that were at the beginning of the round.
     #[inline]
     pub fn next_completion(&mut self) -> Option<Completion<T>> {
-        while let Some(token) = self.ended.pop() {
-            if let Some(tag) = self.release(token) {
+        while let Some(index) = self.ended.pop() {
+            if let Some(tag) = self.release(index) {
                 return Some(Completion { tag, result: Err(Error::Changed) });
             }
         }
         loop {
             match self.link.input.pop_known()?.read() {
                 Some(Answer::Of { token, result }) if self.is_sent(token) => {
-                    if let Some(tag) = self.release(token) {
+                    if let Some(tag) = self.release(self.index(token)) {
                         return Some(Completion { tag, result });
                     }
                 }
@@ -225,17 +245,27 @@ impl<T> Client<T> {
         }
     }
 
+    /// Returns the slot to which a token belongs, if it belongs to one.
+    #[inline(always)]
+    fn index(&self, token: u16) -> u16 {
+        token & (self.stride - 1)
+    }
+
+    /// Returns whether a request of this token is at the provider.
+    #[inline(always)]
     fn is_sent(&self, token: u16) -> bool {
-        self.slots.get(usize::from(token)).is_some_and(|slot| slot.is_sent)
+        let slot = self.slots.get(usize::from(self.index(token)));
+        slot.is_some_and(|slot| slot.is_sent && slot.token == token)
     }
 
     /// Frees the slot of a request that is complete; returns its tag.
     #[inline(always)]
-    fn release(&mut self, token: u16) -> Option<T> {
-        let slot = self.slots.get_mut(usize::from(token))?;
+    fn release(&mut self, index: u16) -> Option<T> {
+        let slot = self.slots.get_mut(usize::from(index))?;
         let tag = slot.tag.take()?;
         slot.is_sent = false;
-        self.free.push(token);
+        slot.token = slot.token.wrapping_add(self.stride);
+        self.free.push(index);
         Some(tag)
     }
 
@@ -243,7 +273,8 @@ impl<T> Client<T> {
     #[cold]
     fn learn(&mut self, disk: Disk) {
         if self.disk.is_some_and(|known| known.medium != disk.medium) {
-            if self.is_confirmed {
+            // Nothing is on its way to a disk without a medium.
+            if self.is_confirmed && self.disk.is_some_and(|known| known.is_present()) {
                 // What is on its way would reach the new medium: a provider starts over first, so
                 // this one is broken.
                 self.answers_refused = self.answers_refused.saturating_add(1);
@@ -251,6 +282,7 @@ impl<T> Client<T> {
                 self.start_over();
                 return;
             }
+            self.changes = self.changes.wrapping_add(1);
             self.ended.extend(self.waiting.drain(..));
         }
         (self.disk, self.is_confirmed) = (Some(disk), true);
@@ -273,8 +305,8 @@ impl<T> Client<T> {
         if !self.is_confirmed || !self.link.is_live() {
             return None;
         }
-        while let Some(token) = self.waiting.front() {
-            let slot = self.slots.get_mut(usize::from(*token))?;
+        while let Some(index) = self.waiting.front() {
+            let slot = self.slots.get_mut(usize::from(*index))?;
             let entries = slot.entries.get(..slot.count)?;
             let output = &mut self.link.output;
             if (output.free() as usize) < slot.count && (output.refresh() as usize) < slot.count {

@@ -7,8 +7,9 @@ use crate::{Error, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS, Operation, Request};
 pub struct Disk {
     /// Count of its blocks; 0 if there is no medium.
     pub blocks: u64,
-    /// Number of the medium: another one if another is put in its place; 0 if there is none. A
-    /// driver's next life gives the same medium the same number.
+    /// Number of the medium: another one if another is put in its place, or if what was answered is
+    /// lost ([`crate`]); 0 if there is none. A driver's next life gives the same medium the same
+    /// number.
     pub medium: u32,
     /// Nothing can be written.
     pub read_only: bool,
@@ -86,7 +87,8 @@ impl Disk {
             return Err(Error::ReadOnly);
         }
         match request.operation {
-            Operation::Flush => return Ok(()),
+            Operation::Flush if (request.block, request.blocks) == (0, 0) => return Ok(()),
+            Operation::Flush => return Err(Error::Invalid),
             Operation::Read | Operation::Write => {
                 let (segments, most) = (request.segments(), usize::from(self.segments));
                 let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory_blocks);

@@ -117,10 +117,13 @@ impl RequestEntry {
             code::SEGMENT if flags & !flag::CONTINUES == 0 => return Step::Continue { segment, continues },
             _ => return Step::Nonsense { token },
         };
-        if flags & !possible != 0 || !operation.moves_data() && segment.place != 0 {
+        let names_memory = !operation.moves_data() && segment.place != 0;
+        let block = bits(word, 0, 40);
+        let names_blocks = operation == Operation::Flush && (block, segment.blocks) != (0, 0);
+        if flags & !possible != 0 || names_memory || names_blocks {
             return Step::Nonsense { token };
         }
-        Step::Begin { token, operation, block: bits(word, 0, 40), segment, continues }
+        Step::Begin { token, operation, block, segment, continues }
     }
 }
 

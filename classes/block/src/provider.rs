@@ -43,6 +43,9 @@ pub struct Port {
     partial: Option<Partial>,
     /// The client's requests are for another medium: the pair must start over.
     is_outdated: bool,
+    /// The client must be told that its medium is gone before it is told of another one, which may
+    /// have the same number.
+    is_replaced: bool,
     /// Whether the last request was not taken because its answer had no space.
     is_starved: bool,
     entries_refused: u64,
@@ -68,6 +71,7 @@ impl Port {
             under_way: 0,
             partial: None,
             is_outdated: false,
+            is_replaced: false,
             is_starved: false,
             entries_refused: 0,
         }
@@ -90,10 +94,11 @@ impl Port {
     }
 
     /// Says what the disk is. If its medium is another one than before, requests for that one are
-    /// taken no more, and the pair starts over when those under way are answered.
+    /// taken no more, and the pair starts over when those under way are answered. A medium that is
+    /// put in again counts as another one, though it has the same number.
     pub fn set_disk(&mut self, disk: Disk) {
         self.disk = Some(disk);
-        self.is_outdated = self.shown.is_some_and(|shown| shown.medium != disk.medium);
+        self.is_outdated |= self.shown.is_some_and(|shown| shown.medium != disk.medium);
     }
 
     /// Begins a round: looks at what the client sent, and whether it was restarted. Its earlier
@@ -116,7 +121,7 @@ impl Port {
         }
         if self.is_outdated {
             self.link.start_over();
-            (self.is_outdated, self.shown) = (false, None);
+            (self.is_outdated, self.is_replaced, self.shown) = (false, true, None);
         }
         if self.link.reconnect() == Event::Renewed {
             self.shown = None;
@@ -219,10 +224,14 @@ impl Port {
         self.answer(token, Err(error));
     }
 
-    /// Answers a request that [`Self::next_request`] returned, once.
+    /// Answers a request that [`Self::next_request`] returned, once. If none is under way, nothing
+    /// is sent.
     #[inline]
     pub fn answer(&mut self, token: u16, result: Result<(), Error>) {
-        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way() == 0 {
+            return;
+        }
+        self.under_way -= 1;
         if self.link.is_live() {
             // There is space: `has_room` has seen it. The client of an earlier life waits for
             // nothing.
@@ -271,6 +280,10 @@ impl Port {
     fn show(&mut self) {
         let Some(disk) = self.disk else { return };
         if self.is_open() && self.has_room() {
+            if core::mem::take(&mut self.is_replaced) && disk.is_present() {
+                // There is space: the pair has just started over.
+                let _ = self.link.output.push(Answer::Disk(Disk::ABSENT).into());
+            }
             let _ = self.link.output.push(Answer::Disk(disk).into());
             self.shown = Some(disk);
         }

@@ -160,6 +160,28 @@ fn requests_do_not_reach_another_medium() {
     }
 }
 
+/// Tests that requests for a medium that was taken out do not reach it after it was put in again,
+/// though the provider had no round in between: it may have been changed elsewhere.
+#[test]
+fn out_and_in_again_is_another_medium() {
+    let mut pair = Pair::new(Disk::new(100, 1));
+    pair.data.write(0, &[1; BLOCK]).expect("inside");
+    let write = Request::write(0, &[segment(0, 1)]).expect("one segment");
+    let changes = pair.client.changes();
+    pair.client.send(&write, 0).expect("there is space");
+    assert!(pair.client.end_round().is_asleep());
+    pair.client.send(&write, 1).expect("there is space");
+    pair.disk.insert(Disk::ABSENT);
+    pair.disk.insert(Disk::new(100, 1));
+    let complete = pair.run();
+    assert_eq!(complete.len(), 2);
+    assert!(complete.iter().all(|complete| complete.result == Err(Error::Changed)), "{complete:?}");
+    assert!(pair.disk.content.iter().all(|byte| *byte == 0), "nothing was written");
+    assert_ne!(pair.client.changes(), changes);
+    assert_eq!(pair.ask(&write), Ok(()));
+    assert_eq!(pair.client.answers_refused(), 0);
+}
+
 #[test]
 fn as_many_as_possible_are_under_way() {
     let mut pair = Pair::new(Disk::new(100, 1));

@@ -1,5 +1,6 @@
 //! A hostile client against the provider's side, and a hostile provider against the client's.
 
+use crate::entry::Step;
 use crate::testing::{RamDisk, connection, segment};
 use crate::{Answer, AnswerEntry, Client, Disk, Error, Operation, Request, RequestEntry};
 use culm::Link;
@@ -41,7 +42,8 @@ proptest! {
                 prop_assert_eq!(DISK.check(&taken.request, MEMORY), Ok(()));
                 prop_assert!(taken.request.segments().iter().all(|segment| segment.end() <= MEMORY));
                 let end = taken.request.block + u64::from(taken.request.blocks);
-                prop_assert!(taken.request.operation == Operation::Flush || end <= DISK.blocks);
+                prop_assert!(end <= DISK.blocks);
+                prop_assert!(taken.request.operation != Operation::Flush || end == 0);
             }
             prop_assert!(disk.taken.len() <= 32);
             if finishes {
@@ -207,4 +209,73 @@ fn an_answer_before_the_request_is_none() {
         round(&mut client);
     }
     assert_eq!((round(&mut client), client.under_way(), disk.results.len()), (1, 0, 1));
+}
+
+/// Tests that an answer that comes twice does not answer a request that was sent later.
+#[test]
+fn a_doubled_answer_answers_no_later_request() {
+    let connection = connection(32, MEMORY, 0, 1);
+    let mut client = Client::<u32>::connect(&connection);
+    let mut provider = Link::<AnswerEntry, RequestEntry>::new(connection.answers, connection.requests, 2);
+    let mut complete = Vec::new();
+    let mut round = |client: &mut Client<u32>| {
+        client.begin();
+        complete.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| complete.tag));
+        let _ = client.end_round();
+        complete.clone()
+    };
+    for _ in 0..4 {
+        let _ = provider.begin();
+        provider.publish();
+        round(&mut client);
+    }
+    let _ = provider.output.push(Answer::Disk(DISK).into());
+    provider.publish();
+    round(&mut client);
+    let mut before = None;
+    for tag in 0..100 {
+        client.send(&Request::flush(), tag).expect("there is space");
+        round(&mut client);
+        let _ = provider.begin();
+        let Some(Step::Begin { token, .. }) = provider.input.pop().map(RequestEntry::step) else {
+            panic!("it is sent")
+        };
+        // The earlier request's answer comes again, then this one's.
+        for (token, answered) in [(before.unwrap_or(token ^ 1), tag), (token, tag + 1)] {
+            let _ = provider.output.push(Answer::Of { token, result: Ok(()) }.into());
+            provider.publish();
+            assert_eq!(round(&mut client).len() as u32, answered);
+        }
+        before = Some(token);
+    }
+    assert_eq!(client.answers_refused(), 100);
+}
+
+/// Tests that a flush with blocks is refused: a driver would take them for something.
+#[test]
+fn a_flush_with_numbers_is_refused() {
+    for words in [[3 << 56 | 1, 0], [3 << 56, 1 << 40], [3 << 56, 1]] {
+        assert_eq!(RequestEntry(words).step(), Step::Nonsense { token: 0 });
+    }
+    for (block, blocks) in [(1, 0), (0, 1)] {
+        let mut request = Request::discard(block, blocks);
+        request.operation = Operation::Flush;
+        assert_eq!(DISK.check(&request, MEMORY), Err(Error::Invalid));
+    }
+}
+
+/// Tests that a provider that answers once too often has no effect on its client.
+#[test]
+fn an_answer_without_a_request_is_not_sent() {
+    let connection = connection(32, MEMORY, 0, 1);
+    let mut disk = RamDisk::new(&connection, DISK);
+    let mut client = Client::<u8>::connect(&connection);
+    for _ in 0..8 {
+        disk.port.answer(0, Ok(()));
+        let _ = disk.round();
+        client.begin();
+        assert!(client.next_completion().is_none());
+        let _ = client.end_round();
+    }
+    assert_eq!((client.answers_refused(), client.disk().is_some()), (0, true));
 }

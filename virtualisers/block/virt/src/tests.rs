@@ -320,6 +320,25 @@ fn another_medium_has_its_own_parts() {
     assert_eq!(world.ask(0, &write(19, 0, 1)), Ok(()));
 }
 
+/// Tests that a write to a partition does not reach the medium after it was taken out, partitioned
+/// anew elsewhere, and put in again, though nobody had a round in between.
+#[test]
+fn out_and_in_again_is_another_medium() {
+    let mut world = World::new(&[(1, 0, 0, false)], Disk::new(400, 7));
+    partition(&mut world.disk, &[(100, 100)]);
+    world.run();
+    world.data[0].write(0, &[0xbb; BLOCK]).expect("inside");
+    world.clients[0].send(&write(0, 0, 1), 1).expect("there is space");
+    world.disk.insert(Disk::ABSENT);
+    world.disk.insert(Disk::new(400, 7));
+    partition(&mut world.disk, &[(200, 100)]);
+    let complete = world.run();
+    assert!(matches!(complete[..], [(0, Completion { tag: 1, result: Err(_) })]), "{complete:?}");
+    assert!(!world.disk.content.contains(&0xbb));
+    assert_eq!(world.ask(0, &write(0, 0, 1)), Ok(()));
+    assert_eq!(world.disk.content[200 * BLOCK], 0xbb);
+}
+
 /// The life of the virtualiser, of the driver or of both ends before each of their stores, while
 /// two clients write and read back. Returns how many ended.
 fn die(steps: u32, again: Option<u32>, is_driver: bool) -> usize {

@@ -37,6 +37,8 @@ enum Attempt {
 pub struct Virtualiser {
     driver: culm_block::Client<Owner>,
     medium: Medium,
+    /// How often the driver's medium had changed when `medium` was found out.
+    changes: u32,
     /// How many scans of the partition table were begun, modulo 2³².
     scans: u32,
     /// Whether the driver has a request for a part of the table: there is memory for one.
@@ -63,6 +65,7 @@ impl Virtualiser {
         Self {
             driver: culm_block::Client::new(requests, answers, channel, MAX_DISK),
             medium: Medium::Unknown,
+            changes: 0,
             scans: 0,
             is_reading: false,
             clients: clients.iter().map(Client::new).collect(),
@@ -115,11 +118,12 @@ impl Virtualiser {
     /// Looks whether the driver has another medium, and goes on reading its table.
     fn watch(&mut self) {
         let Some(disk) = self.driver.disk().copied() else { return };
-        let known = self.medium.disk().copied();
-        if known != Some(disk) {
-            if known.is_some_and(|known| known.medium != disk.medium) {
+        let changes = self.driver.changes();
+        if changes != self.changes || self.medium.disk() != Some(&disk) {
+            if changes != self.changes {
                 // Whatever is there now, it is not what clients mean by their requests.
                 self.clients.iter_mut().for_each(|client| client.set_disk((0, Disk::ABSENT)));
+                self.changes = changes;
             }
             if disk.is_present() && self.clients.iter().any(|client| client.part.partition.is_some()) {
                 self.medium = Medium::scanning(disk);
