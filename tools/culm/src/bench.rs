@@ -40,7 +40,7 @@ pub struct Options {
     /// Measure every combination, not only the usual ones
     #[arg(long)]
     pub full: bool,
-    /// Count executions of each block and write profiles by function
+    /// Count executions of all translated code and write profiles by function
     #[arg(long)]
     pub profile: bool,
     /// Count accesses to device registers (slower)

@@ -1,8 +1,8 @@
 //! The class-specific part of each connection ([`culm_abi::connection`]): indices of the plan
 //! become addresses.
 
-use super::block::Block;
 use super::start::{Context, Item};
+use super::writer::Writer;
 use crate::plan::{ConnectionData, Fields, Memory, Rights, RingId, Value};
 use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::connection::{FieldKind, Ring};
@@ -36,13 +36,13 @@ impl Context<'_> {
 }
 
 /// Appends the structure that belongs to a connection.
-pub(super) fn structure(context: &Context<'_>, block: &mut Block, data: &ConnectionData) -> Span {
-    let bytes = encoded(context, block, &data.into());
-    block.structures(&bytes, 1)
+pub(super) fn structure(context: &Context<'_>, writer: &mut Writer, data: &ConnectionData) -> Span {
+    let bytes = encoded(context, writer, &data.into());
+    writer.structures(&bytes, 1)
 }
 
-/// A structure's bytes; what its lists hold goes into the block before it.
-fn encoded(context: &Context<'_>, block: &mut Block, fields: &Fields) -> Vec<u8> {
+/// A structure's bytes; what its lists hold is written before it.
+fn encoded(context: &Context<'_>, writer: &mut Writer, fields: &Fields) -> Vec<u8> {
     let mut bytes = vec![0; fields.size];
     for (field, value) in &fields.values {
         let mut put = |value: &[u8]| bytes[field.offset..field.offset + value.len()].copy_from_slice(value);
@@ -51,7 +51,7 @@ fn encoded(context: &Context<'_>, block: &mut Block, fields: &Fields) -> Vec<u8>
             Value::Memory(memory) => put(context.given(*memory).as_bytes()),
             Value::Channel(channel) => put(channel.as_bytes()),
             Value::Rights(Rights { notify, call }) => put(super::system::rights(*notify, *call).as_bytes()),
-            Value::Text(text) => put(block.text(text).as_bytes()),
+            Value::Text(text) => put(writer.text(text).as_bytes()),
             Value::Flag(flag) => put(u32::from(*flag).as_bytes()),
             Value::Number(number) => match field.kind {
                 FieldKind::Number { bytes } => put(&number.to_le_bytes()[..bytes]),
@@ -61,8 +61,8 @@ fn encoded(context: &Context<'_>, block: &mut Block, fields: &Fields) -> Vec<u8>
             // What is all zero is absent.
             Value::Absent => {}
             Value::List(all) => {
-                let elements: Vec<u8> = all.iter().flat_map(|element| encoded(context, block, element)).collect();
-                put(block.structures(&elements, all.len()).as_bytes());
+                let elements: Vec<u8> = all.iter().flat_map(|element| encoded(context, writer, element)).collect();
+                put(writer.structures(&elements, all.len()).as_bytes());
             }
         }
     }

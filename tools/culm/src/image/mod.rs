@@ -5,12 +5,12 @@
 //! is not in the file.
 
 pub mod archive;
-mod block;
 mod connections;
 mod header;
 pub mod report;
 mod start;
 mod system;
+mod writer;
 
 pub use archive::Contents;
 pub use start::{Item, Nowhere, Places, start_block};

@@ -1,8 +1,8 @@
 //! Start blocks: what each domain is told about itself ([`culm_abi::start`]).
 
 use super::archive::Contents;
-use super::block::Block;
 use super::connections;
+use super::writer::Writer;
 use crate::plan::{ConfigValue, DomainId, Plan, RegionId};
 use culm_abi::memory::STACK_BASE;
 use culm_abi::start::{Connection, MAGIC, Memory, StartHeader, Value};
@@ -56,7 +56,7 @@ pub(super) struct Context<'a> {
     pub contents: &'a Contents,
     pub picture_size: usize,
     pub places: &'a dyn Places,
-    /// The domain whose block it is.
+    /// The domain whose start block it is.
     pub domain: DomainId,
 }
 
@@ -82,21 +82,21 @@ pub fn start_block(
 ) -> Vec<u8> {
     let context = Context { plan, contents, picture_size, places, domain };
     let described = &plan.domains[domain];
-    let mut block = Block::with_head(size_of::<StartHeader>());
-    let name = block.text(&described.name);
-    let values: Vec<Value> = described.config.iter().map(|value| config_value(&context, &mut block, value)).collect();
-    let config = block.list(&values);
+    let mut writer = Writer::with_head(size_of::<StartHeader>());
+    let name = writer.text(&described.name);
+    let values: Vec<Value> = described.config.iter().map(|value| config_value(&context, &mut writer, value)).collect();
+    let config = writer.list(&values);
     let connections: Vec<Connection> = described
         .connections
         .iter()
         .map(|connection| Connection {
             kind: connection.data.kind().number,
             slot: connection.slot,
-            peer: block.text(&connection.peer),
-            data: connections::structure(&context, &mut block, &connection.data),
+            peer: writer.text(&connection.peer),
+            data: connections::structure(&context, &mut writer, &connection.data),
         })
         .collect();
-    let connections = block.list(&connections);
+    let connections = writer.list(&connections);
     let heap = match described.heap {
         0 => Memory::default(),
         size => context.memory(Item::Heap(domain), size),
@@ -107,7 +107,7 @@ pub fn start_block(
     let header = StartHeader {
         magic: MAGIC,
         version: culm_abi::VERSION,
-        size: block.size() as u32,
+        size: writer.size() as u32,
         name,
         config,
         connections,
@@ -117,31 +117,31 @@ pub fn start_block(
         log_level: described.log as u32,
         domain: domain as u32,
     };
-    block.finish(&header)
+    writer.finish(&header)
 }
 
-fn config_value(context: &Context<'_>, block: &mut Block, value: &ConfigValue) -> Value {
+fn config_value(context: &Context<'_>, writer: &mut Writer, value: &ConfigValue) -> Value {
     match value {
         ConfigValue::Absent => Value { a: u64::MAX, b: u64::MAX },
         ConfigValue::Bool(value) => Value { a: u64::from(*value), b: 0 },
         ConfigValue::Unsigned(value) => Value { a: *value, b: 0 },
         ConfigValue::Signed(value) => Value { a: value.cast_unsigned(), b: 0 },
-        ConfigValue::Text(text) => text_value(block, text),
-        ConfigValue::Mac(mac) => Value { a: u64::from(block.list(mac).offset), b: 0 },
+        ConfigValue::Text(text) => text_value(writer, text),
+        ConfigValue::Mac(mac) => Value { a: u64::from(writer.list(mac).offset), b: 0 },
         ConfigValue::File(path) | ConfigValue::Folder(path) => {
             Value { a: context.address(Item::File(path)), b: context.contents.get(path).len() as u64 }
         }
-        ConfigValue::List(list) => list_value(block, list.iter()),
-        ConfigValue::Pairs(pairs) => list_value(block, pairs.iter().flat_map(|(name, value)| [name, value])),
+        ConfigValue::List(list) => list_value(writer, list.iter()),
+        ConfigValue::Pairs(pairs) => list_value(writer, pairs.iter().flat_map(|(name, value)| [name, value])),
     }
 }
 
-fn list_value<'a>(block: &mut Block, texts: impl Iterator<Item = &'a String>) -> Value {
-    let values: Vec<Value> = texts.map(|text| text_value(block, text)).collect();
-    Value { a: u64::from(block.list(&values).offset), b: values.len() as u64 }
+fn list_value<'a>(writer: &mut Writer, texts: impl Iterator<Item = &'a String>) -> Value {
+    let values: Vec<Value> = texts.map(|text| text_value(writer, text)).collect();
+    Value { a: u64::from(writer.list(&values).offset), b: values.len() as u64 }
 }
 
-fn text_value(block: &mut Block, text: &str) -> Value {
-    let span = block.text(text);
+fn text_value(writer: &mut Writer, text: &str) -> Value {
+    let span = writer.text(text);
     Value { a: u64::from(span.offset), b: u64::from(span.count) }
 }

@@ -1,7 +1,7 @@
 //! Physical memory: a place for every object, or a map that shows why there is none.
 
 use super::objects::{KERNEL, Objects, Placement, Taker};
-use super::translation::BLOCK_SIZE;
+use super::translation::LEVEL_2_SIZE;
 use crate::failure::Failure;
 use crate::plan::{PhysicalRange, Plan};
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
@@ -31,7 +31,7 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn take(&mut self, size: u64) -> u64 {
-        let alignment = if size >= BLOCK_SIZE { BLOCK_SIZE } else { PAGE_SIZE };
+        let alignment = if size >= LEVEL_2_SIZE { LEVEL_2_SIZE } else { PAGE_SIZE };
         let mut range = PhysicalRange { address: self.next.next_multiple_of(alignment), size };
         while let Some(taken) = self.taken.iter().find(|taken| taken.overlaps(range)) {
             range.address = taken.end().next_multiple_of(alignment);

@@ -2,7 +2,7 @@
 
 use super::objects::{ObjectId, Objects, Placement};
 use super::program::ProgramPages;
-use super::translation::{BLOCK_SIZE, Permissions};
+use super::translation::{LEVEL_2_SIZE, Permissions};
 use crate::failure::Failure;
 use crate::plan::{ConfigValue, DomainId, Fields, Memory, Plan};
 use culm_abi::memory::{ADDRESS_BITS, HEAP_BASE, PAGE_SIZE, REGION_BASE, STACK_BASE, START_BASE};
@@ -61,9 +61,9 @@ impl Space {
     /// physical address, it is aligned.
     pub fn reserve(&mut self, size: u64, physical: Option<u64>) -> u64 {
         let mut address = self.next;
-        if size >= BLOCK_SIZE {
-            let within = physical.unwrap_or(0) % BLOCK_SIZE;
-            address = address.next_multiple_of(BLOCK_SIZE) + within;
+        if size >= LEVEL_2_SIZE {
+            let within = physical.unwrap_or(0) % LEVEL_2_SIZE;
+            address = address.next_multiple_of(LEVEL_2_SIZE) + within;
         }
         self.next = address + size + PAGE_SIZE;
         address

@@ -11,8 +11,8 @@ use culm_abi::memory::{ADDRESS_BITS, PAGE_SIZE};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes covered by a block descriptor of level 2.
-pub const BLOCK_SIZE: u64 = 2 * 1024 * 1024;
+/// Bytes covered by a descriptor of level 2.
+pub const LEVEL_2_SIZE: u64 = 2 * 1024 * 1024;
 
 const ENTRIES: usize = 512;
 
@@ -20,8 +20,8 @@ const ENTRIES: usize = 512;
 pub mod bits {
     /// The descriptor is valid.
     pub const VALID: u64 = 1 << 0;
-    /// A table at levels 1 and 2, a page at level 3; without it a valid descriptor of level 2 is a
-    /// block.
+    /// A table at levels 1 and 2, a page at level 3; without it a valid descriptor of level 2 is
+    /// that of 2 MiB.
     pub const TABLE_OR_PAGE: u64 = 1 << 1;
     /// First bit of `AttrIndx`.
     pub const ATTRIBUTE_SHIFT: u32 = 2;
@@ -100,7 +100,7 @@ impl Mapping {
         self.address + self.size
     }
 
-    /// The descriptor of a page (level 3) or a block (level 2) of this mapping that shows
+    /// The descriptor of a page (level 3) or of 2 MiB (level 2) of this mapping that shows
     /// `physical`.
     fn descriptor(&self, physical: u64, level: usize) -> u64 {
         let mut descriptor =
@@ -204,8 +204,8 @@ impl Tables {
         let mut done = 0;
         while done < mapping.size {
             let (at, physical) = (offset + done, mapping.physical + done);
-            let block = (at | physical).is_multiple_of(BLOCK_SIZE) && mapping.size - done >= BLOCK_SIZE;
-            let level = if block { 2 } else { 3 };
+            let large = (at | physical).is_multiple_of(LEVEL_2_SIZE) && mapping.size - done >= LEVEL_2_SIZE;
+            let level = if large { 2 } else { 3 };
             if !self.root.insert(1, level, at, mapping.descriptor(physical, level)) {
                 return Err(Refused::Overlap(*mapping));
             }

@@ -68,7 +68,7 @@ struct Emulator {
 
 /// Runs `program` until it ends, or a signal or the watcher ends it.
 pub fn run(program: &Path, arguments: &[OsString], watch: &mut dyn Watch) -> Result<End, Failure> {
-    let signals = block_signals().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
+    let signals = hold_signals().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
     let mut emulator = Emulator::start(program, arguments)?;
     let keyboard = Keyboard::take();
     if !keyboard.is_usable() {
@@ -86,7 +86,7 @@ pub fn run(program: &Path, arguments: &[OsString], watch: &mut dyn Watch) -> Res
 }
 
 /// From here on these signals are read, not delivered. Children inherit that; see [`launch`].
-fn block_signals() -> nix::Result<SignalFd> {
+fn hold_signals() -> nix::Result<SignalFd> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         signals.add(signal);

@@ -55,7 +55,7 @@ impl Walker<'_> {
                 match two & 0b11 {
                     0b00 => assert_eq!(two, 0),
                     0b01 => {
-                        assert_eq!(two & 0x001f_f000, 0, "a block stands on 2 MiB");
+                        assert_eq!(two & 0x001f_f000, 0, "2 MiB stand on 2 MiB");
                         pages.extend((0..512).map(|n| (address + n * 4096, decode(two, n * 4096))));
                     }
                     0b11 => self.third(two & 0x0000_ffff_ffff_f000, address, &mut pages),

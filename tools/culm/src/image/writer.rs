@@ -1,19 +1,19 @@
-//! A growing block of plain data in which structures refer to each other by offset.
+//! Writes plain data in which structures refer to each other by offset: a start block.
 
 use culm_abi::start::Span;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Alignment of everything in the block.
+/// Alignment of everything that is written.
 const ALIGNMENT: usize = 8;
 
-/// The block so far.
+/// What is written so far.
 #[derive(Debug, Default)]
-pub struct Block {
+pub struct Writer {
     bytes: Vec<u8>,
 }
 
-impl Block {
-    /// A block whose first `size` bytes are filled in at the end.
+impl Writer {
+    /// Begins with `size` bytes that are filled in at the end.
     pub fn with_head(size: usize) -> Self {
         Self { bytes: vec![0; size] }
     }
@@ -41,7 +41,7 @@ impl Block {
         self.bytes.len().next_multiple_of(ALIGNMENT)
     }
 
-    /// Fills in the head and gives the block away.
+    /// Fills in the head and returns all that is written.
     pub fn finish<T: IntoBytes + Immutable>(mut self, head: &T) -> Vec<u8> {
         let head = head.as_bytes();
         self.bytes[..head.len()].copy_from_slice(head);
