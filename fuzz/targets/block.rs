@@ -14,8 +14,9 @@ mod peers;
 use culm::connection::BlockClient;
 use culm::testing::signalled;
 use culm::{Link, Region};
+use culm_abi::connection::block::MIN_QUEUE;
 use culm_block::testing::{RamDisk, connection, segment};
-use culm_block::{Answer, AnswerEntry, Client, Disk, Request, RequestEntry, client::MIN_CAPACITY};
+use culm_block::{Answer, AnswerEntry, Client, Disk, Request, RequestEntry};
 use libfuzzer_sys::fuzz_target;
 use peers::{Input, clear, scribble};
 use std::sync::OnceLock;
@@ -26,7 +27,7 @@ const DISK: Disk = Disk { granule: 1, segments: 4, most: 6, discards: true, ..Di
 /// Queues and memory, the same for each input.
 fn ground() -> &'static BlockClient {
     static GROUND: OnceLock<BlockClient> = OnceLock::new();
-    GROUND.get_or_init(|| connection(MIN_CAPACITY, MEMORY, 0, 1))
+    GROUND.get_or_init(|| connection(MIN_QUEUE, MEMORY, 0, 1))
 }
 
 fn words(input: &mut Input<'_>) -> [u64; 2] {
@@ -64,7 +65,7 @@ fn against_client(input: &mut Input<'_>, reach: &[Region]) {
         }
         hostile.publish();
         disk.take();
-        assert!(disk.taken.len() < MIN_CAPACITY as usize);
+        assert!(disk.taken.len() < MIN_QUEUE as usize);
         for taken in &disk.taken {
             assert_eq!(DISK.check(&taken.request, MEMORY), Ok(()));
         }

@@ -8,8 +8,30 @@ use zerocopy::{FromBytes, Immutable};
 /// Bytes of an entry of every queue.
 pub const ENTRY_SIZE: u32 = 16;
 
+/// Bytes of a block, whatever unit the device has inside (VIRTIO 1.2 §5.2.6; SD Physical Layer 9.10
+/// §4.3.14).
+pub const BLOCK: usize = 512;
+
+/// The least entries of each queue: a request of the most segments always finds space in the end,
+/// although a provider puts off the release of some entries.
+pub const MIN_QUEUE: u32 = 32;
+
+/// Block class, driver's side.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 96, name = "block-driver", class = "block", role = Driver)]
+#[repr(C)]
+pub struct BlockDriver<F: Form = Start> {
+    /// Requests. Places of memory in them count from the device's address 0.
+    pub requests: F::Ring,
+    /// Answers, and what the disk is.
+    pub answers: F::Ring,
+    /// Channel to the virtualiser.
+    pub channel: F::Channel,
+}
+
 /// Block class, client.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 98, name = "block-client", class = "block", role = Client)]
 #[repr(C)]
 pub struct BlockClient<F: Form = Start> {
     /// Requests.

@@ -17,7 +17,7 @@ mod serial;
 mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
-pub use block::{BlockClient, BlockVirtualiser, BlockVirtualiserClient};
+pub use block::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClient};
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
@@ -91,7 +91,6 @@ connections!(
     Channel,
     Region,
     Device,
-    BlockVirtualiser,
     NetDriver,
     NetRxVirtualiser,
     NetTxVirtualiser,
@@ -99,6 +98,9 @@ connections!(
     NetProvider,
     NetClient,
     NetBare,
+    BlockDriver,
+    BlockVirtualiser,
+    BlockClient,
     EntropyProvider,
     EntropyClient,
     SerialDriver,

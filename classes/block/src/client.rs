@@ -12,11 +12,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use culm::link::Event;
 use culm::{Link, Progress};
+use culm_abi::connection::block::MIN_QUEUE;
 use culm_abi::connection::{BlockClient, Ring};
-
-/// The least capacity of a client's queues: a request of the most segments always finds space in
-/// the end, although the provider puts off the release of some entries.
-pub const MIN_CAPACITY: u32 = 32;
 
 /// A request that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +107,11 @@ impl<T> Client<T> {
     ///
     /// # Panics
     ///
-    /// If one of the queues has fewer than [`MIN_CAPACITY`] entries, which the build tool does
+    /// If one of the queues has fewer than [`MIN_QUEUE`] entries, which the build tool does
     /// not let happen.
     pub fn new(requests: Ring, answers: Ring, channel: u32, memory_blocks: u64) -> Self {
         let least = requests.capacity.min(answers.capacity);
-        assert!(least >= MIN_CAPACITY, "a queue of {least} entries: make it {MIN_CAPACITY} at least");
+        assert!(least >= MIN_QUEUE, "a queue of {least} entries: make it {MIN_QUEUE} at least");
         let depth = depth(requests.capacity, answers.capacity).min(1 << 15) as u16;
         let slot = |token| Slot {
             tag: None,

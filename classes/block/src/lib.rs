@@ -1,8 +1,5 @@
 //! The block class: the protocol between driver, virtualiser and clients, and both sides of it.
 //!
-//! No system can use it yet: a driver, and the tool's side, are missing. What is said here of the
-//! build tool is what that must check and lay out.
-//!
 //! # Requests and answers
 //!
 //! ```text
@@ -80,14 +77,11 @@ pub mod testing;
 mod tests;
 
 pub use client::{Client, Completion, NotSent};
+pub use culm_abi::connection::block::BLOCK;
 pub use disk::Disk;
 pub use entry::{Answer, AnswerEntry, RequestEntry};
 pub use provider::{Port, Taken};
 pub use request::{Error, Operation, Request, Segment};
-
-/// Bytes of a block, whatever unit the device has inside (VIRTIO 1.2 §5.2.6; SD Physical Layer 9.10
-/// §4.3.14).
-pub const BLOCK: usize = 512;
 
 /// The most segments of one request.
 pub const MAX_SEGMENTS: usize = 16;

@@ -205,6 +205,11 @@ impl<'a> Entry<'a> {
         matches!(self.value.get_ref(), DeValue::String(_))
     }
 
+    /// Whether the value is a whole number.
+    pub fn is_whole_number(&self) -> bool {
+        matches!(self.value.get_ref(), DeValue::Integer(_))
+    }
+
     /// Whether the value is text with a name, a sum or a product in it, in place of a size.
     pub fn counts_from_names(&self) -> bool {
         let DeValue::String(text) = self.value.get_ref() else { return false };

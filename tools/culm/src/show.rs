@@ -80,6 +80,15 @@ fn device(out: &mut String, plan: &Plan, id: usize) {
     if let Some(mac) = device.mac {
         key(out, "mac", text(&format_mac(mac)));
     }
+    if let Some(file) = &device.file {
+        if let Some(path) = &file.path {
+            key(out, "image", text(&path.display().to_string()));
+        }
+        key(out, "size", size(file.size));
+        if file.read_only {
+            key(out, "read_only", true);
+        }
+    }
 }
 
 fn domain(out: &mut String, plan: &Plan, domain: &Domain) {

@@ -3,6 +3,7 @@
 use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
+use crate::plan::HostFile;
 use crate::reference::table::{Key, Table};
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -105,6 +106,12 @@ pub trait Class: Sync {
 
     /// The hardware address of a provider's device, where devices of the class have one.
     fn hardware_address(&self, _provider: &Provider<'_>) -> Option<[u8; 6]> {
+        None
+    }
+
+    /// The file of the host's that a provider's device stands for in an emulated machine, where
+    /// devices of the class have one.
+    fn host_file(&self, _provider: &Provider<'_>) -> Option<HostFile> {
         None
     }
 

@@ -2,6 +2,7 @@
 //! folder each. The rest of the tool knows devices, drivers, providers, virtualisers, clients,
 //! queues, regions and channels, and names no class.
 
+mod block;
 mod clock;
 mod entropy;
 mod gpio;
@@ -19,6 +20,7 @@ use interface::Class;
 /// Every class, by its name in `culm-abi`.
 const CLASSES: &[(&str, &dyn Class)] = &[
     ("net", &net::Net),
+    ("block", &block::Block),
     ("serial", &serial::Serial),
     ("clock", &clock::Clock),
     ("entropy", &entropy::Entropy),

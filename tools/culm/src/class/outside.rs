@@ -1,9 +1,11 @@
 //! What stands outside an emulated machine, as far as it is a class's: options of `culm run`, and
 //! QEMU's arguments.
 
+use super::block;
 use super::net;
 use crate::failure::Failure;
 use crate::plan::{Device, Plan};
+use anyhow::Result;
 use std::net::Ipv4Addr;
 
 /// Options of `culm run` that belong to a class.
@@ -20,9 +22,10 @@ impl Options {
         self.network.check(plan, debugger)
     }
 
-    /// Returns what stands outside of this system. The debugger's port is taken.
-    pub fn outside(&self, plan: &Plan, debugger: Option<u16>) -> Outside {
-        Outside { network: self.network.network(plan, debugger) }
+    /// Returns what stands outside of this system, and makes what of it is to be there and is not.
+    /// The debugger's port is taken.
+    pub fn outside(&self, plan: &Plan, debugger: Option<u16>) -> Result<Outside> {
+        Ok(Outside { network: self.network.network(plan, debugger), disks: block::Disks::of(plan)? })
     }
 }
 
@@ -30,12 +33,15 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Outside {
     network: net::Network,
+    disks: block::Disks,
 }
 
 impl Outside {
     /// QEMU's arguments for what one of these devices leads to.
     pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
-        self.network.arguments(devices, index)
+        let mut arguments = self.network.arguments(devices, index);
+        arguments.extend(self.disks.arguments(&devices[index]));
+        arguments
     }
 
     /// Lines on what can be reached, for who runs the system.

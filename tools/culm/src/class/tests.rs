@@ -15,6 +15,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("serial/uart16550", "the example in the help of `culm new driver`"),
     ("\\\"net\\\"", "the example in advice on a board's device"),
     ("virtio,net", "the example in advice on a board's device"),
+    ("start block", "what a domain is told when it starts"),
+    ("Start block", "the same at the beginning of a sentence"),
 ];
 
 /// The sources of the tool without their tests, by path from the folder of sources.

@@ -152,9 +152,10 @@ fn device(wiring: &mut Wiring, draft: &Draft<'_>, index: DraftDevice) {
         interrupts,
         dma: dma.map(|region| Memory::dma(region, wiring.regions[region].size)),
     };
-    let mut providers = draft.providers.iter().filter(|provider| provider.device.is_some_and(|(id, _)| id == index));
-    let mac = providers.find_map(|provider| class::of(provider.class).hardware_address(provider));
-    wiring.devices.push(Device { board: device.board.clone(), driver, registers, offset, dma, mac });
+    let providers = draft.providers.iter().filter(|provider| provider.device.is_some_and(|(id, _)| id == index));
+    let mac = providers.clone().find_map(|provider| class::of(provider.class).hardware_address(provider));
+    let file = providers.clone().find_map(|provider| class::of(provider.class).host_file(provider));
+    wiring.devices.push(Device { board: device.board.clone(), driver, registers, offset, dma, mac, file });
     let key = wiring.manifest(driver).connections[device.slot].name.clone();
     wiring.connect_slot(driver, Some(device.slot), &key, name, connection);
 }

@@ -6,7 +6,6 @@ use crate::image::archive;
 use crate::plan::ConfigValue;
 use culm_manifest::reader::{Problems, TableReader};
 use culm_manifest::{ConfigField, ConfigType, Located, Manifest, Problem, RESERVED, Value};
-use std::path::{Path, PathBuf};
 
 /// One value per field of the manifest, in its order.
 pub fn resolve<'a>(
@@ -88,7 +87,7 @@ fn convert(draft: &mut Draft<'_>, field: &ConfigField, value: Located<Value>) ->
 }
 
 fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
-    let full = beside(draft, &path.value);
+    let full = draft.beside(&path.value);
     match std::fs::metadata(&full) {
         Ok(metadata) if metadata.is_file() => packed(draft, &path, metadata.len()),
         Ok(metadata) if metadata.is_dir() => wrong_path(draft, &path, "is a folder, not a file"),
@@ -99,9 +98,9 @@ fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
 }
 
 fn folder(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
-    let full = beside(draft, &path.value);
+    let full = draft.beside(&path.value);
     match std::fs::metadata(&full) {
-        Ok(metadata) if metadata.is_dir() => match archive::list_folder(&as_written(draft, &path.value)) {
+        Ok(metadata) if metadata.is_dir() => match archive::list_folder(&draft.as_written(&path.value)) {
             Ok(files) => {
                 let sizes = files.values().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len());
                 let size = sizes.fold(0, u64::saturating_add);
@@ -146,14 +145,4 @@ fn wrong_path(draft: &mut Draft<'_>, path: &Located<String>, what: &str) {
     let diagnostic =
         draft.at(&path.span, format!("`{}` {what}", path.value)).help("paths are relative to the system file");
     draft.error(diagnostic);
-}
-
-/// A path of the system file, from where the tool runs.
-fn beside(draft: &Draft<'_>, path: &str) -> PathBuf {
-    let joined = as_written(draft, path);
-    joined.canonicalize().unwrap_or(joined)
-}
-
-fn as_written(draft: &Draft<'_>, path: &str) -> PathBuf {
-    draft.path.parent().unwrap_or(Path::new(".")).join(path)
 }

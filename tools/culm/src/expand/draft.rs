@@ -10,7 +10,7 @@ use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Position in [`Draft::domains`].
@@ -210,6 +210,17 @@ impl<'a> Draft<'a> {
     /// A diagnostic at a place of the system file.
     pub fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::at(self.source, span.clone(), message)
+    }
+
+    /// A path of the system file, from where the tool runs.
+    pub fn beside(&self, path: &str) -> PathBuf {
+        let joined = self.as_written(path);
+        joined.canonicalize().unwrap_or(joined)
+    }
+
+    /// The same, where links are not followed.
+    pub fn as_written(&self, path: &str) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new(".")).join(path)
     }
 
     /// The clients of a provider.

@@ -389,6 +389,19 @@ pub struct Device {
     pub dma: Option<RegionId>,
     /// Its own hardware address, where its class gives it one.
     pub mac: Option<[u8; 6]>,
+    /// The file of the host's that it stands for in an emulated machine, where its class has one.
+    pub file: Option<HostFile>,
+}
+
+/// A file of the host's that a device of an emulated machine stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// The file; `None` for one of zeroes that the first run makes and further ones find again.
+    pub path: Option<PathBuf>,
+    /// Its bytes.
+    pub size: u64,
+    /// The machine cannot write it.
+    pub read_only: bool,
 }
 
 /// What provides a class to clients: the driver of a device, or a component in its place.

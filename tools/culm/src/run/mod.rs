@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     options.outside.check(&plan, options.gdb)?;
     let built = build_plan(&plan, options.profile.profile())?;
     // Only now: others may have taken ports during the build.
-    let outside = options.outside.outside(&plan, options.gdb);
+    let outside = options.outside.outside(&plan, options.gdb)?;
     let machine =
         QemuCommand { plan: &plan, image: &built.image, cores, outside, gdb: options.gdb, extra: &options.qemu };
     let arguments = machine.arguments()?;

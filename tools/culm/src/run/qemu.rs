@@ -126,14 +126,14 @@ mod tests {
             ..plan.board.devices[0].clone()
         };
         let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
-        plan.devices.push(Device { board, driver: 0, registers: 0, offset: 0, dma: None, mac });
+        plan.devices.push(Device { board, driver: 0, registers: 0, offset: 0, dma: None, mac, file: None });
         plan
     }
 
     #[test]
     fn the_command_line_has_what_board_and_options_ask_for() {
         let plan = with_device();
-        let outside = Options::default().outside(&plan, None);
+        let outside = Options::default().outside(&plan, None).expect("nothing is to be made");
         let extra = ["-d".into(), "int".into()];
         let mut machine =
             QemuCommand { plan: &plan, image: Path::new("image"), cores: 2, outside, gdb: Some(1234), extra: &extra };
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_board_that_is_not_emulated_is_named() {
         let plan = fixture::parts(&Shape::default()).plan;
-        let outside = Options::default().outside(&plan, None);
+        let outside = Options::default().outside(&plan, None).expect("nothing is to be made");
         let machine = QemuCommand { plan: &plan, image: Path::new("i"), cores: 1, outside, gdb: None, extra: &[] };
         assert!(machine.arguments().expect_err("none").message().contains("does not emulate the board `test`"));
     }

@@ -107,6 +107,7 @@ fn value(key: &Key) -> Value {
         (_, "size") => size(),
         (_, "duration") => duration(),
         (_, "two texts") => json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 }),
+        (_, "number or text") => json!({ "type": ["integer", "string"] }),
         (_, "texts" | "list of texts") => list(text()),
         (_, other) => bounds(other).map_or_else(text, |(least, most)| number(least, most)),
     }

@@ -182,6 +182,7 @@ mod tests {
             offset: 0,
             dma: None,
             mac: None,
+            file: None,
         });
         plan
     }

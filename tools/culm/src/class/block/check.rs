@@ -1,0 +1,74 @@
+//! What can only be checked when all disks and their clients are known.
+
+use super::options::{ClientOptions, DeviceOptions, NAME};
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::expand::draft::{Client, Draft, DraftProvider};
+use culm_partition::Table;
+
+/// The most clients of one disk: the virtualiser's notification word has a bit for each, and one
+/// for the driver.
+const MAX_CLIENTS: usize = 63;
+
+/// Checks that each of a disk's clients is alone where it writes, and that there are not too many.
+pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
+    let mut found = Vec::new();
+    found.extend(check_image(draft, provider));
+    let clients: Vec<&Client> = draft.clients_of(provider).collect();
+    let name = &draft.providers[provider].name;
+    if let Some(client) = clients.get(MAX_CLIENTS) {
+        let message = format!("{} clients of `{name}` are too many", clients.len());
+        let help = format!("{MAX_CLIENTS} can share a disk");
+        found.push(draft.at(&ClientOptions::of(client).at, message).help(help));
+    }
+    for (index, client) in clients.iter().enumerate() {
+        let options = ClientOptions::of(client);
+        let common = clients[..index].iter().find(|other| {
+            let other = ClientOptions::of(other);
+            options.part.overlaps(&other.part) && !(options.read_only && other.read_only)
+        });
+        let Some(other) = common else { continue };
+        let (domain, other_domain) =
+            (&draft.domains[client.domain].name.value, &draft.domains[other.domain].name.value);
+        let (other, what) = (ClientOptions::of(other), format!("blocks of `{name}`"));
+        let message = match (options.read_only, other.read_only) {
+            (false, false) => format!("two writers of {what}: `{other_domain}` and `{domain}`"),
+            (true, _) => format!("`{domain}` would read {what} that `{other_domain}` writes"),
+            (false, true) => format!("`{domain}` would write {what} that `{other_domain}` reads"),
+        };
+        found
+            .push(draft.at(&options.at, message).related(draft.source, other.at.clone(), "the other one's part").help(
+            "give each a partition or a range (`offset`, `size`) of its own; only readers (`read_only = true`) share",
+        ));
+    }
+    for diagnostic in found {
+        draft.error(diagnostic);
+    }
+}
+
+/// Returns what is wrong if an earlier device has the same image, and one of the two writes.
+fn check_image(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
+    let own = DeviceOptions::of(&draft.providers[provider]).image.as_ref()?;
+    let path = own.file.path.as_ref()?;
+    let disks = draft.providers[..provider].iter().filter(|other| other.class.name() == NAME);
+    let mut images = disks.filter_map(|other| Some((&other.name, DeviceOptions::of(other).image.as_ref()?)));
+    let (name, other) = images.find(|(_, image)| image.file.path.as_ref() == Some(path))?;
+    if own.file.read_only && other.file.read_only {
+        return None;
+    }
+    let message =
+        format!("{} is the image of `{name}` already: each would write what the other one does not know of", own.name);
+    let help = "give each device an image of its own, or both `read_only = true`";
+    Some(draft.at(&own.at, message).related(draft.source, other.at.clone(), "the other one").help(help))
+}
+
+/// Adds what is wrong with partition tables that can be used all the same.
+pub fn warn(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for provider in draft.providers.iter().filter(|provider| provider.class.name() == NAME) {
+        let Some(image) = &DeviceOptions::of(provider).image else { continue };
+        if let Ok(Table { flaw: Some(flaw), .. }) = &image.table {
+            let message = format!("the partition table of {}: {flaw}", image.name);
+            let help = "`sgdisk -v FILE` says what is wrong in it, `sgdisk -e FILE` writes a GPT anew";
+            found.push(draft.at(&image.at, message).help(help).warning());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Queues, memory and channels between a disk's driver, its virtualiser and their clients.
+
+use super::options::{ClientOptions, DeviceOptions};
+use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
+use crate::plan::{DomainId, Memory, Planned, Purpose, RegionKind, RingId};
+use culm_abi::connection::block::{BLOCK, ENTRY_SIZE};
+use culm_abi::connection::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClient};
+
+/// Connects driver, virtualiser and clients of one disk.
+pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
+    let (driver, name) = (device.domain, &device.provider.name);
+    let Some(&virtualiser) = device.virtualisers.first() else { return };
+    let queue = DeviceOptions::of(device.provider).queue;
+    let [requests, answers] = queues(wiring, (virtualiser, driver), name, queue);
+    let (driver_end, channel) = wiring.channel((driver, true), (virtualiser, true), name);
+    let connection = BlockDriver { requests, answers, channel: driver_end };
+    wiring.connect_provider(device, &wiring.name(virtualiser), connection);
+    // The device writes it, the virtualiser reads it.
+    let size = u64::from(culm_partition::MAX_READ) * BLOCK as u64;
+    let table =
+        wiring.region(format!("{name} table"), size, RegionKind::Dma, Purpose::Buffers, &[(virtualiser, false)]);
+    let clients = device.clients.iter().map(|(client, domain)| {
+        let options = ClientOptions::of(client);
+        let label = format!("{} {}", wiring.name(*domain), client.connection);
+        let [requests, answers] = queues(wiring, (*domain, virtualiser), &label, options.queue);
+        let (client_end, channel) = wiring.channel((*domain, true), (virtualiser, true), &label);
+        let data_name = format!("{label} data");
+        let data = wiring.region(data_name, options.memory, RegionKind::Dma, Purpose::Buffers, &[(*domain, true)]);
+        let connection =
+            BlockClient { requests, answers, data: Memory::region(data, options.memory), channel: client_end };
+        wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
+        BlockVirtualiserClient::<Planned> {
+            requests,
+            answers,
+            data: Memory::dma(data, options.memory),
+            first: options.part.first,
+            blocks: options.part.blocks,
+            partition: options.part.partition.clone(),
+            name: wiring.name(*domain),
+            channel,
+            read_only: options.read_only,
+        }
+    });
+    let clients = clients.collect();
+    let connection = BlockVirtualiser { requests, answers, table: Memory::dma(table, size), clients, channel };
+    wiring.connect(virtualiser, &wiring.name(driver), connection);
+}
+
+/// Makes the queues between who asks and who answers; returns that of requests, and that of
+/// answers.
+fn queues(wiring: &mut Wiring, (asks, answers): (DomainId, DomainId), label: &str, capacity: u32) -> [RingId; 2] {
+    let spec =
+        |what: &str, forward| RingSpec { name: format!("{label} {what}"), capacity, entry_size: ENTRY_SIZE, forward };
+    let specs = [spec("requests", true), spec("answers", false)];
+    let rings = wiring.rings(format!("{label} queues"), (asks, answers), &specs, true);
+    [rings[0], rings[1]]
+}
