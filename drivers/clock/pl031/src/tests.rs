@@ -2,7 +2,7 @@
 
 use crate::chip::Chip;
 use crate::registers::{DATA, INTERRUPT_CLEAR, INTERRUPT_MASK, MATCH};
-use crate::shown::{DRIFT, PATIENCE, Shown};
+use crate::shown::{PATIENCE, Shown};
 use core::cell::Cell;
 use culm::connection::ClockProvider;
 use culm::testing::{memory, set_time};
