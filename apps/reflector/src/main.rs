@@ -8,10 +8,12 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+mod responder;
+
 use core::net::Ipv4Addr;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
-use culm_net::responder::{Question, Responder};
 use culm_net::{BufferEntry, Client, Descriptor, DmaDescriptor};
+use responder::{Question, Responder};
 
 culm::component!(Reflector);
 

@@ -10,8 +10,8 @@
 
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
 use culm_net::Client;
-use culm_net::responder::is_client_port;
 use culm_net::stack::{Datagram, Settings, Stack};
+use culm_net::wire::is_client_port;
 
 culm::component!(UdpEcho);
 

@@ -37,7 +37,7 @@
 //! * [`header`], [`mac`], [`checksum`]: the parts of a packet. [`outgoing`]: the packets that a
 //!   client with one address may send.
 //! * [`driver`]: what a virtualiser has for a driver: a pair of queues, or the device's own queue.
-//! * [`wire`]: the fields of headers. [`responder`]: answers to single frames, without a stack.
+//! * [`wire`]: the fields of headers.
 //! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
 //!   device. `stack` (feature `stack`): TCP/IP on top of the client.
 //!
@@ -62,7 +62,6 @@ pub mod header;
 pub mod mac;
 pub mod outgoing;
 pub mod provider;
-pub mod responder;
 pub mod slots;
 #[cfg(feature = "stack")]
 pub mod stack;

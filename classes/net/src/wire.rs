@@ -172,6 +172,17 @@ pub mod icmp {
 /// How many routers an answer may pass (RFC 1700: the recommended default).
 pub const HOP_LIMIT: u8 = 64;
 
+/// The ports of services, which no client has (RFC 6335 §6: system ports). 0 means no port.
+const SERVICES: core::ops::RangeInclusive<u16> = 0..=1023;
+
+/// Returns whether an echo server on port `ours` may answer to the port `from`: to a client's. A
+/// service's port could be that of a server that answers the answer, and so is this server's own
+/// number at another address.
+#[inline(always)]
+pub fn is_client_port(from: u16, ours: u16) -> bool {
+    !SERVICES.contains(&from) && from != ours
+}
+
 /// Returns `N` bytes from `offset` on, if they are there.
 #[inline(always)]
 pub fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {

@@ -11,27 +11,17 @@
 //! whatever their ports. A foreign server on a client's port that gives each answer its full time
 //! to live cannot be told from a client.
 
-use crate::checksum::Sum;
-use crate::wire::{self, Ethernet, HOP_LIMIT, Ipv4, arp, ethernet, icmp, ipv4, protocols, put, types, udp};
-use crate::{ETHERNET_HEADER, Mac};
-use core::ops::RangeInclusive;
+use culm_net::checksum::Sum;
+use culm_net::wire::{
+    self, Ethernet, HOP_LIMIT, Ipv4, arp, ethernet, icmp, ipv4, is_client_port, protocols, put, types, udp,
+};
+use culm_net::{ETHERNET_HEADER, Mac};
 
 /// Offset of what follows the Ethernet header.
 const NETWORK: usize = ETHERNET_HEADER;
 
 /// Offset of what follows an IPv4 header without options.
 const TRANSPORT: usize = NETWORK + ipv4::HEADER;
-
-/// The ports of services, which no client has (RFC 6335 §6: system ports). 0 means no port.
-const SERVICES: RangeInclusive<u16> = 0..=1023;
-
-/// Returns whether an echo server on port `ours` may answer to the port `from`: to a client's. A
-/// service's port could be that of a server that answers the answer, and so is this server's own
-/// number at another address.
-#[inline(always)]
-pub fn is_client_port(from: u16, ours: u16) -> bool {
-    !SERVICES.contains(&from) && from != ours
-}
 
 /// The station that answers.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +173,7 @@ impl Answer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum;
+    use culm_net::checksum;
     use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
