@@ -10,6 +10,9 @@ use culm::{Progress, Region};
 use culm_block::{BLOCK, Completion, Disk, Error, MAX_DISK, NotSent};
 use culm_partition::{MAX_READ, NoTable, Table};
 
+/// A reader of partition tables that counted in other blocks than the disk would find others' data.
+const _: () = assert!(culm_partition::BLOCK == BLOCK);
+
 /// Whose a request at the driver is.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
