@@ -5,8 +5,8 @@ use crate::description::board::in_words;
 use crate::description::system::RegionTable;
 use crate::plan::PhysicalRange;
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
-use culm_manifest::ConnectionKind;
 use culm_manifest::units::format_size;
+use culm_manifest::{ConnectionKind, Located};
 
 /// Resolves the regions and checks the fixed addresses.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -18,20 +18,7 @@ pub fn resolve(draft: &mut Draft<'_>) {
 }
 
 fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
-    if table.size.value == 0 {
-        let diagnostic = draft.at(&table.size.span, "a region of no bytes").help("give it at least 4KiB");
-        draft.error(diagnostic);
-    }
-    let memory = draft.board.board.memory;
-    if table.size.value > memory.size {
-        let message = format!("a region of {} is larger than the board's memory", format_size(table.size.value));
-        let diagnostic = draft.at(&table.size.span, message).help(format!(
-            "the memory of `{}` has {}",
-            draft.board.board.name,
-            format_size(memory.size)
-        ));
-        draft.error(diagnostic);
-    }
+    check_size(draft, table);
     if table.map.is_empty() {
         let diagnostic = draft
             .at(&table.name.span, format!("the region `{}` is mapped to nobody", table.name.value))
@@ -62,32 +49,46 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
         mappings.push((domain, slot, *writable));
     }
     if let Some(at) = &table.at {
-        let range = PhysicalRange { address: at.value, size: table.size.value }.pages();
-        let board = &draft.board.board;
-        if !at.value.is_multiple_of(PAGE_SIZE) {
-            let below = at.value / PAGE_SIZE * PAGE_SIZE;
-            let diagnostic = draft.at(&at.span, format!("{:#x} is not the start of a page", at.value)).help(format!(
-                "pages are 4 KiB; the nearest are {below:#x} and {:#x}",
-                below.saturating_add(PAGE_SIZE)
-            ));
-            draft.error(diagnostic);
-        } else if image(draft).overlaps(range) {
-            let image = image(draft);
-            let diagnostic = draft
-                .at(&at.span, format!("`{}` at {} lies where the image is loaded", table.name.value, in_words(range)))
-                .help(format!(
-                    "the image takes {} and more; put the region higher, or leave `at` out",
-                    in_words(image)
-                ));
-            draft.error(diagnostic);
-        } else if !board.memory.contains(range) {
-            let diagnostic = draft
-                .at(&at.span, format!("`{}` at {} is not in the board's memory", table.name.value, in_words(range)))
-                .help(format!("the memory of `{}` is {}", board.name, in_words(board.memory)));
-            draft.error(diagnostic);
-        }
+        check_address(draft, table, at);
     }
     draft.regions.push(Region { table, mappings });
+}
+
+/// Checks that a region has bytes, and no more than the board.
+fn check_size(draft: &mut Draft<'_>, table: &RegionTable) {
+    if table.size.value == 0 {
+        let diagnostic = draft.at(&table.size.span, "a region of no bytes").help("give it at least 4KiB");
+        draft.error(diagnostic);
+    }
+    let board = &draft.board.board;
+    if table.size.value > board.memory.size {
+        let message = format!("a region of {} is larger than the board's memory", format_size(table.size.value));
+        let help = format!("the memory of `{}` has {}", board.name, format_size(board.memory.size));
+        let diagnostic = draft.at(&table.size.span, message).help(help);
+        draft.error(diagnostic);
+    }
+}
+
+/// Checks that a region at a fixed address begins a page, in memory that the image leaves free.
+fn check_address(draft: &mut Draft<'_>, table: &RegionTable, at: &Located<u64>) {
+    let range = PhysicalRange { address: at.value, size: table.size.value }.pages();
+    let (board, image) = (&draft.board.board, image(draft));
+    let (message, help) = if !at.value.is_multiple_of(PAGE_SIZE) {
+        let below = at.value / PAGE_SIZE * PAGE_SIZE;
+        let above = below.saturating_add(PAGE_SIZE);
+        let help = format!("pages are 4 KiB; the nearest are {below:#x} and {above:#x}");
+        (format!("{:#x} is not the start of a page", at.value), help)
+    } else if image.overlaps(range) {
+        let help = format!("the image takes {} and more; put the region higher, or leave `at` out", in_words(image));
+        (format!("`{}` at {} lies where the image is loaded", table.name.value, in_words(range)), help)
+    } else if !board.memory.contains(range) {
+        let help = format!("the memory of `{}` is {}", board.name, in_words(board.memory));
+        (format!("`{}` at {} is not in the board's memory", table.name.value, in_words(range)), help)
+    } else {
+        return;
+    };
+    let diagnostic = draft.at(&at.span, message).help(help);
+    draft.error(diagnostic);
 }
 
 /// The least that the image takes of the board's memory: what lies below it is the boot loader's,
