@@ -45,7 +45,7 @@
 //!
 //! # Unsafe code
 //!
-//! Unsafe code is in the modules `arch`, `region`, `queue`, `start` and `observe`, and nowhere
+//! Unsafe code is in the modules `arch`, `cyclic`, `region`, `queue`, `start` and `observe`, and nowhere
 //! else; components forbid it. The argument in short: memory that the start block describes as
 //! shared lies above everything that the compiler knows of, so no access to it can break an
 //! assumption of Rust's; and it is only accessed through atomics or copied by assembly.
@@ -54,6 +54,7 @@
 
 mod arch;
 mod channel;
+mod cyclic;
 #[cfg(any(test, target_os = "none"))]
 mod exhaustion;
 mod turn;
@@ -79,6 +80,7 @@ pub use arch::offered::*;
 pub use channel::{Channel, Channels, Interrupt};
 pub use counters::Counter;
 pub use culm_runtime_macros::{component, entry, manifest};
+pub use cyclic::Cyclic;
 pub use device::Device;
 pub use entry::restarts;
 pub use link::Link;

@@ -1,7 +1,11 @@
 //! A split virtqueue (VIRTIO 1.2 §2.7): buffers of one descriptor each, and chains of several.
 //!
-//! Descriptors are slots of their own: taking one is popping a number from a stack. The used ring,
-//! which the device writes, is read once and checked.
+//! Descriptors are slots of their own. The numbers of idle ones wait in the available ring, in the
+//! entries that are added next: so adding a buffer is going on by one entry, and a descriptor that
+//! comes back is written behind the last idle one. The device has read those entries before it used
+//! as many buffers, and does not look at them again before they are published. Hazard: if it uses
+//! buffers in another order than it got them, the ring forgets which of those in flight came first.
+//! The used ring, which the device writes, is read once and checked.
 //!
 //! The driver's record of each buffer lies beside the queue, in memory that outlives the driver;
 //! the next life goes on from it ([`crate::checkpoint`]; how is in `recovery`). Two rules let it:
@@ -15,10 +19,9 @@ mod slot;
 
 use crate::crash_point;
 use crate::registers::{AVAILABLE_NO_INTERRUPT, DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, USED_NO_NOTIFY};
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
-use culm::{Progress, Region};
+use culm::{Cyclic, Progress, Region};
 pub use layout::Layout;
 use slot::Slot;
 
@@ -74,22 +77,26 @@ pub struct Used {
 #[derive(Debug)]
 pub struct Virtqueue {
     layout: Layout,
-    descriptors: &'static [[AtomicU64; 2]],
-    /// Flags, index, ring, used_event.
-    available: &'static [AtomicU16],
-    /// Flags, index.
-    used_head: &'static [AtomicU16],
-    used: &'static [AtomicU64],
+    descriptors: Cyclic<[AtomicU64; 2]>,
+    available: Cyclic<AtomicU16>,
+    /// What stands beside the available ring, which the driver writes.
+    available_flags: &'static AtomicU16,
+    available_index: &'static AtomicU16,
+    used_event: &'static AtomicU16,
+    used: Cyclic<AtomicU64>,
+    /// What stands beside the used ring, which the device writes.
+    used_flags: &'static AtomicU16,
+    used_index: &'static AtomicU16,
     avail_event: &'static AtomicU16,
     /// A [`Slot`] for each descriptor.
-    slots: &'static [AtomicU64],
-    idle: Vec<u16>,
-    mask: u16,
+    slots: Cyclic<AtomicU64>,
     /// Flags of descriptors that are buffers of their own.
     flags: u16,
     event_index: bool,
     /// Index of the next entry to make available.
     next: u16,
+    /// Index behind the last entry that has the number of an idle descriptor. The first is `next`.
+    idle_end: u16,
     /// `next` when it was last published.
     published: u16,
     /// Index of the next used entry to read.
@@ -109,20 +116,24 @@ impl Virtqueue {
             return None;
         }
         let entries = usize::from(layout.size);
-        let event = layout.used + 4 + 8 * entries;
+        let word = |offset: usize| memory.atomics_u16(offset, 1).ok()?.first();
+        let Layout { available, used, .. } = layout;
         Some(Self {
             layout,
-            descriptors: memory.atomics_u64(layout.descriptors, 2 * entries).ok()?.as_chunks().0,
-            available: memory.atomics_u16(layout.available, entries + 3).ok()?,
-            used_head: memory.atomics_u16(layout.used, 2).ok()?,
-            used: memory.atomics_u64(layout.used + 4, entries).ok()?,
-            avail_event: memory.atomics_u16(event, 1).ok()?.first()?,
-            slots: memory.atomics_u64(layout.slots, entries).ok()?,
-            idle: Vec::with_capacity(entries),
-            mask: layout.size.wrapping_sub(1),
+            descriptors: Cyclic::new(memory.atomics_u64(layout.descriptors, 2 * entries).ok()?.as_chunks().0)?,
+            available_flags: word(available)?,
+            available_index: word(available + 2)?,
+            available: Cyclic::new(memory.atomics_u16(available + 4, entries).ok()?)?,
+            used_event: word(available + 4 + 2 * entries)?,
+            used_flags: word(used)?,
+            used_index: word(used + 2)?,
+            used: Cyclic::new(memory.atomics_u64(used + 4, entries).ok()?)?,
+            avail_event: word(used + 4 + 8 * entries)?,
+            slots: Cyclic::new(memory.atomics_u64(layout.slots, entries).ok()?)?,
             flags: access.flags(),
             event_index: false,
             next: 0,
+            idle_end: 0,
             published: 0,
             seen: 0,
             device: 0,
@@ -149,7 +160,7 @@ impl Virtqueue {
     /// Returns the count of free descriptors.
     #[inline(always)]
     pub fn space(&self) -> usize {
-        self.idle.len()
+        self.idle_end.wrapping_sub(self.next).into()
     }
 
     /// Returns the count of buffers and chains that the device has, or has used without this side
@@ -162,31 +173,26 @@ impl Virtqueue {
     /// Returns the count of all descriptors.
     #[inline(always)]
     pub fn size(&self) -> u16 {
-        self.mask.wrapping_add(1)
+        self.layout.size
     }
 
     /// Gives the device a buffer, which it sees after [`Self::publish`]. Returns false if there is
     /// no space.
     #[inline(always)]
     pub fn add(&mut self, address: u64, length: u16, token: u32) -> bool {
-        let Some(number) = self.idle.pop() else { return false };
-        let index = usize::from(number);
-        let place = usize::from(self.next & self.mask);
-        let (Some(slot), Some([low, high]), Some(entry)) =
-            (self.slots.get(index), self.descriptors.get(index), self.available.get(place + 2))
-        else {
+        if self.next == self.idle_end {
             return false;
-        };
+        }
+        let number = self.available.at(self.next).load(Relaxed);
+        let [low, high] = self.descriptors.at(number);
         crash_point();
         low.store(address, Relaxed);
         high.store(u64::from(length) | u64::from(self.flags) << 32, Relaxed);
-        crash_point();
-        entry.store(number, Relaxed);
         // From here on the next life takes the buffer as added; it sees this life's stores in
         // program order.
         compiler_fence(Release);
         crash_point();
-        slot.store(Slot::single(token, length).0, Relaxed);
+        self.slots.at(number).store(Slot::single(token, length).0, Relaxed);
         self.next = self.next.wrapping_add(1);
         true
     }
@@ -197,11 +203,20 @@ impl Virtqueue {
         if parts.len() < 2 || !parts.is_sorted_by_key(|part| part.access) {
             return Err(NotAdded::NoChain);
         }
-        let rest = self.idle.len().checked_sub(parts.len()).ok_or(NotAdded::Full)?;
-        let (numbers, place) = (&self.idle[rest..], usize::from(self.next & self.mask));
-        let next = |index: usize| numbers.get(index + 1).copied().unwrap_or(Slot::LAST);
-        for (index, (number, part)) in numbers.iter().zip(parts).enumerate() {
-            let [low, high] = &self.descriptors[usize::from(*number)];
+        if parts.len() > self.space() {
+            return Err(NotAdded::Full);
+        }
+        // The first descriptor is the one of the next entry. The others come from the other end, so
+        // that those left stand side by side.
+        let (head, end) = (self.next, self.idle_end);
+        let number = |index: u16| {
+            let entry = if index == 0 { head } else { end.wrapping_sub(index) };
+            self.available.at(entry).load(Relaxed)
+        };
+        let last = (parts.len() - 1) as u16;
+        let next = |index: u16| if index == last { Slot::LAST } else { number(index + 1) };
+        for (index, part) in (0..).zip(parts) {
+            let [low, high] = self.descriptors.at(number(index));
             let link = match next(index) {
                 Slot::LAST => 0,
                 next => u64::from(DESCRIPTOR_NEXT) << 32 | u64::from(next) << 48,
@@ -210,23 +225,21 @@ impl Virtqueue {
             low.store(part.address, Relaxed);
             high.store(u64::from(part.length) | u64::from(part.access.flags()) << 32 | link, Relaxed);
         }
-        crash_point();
-        self.available[place + 2].store(numbers[0], Relaxed);
         // As in `add`. The first descriptor's record comes last: without it, the next life takes
         // the others for free.
         compiler_fence(Release);
         let lengths = parts.iter().filter(|part| part.access == Access::Write).map(|part| part.length);
         let writable = lengths.fold(0, u32::saturating_add);
-        for (index, number) in numbers.iter().enumerate().skip(1) {
+        for index in 1..=last {
             crash_point();
             let slot = Slot::later(if index == 1 { writable } else { 0 }, next(index));
-            self.slots[usize::from(*number)].store(slot.0, Relaxed);
+            self.slots.at(number(index)).store(slot.0, Relaxed);
         }
         compiler_fence(Release);
         crash_point();
-        self.slots[usize::from(numbers[0])].store(Slot::first(token, next(0)).0, Relaxed);
-        self.idle.truncate(rest);
-        self.next = self.next.wrapping_add(1);
+        self.slots.at(number(0)).store(Slot::first(token, next(0)).0, Relaxed);
+        self.idle_end = end.wrapping_sub(last);
+        self.next = head.wrapping_add(1);
         Ok(())
     }
 
@@ -239,21 +252,21 @@ impl Virtqueue {
         }
         self.published = self.next;
         crash_point();
-        self.available[1].store(self.next, Release);
+        self.available_index.store(self.next, Release);
         // The fence is between our index and the device's wish: either the device sees the one, or
         // we see the other (§2.7.21).
         fence(SeqCst);
         if self.event_index {
             passed(self.avail_event.load(Relaxed), old, self.next)
         } else {
-            self.used_head[0].load(Relaxed) & USED_NO_NOTIFY == 0
+            self.used_flags.load(Relaxed) & USED_NO_NOTIFY == 0
         }
     }
 
     /// Looks at the device's used index; returns how many buffers wait to be taken.
     #[inline]
     pub fn refresh(&mut self) -> u16 {
-        let device = self.used_head[1].load(Acquire);
+        let device = self.used_index.load(Acquire);
         // The device cannot have used more than it was given.
         if device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen) {
             self.device = device;
@@ -267,7 +280,7 @@ impl Virtqueue {
     #[inline(always)]
     pub fn take(&mut self) -> Option<Used> {
         if self.seen != self.device {
-            let element = self.used.get(usize::from(self.seen & self.mask))?.load(Relaxed);
+            let element = self.used.at(self.seen).load(Relaxed);
             self.seen = self.seen.wrapping_add(1);
             // The number and the length have 32 bits each (§2.7.8).
             let (number, length) = (element as u32, (element >> 32) as u32);
@@ -278,7 +291,8 @@ impl Virtqueue {
             }
             crash_point();
             slot.store(held.0 ^ Slot::BUSY, Relaxed);
-            self.idle.push(number as u16);
+            self.available.at(self.idle_end).store(number as u16, Relaxed);
+            self.idle_end = self.idle_end.wrapping_add(1);
             return Some(Used { token: held.token(), length: self.credible(length, held.length().into()) });
         }
         None
@@ -287,26 +301,31 @@ impl Virtqueue {
     /// Takes the chain back that begins with descriptor `number`.
     #[inline(never)]
     fn take_chain(&mut self, number: u16, first: Slot, length: u32) -> Option<Used> {
-        let Self { slots, idle, .. } = self;
-        let (before, mut writable) = (idle.len(), None);
-        idle.push(number);
+        let Self { slots, available, idle_end, .. } = &*self;
+        let (mut end, mut writable) = (*idle_end, None);
+        let limit = self.seen.wrapping_add(self.size());
         // A device that writes elsewhere than in the used ring can change the records too. There
-        // are never more free descriptors than there are descriptors.
+        // are never more idle descriptors than entries that the device is done with.
+        let mut list = |number: u16| {
+            let has_room = end != limit;
+            if has_room {
+                available.at(end).store(number, Relaxed);
+                end = end.wrapping_add(1);
+            }
+            has_room
+        };
         let whole = first.is_busy_first()
+            && list(number)
             && walk(slots, first, |number, later| {
                 writable = writable.or(Some(later.writable()));
-                let possible = later.is_busy_later() && idle.len() < slots.len();
-                if possible {
-                    idle.push(number);
-                }
-                possible
+                later.is_busy_later() && list(number)
             });
         if !whole {
-            idle.truncate(before);
             return self.lose_place();
         }
-        for number in &self.idle[before..] {
-            self.free(&self.slots[usize::from(*number)]);
+        while self.idle_end != end {
+            self.free(self.slots.at(self.available.at(self.idle_end).load(Relaxed)));
+            self.idle_end = self.idle_end.wrapping_add(1);
         }
         Some(Used { token: first.token(), length: self.credible(length, writable.unwrap_or(0)) })
     }
@@ -345,9 +364,9 @@ impl Virtqueue {
     pub fn wait_for(&mut self, count: u16) -> Progress {
         let count = count.max(1);
         if self.event_index {
-            self.used_event(self.seen.wrapping_add(count - 1));
+            self.used_event.store(self.seen.wrapping_add(count - 1), Relaxed);
         } else {
-            self.available[0].store(0, Relaxed);
+            self.available_flags.store(0, Relaxed);
         }
         // The fence is between our wish and the device's index: either the device sees the one, or
         // we see the other (§2.7.7).
@@ -360,16 +379,9 @@ impl Virtqueue {
     pub fn suppress(&self) {
         if self.event_index {
             // The index that is farthest away.
-            self.used_event(self.seen.wrapping_sub(1));
+            self.used_event.store(self.seen.wrapping_sub(1), Relaxed);
         } else {
-            self.available[0].store(AVAILABLE_NO_INTERRUPT, Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    fn used_event(&self, index: u16) {
-        if let Some(used_event) = self.available.last() {
-            used_event.store(index, Relaxed);
+            self.available_flags.store(AVAILABLE_NO_INTERRUPT, Relaxed);
         }
     }
 
@@ -389,9 +401,9 @@ impl Virtqueue {
 /// Visits the descriptors of a chain behind `first`, in order, until `visit` returns false. Returns
 /// whether all are there, each of which `visit` accepts. The work is bounded by the queue's size,
 /// and each record is read once.
-fn walk(slots: &[AtomicU64], first: Slot, mut visit: impl FnMut(u16, Slot) -> bool) -> bool {
+fn walk(slots: &Cyclic<AtomicU64>, first: Slot, mut visit: impl FnMut(u16, Slot) -> bool) -> bool {
     let mut next = first.next();
-    for _ in 0..slots.len() {
+    for _ in slots.all() {
         let Some(number) = next else { return true };
         let Some(slot) = slots.get(usize::from(number)) else { return false };
         let record = Slot(slot.load(Relaxed));

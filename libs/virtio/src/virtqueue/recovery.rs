@@ -21,7 +21,7 @@ impl Virtqueue {
     /// Does what [`Self::adopt`] does, but keeps what was added before index `added`: it is
     /// published next.
     pub fn adopt_with(&mut self, seen: u16, added: u16, event_index: bool) -> bool {
-        let (published, device) = (self.available[1].load(Acquire), self.used_head[1].load(Acquire));
+        let (published, device) = (self.available_index.load(Acquire), self.used_index.load(Acquire));
         let (in_flight, kept) = (published.wrapping_sub(seen), added.wrapping_sub(published));
         if in_flight > self.size() || kept > self.size() - in_flight || device.wrapping_sub(seen) > in_flight {
             return false;
@@ -29,7 +29,7 @@ impl Virtqueue {
         // These may have been taken by the previous life, which ended before it passed them on:
         // they are taken again.
         for index in (0..device.wrapping_sub(seen)).map(|ahead| seen.wrapping_add(ahead)) {
-            let number = self.used[usize::from(index & self.mask)].load(Relaxed) as u32;
+            let number = self.used.at(index).load(Relaxed) as u32;
             let Some(slot) = self.slots.get(number as usize) else { return false };
             if !self.take_again(slot) {
                 return false;
@@ -39,15 +39,17 @@ impl Virtqueue {
         // the last to the first, so that the rest is still a beginning if this life ends here.
         let Some(unseen) = self.count_busy().checked_sub(in_flight + kept) else { return false };
         for index in (0..unseen).rev().map(|ahead| added.wrapping_add(ahead)) {
-            let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+            let number = self.available.at(index).load(Relaxed);
             if !self.is_busy(number) {
                 return false;
             }
-            self.free(&self.slots[usize::from(number)]);
+            self.free(self.slots.at(number));
         }
         (self.next, self.published, self.seen, self.device) = (added, published, seen, device);
         self.event_index = event_index;
-        self.find_idle()
+        let Some(busy) = self.find_busy() else { return false };
+        self.list_idle(&busy);
+        true
     }
 
     /// Records that the device has the buffer of `slot`, which it has used. Returns false if it is
@@ -59,10 +61,10 @@ impl Virtqueue {
         };
         let first = Slot(slot.load(Relaxed));
         let whole = !first.is_first()
-            || walk(self.slots, first, |number, later| {
+            || walk(&self.slots, first, |number, later| {
                 let possible = !later.is_first() && !later.is_busy_single();
                 if possible {
-                    mark(&self.slots[usize::from(number)], later, true);
+                    mark(self.slots.at(number), later, true);
                 }
                 possible
             });
@@ -73,27 +75,27 @@ impl Virtqueue {
     /// Goes on in a queue in which a device is at work but has no buffer. Returns false if it has a
     /// buffer, or may have one.
     pub fn adopt_empty(&mut self, event_index: bool) -> bool {
-        self.count_busy() == 0 && self.adopt(self.used_head[1].load(Acquire), event_index) && self.in_flight() == 0
+        self.count_busy() == 0 && self.adopt(self.used_index.load(Acquire), event_index) && self.in_flight() == 0
     }
 
     /// Returns how many buffers the device can have seen: those of [`Self::added`] that are
     /// published. It can be called before the queue is adopted.
     pub fn committed(&self) -> u16 {
-        self.available[1].load(Relaxed)
+        self.available_index.load(Relaxed)
     }
 
     /// Returns the token of the buffer that was added by the entry of this index, of those that may
     /// not be published: the record of none of them was used again since. It can be called before
     /// the queue is adopted.
     pub fn added_token(&self, index: u16) -> Option<u32> {
-        let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+        let number = self.available.at(index).load(Relaxed);
         self.token_of(number.into())
     }
 
     /// Returns the token of the buffer that the device has used by the entry of this index, unless
     /// its descriptor was used again since. It can be called before the queue is adopted.
     pub fn used_token(&self, index: u16) -> Option<u32> {
-        self.token_of(self.used[usize::from(index & self.mask)].load(Relaxed) as u32)
+        self.token_of(self.used.at(index).load(Relaxed) as u32)
     }
 
     fn token_of(&self, number: u32) -> Option<u32> {
@@ -104,7 +106,7 @@ impl Virtqueue {
     /// [`Self::renew`], which may need several lives.
     pub fn rank(&self) {
         for (rank, number) in self.in_order().into_iter().enumerate() {
-            let slot = &self.slots[usize::from(number)];
+            let slot = self.slots.at(number);
             let ranked = Slot(slot.load(Relaxed)).ranked(rank);
             crash_point();
             slot.store(ranked.0, Relaxed);
@@ -115,29 +117,34 @@ impl Virtqueue {
     /// in the order that [`Self::rank`] recorded.
     pub fn renew(&mut self, event_index: bool) {
         // Each time but the last frees a chain at least.
-        while !self.find_idle() {}
+        let busy = loop {
+            if let Some(busy) = self.find_busy() {
+                break busy;
+            }
+        };
         let mut order: Vec<u16> = (0..self.size()).filter(|number| self.is_busy(*number)).collect();
-        order.sort_unstable_by_key(|number| Slot(self.slots[usize::from(*number)].load(Relaxed)).rank());
-        for (entry, number) in self.available[2..].iter().zip(&order) {
+        order.sort_unstable_by_key(|number| Slot(self.slots.at(*number).load(Relaxed)).rank());
+        for (entry, number) in self.available.all().iter().zip(&order) {
             crash_point();
             entry.store(*number, Relaxed);
         }
         let count = order.len() as u16;
-        for word in [&self.used_head[0], &self.used_head[1], self.avail_event, &self.available[0]] {
+        for word in [self.used_flags, self.used_index, self.avail_event, self.available_flags] {
             crash_point();
             word.store(0, Relaxed);
         }
         crash_point();
-        self.available[1].store(count, Release);
+        self.available_index.store(count, Release);
         (self.next, self.published, self.seen, self.device) = (count, count, 0, 0);
         self.event_index = event_index;
         (self.errors, self.broken) = (0, false);
+        self.list_idle(&busy);
         self.suppress();
     }
 
     /// Forgets all buffers: the device, which has been reset or is about to be, has none.
     pub fn clear(&self) {
-        for slot in self.slots.iter().filter(|slot| Slot(slot.load(Relaxed)).is_busy()) {
+        for slot in self.slots.all().iter().filter(|slot| Slot(slot.load(Relaxed)).is_busy()) {
             self.free(slot);
         }
     }
@@ -145,11 +152,11 @@ impl Virtqueue {
     /// Returns the buffers that the device has, by their first descriptors, in the order in which
     /// they were added. Those that are no longer in the available ring came before all that are.
     fn in_order(&self) -> Vec<u16> {
-        let newest = self.available[1].load(Relaxed);
-        let mut listed = vec![false; self.slots.len()];
-        let mut order = Vec::with_capacity(self.slots.len());
+        let newest = self.available_index.load(Relaxed);
+        let mut listed = vec![false; self.slots.all().len()];
+        let mut order = Vec::with_capacity(self.slots.all().len());
         for index in (1..=self.size()).map(|back| newest.wrapping_sub(back)) {
-            let number = self.available[usize::from(index & self.mask) + 2].load(Relaxed);
+            let number = self.available.at(index).load(Relaxed);
             if self.is_busy(number) && !core::mem::replace(&mut listed[usize::from(number)], true) {
                 order.push(number);
             }
@@ -169,16 +176,16 @@ impl Virtqueue {
         (0..self.size()).filter(|number| self.is_busy(*number)).count() as u16
     }
 
-    /// Finds the descriptors that the device does not have. Frees chains that are not whole, which
-    /// only a device that wrote outside the used ring can have changed; returns false if there was
+    /// Returns for each descriptor whether the device has it. Frees chains that are not whole, which
+    /// only a device that wrote outside the used ring can have changed; returns `None` if there was
     /// one: then call it again.
-    fn find_idle(&mut self) -> bool {
+    fn find_busy(&self) -> Option<Vec<bool>> {
         let mut busy: Vec<bool> = (0..self.size()).map(|number| self.is_busy(number)).collect();
         let mut all_whole = true;
-        for slot in self.slots {
+        for slot in self.slots.all() {
             let first = Slot(slot.load(Relaxed));
             if first.is_busy_first() {
-                let whole = walk(self.slots, first, |number, later| {
+                let whole = walk(&self.slots, first, |number, later| {
                     let unknown = !core::mem::replace(&mut busy[usize::from(number)], true);
                     unknown && later.is_busy_later()
                 });
@@ -188,8 +195,16 @@ impl Virtqueue {
                 }
             }
         }
-        self.idle.clear();
-        self.idle.extend((0..self.size()).rev().filter(|number| !busy[usize::from(*number)]));
-        all_whole
+        all_whole.then_some(busy)
+    }
+
+    /// Lists the descriptors that the device does not have, from the next entry on.
+    fn list_idle(&mut self, busy: &[bool]) {
+        self.idle_end = self.next;
+        for number in (0..self.size()).filter(|number| !busy[usize::from(*number)]) {
+            crash_point();
+            self.available.at(self.idle_end).store(number, Relaxed);
+            self.idle_end = self.idle_end.wrapping_add(1);
+        }
     }
 }
