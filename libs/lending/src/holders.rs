@@ -67,6 +67,24 @@ impl Holders {
     }
 }
 
+/// The record of one buffer's holders.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry(&'static AtomicU64);
+
+impl Entry {
+    /// Returns the holders.
+    #[inline(always)]
+    pub fn get(self) -> Holders {
+        Holders(self.0.load(Relaxed))
+    }
+
+    /// Records the holders.
+    #[inline(always)]
+    pub fn set(self, holders: Holders) {
+        store(self.0, holders.0);
+    }
+}
+
 /// The holders of each buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Record(&'static [AtomicU64]);
@@ -77,17 +95,23 @@ impl Record {
         Self(words)
     }
 
+    /// Returns the record of a buffer, if there is a buffer of this number.
+    #[inline(always)]
+    pub fn entry(self, number: u32) -> Option<Entry> {
+        Some(Entry(self.0.get(number as usize)?))
+    }
+
     /// Returns a buffer's holders, if there is a buffer of this number.
     #[inline(always)]
     pub fn get(self, number: u32) -> Option<Holders> {
-        Some(Holders(self.0.get(number as usize)?.load(Relaxed)))
+        Some(self.entry(number)?.get())
     }
 
     /// Records a buffer's holders.
     #[inline(always)]
     pub fn set(self, number: u32, holders: Holders) {
-        if let Some(word) = self.0.get(number as usize) {
-            store(word, holders.0);
+        if let Some(entry) = self.entry(number) {
+            entry.set(holders);
         }
     }
 

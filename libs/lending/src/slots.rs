@@ -114,6 +114,12 @@ impl<G: Geometry> Slots<G> {
         }
     }
 
+    /// Returns the offset of buffer `number`, which is a small one.
+    #[inline(always)]
+    pub const fn small_offset(self, number: u32) -> u32 {
+        number << self.shift
+    }
+
     /// Returns whether buffer `number` is a large one.
     #[inline(always)]
     pub const fn is_large(self, number: u32) -> bool {

@@ -230,8 +230,10 @@ impl<T: Entry> Producer<T> {
         if self.tail == self.limit && self.refresh() == 0 {
             return Err(Full);
         }
-        self.shared.store(self.tail, entry);
-        self.tail = self.tail.wrapping_add(1);
+        // Read the index once: the store could change it, as far as the compiler knows.
+        let tail = self.tail;
+        self.tail = tail.wrapping_add(1);
+        self.shared.store(tail, entry);
         Ok(())
     }
 

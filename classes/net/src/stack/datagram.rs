@@ -90,7 +90,7 @@ pub struct Datagram<'a> {
     frame: &'a [u8],
     offsets: DatagramOffsets,
     transmitter: &'a mut Transmitter,
-    mac: [u8; 6],
+    mac: &'a [u8; 6],
 }
 
 impl Ports {
@@ -116,7 +116,7 @@ impl Ports {
         if !packet.is_intact() {
             return Some(packet);
         }
-        take(Datagram { frame, offsets, transmitter, mac: self.addresses.mac });
+        take(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac });
         None
     }
 
@@ -236,7 +236,13 @@ impl Datagram<'_> {
     /// no buffer is free, or where it is longer than a packet can be.
     #[inline(always)]
     pub fn answer(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
-        if self.is_ipv6() { self.answer_6(length, write) } else { self.answer_4(length, write) }
+        if self.is_ipv6() {
+            // A copy has an address only here, so that the datagram itself stays in registers.
+            let Self { frame, offsets, transmitter, mac } = self;
+            Datagram { frame, offsets, transmitter, mac }.answer_6(length, write)
+        } else {
+            self.answer_4(length, write)
+        }
     }
 
     #[inline(always)]
@@ -252,7 +258,7 @@ impl Datagram<'_> {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_4>() else { return Default::default() };
             write(body, payload);
             let length = (udp::HEADER + length) as u16;
-            write_4(head, request, &mac, length, offsets.addresses);
+            write_4(head, request, mac, length, offsets.addresses);
             let (ports, pseudo) = (full(request, UDP_4 + udp::SOURCE), pseudo(offsets.addresses, length));
             let header = write_udp(&mut head[UDP_4..], UDP_4 as u16, ports, pseudo, length, body, offload);
             (header, ())
@@ -273,7 +279,7 @@ impl Datagram<'_> {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
             write(body, payload);
             let length = (udp::HEADER + length) as u16;
-            write_6(head, request, &mac, length);
+            write_6(head, request, mac, length);
             let (ports, pseudo) = (full(request, UDP_6 + udp::SOURCE), pseudo(offsets.addresses, length));
             let header = write_udp(&mut head[UDP_6..], UDP_6 as u16, ports, pseudo, length, body, offload);
             (header, ())

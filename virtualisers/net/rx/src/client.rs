@@ -28,6 +28,17 @@ impl Client {
         Self { link, account, mac, held: 0, allowance: Allowance::new(buffers) }
     }
 
+    /// Gives a frame to the client, for the driver's entry before index `through`. Returns false if
+    /// its queue has no space.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, frame: Descriptor, through: u32) -> bool {
+        let given = self.link.output.push(frame).is_ok();
+        if given {
+            self.account.set_progress(self.link.output.position(), through);
+        }
+        given
+    }
+
     /// Takes the next steps towards a live link. Returns true if it is live now: then take back all
     /// that the client holds, and call [`Self::keep`].
     #[cold]

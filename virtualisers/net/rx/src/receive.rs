@@ -31,11 +31,12 @@ use crate::counters;
 use crate::resume::Previous;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::link::Event;
 use culm::{Channel, Channels, Link, Progress, Region};
-use culm_lending::holders::{Holders, Record};
+use culm_lending::holders::{Entry, Holders, Record};
 use culm_lending::{Account, ClientSet, LinkAccount, Paused, Shares};
 use culm_net::descriptor::flags::DEVICE;
 use culm_net::driver::{DriverLink, FoundDriver, Queues, Space};
@@ -45,6 +46,8 @@ use pieces::Frame;
 /// The buffers.
 pub(crate) struct Stock {
     data: Region,
+    /// The words of the data, in which packets' headers are read.
+    words: &'static [AtomicU64],
     slots: Slots,
     /// Each buffer's holders.
     holders: Record,
@@ -61,16 +64,22 @@ impl Stock {
     /// Buffers of a frame at most.
     pub(crate) const MAX_PIECES: u32 = pieces::MAX as u32;
 
-    /// Returns whether the driver has the buffer `number`.
+    /// Returns the record of the buffer `number`, if the driver has that.
     #[inline(always)]
-    fn is_with_driver(&self, number: u32) -> bool {
-        self.holders.get(number).is_some_and(Holders::is_driver)
+    fn with_driver(&self, number: u32) -> Option<Entry> {
+        self.holders.entry(number).filter(|entry| entry.get().is_driver())
     }
 
-    /// Takes a buffer back that one client held.
+    /// Returns the offset of a buffer: all are small ones.
     #[inline(always)]
-    fn take_back(&mut self, number: u32, others: Holders) {
-        self.holders.set(number, others);
+    fn offset(&self, number: u32) -> u32 {
+        self.slots.small_offset(number)
+    }
+
+    /// Takes a buffer back that one client held, and that `others` hold still.
+    #[inline(always)]
+    fn take_back(&mut self, number: u32, entry: Entry, others: Holders) {
+        entry.set(others);
         self.lent -= 1;
         if others == Holders::NOBODY {
             self.idle.push(number);
@@ -170,8 +179,10 @@ impl<D: DriverLink> Receive<D> {
                 lent += 1;
             }
         }
+        let data = Region::read_only(connection.data);
         let stock = Stock {
-            data: Region::read_only(connection.data),
+            data,
+            words: data.atomics_u64(0, data.len() / 8).unwrap_or_default(),
             slots,
             holders,
             idle: holders.all().rev().filter_map(is_idle).collect(),
@@ -280,26 +291,27 @@ impl<D: DriverLink> Receive<D> {
     /// Gives every received frame to its destination.
     #[inline]
     fn distribute(&mut self) {
-        while let Some(entry) = self.driver.pop() {
-            if !self.stock.is_with_driver(entry.token) {
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(DmaDescriptor { token: number, length, flags, .. }) = self.driver.pop() {
+            let Some(entry) = self.stock.with_driver(number) else {
                 self.refuse();
                 continue;
-            }
+            };
             if self.frame.is_partial() {
-                self.add_piece(entry);
+                self.add_piece(number, length);
                 continue;
             }
-            let offset = self.stock.slots.offset(entry.token);
-            let Some((destination, buffers)) = self.destination(offset, entry.length) else {
+            let offset = self.stock.offset(number);
+            let Some((destination, buffers)) = self.destination(offset, length) else {
                 self.tally.invalid += 1;
-                self.drop_entry(entry.token);
+                self.drop_entry(number);
                 continue;
             };
             if buffers > 1 {
-                self.begin_frame(entry, destination, buffers.into());
+                self.begin_frame(number, length, flags, destination, buffers.into());
                 continue;
             }
-            let frame = Descriptor { offset, length: entry.length, flags: entry.flags & DEVICE };
+            let frame = Descriptor { offset, length, flags: flags & DEVICE };
             let holders = if destination.is_group() {
                 self.deliver_to_all(frame)
             } else if let Some(index) = self.find(destination) {
@@ -309,13 +321,15 @@ impl<D: DriverLink> Receive<D> {
                 Holders::NOBODY
             };
             if holders == Holders::NOBODY {
-                self.drop_entry(entry.token);
+                self.drop_entry(number);
             } else {
-                self.stock.holders.set(entry.token, holders);
-                self.tally.packets += 1;
-                self.tally.bytes += u64::from(entry.length) - HEADROOM as u64;
+                entry.set(holders);
+                packets += 1;
+                bytes += u64::from(length) - HEADROOM as u64;
             }
         }
+        self.tally.packets += packets;
+        self.tally.bytes += bytes;
     }
 
     /// Makes a buffer idle whose frame nobody is given.
@@ -345,10 +359,10 @@ impl<D: DriverLink> Receive<D> {
         const { assert!(HEADROOM == 12 && MIN_PACKET >= HEADROOM + 8) };
         // First the header's last four bytes (`checksum_offset`, `buffers`) and the address's first
         // four; then the address's last two and the bytes behind it.
-        let at = offset as usize + 8;
-        let low = self.stock.data.atomic_u64(at).ok()?.load(Relaxed);
-        let high = self.stock.data.atomic_u32(at + 8).ok()?.load(Relaxed);
-        Some((Mac::from_word(low >> 32 | u64::from(high) << 32), (low >> 16) as u16))
+        let at = offset as usize / 8 + 1;
+        let high = self.stock.words.get(at + 1)?.load(Relaxed);
+        let low = self.stock.words.get(at)?.load(Relaxed);
+        Some((Mac::from_word(low >> 32 | high << 32), (low >> 16) as u16))
     }
 
     /// Returns the client with this address.
@@ -373,38 +387,59 @@ impl<D: DriverLink> Receive<D> {
     /// if not.
     #[inline(always)]
     fn deliver(&mut self, index: usize, frame: Descriptor) -> Holders {
-        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        let first = !self.active.contains(index);
-        self.active.insert(index);
-        if first && client.held >= self.stock.batch {
-            self.take_returned(index);
+        if !self.active.contains(index) {
+            self.activate(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        if !client.link.is_live() {
-            self.tally.full += 1;
-            return Holders::NOBODY;
+        if !client.link.is_live() || !self.stock.shares.take(&mut client.held) {
+            return self.deliver_after_returns(index, frame);
         }
-        if !self.stock.shares.take(&mut client.held) && !self.take_after_returns(index) {
-            self.tally.share += 1;
-            return Holders::NOBODY;
+        if !client.give(frame, self.driver.positions().input) {
+            return self.undo_share(index);
         }
-        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        if client.link.output.push(frame).is_err() {
-            self.stock.shares.repay(&mut client.held);
-            self.tally.full += 1;
-            return Holders::NOBODY;
-        }
-        client.account.set_progress(client.link.output.position(), self.driver.positions().input);
         self.stock.lent += 1;
         Holders::client(index)
     }
 
-    /// Does what [`Shares::take`] does, for a client that may have returned buffers since it was
-    /// last looked at.
+    /// Marks a client that is given something in this round. Takes back what it has returned, if it
+    /// holds many buffers.
+    #[inline(never)]
+    fn activate(&mut self, index: usize) {
+        self.active.insert(index);
+        if self.clients.get(index).is_some_and(|client| client.held >= self.stock.batch) {
+            self.take_returned(index);
+        }
+    }
+
+    /// Does what [`Self::deliver`] does, for a client whose link is not live, or that has used up
+    /// its share unless it has returned buffers since it was last looked at.
     #[cold]
-    fn take_after_returns(&mut self, index: usize) -> bool {
+    fn deliver_after_returns(&mut self, index: usize, frame: Descriptor) -> Holders {
+        if !self.clients.get(index).is_some_and(|client| client.link.is_live()) {
+            self.tally.full += 1;
+            return Holders::NOBODY;
+        }
         self.take_returned(index);
-        self.clients.get_mut(index).is_some_and(|client| self.stock.shares.take(&mut client.held))
+        let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
+        if !self.stock.shares.take(&mut client.held) {
+            self.tally.share += 1;
+            return Holders::NOBODY;
+        }
+        if !client.give(frame, self.driver.positions().input) {
+            return self.undo_share(index);
+        }
+        self.stock.lent += 1;
+        Holders::client(index)
+    }
+
+    /// Takes back the share for a frame for which the client's queue has no space. Returns nobody.
+    #[cold]
+    fn undo_share(&mut self, index: usize) -> Holders {
+        if let Some(client) = self.clients.get_mut(index) {
+            self.stock.shares.repay(&mut client.held);
+        }
+        self.tally.full += 1;
+        Holders::NOBODY
     }
 
     /// Takes back the buffers that a client returned; if the pair starts over, all that it held. A
@@ -422,15 +457,11 @@ impl<D: DriverLink> Receive<D> {
         let before = client.held;
         while let Some(entry) = client.link.input.pop_known() {
             let number = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
-            let holders = number.and_then(|number| self.stock.holders.get(number));
-            match (number, holders) {
-                (Some(number), Some(holders)) if holders == Holders::client(index) => {
+            let record = number.and_then(|number| Some((number, self.stock.holders.entry(number)?)));
+            match record.map(|(number, record)| (number, record, record.get())) {
+                Some((number, record, holders)) if holders.has_client(index) => {
                     self.stock.shares.repay(&mut client.held);
-                    self.stock.take_back(number, Holders::NOBODY);
-                }
-                (Some(number), Some(holders)) if holders.has_client(index) => {
-                    self.stock.shares.repay(&mut client.held);
-                    self.stock.take_back(number, holders.without(index));
+                    self.stock.take_back(number, record, holders.without(index));
                 }
                 _ => {
                     self.tally.buffers_refused += 1;
@@ -454,9 +485,11 @@ impl<D: DriverLink> Receive<D> {
     fn take_all_back(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
         for (number, holders) in self.stock.holders.all() {
-            if holders.has_client(index) {
+            if holders.has_client(index)
+                && let Some(record) = self.stock.holders.entry(number)
+            {
                 self.stock.shares.repay(&mut client.held);
-                self.stock.take_back(number, holders.without(index));
+                self.stock.take_back(number, record, holders.without(index));
             }
         }
         client.keep(self.stock.slots.count());
@@ -499,7 +532,7 @@ impl<D: DriverLink> Receive<D> {
         while space.left() > 0
             && let Some(number) = stock.idle.pop()
         {
-            let address = stock.data.dma() + u64::from(stock.slots.offset(number));
+            let address = stock.data.dma() + u64::from(stock.offset(number));
             let length = stock.slots.buffer_size() as u16;
             space.push(DmaDescriptor { address, length, flags: 0, token: number });
             stock.holders.set(number, Holders::driver(index));

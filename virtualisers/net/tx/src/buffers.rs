@@ -53,6 +53,24 @@ impl BufferState {
     }
 }
 
+/// The record of one buffer's place.
+#[derive(Clone, Copy)]
+pub(crate) struct Place(&'static AtomicU64);
+
+impl Place {
+    /// Returns where the buffer is.
+    #[inline(always)]
+    pub(crate) fn get(self) -> BufferState {
+        BufferState(self.0.load(Relaxed))
+    }
+
+    /// Records where the buffer is.
+    #[inline(always)]
+    pub(crate) fn set(self, state: BufferState) {
+        store(self.0, state.0);
+    }
+}
+
 /// The buffers of a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers {
@@ -72,17 +90,23 @@ impl Buffers {
         self.slots.count()
     }
 
+    /// Returns the record of a buffer's place, if there is one of this number.
+    #[inline(always)]
+    pub(crate) fn place(&self, number: u32) -> Option<Place> {
+        Some(Place(self.states.get(number as usize)?))
+    }
+
     /// Returns where a buffer is, if there is one of this number.
     #[inline(always)]
     pub(crate) fn state(&self, number: u32) -> Option<BufferState> {
-        Some(BufferState(self.states.get(number as usize)?.load(Relaxed)))
+        Some(self.place(number)?.get())
     }
 
     /// Records where a buffer is.
     #[inline(always)]
     pub(crate) fn set(&self, number: u32, state: BufferState) {
-        if let Some(word) = self.states.get(number as usize) {
-            store(word, state.0);
+        if let Some(place) = self.place(number) {
+            place.set(state);
         }
     }
 

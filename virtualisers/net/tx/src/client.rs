@@ -1,6 +1,6 @@
 //! A client, as the transmit virtualiser sees it: its queues, and where each of its buffers is.
 
-use crate::buffers::{BufferState, Buffers};
+use crate::buffers::{BufferState, Buffers, Place};
 use alloc::vec::Vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
@@ -121,45 +121,46 @@ impl Client {
         }
     }
 
-    /// Returns the number of the buffer in which the frame of `entry` is; `None` if it is no frame:
-    /// see [`Self::examine`].
+    /// Returns the buffer in which the frame of `entry` is, by its number and the record of its
+    /// place; `None` if it is no frame: see [`Self::examine`].
     #[inline(always)]
-    pub(crate) fn frame(&self, entry: Descriptor) -> Option<u32> {
-        let number = self.held(entry)?;
-        if self.buffers.slots.holds(number, entry.length) { Some(number) } else { None }
+    pub(crate) fn frame(&self, entry: Descriptor) -> Option<(u32, Place)> {
+        let (number, place) = self.held(entry)?;
+        if self.buffers.slots.holds(number, entry.length) { Some((number, place)) } else { None }
     }
 
-    /// Returns the number of the buffer of `entry`, if the client holds it.
+    /// Returns the buffer of `entry`, if the client holds it.
     #[inline(always)]
-    fn held(&self, entry: Descriptor) -> Option<u32> {
+    fn held(&self, entry: Descriptor) -> Option<(u32, Place)> {
         let number = self.buffers.slots.number(entry.offset)?;
-        let held = self.buffers.state(number)?.is_with_client() && entry.flags == 0;
-        if held { Some(number) } else { None }
+        let place = self.buffers.place(number)?;
+        let held = place.get().is_with_client() && entry.flags == 0;
+        if held { Some((number, place)) } else { None }
     }
 
     /// Tells what is wrong with an entry that is no frame.
     #[cold]
     pub(crate) fn examine(&self, entry: Descriptor) -> Entry {
-        if let Some(number) = self.held(entry) {
+        if let Some((number, _)) = self.held(entry) {
             return Entry::Invalid(number);
         }
         Entry::NotHeld
     }
 
     /// Records that a frame of this length went to the driver from the client's buffer `number`, by
-    /// the entry of this index.
+    /// the entry of this index. Call [`Self::count_sent`] for it.
     #[inline(always)]
-    pub(crate) fn send(&mut self, number: u32, length: u16, index: u32) {
-        self.buffers.set(number, BufferState::sent(length, index));
+    pub(crate) fn send(&mut self, (number, place): (u32, Place), length: u16, index: u32) {
+        place.set(BufferState::sent(length, index));
         if self.buffers.slots.is_large(number) {
             self.large_in_flight += 1;
         }
-        self.in_flight += 1;
     }
 
-    /// Records that a copy of a frame of the client's goes to the driver.
-    pub(crate) fn send_copy(&mut self) {
-        self.in_flight += 1;
+    /// Records that so many frames, or copies of them, went to the driver.
+    #[inline(always)]
+    pub(crate) fn count_sent(&mut self, count: u32) {
+        self.in_flight += count;
     }
 
     /// Returns whether it needs [`Self::lend`].
@@ -208,30 +209,34 @@ impl Client {
     /// Gives a buffer that is here to the client. Returns false if its queue is full.
     fn give_here(&mut self, number: u32) -> bool {
         self.here -= 1;
-        self.give(number)
+        self.buffers.place(number).is_some_and(|place| self.give(number, place))
     }
 
     /// Gives a buffer to the client, which may write it from now on. Returns false if the buffer
     /// stays here, since the client's queue is full or the link is not live.
     #[inline(always)]
-    fn give(&mut self, number: u32) -> bool {
+    fn give(&mut self, number: u32, place: Place) -> bool {
         let index = self.link.output.position();
-        let given = self.link.output.push(Descriptor::empty(self.buffers.slots.offset(number))).is_ok();
-        self.buffers.set(number, if given { BufferState::with_client(index) } else { BufferState::HERE });
-        self.here += u32::from(!given);
-        given
+        if self.link.output.push(Descriptor::empty(self.buffers.slots.offset(number))).is_err() {
+            place.set(BufferState::HERE);
+            self.here += 1;
+            return false;
+        }
+        place.set(BufferState::with_client(index));
+        true
     }
 
     /// Takes back a buffer that the driver returns. Returns the length of the packet in it; `None`
     /// if it was not being sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, number: u32) -> Option<u16> {
-        let length = self.buffers.state(number)?.being_sent()?;
+        let place = self.buffers.place(number)?;
+        let length = place.get().being_sent()?;
         if self.buffers.slots.is_large(number) {
             self.large_in_flight -= 1;
         }
         self.in_flight -= 1;
-        self.give(number);
+        self.give(number, place);
         Some(length)
     }
 
@@ -243,7 +248,9 @@ impl Client {
     /// Gives a buffer that the client holds back to it: the frame in it was refused, or copied.
     #[inline]
     pub(crate) fn return_unsent(&mut self, number: u32) {
-        self.give(number);
+        if let Some(place) = self.buffers.place(number) {
+            self.give(number, place);
+        }
     }
 
     /// Returns the count of its buffers.
@@ -251,10 +258,10 @@ impl Client {
         self.buffers.count()
     }
 
-    /// Returns the address at which the device sees a buffer.
+    /// Returns the address at which the device sees the buffer at `offset`.
     #[inline(always)]
-    pub(crate) fn dma(&self, number: u32) -> u64 {
-        self.data.dma() + u64::from(self.buffers.slots.offset(number))
+    pub(crate) fn dma(&self, offset: u32) -> u64 {
+        self.data.dma() + u64::from(offset)
     }
 
     /// Returns the packet in a buffer. Hazard: the client may change it at any time.

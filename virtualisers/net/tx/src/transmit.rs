@@ -132,7 +132,7 @@ impl<D: DriverLink> Transmit<D> {
         let mut bounce = Bounce::new(connection, previous.owners, checked);
         for copy in bounce.in_flight() {
             let client = &mut clients[copy.client];
-            client.send_copy();
+            client.count_sent(1);
             shares.restore_amount(&mut client.share, share_cost(copy.length));
             if copy.large {
                 bounce.restore(&mut client.large_copies);
@@ -245,12 +245,23 @@ impl<D: DriverLink> Transmit<D> {
         if !self.driver.link.look() {
             self.start_over();
         }
+        let mut taken = 0;
         while let Some(entry) = self.driver.link.pop() {
-            if !self.sent(entry.token) {
+            if self.sent(entry.token) {
+                taken += 1;
+            } else {
                 self.driver.account.skip();
                 counters::BUFFERS_REFUSED.behind(D::COUNTERS_BEFORE).add(1);
             }
         }
+        self.count_taken(taken);
+    }
+
+    /// Records that the driver has so many frames less.
+    #[inline(always)]
+    fn count_taken(&mut self, count: u32) {
+        self.driver.in_flight -= count;
+        self.waits &= count == 0;
     }
 
     /// Takes the next steps towards a live link to the driver.
@@ -263,7 +274,8 @@ impl<D: DriverLink> Transmit<D> {
         }
     }
 
-    /// Takes back one buffer. Returns false if the driver does not have it.
+    /// Takes back one buffer. Returns false if the driver does not have it. Call
+    /// [`Self::count_taken`] for it otherwise.
     #[inline(always)]
     fn sent(&mut self, token: u32) -> bool {
         let (index, number) = (token >> 16, token & 0xffff);
@@ -273,17 +285,13 @@ impl<D: DriverLink> Transmit<D> {
         let Some(client) = self.clients.get_mut(index as usize) else { return false };
         let Some(length) = client.sent(number) else { return false };
         self.shares.repay_amount(&mut client.share, share_cost(length));
-        self.driver.in_flight -= 1;
         self.active.insert(index as usize);
-        self.waits = false;
         true
     }
 
     /// Does what [`Self::sent`] does, for one of the virtualiser's own buffers.
     fn sent_copy(&mut self, number: u32) -> bool {
         let Some(sent) = self.bounce.sent(number) else { return false };
-        self.driver.in_flight -= 1;
-        self.waits = false;
         let Some(client) = self.clients.get_mut(sent.client) else { return true };
         client.sent_copy();
         if sent.large {
@@ -298,14 +306,16 @@ impl<D: DriverLink> Transmit<D> {
     /// will not be sent any more.
     #[cold]
     fn take_all_back(&mut self) {
+        let mut taken = 0;
         for number in 0..self.bounce.count() {
-            self.sent(BOUNCE << 16 | number);
+            taken += u32::from(self.sent(BOUNCE << 16 | number));
         }
         for index in 0..self.clients.len() {
             for number in 0..self.clients[index].count() {
-                self.sent(token(index, number));
+                taken += u32::from(self.sent(token(index, number)));
             }
         }
+        self.count_taken(taken);
         self.due = self.all();
     }
 

@@ -11,7 +11,7 @@ use culm_lending::Holders;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
 use culm_net::driver::DriverLink;
 use culm_net::slots::LARGEST_PACKET;
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
+use culm_net::{Descriptor, HEADROOM, Mac};
 
 /// Buffers of a frame at most: as many as the longest frame fills, and one more.
 pub(super) const MAX: usize = LARGEST_PACKET.div_ceil(culm_net::BUFFER_SIZE as usize) + 1;
@@ -50,21 +50,21 @@ impl Frame {
 impl<D: DriverLink> Receive<D> {
     /// Takes the first of `count` buffers, more than one, that hold a frame.
     #[cold]
-    pub(super) fn begin_frame(&mut self, entry: DmaDescriptor, destination: Mac, count: usize) {
+    pub(super) fn begin_frame(&mut self, number: u32, length: u16, flags: u16, destination: Mac, count: usize) {
         // The first buffer counts among the driver's until it is taken.
         if count > MAX || !self.driver_has(count) {
             // The entries that follow are not taken as pieces: there may never be so many, and
             // those that came would be kept for ever.
             self.tally.invalid += 1;
-            self.drop_entry(entry.token);
+            self.drop_entry(number);
             return;
         }
         self.account.begin_run(self.driver.positions().input.wrapping_sub(1));
         self.frame.missing = count;
         self.frame.destination = Some(destination);
-        self.frame.flags = entry.flags & DEVICE;
+        self.frame.flags = flags & DEVICE;
         self.frame.broken = false;
-        self.add_piece(entry);
+        self.add_piece(number, length);
     }
 
     /// Returns whether the driver has at least so many buffers. A device that has announced a frame
@@ -76,11 +76,11 @@ impl<D: DriverLink> Receive<D> {
 
     /// Takes the next buffer of the frame that is being collected.
     #[cold]
-    pub(super) fn add_piece(&mut self, entry: DmaDescriptor) {
-        self.stock.holders.set(entry.token, Holders::NOBODY);
+    pub(super) fn add_piece(&mut self, number: u32, length: u16) {
+        self.stock.holders.set(number, Holders::NOBODY);
         let frame = &mut self.frame;
-        frame.broken |= entry.length == 0 || usize::from(entry.length) > self.stock.slots.buffer_size();
-        frame.pieces.push(Piece { number: entry.token, length: entry.length });
+        frame.broken |= length == 0 || usize::from(length) > self.stock.slots.buffer_size();
+        frame.pieces.push(Piece { number, length });
         frame.missing -= 1;
         if frame.missing == 0 {
             self.finish_frame();
@@ -162,7 +162,7 @@ impl<D: DriverLink> Receive<D> {
         }
         for (at, piece) in pieces.iter().enumerate() {
             let more = if at + 1 < pieces.len() { CONTINUES } else { 0 };
-            let offset = self.stock.slots.offset(piece.number);
+            let offset = self.stock.offset(piece.number);
             // There is space for all pieces, as was just checked.
             let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
         }

@@ -106,7 +106,7 @@ impl<D: DriverLink> Transmit<D> {
                 // Frames that came meanwhile are found at the end of the round.
                 break Turn::Done;
             };
-            let Some(number) = client.frame(entry) else {
+            let Some(buffer) = client.frame(entry) else {
                 if drop_entry(client, entry, D::COUNTERS_BEFORE) {
                     continue;
                 }
@@ -125,11 +125,11 @@ impl<D: DriverLink> Transmit<D> {
             let link = &mut driver.link;
             let index_of_entry = link.positions().output;
             if client.only.is_none() {
-                let (address, token) = (client.dma(number), token(index, number));
+                let (address, token) = (client.dma(entry.offset), token(index, buffer.0));
                 // `room` was bounded by the driver's space.
                 link.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
-                client.send(number, entry.length, index_of_entry);
-            } else if let Err(refusal) = copy(&mut self.bounce, client, link, (index, number), entry) {
+                client.send(buffer, entry.length, index_of_entry);
+            } else if let Err(refusal) = copy(&mut self.bounce, client, link, (index, buffer.0), entry) {
                 self.shares.repay_amount(&mut client.share, share_cost(entry.length));
                 if refusal == Refusal::NoBuffer {
                     break put_back(client, Turn::Limited);
@@ -144,6 +144,7 @@ impl<D: DriverLink> Transmit<D> {
             left -= 1;
         };
         let sent = room - left;
+        client.count_sent(sent);
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
         self.short.set(index, client.is_short());
@@ -192,7 +193,6 @@ fn copy(
             // The caller's `room` was bounded by the driver's space.
             link.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
             bounce.send(copy, source, entry.length);
-            client.send_copy();
         }
         Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
         Err(Refusal::NoBuffer) => return Err(Refusal::NoBuffer),
