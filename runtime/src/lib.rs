@@ -45,9 +45,9 @@
 //!
 //! # Unsafe code
 //!
-//! Unsafe code is in the modules `arch`, `cyclic`, `region`, `queue`, `start` and `observe`, and nowhere
-//! else; components forbid it. The argument in short: memory that the start block describes as
-//! shared lies above everything that the compiler knows of, so no access to it can break an
+//! Unsafe code is in the modules `arch`, `cyclic`, `region`, `queue`, `start` and `observe`, and
+//! nowhere else; components forbid it. The argument in short: memory that the start block describes
+//! as shared lies above everything that the compiler knows of, so no access to it can break an
 //! assumption of Rust's; and it is only accessed through atomics or copied by assembly.
 
 #![cfg_attr(target_os = "none", no_std)]

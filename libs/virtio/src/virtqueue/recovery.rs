@@ -176,9 +176,9 @@ impl Virtqueue {
         (0..self.size()).filter(|number| self.is_busy(*number)).count() as u16
     }
 
-    /// Returns for each descriptor whether the device has it. Frees chains that are not whole, which
-    /// only a device that wrote outside the used ring can have changed; returns `None` if there was
-    /// one: then call it again.
+    /// Returns for each descriptor whether the device has it. Frees chains that are not whole,
+    /// which only a device that wrote outside the used ring can have changed; returns `None` if
+    /// there was one: then call it again.
     fn find_busy(&self) -> Option<Vec<bool>> {
         let mut busy: Vec<bool> = (0..self.size()).map(|number| self.is_busy(number)).collect();
         let mut all_whole = true;
