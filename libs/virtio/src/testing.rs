@@ -88,6 +88,8 @@ pub struct State {
     pub causes: Cell<Causes>,
     /// How often the line rose.
     pub edges: Cell<u32>,
+    /// Whether it does not reset.
+    pub is_stuck: Cell<bool>,
     /// How often the device was reset.
     pub resets: Cell<u32>,
 }
@@ -120,6 +122,7 @@ impl Fake {
             acknowledged: Cell::new(0),
             causes: Cell::new(Causes::ZERO),
             edges: Cell::new(0),
+            is_stuck: Cell::new(false),
             resets: Cell::new(0),
         }))
     }
@@ -341,6 +344,7 @@ impl Registers for Fake {
                 state.acknowledged.set(state.acknowledged.get() + 1);
                 state.causes.set(Causes::from_bits(state.causes.get().bits() & !value));
             }
+            0x070 if value == 0 && state.is_stuck.get() => {}
             0x070 if value == 0 => {
                 state.reset();
                 state.status.set(Status::ZERO);

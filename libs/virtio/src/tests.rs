@@ -190,6 +190,29 @@ fn what_a_device_does_not_have_it_cannot_return() {
     }
 }
 
+/// Nor does it get what the driver knows nothing of, whether buffer or chain.
+#[test]
+fn a_device_gets_again_what_the_driver_keeps() {
+    let (fake, memory) = fake();
+    let (_, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+    for token in [7, 8] {
+        assert_eq!(queue.add_chain(&REQUEST, token), Ok(()));
+        assert!(queue.add(0x9000, 100, token + 10));
+    }
+    let _ = queue.publish();
+    queue.rank();
+    queue.retain(|token| token == 8 || token == 17);
+    queue.renew(true);
+    assert_eq!((queue.in_flight(), queue.space()), (2, 16 - 4));
+    let taken = fake.0.take(QUEUE);
+    assert_eq!(taken.iter().map(|given| given.parts.len()).collect::<Vec<_>>(), [1, 3]);
+    for token in [17, 8] {
+        fake.0.use_next(QUEUE, 0);
+        queue.refresh();
+        assert_eq!(queue.take(), Some(Used { token, length: 0 }));
+    }
+}
+
 /// A queue without a driver, and the device's side of it.
 fn bare_queue(size: u16) -> (Virtqueue, Region, Layout) {
     let memory = memory(SIZE);

@@ -144,8 +144,17 @@ impl Virtqueue {
 
     /// Forgets all buffers: the device, which has been reset or is about to be, has none.
     pub fn clear(&self) {
-        for slot in self.slots.all().iter().filter(|slot| Slot(slot.load(Relaxed)).is_busy()) {
-            self.free(slot);
+        self.retain(|_| false);
+    }
+
+    /// Forgets the buffers and chains whose token `keeps` does not know: the device, which has been
+    /// reset, does not get them again by [`Self::renew`].
+    pub fn retain(&self, mut keeps: impl FnMut(u32) -> bool) {
+        for slot in self.slots.all() {
+            let first = Slot(slot.load(Relaxed));
+            if first.is_busy() && !keeps(first.token()) {
+                self.free(slot);
+            }
         }
     }
 
