@@ -1,0 +1,58 @@
+//! The component: the driver's turns.
+
+use crate::block::Block;
+use crate::{Config, Connections, registers};
+use culm::connection::BlockDriver;
+use culm::{Channels, Component, Device, Interrupt, ROUNDS, run_rounds};
+use culm_mmio::Mapped;
+
+/// The driver of one device.
+pub struct Driver {
+    block: Block<Mapped<{ registers::SIZE }>>,
+    interrupt: Interrupt,
+}
+
+impl Driver {
+    /// Takes the device's first turn.
+    ///
+    /// # Panics
+    ///
+    /// If the device cannot be used.
+    pub fn new(device: &Device, connection: &BlockDriver) -> Self {
+        let interrupt = device.interrupt(0).expect("the board's file gives the device its interrupt");
+        let registers = Mapped::new(device.registers());
+        let block = match Block::new(registers, device.dma(), connection) {
+            Ok(block) => block,
+            Err(reason) => panic!("{reason}"),
+        };
+        let mut driver = Self { block, interrupt };
+        driver.run();
+        driver
+    }
+
+    #[inline(always)]
+    fn run(&mut self) {
+        run_rounds(ROUNDS, || self.block.round());
+    }
+}
+
+impl Component for Driver {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        Self::new(&connections.device, &connections.block)
+    }
+
+    #[inline(always)]
+    fn notified(&mut self, channels: Channels) {
+        let interrupted = channels.contains(self.interrupt.channel());
+        if interrupted {
+            self.block.interrupted();
+        }
+        self.run();
+        if interrupted {
+            self.interrupt.enable();
+        }
+    }
+}

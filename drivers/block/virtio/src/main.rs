@@ -1,0 +1,6 @@
+//! Driver for virtio block devices on MMIO: the component. What it does is in the library.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+culm::entry!(block_virtio::Driver);

@@ -1,0 +1,227 @@
+//! The requests that are under way: what the device has of each besides its data, and whose it is.
+//!
+//! Header, range and status of a request lie in the device's memory, in a *record*; its number is
+//! the token by which the virtqueue returns the request. Whose the request is stands in the
+//! driver's own memory, which the device cannot write.
+
+use crate::registers::*;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use culm::Region;
+use culm_block::{BLOCK, Error, MAX_SEGMENTS, Operation, Taken};
+use culm_virtio::virtqueue::Access;
+use culm_virtio::{Part, Used};
+
+/// Words of a record: header (two words), range (two words), status; the rest fills its cache line.
+const WORDS: usize = 8;
+
+/// Bytes of a record.
+pub const RECORD: usize = 8 * WORDS;
+
+/// Offset of a record's range to discard or to zero (§5.2.6, `virtio_blk_discard_write_zeroes`).
+const RANGE: u64 = 16;
+
+/// Offset of a record's status.
+const STATUS: u64 = 32;
+
+/// A status that no device writes.
+const NO_STATUS: u64 = 0xff;
+
+/// The parts of a chain at most: a header, segments, a status.
+const MOST_PARTS: usize = MAX_SEGMENTS + 2;
+
+/// The most resets that a request survives. The device may have failed because of it.
+const MOST_RESETS: u8 = 2;
+
+/// Whose a record is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    /// The virtualiser's token of the request; `None` if the record is free.
+    token: Option<u16>,
+    /// Bytes that the device writes if the request is done: its data if it reads, and the status.
+    written: u32,
+    /// How many resets of the device the request survives from now on.
+    chances: u8,
+    /// The period in which the device got it: see [`Requests::end_period`].
+    period: u32,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The virtualiser's token.
+    pub token: u16,
+    /// The result for the virtualiser.
+    pub result: Result<(), Error>,
+    /// Whether what the device said of it cannot be.
+    pub is_lie: bool,
+}
+
+/// The records.
+#[derive(Debug)]
+pub struct Requests {
+    records: &'static [[AtomicU64; WORDS]],
+    /// Where the device sees the first record.
+    dma: u64,
+    owners: Vec<Owner>,
+    free: Vec<u16>,
+    period: u32,
+    /// Whether a request to write zeroes may allow the device to discard the blocks.
+    pub zeroes_may_discard: bool,
+}
+
+/// The parts of a chain, in order.
+pub struct Parts {
+    parts: [Part; MOST_PARTS],
+    count: usize,
+}
+
+impl Parts {
+    fn new() -> Self {
+        Self { parts: [Part { address: 0, length: 0, access: Access::Read }; MOST_PARTS], count: 0 }
+    }
+
+    fn push(&mut self, address: u64, length: u32, access: Access) {
+        if let Some(part) = self.parts.get_mut(self.count) {
+            *part = Part { address, length, access };
+            self.count += 1;
+        }
+    }
+
+    /// Returns them.
+    pub fn as_slice(&self) -> &[Part] {
+        self.parts.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl Requests {
+    /// Creates `count` records in `memory` from `offset` on. Returns `None` if that is too small.
+    pub fn new(memory: &Region, offset: usize, count: u16) -> Option<Self> {
+        let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
+        Some(Self {
+            records: words.as_chunks().0,
+            dma: memory.dma() + offset as u64,
+            owners: (0..count).map(|_| Owner::default()).collect(),
+            free: (0..count).rev().collect(),
+            period: 0,
+            zeroes_may_discard: false,
+        })
+    }
+
+    /// Returns whether there is a free record.
+    #[inline(always)]
+    pub fn has_space(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Returns whether no request is under way.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.owners.len()
+    }
+
+    /// Writes the record of a request. Returns its number, and the parts of the chain. `None` if
+    /// there is no free record.
+    #[inline]
+    pub fn begin(&mut self, taken: &Taken) -> Option<(u16, Parts)> {
+        let number = self.free.pop()?;
+        let (record, owner) = (self.records.get(usize::from(number))?, self.owners.get_mut(usize::from(number))?);
+        let Taken { token, request } = taken;
+        let kind = match request.operation {
+            Operation::Read => TYPE_READ,
+            Operation::Write => TYPE_WRITE,
+            Operation::Flush => TYPE_FLUSH,
+            Operation::Discard => TYPE_DISCARD,
+            Operation::WriteZeroes { .. } => TYPE_WRITE_ZEROES,
+        };
+        // A header's block is 0 where the request moves no data (§5.2.6.1): blocks to clear stand
+        // in the range.
+        let block = if request.operation.moves_data() { request.block } else { 0 };
+        record[0].store(kind.into(), Relaxed);
+        record[1].store(block, Relaxed);
+        record[4].store(NO_STATUS, Relaxed);
+        let address = self.dma + (RECORD * usize::from(number)) as u64;
+        let mut parts = Parts::new();
+        parts.push(address, 16, Access::Read);
+        let mut written = 1;
+        match request.operation {
+            Operation::Read | Operation::Write => {
+                let is_read = request.operation == Operation::Read;
+                let access = if is_read { Access::Write } else { Access::Read };
+                for segment in request.segments() {
+                    // Both factors are bounded: places have 40 bits, blocks 24.
+                    parts.push(segment.place * BLOCK as u64, segment.blocks * BLOCK as u32, access);
+                }
+                if is_read {
+                    written += request.blocks * BLOCK as u32;
+                }
+            }
+            Operation::Flush => {}
+            Operation::Discard | Operation::WriteZeroes { .. } => {
+                let may_discard = request.operation == Operation::WriteZeroes { may_discard: true };
+                let flags = if may_discard && self.zeroes_may_discard { RANGE_MAY_DISCARD } else { 0 };
+                record[2].store(request.block, Relaxed);
+                record[3].store(u64::from(request.blocks) | u64::from(flags) << 32, Relaxed);
+                parts.push(address + RANGE, 16, Access::Read);
+            }
+        }
+        parts.push(address + STATUS, 1, Access::Write);
+        // A flush that a failing device did not answer may have failed. If it were sent again, the
+        // device could say that it is done, and blocks that it has lost would count as durable.
+        let chances = if request.operation == Operation::Flush { 0 } else { MOST_RESETS };
+        *owner = Owner { token: Some(*token), written, chances, period: self.period };
+        Some((number, parts))
+    }
+
+    /// Ends the request that the device has used, and frees its record. Returns `None` if there is
+    /// no such request, which only a device that writes outside the used ring can bring about.
+    #[inline]
+    pub fn end(&mut self, used: Used) -> Option<Outcome> {
+        let (record, owner) = (self.records.get(used.token as usize)?, self.owners.get_mut(used.token as usize)?);
+        let token = owner.token.take()?;
+        self.free.push(used.token as u16);
+        let (result, is_lie) = match record[4].load(Relaxed) as u8 {
+            // What is not known to be written (§2.7.8.2) was not read.
+            STATUS_OK => {
+                let is_lie = used.length < owner.written;
+                (if is_lie { Err(Error::Failed) } else { Ok(()) }, is_lie)
+            }
+            STATUS_FAILED => (Err(Error::Failed), false),
+            STATUS_UNSUPPORTED => (Err(Error::Unsupported), false),
+            _ => (Err(Error::Failed), true),
+        };
+        Some(Outcome { token, result, is_lie })
+    }
+
+    /// Records a reset of the device, which has ended all requests. Frees the records of those that
+    /// do not survive it, all of them if the device `is_lost`, and calls `fail` with the token of
+    /// each. The device is to get the others again.
+    pub fn survive(&mut self, is_lost: bool, mut fail: impl FnMut(u16)) {
+        for (number, (owner, record)) in (0..).zip(self.owners.iter_mut().zip(self.records)) {
+            let Some(token) = owner.token else { continue };
+            owner.period = self.period;
+            record[4].store(NO_STATUS, Relaxed);
+            match owner.chances.checked_sub(1).filter(|_| !is_lost) {
+                Some(left) => owner.chances = left,
+                None => {
+                    owner.token = None;
+                    self.free.push(number);
+                    fail(token);
+                }
+            }
+        }
+    }
+
+    /// Returns whether record `number` is that of a request.
+    pub fn is_under_way(&self, number: u32) -> bool {
+        self.owners.get(number as usize).is_some_and(|owner| owner.token.is_some())
+    }
+
+    /// Ends a period. Returns whether the device has had a request for the whole of it.
+    pub fn end_period(&mut self) -> bool {
+        let before = self.period;
+        self.period = before.wrapping_add(1);
+        self.owners.iter().any(|owner| owner.token.is_some() && owner.period != before)
+    }
+}
