@@ -1,4 +1,5 @@
-//! What the kernel publishes about use: readable without a system call by domains that may observe.
+//! Accounts of use, which the kernel publishes: readable without a system call by domains that may
+//! observe.
 //!
 //! One [`CoreAccount`] per core, then one [`DomainAccount`] per protection domain in image order.
 //! All fields but `asleep` and `state` only grow; each is written by one core and may be read at
@@ -6,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What one core has done.
+/// The account of one core.
 #[repr(C, align(64))]
 #[derive(Default, Debug)]
 pub struct CoreAccount {
@@ -25,7 +26,7 @@ pub struct CoreAccount {
     reserved: [u64; 2],
 }
 
-/// What one protection domain has used.
+/// The account of one protection domain.
 #[repr(C, align(64))]
 #[derive(Default, Debug)]
 pub struct DomainAccount {
@@ -64,7 +65,7 @@ impl DomainAccount {
     }
 }
 
-/// What a protection domain is doing, as far as an observer cares.
+/// The state of a protection domain, as far as an observer cares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DomainState {

@@ -105,7 +105,7 @@ pub enum CallStatus {
     CalleeGone = 1,
 }
 
-/// What kind of fault stopped a protection domain ([`FAULT`], word 0).
+/// The kind of fault that stopped a protection domain ([`FAULT`], word 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum FaultKind {

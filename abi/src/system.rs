@@ -273,8 +273,8 @@ pub mod interrupt_flags {
     pub const EDGE: u32 = 1 << 0;
 }
 
-/// What the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of the
-/// elements in the tables that hold the kernel's own state.
+/// The facts that the kernel's ELF file tells the tool, in its section `.culm.layout`: the sizes of
+/// the elements in the tables that hold the kernel's own state.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct KernelLayout {

@@ -1,6 +1,6 @@
 //! The input of a target, taken piece by piece.
 
-/// What is left of the input.
+/// The rest of the input.
 pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,5 +1,5 @@
-//! What the targets of classes share: the pieces of their input, memory that is used again
-//! for each input, and a peer that writes anything anywhere in the queues that it shares.
+//! Shared by the targets of classes: the pieces of their input, memory that is used again for each
+//! input, and a peer that writes anything anywhere in the queues that it shares.
 
 #[path = "input.rs"]
 mod input;

@@ -58,8 +58,8 @@ struct Client {
     connection: NetProviderClient,
     receiving: Peer<Descriptor>,
     sending: Peer<Descriptor>,
-    /// What it can write: its queues and, from [`SENT`] on, what it sends. The queue of what it
-    /// receives comes first.
+    /// The memory that it can write: its queues and, from [`SENT`] on, what it sends. The queue of
+    /// what it receives comes first.
     reach: [Region; 5],
     /// It has written over what it is told.
     overwritten: bool,

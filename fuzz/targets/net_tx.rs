@@ -71,7 +71,7 @@ struct World {
     driver: Peer<DmaDescriptor>,
     honest: Peer<Descriptor>,
     hostile: Peer<Descriptor>,
-    /// What the hostile client can write.
+    /// The memory that the hostile client can write.
     reach: [Region; 3],
     /// Buffers that the honest client has.
     free: Vec<Descriptor>,
@@ -146,7 +146,7 @@ impl World {
         self.handed += 1;
     }
 
-    /// What happens next, as the input says.
+    /// Does what the input says next.
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() % 13 {
             0 | 1 => {

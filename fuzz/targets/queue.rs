@@ -21,7 +21,7 @@ const CAPACITY: u32 = 8;
 const SIZE: usize = HEADER_SIZE + CAPACITY as usize * 8;
 /// Bytes before and behind the ring that must not change.
 const GUARD: usize = 256;
-/// What they hold.
+/// Their content.
 const PATTERN: u8 = 0xa5;
 
 /// A ring with guards around it.

@@ -40,7 +40,7 @@ struct State {
     features: Cell<u64>,
     half: Cell<u32>,
     queue_size: Cell<u32>,
-    /// What this one says instead, at this offset.
+    /// The value that this one gives instead, at this offset.
     lie: Cell<Option<(usize, u32)>>,
 }
 

@@ -51,7 +51,7 @@ struct Driver {
     given: BTreeMap<u32, u32>,
     /// Used entries that were passed on, modulo 2¹⁶.
     passed_on: u16,
-    /// What comes back must have been given.
+    /// Whether all that comes back must have been given.
     strict: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct Field<'a> {
     by_value: bool,
 }
 
-/// What a type says.
+/// The meaning of a type.
 struct Meaning {
     method: &'static str,
     kind: TokenStream,

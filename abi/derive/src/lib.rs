@@ -1,4 +1,4 @@
-//! What follows from the declaration of a connection's structure in `culm-abi`.
+//! Derives all that follows from the declaration of a connection's structure in `culm-abi`.
 //!
 //! `#[derive(Structure)]` on a structure that is generic over its `Form` implements `Structure`:
 //! the list of its fields, with their documentation and their places in a start block, and the

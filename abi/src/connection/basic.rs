@@ -1,4 +1,4 @@
-//! What belongs to no class: channels, regions, devices.
+//! Connections of no class: channels, regions, devices.
 
 use super::{Form, Start};
 use culm_abi_derive::Structure;
@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable};
 pub struct Channel<F: Form = Start> {
     /// This side's end of the channel.
     pub channel: F::Channel,
-    /// What this side may do over it.
+    /// The rights of this side over it.
     pub rights: F::Rights,
 }
 

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable};
 #[connection(kind = 64, name = "clock-provider", class = "clock", role = Provider)]
 #[repr(C)]
 pub struct ClockProvider<F: Form = Start> {
-    /// What clients read; its layout is `culm_clock`'s.
+    /// The page that clients read; its layout is `culm_clock`'s.
     pub shown: F::Memory,
 }
 
@@ -18,6 +18,6 @@ pub struct ClockProvider<F: Form = Start> {
 #[connection(kind = 65, name = "clock-client", class = "clock", role = Client)]
 #[repr(C)]
 pub struct ClockClient<F: Form = Start> {
-    /// What the provider shows; mapped read-only.
+    /// The page that the provider shows; mapped read-only.
     pub shown: F::Memory,
 }

@@ -1,4 +1,4 @@
-//! What the structures of connections are made of, in each of their forms.
+//! The parts of connections' structures, in each of their forms.
 //!
 //! A structure is declared once, generic over its [`Form`]. In the form [`Start`] it is what a
 //! start block holds and a component reads. The build tool has a form of its own, with indices
@@ -9,7 +9,7 @@ use super::Ring;
 use crate::start::{Memory, Span};
 use core::fmt::Debug;
 
-/// What the fields of a connection hold.
+/// The types of a connection's fields.
 pub trait Form: Copy + Debug {
     /// A queue.
     type Ring: Clone + Debug;
@@ -17,7 +17,7 @@ pub trait Form: Copy + Debug {
     type Memory: Clone + Debug;
     /// The domain's own end of a channel.
     type Channel: Clone + Debug;
-    /// What the domain may do over a channel.
+    /// The rights of the domain over a channel.
     type Rights: Clone + Debug;
     /// Text.
     type Text: Clone + Debug;
@@ -65,7 +65,7 @@ pub trait Connection {
     const KIND: Kind;
 }
 
-/// What is told of each field of a structure.
+/// A visitor of each field of a structure.
 pub trait Visitor<F: Form> {
     /// A queue.
     fn ring(&mut self, field: &'static Field, value: &F::Ring);
@@ -98,7 +98,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its documentation, in one line of Markdown.
     pub documentation: &'static str,
-    /// What it holds.
+    /// The kind of its content.
     pub kind: FieldKind,
     /// It may be absent.
     pub optional: bool,
@@ -108,7 +108,7 @@ pub struct Field {
     pub offset: usize,
 }
 
-/// What a field holds.
+/// The kind of a field's content.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldKind {
     /// [`Form::Ring`].
@@ -143,7 +143,7 @@ pub struct Kind {
     pub name: &'static str,
     /// The name of its structure.
     pub structure: &'static str,
-    /// What it is, in one line of Markdown.
+    /// Its description, in one line of Markdown.
     pub documentation: &'static str,
     /// The class that it belongs to, if it belongs to one.
     pub class: Option<&'static str>,

@@ -17,7 +17,7 @@ pub struct GpioProvider<F: Form = Start> {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[repr(C)]
 pub struct GpioProviderClient<F: Form = Start> {
-    /// What the client reads; its layout is `culm_gpio`'s.
+    /// The page that the client reads; its layout is `culm_gpio`'s.
     pub shown: F::Memory,
     /// Number of the chip's line.
     pub line: u32,
@@ -32,7 +32,7 @@ pub struct GpioProviderClient<F: Form = Start> {
 #[connection(kind = 113, name = "gpio-client", class = "gpio", role = Client)]
 #[repr(C)]
 pub struct GpioClient<F: Form = Start> {
-    /// What the provider shows of the line; mapped read-only.
+    /// The page in which the provider shows the line; mapped read-only.
     pub shown: F::Memory,
     /// Channel to the provider.
     pub channel: F::Channel,

@@ -68,7 +68,7 @@ pub struct ObservedRing<F: Form = Start> {
     pub producer: u32,
     /// Index of the consuming domain.
     pub consumer: u32,
-    /// What travels, for example `rx_filled`.
+    /// The name of what travels, for example `rx_filled`.
     pub name: F::Text,
 }
 

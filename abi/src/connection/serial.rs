@@ -43,8 +43,8 @@ pub struct SerialVirtualiserClient<F: Form = Start> {
     pub rx: F::Optional<F::Ring>,
     /// Channel to the client.
     pub channel: F::Channel,
-    /// What the virtualiser may do over that channel: it may not notify who only logs, which waits
-    /// for nothing.
+    /// The rights of the virtualiser over that channel: it may not notify who only logs, which
+    /// waits for nothing.
     pub rights: F::Rights,
     /// The client's name.
     pub name: F::Text,

@@ -19,7 +19,7 @@ pub struct Supervision<F: Form = Start> {
 pub struct Child<F: Form = Start> {
     /// The supervisor's channel end for this domain.
     pub channel: F::Channel,
-    /// What to do at a fault: [`fault_action`].
+    /// The action at a fault: [`fault_action`].
     pub action: u32,
     /// Restarts that the domain may owe service for before it is stopped for good.
     pub limit: u32,

@@ -1,4 +1,4 @@
-//! What it says, which knows nothing of networks.
+//! The greeter's words, which know nothing of networks.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::string::String;
 /// The longest name that it greets, in bytes.
 pub const LONGEST_NAME: usize = 40;
 
-/// What to answer to what was received so far; nothing yet while the line is not complete.
+/// Returns the answer to what was received so far; none while the line is not complete.
 pub fn answer(greeting: &str, received: &[u8]) -> Option<String> {
     let Some(end) = received.iter().position(|byte| *byte == b'\n') else {
         return (received.len() > LONGEST_NAME).then(|| String::from("That is too long for me. Goodbye!\n"));

@@ -32,7 +32,7 @@ pub struct Responder {
     port: u16,
 }
 
-/// What a frame asks for.
+/// A question that a frame asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Who has the address?
@@ -47,7 +47,7 @@ pub enum Question {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     responder: &'a Responder,
-    /// What it answers.
+    /// The question that it answers.
     pub question: Question,
     /// Bytes of the answer's frame.
     pub length: usize,

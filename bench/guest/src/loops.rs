@@ -19,7 +19,7 @@ pub const KIND: u64 = 100;
 /// Between the rows of one operation and of the next.
 pub const OPERATION: u64 = 10;
 
-/// What is done with memory, in the order of the rows: copies are to an aligned place, or one that
+/// The operations on memory, in the order of the rows: copies are to an aligned place, or one that
 /// is 8 bytes or 1 byte further, by pairs of registers; or one byte at a time.
 pub const OPERATIONS: [&str; 6] = ["read", "write", "copy", "copy-by-8", "copy-by-1", "copy-bytes"];
 /// Bytes of the pieces of memory that are read, written and copied.

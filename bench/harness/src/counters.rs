@@ -114,7 +114,7 @@ pub struct Mark {
     pub counters: Counters,
 }
 
-/// What was counted between two moments, all processors together.
+/// The counts between two moments, all processors together.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
     /// Time between the two.

@@ -17,7 +17,7 @@ struct Quote {
     unit: &'static str,
     /// The peer that stands beside it; "" for none.
     peer: &'static str,
-    /// What a document calls it.
+    /// Its name in a document.
     what: &'static str,
 }
 
@@ -25,7 +25,7 @@ const fn quote([bench, row, unit]: [&'static str; 3], peer: &'static str, what: 
     Quote { bench, row, unit, peer, what }
 }
 
-/// What the README shows: where Culm is ahead and where it is not.
+/// The figures of the README: where Culm is ahead and where it is not.
 const README: &[Quote] = &[
     quote(
         ["net", "udp-64-w256", "instructions/packet"],

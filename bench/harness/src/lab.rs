@@ -1,5 +1,5 @@
-//! What every row uses: where things are, which processors are whose, and how either side is
-//! booted.
+//! The laboratory of every row: where things are, which processors are whose, and how either side
+//! is booted.
 
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
@@ -56,7 +56,7 @@ pub struct Lab {
     failed: Mutex<Vec<String>>,
 }
 
-/// What is particular to one machine.
+/// The particulars of one machine.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Its emulated cores, where not those that the caller wants.
@@ -84,14 +84,14 @@ impl Display for Setup {
 pub struct Subject {
     /// The machine.
     pub machine: BootedMachine,
-    /// What it does when nobody asks anything of it.
+    /// Its counts when nobody asks anything of it.
     pub idle: Delta,
     /// The image, where it is Culm's.
     pub image: Option<Report>,
     profile: bool,
 }
 
-/// What is counted between [`Subject::begin`] and [`Subject::end`].
+/// The window between [`Subject::begin`] and [`Subject::end`].
 pub struct Window {
     before: Snapshot,
     processor_seconds: f64,
@@ -138,7 +138,7 @@ impl Lab {
         }
     }
 
-    /// What was noted so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }

@@ -38,7 +38,7 @@ fn network_device(board: &Board) -> Result<&BoardDevice> {
     devices.next().context("the board has no network device")
 }
 
-/// What to boot and how.
+/// The machine to boot, and how.
 #[derive(Clone)]
 pub struct BootSpec<'a> {
     /// The board, the same for both sides.
@@ -180,7 +180,7 @@ impl BootedMachine {
         self.control.snapshot().with_context(|| format!("the guest's console said last:\n{said}"))
     }
 
-    /// What the machine does in `time` when nobody asks anything of it.
+    /// Returns the counts of the machine in `time` when nobody asks anything of it.
     pub fn idle(&mut self, time: Duration) -> Result<Delta> {
         let before = self.snapshot()?;
         std::thread::sleep(time);

@@ -13,7 +13,7 @@ pub use culm_wire::{GUEST, HOST, MAC};
 
 const DEVICE: &str = "culm-bench";
 
-/// What costs what, when there is no TAP device.
+/// A note on costs, for when there is no TAP device.
 pub const USER_NETWORKING_COST: &str = "QEMU's user networking stands in for a TAP device. It answers in QEMU's own thread, so throughput and \
      round trips include its TCP/IP stack, and bulk TCP is limited by it. It offers no offloads and its packets come in smaller \
      batches, so that instructions per operation are more too: by a fifth for UDP echo at window 64";

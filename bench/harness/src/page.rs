@@ -20,7 +20,7 @@ not, and are in the records (`bench/results`) only for comparison within one run
 The peer is Debian's Linux in the same machine, under `nokaslr` unless its name says otherwise.
 ";
 
-/// What each plot shows; those that exist are on the page.
+/// The plots, each with its caption; those that exist are on the page.
 const PLOTS: &[(&str, &str)] = &[
     ("net-components", "UDP echo: Culm's instructions per packet, by component"),
     ("net-instructions-by-window", "UDP echo of 64 bytes: instructions per packet by packets in flight"),

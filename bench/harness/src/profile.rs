@@ -32,7 +32,7 @@ impl Blocks {
         Some(Blocks(blocks))
     }
 
-    /// What was executed since `earlier`.
+    /// Returns the blocks that were executed since `earlier`.
     pub fn since(&self, earlier: &Blocks) -> Blocks {
         let left = self.0.iter().map(|(key, count)| (*key, count - earlier.0.get(key).unwrap_or(&0)));
         Blocks(left.filter(|(_, count)| *count > 0).collect())

@@ -26,7 +26,7 @@ pub struct Record {
     pub command: String,
     /// QEMU's version.
     pub qemu: String,
-    /// What had to be said about the run.
+    /// Remarks about the run.
     pub notes: Vec<String>,
     /// The figures.
     pub rows: Vec<Row>,
@@ -47,7 +47,7 @@ fn path(root: &Path, bench: &str) -> PathBuf {
     root.join("bench/results").join(format!("{bench}.json"))
 }
 
-/// What is recorded of a benchmark.
+/// Returns the record of a benchmark.
 pub fn read(root: &Path, bench: &str) -> Result<Option<Record>> {
     let Ok(text) = std::fs::read_to_string(path(root, bench)) else { return Ok(None) };
     serde_json::from_str(&text).map(Some).with_context(|| format!("the record of {bench} is damaged"))

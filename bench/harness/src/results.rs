@@ -1,4 +1,4 @@
-//! What was measured, and one object a figure for programs; [`crate::table`] tells it to people.
+//! The measurements, and one object a figure for programs; [`crate::table`] tells it to people.
 
 use crate::targets::Targets;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub enum Side {
     Peer(&'static str),
 }
 
-/// What one side did in one row.
+/// The measurement of one side in one row.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// Figures by unit.
@@ -37,7 +37,7 @@ pub struct Sample {
     pub parts: Vec<(String, f64)>,
     /// Points of the distribution of round trips (nanoseconds, share).
     pub distribution: Vec<(u64, f64)>,
-    /// What a reader must know to judge the row.
+    /// Notes that a reader needs to judge the row.
     pub notes: Vec<String>,
     /// Where the instructions went, by function.
     pub profile: Option<String>,
@@ -59,7 +59,7 @@ pub struct Row {
     pub row: String,
     /// Its parameters.
     pub params: Params,
-    /// What is counted.
+    /// The unit of the count.
     pub unit: String,
     /// Culm's figure.
     pub culm: Option<f64>,
@@ -128,7 +128,7 @@ impl Results {
         Ok(count)
     }
 
-    /// What `side` did in a row, where it was measured.
+    /// Returns the measurement of `side` in a row, if there is one.
     pub fn sample(&self, side: Side, bench: &str, row: &str) -> Option<&Sample> {
         let entry = self.entries.iter().find(|entry| entry.bench == bench && entry.row == row)?;
         entry.samples.iter().find(|(whose, _)| *whose == side).map(|(_, sample)| sample)

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a child is given besides its command line.
+/// The ties of a child to its parent, besides its command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ties {
     /// The one processor that all its threads run on.

@@ -68,7 +68,7 @@ pub enum Server {
     BareReflector,
 }
 
-/// What one variation of the echo system has besides, or has not.
+/// The differences of one variation of the echo system.
 #[derive(Clone, Debug)]
 pub struct Echo {
     /// Echo servers, each a client of the network card with an address of its own.

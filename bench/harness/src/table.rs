@@ -42,7 +42,7 @@ pub fn table(results: &Results, targets: &Targets) -> String {
     text
 }
 
-/// What the row's figures are divided by.
+/// Returns the operation by which the row's figures are divided.
 fn operation(sample: &Sample) -> Option<&str> {
     sample.figures.keys().find_map(|unit| unit.strip_prefix("instructions/"))
 }

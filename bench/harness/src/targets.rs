@@ -20,7 +20,7 @@ pub struct Target {
     pub bench: String,
     /// The row within it.
     pub row: String,
-    /// What is counted.
+    /// The unit of the count.
     pub unit: String,
     /// Which figures are good enough.
     #[serde(flatten)]

@@ -21,7 +21,7 @@ pub enum Mode {
     Rate(f64),
 }
 
-/// What to send.
+/// The load to send.
 #[derive(Clone, Debug)]
 pub struct LoadSpec {
     /// The echo servers; packets go to each in turn.
@@ -36,7 +36,7 @@ pub struct LoadSpec {
     pub processor: Option<usize>,
 }
 
-/// What has happened so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Packets sent.
@@ -68,7 +68,7 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// What a load did from its last [`Load::record`] to its end.
+/// The report of a load from its last [`Load::record`] to its end.
 #[derive(Clone, Serialize)]
 pub struct Report {
     /// Since the start of the recording.
@@ -140,7 +140,7 @@ impl Load {
         Ok(Load { shared, thread: Some(thread), recording: (Instant::now(), Counts::default()) })
     }
 
-    /// What has happened since the start.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -204,7 +204,7 @@ struct Engine {
     oldest: u64,
     /// Numbers of answered packets plus one, each at its number modulo [`HISTORY`].
     answered: Vec<u64>,
-    /// What goes out over each socket.
+    /// The packets that go out over each socket.
     outgoing: Vec<Batch>,
     incoming: Batch,
     histogram: Histogram,

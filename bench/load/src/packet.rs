@@ -1,4 +1,4 @@
-//! What a packet carries: who it is, and a pattern that shows whether it came back whole.
+//! The content of a packet: who it is, and a pattern that shows whether it came back whole.
 
 /// Bytes in front of the pattern; also the least size of a packet.
 pub const HEADER: usize = 24;

@@ -29,7 +29,7 @@ const DESCRIPTORS: u64 = 100_000;
 /// Descriptors that are left to the rest of the process.
 const SPARED: u64 = 256;
 
-/// What to ask.
+/// The requests to make.
 #[derive(Clone, Debug)]
 pub struct WebLoadSpec {
     /// The server.
@@ -44,7 +44,7 @@ pub struct WebLoadSpec {
     pub processor: Option<usize>,
 }
 
-/// What has happened so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WebCounts {
     /// Connections begun.
@@ -73,10 +73,10 @@ impl std::ops::Sub for WebCounts {
     }
 }
 
-/// What a load did between [`WebLoad::record`] and [`WebLoad::finish`].
+/// The report of a load between [`WebLoad::record`] and [`WebLoad::finish`].
 #[derive(Clone, Serialize)]
 pub struct WebReport {
-    /// What happened within that time.
+    /// The counts of that time.
     pub counts: WebCounts,
     /// Its length.
     pub seconds: f64,
@@ -120,7 +120,7 @@ impl WebLoad {
         Ok(WebLoad { shared, thread: Some(thread), recording: (Instant::now(), WebCounts::default()) })
     }
 
-    /// What has happened since the start.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> WebCounts {
         let shared = &self.shared;
         WebCounts {
@@ -139,7 +139,7 @@ impl WebLoad {
         self.recording = (Instant::now(), self.counts());
     }
 
-    /// What has happened since the last [`WebLoad::record`].
+    /// Returns the counts since the last [`WebLoad::record`].
     pub fn recorded(&self) -> WebCounts {
         self.counts() - self.recording.1
     }
@@ -189,7 +189,7 @@ struct Client {
     length: Option<usize>,
 }
 
-/// What became of a client.
+/// The state of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,

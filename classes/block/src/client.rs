@@ -18,9 +18,9 @@ use culm_abi::connection::{BlockClient, Ring};
 /// A request that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<T> {
-    /// What the client gave to [`Client::send`].
+    /// The tag that the client gave to [`Client::send`].
     pub tag: T,
-    /// What became of the request.
+    /// The outcome of the request.
     pub result: Result<(), Error>,
 }
 
@@ -29,7 +29,7 @@ pub struct Completion<T> {
 pub enum NotSent {
     /// As many as possible are under way.
     Full,
-    /// What the disk is, is not known yet: the provider has not begun.
+    /// The disk is not known yet: the provider has not begun.
     Unknown,
     /// The disk does not take it, for this reason.
     Refused(Error),

@@ -1,4 +1,4 @@
-//! What a disk is, and whether it takes a request.
+//! A disk's properties, and whether it takes a request.
 
 use crate::{Error, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS, Operation, Request};
 

@@ -59,7 +59,7 @@ const fn bits(word: u64, from: u32, count: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestEntry(pub [u64; 2]);
 
-/// What one entry says.
+/// The meaning of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A request begins.
@@ -141,14 +141,14 @@ impl Entry for RequestEntry {
     }
 }
 
-/// What a provider sends.
+/// A message of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The request of this token is done, or has failed.
     Of {
         /// The token that the request had.
         token: u16,
-        /// What became of it.
+        /// Its outcome.
         result: Result<(), Error>,
     },
     /// This is the disk, from here on.

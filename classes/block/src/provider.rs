@@ -16,7 +16,7 @@ use culm_abi::connection::Ring;
 pub struct Taken {
     /// The client's name for it.
     pub token: u16,
-    /// What it asks for.
+    /// The request itself.
     pub request: Request,
 }
 
@@ -34,9 +34,9 @@ pub struct Port {
     link: Link<AnswerEntry, RequestEntry>,
     /// Blocks of the client's memory.
     memory_blocks: u64,
-    /// What the disk is; `None` until that is known.
+    /// The disk; `None` until it is known.
     disk: Option<Disk>,
-    /// What the client was told that it is, since the pair started over.
+    /// The disk as the client was told of it since the pair started over.
     shown: Option<Disk>,
     /// Requests that were begun to be read and are not answered.
     under_way: u32,

@@ -1,9 +1,9 @@
-//! What a client asks for, and why it may be refused.
+//! A client's requests, and why they may be refused.
 
 use crate::{MAX_DISK, MAX_SEGMENTS};
 use core::fmt;
 
-/// What is to be done with blocks.
+/// An operation on blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Read them into memory.
@@ -55,7 +55,7 @@ impl Segment {
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// The first block.
     pub block: u64,

@@ -1,4 +1,4 @@
-//! What host tests of the class's components need: queues and memory, and a disk in memory that
+//! Fakes for host tests of the class's components: queues and memory, and a disk in memory that
 //! plays the provider.
 
 use crate::{BLOCK, Disk, Error, Operation, Port, Request, Segment, Taken};
@@ -22,8 +22,8 @@ pub fn ring(capacity: u32) -> Ring {
     Ring { address: memory(bytes, 0).address, capacity, reserved: 0 }
 }
 
-/// What a client is given: queues of that capacity, and a data region of `blocks` blocks, which
-/// devices see at `dma`.
+/// Returns a client's connection: queues of that capacity, and a data region of `blocks` blocks,
+/// which devices see at `dma`.
 pub fn connection(capacity: u32, blocks: u64, dma: u64, channel: u32) -> BlockClient {
     BlockClient {
         requests: ring(capacity),
@@ -39,7 +39,7 @@ pub fn connection(capacity: u32, blocks: u64, dma: u64, channel: u32) -> BlockCl
 pub struct RamDisk {
     /// Its end of the queues.
     pub port: Port,
-    /// What it is.
+    /// The disk as clients are told of it.
     pub disk: Disk,
     /// Its blocks.
     pub content: Vec<u8>,
@@ -47,9 +47,9 @@ pub struct RamDisk {
     pub durable: Vec<u8>,
     /// The requests that it has taken and not carried out.
     pub taken: Vec<Taken>,
-    /// What became of every request that was carried out.
+    /// The outcome of every request that was carried out.
     pub results: Vec<Result<(), Error>>,
-    /// What requests are answered by, where nothing is to be done.
+    /// The answer to requests, if they are not to be carried out.
     pub failing: Option<Error>,
     /// The memory that requests name, with the block at which each begins.
     memory: Vec<(u64, Region)>,

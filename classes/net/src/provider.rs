@@ -53,7 +53,7 @@ pub struct Port {
     allowance: Allowance,
     /// It was used up, and is not back yet.
     paused: bool,
-    /// What happened since it was last asked for.
+    /// The counts since they were last asked for.
     tally: Tally,
 }
 

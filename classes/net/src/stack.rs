@@ -85,7 +85,7 @@ pub struct Stack {
     interface: Interface,
     paths: Paths,
     errors: Errors,
-    /// What is not a TCP connection: DHCP.
+    /// The sockets that are no TCP connections: DHCP's.
     control: SocketSet<'static>,
     dhcp: Option<Dhcp>,
     /// The next time that `control` has something to do.
@@ -99,7 +99,7 @@ pub struct Stack {
     counts: Counts,
 }
 
-/// What the stack counts, from the start.
+/// Counts of a stack, from the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Frames received.
@@ -263,7 +263,7 @@ impl Stack {
         }
     }
 
-    /// What happened to a connection, until there is nothing more.
+    /// Returns the next event of a connection; `None` if there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.tcp.event()
     }

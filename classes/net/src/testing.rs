@@ -1,4 +1,4 @@
-//! What host tests of the class's components need: packets in ordinary memory, and with [`Peer`]
+//! Fakes for host tests of the class's components: packets in ordinary memory, and with [`Peer`]
 //! somebody to play the other side.
 
 use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, Mac};

@@ -1,4 +1,4 @@
-//! What a core counts, beside time and switches ([`crate::meter`]): entries and sleeps, for its
+//! The counts of a core, beside time and switches ([`crate::meter`]): entries and sleeps, for its
 //! domains and for itself ([`culm_abi::accounting`]).
 
 use crate::core::Core;

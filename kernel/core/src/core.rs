@@ -20,7 +20,7 @@ use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 /// Index, on this core, of the domain that runs next; `None` if the core has nothing to do.
 pub type Next = Option<u32>;
 
-/// What became of a wait.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a wait that is over is followed by the domain's next turn"]
 enum Wait {

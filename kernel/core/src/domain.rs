@@ -41,7 +41,7 @@ pub trait Context {
     fn done(&mut self);
 }
 
-/// What a domain is doing.
+/// The state of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {

@@ -10,7 +10,7 @@ use crate::atomic::{AtomicU64, Ordering};
 
 const ASLEEP: u64 = 1 << 63;
 
-/// What a signaller finds the receiver doing.
+/// The state in which a signaller finds the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a domain that is found asleep is woken by nobody else"]
 pub enum Receiver {

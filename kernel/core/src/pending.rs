@@ -6,7 +6,7 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 
-/// What a sender finds in a word to which it adds a domain.
+/// The domains that a sender finds in the word to which it adds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a core that nobody interrupts does not look"]
 pub enum Posted {

@@ -12,7 +12,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// What two cores share for one domain of the second, and the interrupt line between them.
+/// The state that two cores share for one domain of the second, and the interrupt line between
+/// them.
 #[derive(Default)]
 struct Shore {
     words: [NotificationWord; 2],
@@ -24,7 +25,7 @@ struct Shore {
 }
 
 impl Shore {
-    /// What `Core::wake_any` does for a domain of another core.
+    /// Does what `Core::wake_any` does for a domain of another core.
     fn post(&self) {
         if self.pending.post(0) == Posted::First {
             *self.line.lock().unwrap() = true;
@@ -38,8 +39,8 @@ impl Shore {
         }
     }
 
-    /// What the other core does when its domain sleeps: idle until the line goes up, then look into
-    /// the pending domains. A lost wake-up shows as a deadlock, which loom reports.
+    /// Does what the other core does when its domain sleeps: idle until the line goes up, then look
+    /// into the pending domains. A lost wake-up shows as a deadlock, which loom reports.
     fn idle(&self) -> u64 {
         let mut line = self.line.lock().unwrap();
         while !*line {

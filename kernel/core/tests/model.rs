@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 const DOMAINS: usize = 5;
 
-/// What the running domain does, or what happens to the core. Choices are taken modulo what is
+/// An action of the running domain, or what happens to the core. Choices are taken modulo what is
 /// possible.
 #[derive(Clone, Debug)]
 enum Step {
@@ -207,7 +207,8 @@ impl Model {
     }
 }
 
-/// What the step means for the running domain: signals that exist, a callee of higher priority.
+/// Returns the meaning of the step for the running domain: signals that exist, a callee of higher
+/// priority.
 fn signals_of(byte: u8) -> u64 {
     u64::from(byte) & ((1 << DOMAINS) - 1)
 }

@@ -1,4 +1,4 @@
-//! What caches may do with each file, by patterns of its path.
+//! Directives for caches for each file, by patterns of its path.
 //!
 //! A pattern without a slash is one of file names, like `*.css`; one that begins with a slash is
 //! one of paths, like `/assets/*`. `*` stands for any bytes, slashes among them. Of several that
@@ -13,8 +13,8 @@ pub struct Caching<'a> {
     rules: Vec<(&'a str, &'a str)>,
 }
 
-/// What is said of other files: caches may keep them, and ask each time whether they are still the
-/// same.
+/// The directive for all other files: caches may keep them, and ask each time whether they are
+/// still the same.
 pub const DEFAULT: &str = "no-cache";
 
 impl<'a> Caching<'a> {

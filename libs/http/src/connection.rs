@@ -23,15 +23,15 @@ pub struct Tally {
     pub timeouts: u64,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub struct Shared<'a, R> {
-    /// What is served.
+    /// The site that is served.
     pub site: Site<'a>,
-    /// What is rendered on request.
+    /// The documents that are rendered on request.
     pub documents: Documents<R>,
     /// Room for a head that lies in two pieces, and for a decoded path.
     pub scratch: alloc::boxed::Box<Scratch>,
-    /// What was done.
+    /// The counts of what was done.
     pub tally: Tally,
     /// The time of this turn.
     pub now: u64,
@@ -51,7 +51,7 @@ impl Default for Scratch {
     }
 }
 
-/// What a connection needs next.
+/// The next need of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// News from its transport.
@@ -77,8 +77,7 @@ enum Phase {
     Draining(u64),
 }
 
-/// What a client has to do next, which decides how long it may take and what becomes of it after
-/// that.
+/// The client's next duty, which decides how long it may take and what becomes of it after that.
 enum Duty {
     /// Begin a request.
     Ask,

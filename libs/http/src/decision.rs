@@ -8,7 +8,7 @@ use crate::response::{Persistence, Refusal, Status};
 use crate::site::{Kind, ResourceId, Site};
 use crate::target;
 
-/// What is answered to a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     /// All of a file, or a page that is sent as it is.
@@ -19,7 +19,7 @@ pub(crate) enum Answer {
     Partial(ResourceId, usize, usize),
     /// There are no such bytes.
     Unsatisfiable(ResourceId),
-    /// What is rendered for the request.
+    /// A document that is rendered for the request.
     Document(ResourceId, u16),
     /// It is elsewhere, where this query, which begins with `?`, goes along.
     Redirect(ResourceId, Part),
@@ -38,7 +38,7 @@ pub(crate) struct Decision {
     pub(crate) with_body: bool,
 }
 
-/// What follows a response.
+/// The connection's fate after a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum After {
     Close,
@@ -74,7 +74,7 @@ impl Default for LastRequest {
 }
 
 impl LastRequest {
-    /// What is answered to the request that `bytes` begin with, where that is the one remembered. A
+    /// Returns the answer to the request that `bytes` begin with, if that is the one remembered. A
     /// head ends at its first empty line after a line, so bytes that begin with this one hold no
     /// other.
     #[inline]
@@ -191,7 +191,7 @@ fn has_conditions(request: &Request) -> bool {
     request.if_match.is_present() || request.if_none_match.is_present()
 }
 
-/// What is answered because a condition does not hold, where one does not.
+/// Returns the answer because a condition does not hold, if one does not.
 fn failed_condition(request: &Request, head: &[u8], site: &Site, id: ResourceId) -> Option<Answer> {
     const MISMATCH: Refusal = Refusal::new(Status::PreconditionFailed, "No entity tag in If-Match is this file's.");
     let resource = site.resource(id);

@@ -46,7 +46,8 @@ fn is_unusual_host(value: &[u8], mut rest: &[u8]) -> bool {
     }
 }
 
-/// What may stand between brackets: an IPv6 address, or one of a version to come (RFC 3986 §3.2.2).
+/// Returns whether this may stand between brackets: an IPv6 address, or one of a version to come
+/// (RFC 3986 §3.2.2).
 fn is_literal(address: &[u8]) -> bool {
     if let [b'v' | b'V', future @ ..] = address {
         let Some(dot) = future.iter().position(|&byte| byte == b'.') else { return false };
@@ -117,7 +118,7 @@ fn tag_length(bytes: &[u8]) -> Option<usize> {
     inner.iter().position(|&byte| byte == b'"').map(|end| end + 2)
 }
 
-/// What `Accept-Encoding` says (RFC 9110 §12.5.3), as far as this server has a choice.
+/// The wishes of `Accept-Encoding` (RFC 9110 §12.5.3), as far as this server has a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codings {
     gzip: Option<u16>,
@@ -164,7 +165,7 @@ fn weight(parameter: &[u8]) -> Option<u16> {
     (thousandths <= 1000).then_some(thousandths)
 }
 
-/// What a `Range` field asks for.
+/// The bytes that a `Range` field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// Everything: the field is none that this server understands, or has several ranges (RFC 9110

@@ -24,7 +24,7 @@ impl Part {
         head.get(usize::from(self.start)..usize::from(self.end)).unwrap_or(&[])
     }
 
-    /// What is left of this part after its first `count` bytes.
+    /// Returns what is left of this part after its first `count` bytes.
     #[must_use]
     pub fn skip(self, count: usize) -> Self {
         Self { start: self.start.saturating_add(offset(count)).min(self.end), end: self.end }
@@ -73,7 +73,7 @@ fn lines<'h>(name: &'h [u8], head: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
     })
 }
 
-/// What a request asks to be done.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Send the resource.
@@ -101,7 +101,7 @@ pub enum Framing {
     Unknown,
 }
 
-/// What the client waits for before it sends a body.
+/// The response that the client waits for before it sends a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing.
@@ -113,10 +113,10 @@ pub enum Expect {
     Unknown,
 }
 
-/// What a request's head says, as far as a server of files cares.
+/// The content of a request's head, as far as a server of files cares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// The method.
     pub method: Method,
     /// On what.
     pub target: Part,
@@ -126,7 +126,7 @@ pub struct Request {
     pub keep: bool,
     /// The body.
     pub framing: Framing,
-    /// What the client waits for.
+    /// The response that the client waits for.
     pub expect: Expect,
     /// `If-Match`.
     pub if_match: List,
@@ -391,7 +391,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What can only be judged when all fields are known.
+    /// Judges what can only be judged when all fields are known.
     fn complete(&mut self, end: usize) -> Result<(), Refusal> {
         let request = &mut self.request;
         // RFC 9112 §3.2: HTTP/1.1 requires exactly one Host.

@@ -98,7 +98,7 @@ impl Refusal {
     }
 }
 
-/// What a response says about the connection.
+/// The connection's persistence, as a response says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// It goes on, as HTTP/1.1 does by itself.
@@ -193,7 +193,7 @@ impl Head {
         let _ = self.write_fmt(text);
     }
 
-    /// What was written.
+    /// Returns the bytes that were written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

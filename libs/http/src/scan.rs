@@ -43,7 +43,7 @@ pub mod classes {
     pub const NAME: u8 = 1 << 2;
 }
 
-/// What `byte` may stand for: [`classes`].
+/// Returns the classes of `byte`: [`classes`].
 #[inline]
 pub fn class(byte: u8) -> u8 {
     CLASSES[usize::from(byte)]

@@ -49,7 +49,7 @@ impl<'a, R: Renderer> Server<'a, R> {
         self.open
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn tally(&self) -> &Tally {
         &self.shared.tally
     }

@@ -59,7 +59,7 @@ pub struct Embedded<'a> {
     pub content: &'a [u8],
 }
 
-/// What is sent for a path.
+/// A resource, which is sent for a path.
 #[derive(Debug)]
 pub struct Resource<'a> {
     path: String,
@@ -79,7 +79,7 @@ pub struct Resource<'a> {
     gzip: Option<ResourceId>,
 }
 
-/// What a resource is, beyond its bytes.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file: ranges and conditions apply.
@@ -93,7 +93,7 @@ pub enum Kind {
 }
 
 impl Resource<'_> {
-    /// What it is.
+    /// Returns its kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -314,7 +314,8 @@ fn redirect_resource<'a>(name: &str) -> Resource<'a> {
     }
 }
 
-/// What answers for missing paths. It has no path of its own, so that no request finds it.
+/// Returns the resource that answers for missing paths. It has no path of its own, so that no
+/// request finds it.
 fn not_found_resource(content: Cow<'_, [u8]>) -> Resource<'_> {
     let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
     Resource {

@@ -1,4 +1,4 @@
-//! What the server needs of a transport.
+//! The transport that the server needs.
 
 /// One transport connection, borrowed for the time of a call.
 pub trait Stream {

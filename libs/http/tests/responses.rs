@@ -1,4 +1,4 @@
-//! What is answered to what.
+//! The answer to each kind of request.
 
 mod common;
 

@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 
-/// What a class fixes about its buffers and their contents.
+/// The geometry of a class's buffers and their contents.
 pub trait Geometry: Copy {
     /// Sizes that small buffers may have, in bytes. Of these, only powers of two.
     const SMALL: RangeInclusive<u32>;

@@ -7,7 +7,7 @@ use core::ops::Range;
 use culm_abi::connection::{KINDS, Kind, Role};
 use std::sync::LazyLock;
 
-/// What a connection is.
+/// The kind of a connection.
 #[derive(Clone, Copy)]
 pub struct ConnectionKind(&'static Kind);
 
@@ -141,18 +141,18 @@ impl DeviceClass {
 pub struct Connection {
     /// Its name, which is also that of the field in the generated `Connections`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ConnectionKind,
     /// It may be absent: the component sees an `Option`.
     pub optional: bool,
     /// Kind of memory that it must be, where that matters; regions only.
     pub memory: Option<MemoryKind>,
-    /// What a device must be that the component owns itself; of the kind `device` only.
+    /// The needs of a device that the component owns itself; of the kind `device` only.
     pub needs: Option<Needs>,
     /// How many things it has that clients name by number, such as a chip's lines, if it says so;
     /// those that provide a class only.
     pub count: Option<u32>,
-    /// What it is for, one sentence.
+    /// Its purpose, one sentence.
     pub description: String,
     /// Where its table stands in the manifest.
     pub span: Range<usize>,
@@ -197,7 +197,7 @@ impl MemoryKind {
     }
 }
 
-/// What raises an interrupt.
+/// The trigger of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The line's being active.
@@ -219,7 +219,7 @@ impl Trigger {
     }
 }
 
-/// What makes a component a driver.
+/// The classes and the needs of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The classes that its devices provide by it.

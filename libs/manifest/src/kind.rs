@@ -41,7 +41,7 @@ impl Kind {
         self.tell_tale().iter().any(|key| table.has(key))
     }
 
-    /// What the kind is called.
+    /// Returns the kind's name.
     fn in_words(self) -> &'static str {
         match self {
             Self::System => "a system file",

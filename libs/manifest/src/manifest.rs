@@ -51,7 +51,7 @@ pub struct Manifest {
     pub name: String,
     /// Where the name stands.
     pub name_span: Range<usize>,
-    /// What it does, one sentence.
+    /// Its description, one sentence.
     pub description: String,
     /// Bytes of stack.
     pub stack: u64,
@@ -259,7 +259,8 @@ fn read_need<'a>(
     }
 }
 
-/// What the least heap is counted from is in the configuration, and the usual heap is no less.
+/// Checks that what the least heap is counted from is in the configuration, and the usual heap is
+/// no less.
 fn check_need(need: &Located<Need>, usual: Option<u64>, config: &[ConfigField], problems: &mut Problems) {
     let before = problems.len();
     let is_counted = |field: &&ConfigField| field.kind.is_unsigned();
@@ -333,7 +334,7 @@ pub fn read_classes(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<De
     elements.iter().map(|entry| entry.choice(DeviceClass::names(), problems).map(|class| class.value)).collect()
 }
 
-/// What a component needs of a device.
+/// Reads what a component needs of a device.
 fn read_needs(
     table: &mut TableReader<'_>,
     compatible: Option<Entry<'_>>,

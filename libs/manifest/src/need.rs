@@ -69,7 +69,7 @@ impl core::fmt::Display for Need {
     }
 }
 
-/// What does not fit is as much as can be.
+/// Returns the bytes; as many as there can be if they do not fit.
 fn bytes(sum: &Sum, value_of: &impl Fn(&str) -> u64) -> u128 {
     let factor = |factor: &Factor| match factor {
         Factor::Number(number) => u128::from(*number),

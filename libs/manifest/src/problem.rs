@@ -1,4 +1,4 @@
-//! What is wrong with a description, and where: the one form in which every reader reports.
+//! Problems of a description, each with its place: the one form in which every reader reports.
 
 use core::ops::Range;
 
@@ -7,9 +7,9 @@ use core::ops::Range;
 pub struct Problem {
     /// The offending bytes of the file.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right, where that can be said.
+    /// Advice on what would be right, if there is some.
     pub help: Option<String>,
     /// Other places of the file that have to do with it, each with what it is.
     pub related: Vec<(Range<usize>, String)>,

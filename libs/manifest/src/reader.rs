@@ -16,7 +16,7 @@ pub type Problems = Vec<Problem>;
 /// [`TableReader::finish`].
 #[derive(Clone, Debug)]
 pub struct TableReader<'a> {
-    /// What the table is, as messages name it, for example `[pd.http]`.
+    /// The table's name in messages, for example `[pd.http]`.
     pub what: String,
     /// Where the table stands: its header or its braces.
     pub span: Range<usize>,
@@ -50,7 +50,7 @@ impl<'a> TableReader<'a> {
         self
     }
 
-    /// What is said of a key that is meant for another table.
+    /// Returns the advice for a key that is meant for another table.
     fn elsewhere(&self, key: &str) -> Option<String> {
         let found = self.elsewhere.iter().find(|(known, _)| *known == key);
         found.map(|(_, advice)| (*advice).to_string())

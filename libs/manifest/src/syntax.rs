@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 /// Longest file that is read, in bytes: far more than a person writes, and no work to refuse.
 pub const MAX_FILE: usize = 1 << 20;
 
-/// What a table looks like, for people who write another language.
+/// The form of a table, for people who write another language.
 const TABLE_FORM: &str = "TOML has tables with a name in square brackets, and `key = value` in the lines below: \
                           [pd.http], then priority = 100";
 
@@ -138,7 +138,7 @@ fn rest(text: &str, at: usize) -> usize {
     text[at..].find('\n').unwrap_or(text.len() - at)
 }
 
-/// What to write in a line that the parser cannot read.
+/// Returns the advice for a line that the parser cannot read.
 fn advice(line: &str, message: &str) -> Option<String> {
     let line = line.trim();
     for (sign, help) in [

@@ -6,18 +6,18 @@ const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 <
 /// Units of time in nanoseconds, largest first. (`µs` is accepted, `us` is printed.)
 const DURATIONS: [(&str, u64); 5] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1)];
 
-/// What a size looks like, for messages.
+/// The form of a size, for messages.
 pub const SIZE_FORM: &str =
     "write a size as a count of bytes or as text with a unit, for example \"64KiB\" or \"4MiB\"";
 
-/// What a duration looks like, for messages.
+/// The form of a duration, for messages.
 pub const DURATION_FORM: &str = "write a duration as text with a unit (s, ms, us or ns), for example \"10ms\"";
 
-/// What a hardware address looks like, for messages.
+/// The form of a hardware address, for messages.
 pub const MAC_FORM: &str =
     "write a hardware address as six pairs of hexadecimal digits, for example \"52:54:00:12:34:56\"";
 
-/// What to write in place of text that is no size.
+/// Returns the advice for text that is no size.
 pub fn size_advice(text: &str) -> String {
     if text.trim_start().starts_with('-') {
         return "a size is not negative".to_string();
@@ -34,7 +34,7 @@ pub fn size_advice(text: &str) -> String {
     amount_advice(text, number, unit, &SIZES).unwrap_or_else(|| SIZE_FORM.to_string())
 }
 
-/// What to write in place of text that is no duration.
+/// Returns the advice for text that is no duration.
 pub fn duration_advice(text: &str) -> String {
     if text.trim_start().starts_with('-') {
         return "a duration is not negative".to_string();
@@ -53,7 +53,7 @@ pub fn duration_advice(text: &str) -> String {
     amount_advice(text, number, unit, &DURATIONS).unwrap_or_else(|| DURATION_FORM.to_string())
 }
 
-/// What to write in place of text that is no hardware address.
+/// Returns the advice for text that is no hardware address.
 pub fn mac_advice(text: &str) -> String {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let is_other_form = digits.len() == 12 && text.chars().all(|c| c.is_ascii_hexdigit() || ":-. ".contains(c));

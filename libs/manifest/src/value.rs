@@ -37,7 +37,7 @@ pub enum ConfigType {
     Folder,
     /// A list of text.
     StringList,
-    /// What caches may do with files, by patterns of their paths.
+    /// Directives for caches, by patterns of their paths.
     CacheControl,
 }
 
@@ -125,7 +125,7 @@ pub struct ConfigField {
     pub max: Option<i128>,
     /// Folders only: files are packed with their gzip form besides, where that is smaller.
     pub gzip: bool,
-    /// What it is for, one sentence.
+    /// Its purpose, one sentence.
     pub description: String,
 }
 
@@ -173,7 +173,7 @@ impl ConfigField {
         }))
     }
 
-    /// What `min` and `max` say, as advice.
+    /// Returns `min` and `max` as advice.
     fn bounds_in_words(&self) -> String {
         let format = |bound: i128| match self.kind {
             ConfigType::Duration => crate::units::format_duration(bound.try_into().unwrap_or(u64::MAX)),
@@ -191,7 +191,7 @@ impl ConfigField {
     }
 }
 
-/// What `min` and `max` bound: a number itself, the length of text and lists.
+/// Returns what `min` and `max` bound: a number itself, the length of text and lists.
 fn measure(value: &Value) -> Option<i128> {
     match value {
         Value::Unsigned(value) => Some((*value).into()),

@@ -62,7 +62,7 @@ impl<L, T> fmt::Debug for Field<L, T> {
     }
 }
 
-/// What a field can mean. Every value of its bits means something, since a device can write any.
+/// The values of a field. Every value of its bits means something, since a device can write any.
 pub trait Value: Copy {
     /// Bits that it takes at most.
     const BITS: u32;

@@ -101,7 +101,7 @@ impl<L, A> Clone for Register<L, A> {
 
 impl<L, A> Copy for Register<L, A> {}
 
-/// What a register holds: a number, or fields that [`registers!`] names.
+/// The content of a register: a number, or fields that [`registers!`] names.
 pub trait Layout: Copy {
     /// The number that is read and written.
     type Width: Width;

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use culm_abi::memory::{ADDRESS_BITS, REGION_BASE};
 use culm_abi::start::Memory;
 
-/// What a register can be as wide as: `u8`, `u16`, `u32`.
+/// The width of a register: `u8`, `u16`, `u32`.
 pub trait Width: Copy + sealed::Access {
     /// Returns the low bits of `value`.
     fn truncate(value: u32) -> Self;

@@ -4,7 +4,7 @@ use crate::bytes::{Crc, array, double, half, word};
 use crate::{BLOCK, Partition, Problem, Uuid};
 use core::fmt;
 
-/// What is wrong with one of a disk's two GPTs.
+/// The problem of one of a disk's two GPTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderProblem {
     /// Its header cannot be read.

@@ -30,7 +30,7 @@ pub struct Scan {
     state: State,
 }
 
-/// What was found so far, and what is read next.
+/// The state of a scan: what was found so far, and what is read next.
 #[derive(Debug)]
 enum State {
     /// The first block.

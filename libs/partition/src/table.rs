@@ -1,4 +1,4 @@
-//! What a scan finds.
+//! The result of a scan: a table of partitions, with its problems.
 
 use crate::{HeaderProblem, MAX_PARTITIONS, Selector};
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub enum Uuid {
     },
 }
 
-/// What is wrong with a partition.
+/// The problem of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// It lies outside the disk, or where its table says that none can be.
@@ -54,7 +54,7 @@ pub struct Partition {
     pub uuid: Uuid,
     /// Its name in a GPT: UTF-16, up to the first zero.
     pub name: [u16; 36],
-    /// What is wrong with it.
+    /// Its problem, if it has one.
     pub problem: Option<Problem>,
 }
 
@@ -70,7 +70,7 @@ impl Partition {
     }
 }
 
-/// What is wrong with a table that can be used all the same.
+/// The flaw of a table that can be used all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// The primary GPT has this problem; the backup was used.
@@ -115,7 +115,7 @@ pub struct Table {
     pub kind: Kind,
     /// Its partitions, by number.
     pub partitions: Vec<Partition>,
-    /// What is wrong with it.
+    /// Its flaw, if it has one.
     pub flaw: Option<Flaw>,
 }
 

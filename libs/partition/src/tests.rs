@@ -344,7 +344,7 @@ fn more_partitions_than_there_is_space_for_are_left_out() {
     assert_eq!(table.partitions[0].number, 501);
 }
 
-/// What holds for whatever a disk contains.
+/// Checks what holds for whatever a disk contains.
 fn check(image: &Image) {
     let Ok(table) = image.scan() else { return };
     let size = (image.bytes.len() / BLOCK) as u64;

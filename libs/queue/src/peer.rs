@@ -1,4 +1,4 @@
-//! What publication and release find out about the other side.
+//! The other side, as publication and release find it.
 
 use core::ops::{BitOr, BitOrAssign};
 

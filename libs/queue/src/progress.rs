@@ -2,8 +2,8 @@
 
 use core::ops::{BitAnd, BitAndAssign};
 
-/// What a side found when it announced that it sleeps: the answer of every function that does, and
-/// of a round that ends with it.
+/// The findings of a side when it announced that it sleeps: the answer of every function that does,
+/// and of a round that ends with it.
 ///
 /// Two of them are joined by `&`, which evaluates both: each announcement must be made, whatever
 /// the other found.

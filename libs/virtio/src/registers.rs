@@ -34,14 +34,14 @@ registers! {
     }
     /// Doorbell: takes the number of the queue that has new buffers.
     pub QUEUE_NOTIFY: u32 at 0x050, write;
-    /// What the device has interrupted for and was not acknowledged.
+    /// Causes for which the device has interrupted, and that are not acknowledged.
     pub INTERRUPT_STATUS: Causes(u32) at 0x060, read {
         /// Buffers were used.
         USED: 0,
         /// The configuration changed, or the device needs a reset (§2.1.1).
         CHANGE: 1,
     }
-    /// What to write to it to acknowledge interrupts.
+    /// Causes of interrupts to acknowledge.
     pub INTERRUPT_ACKNOWLEDGE: Causes at 0x064, write;
     /// Where the driver is with setting up; 0 resets the device (§2.1).
     pub STATUS: Status(u32) at 0x070, read write {
@@ -73,7 +73,7 @@ registers! {
 }
 
 values! {
-    /// What [`MAGIC`] holds.
+    /// The values of [`MAGIC`].
     pub Magic: u32 {
         /// "virt".
         VIRT = 0x7472_6976,
@@ -81,7 +81,7 @@ values! {
 }
 
 values! {
-    /// What [`VERSION`] holds.
+    /// The values of [`VERSION`].
     pub Version: u32 {
         /// The interface from before VIRTIO 1.0.
         LEGACY = 1,

@@ -53,7 +53,7 @@ impl Given {
     }
 }
 
-/// What a device is and does.
+/// The state of a device.
 #[derive(Debug)]
 pub struct State {
     memory: Region,
@@ -72,7 +72,7 @@ pub struct State {
     generation: Cell<u32>,
     /// The largest size that its queues can have.
     pub queue_size: Cell<u32>,
-    /// What its status register says.
+    /// Its status register.
     pub status: Cell<Status>,
     driver_features: Cell<u64>,
     halves: Cell<[u32; 2]>,
@@ -84,7 +84,8 @@ pub struct State {
     pub interrupts: Cell<u32>,
     /// How often interrupts were acknowledged.
     pub acknowledged: Cell<u32>,
-    /// What [`INTERRUPT_STATUS`] says. The interrupt line is high while there is a cause.
+    /// The causes that [`INTERRUPT_STATUS`] shows. The interrupt line is high while there is a
+    /// cause.
     pub causes: Cell<Causes>,
     /// How often the line rose.
     pub edges: Cell<u32>,

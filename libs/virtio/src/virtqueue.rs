@@ -25,7 +25,7 @@ use culm::{Cyclic, Progress, Region};
 pub use layout::Layout;
 use slot::Slot;
 
-/// What the device may do with the buffers of one descriptor that a queue takes, or with a part of
+/// The access of the device to the buffers of one descriptor that a queue takes, or with a part of
 /// a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -51,7 +51,7 @@ pub struct Part {
     pub address: u64,
     /// Bytes.
     pub length: u32,
-    /// What the device may do with it.
+    /// The access of the device to it.
     pub access: Access,
 }
 

@@ -191,8 +191,8 @@ mod tests {
         optional = true
     "#;
 
-    /// What the macro makes, without spaces, so that the test does not depend on where `quote` puts
-    /// them.
+    /// Returns what the macro makes, without spaces, so that the test does not depend on where
+    /// `quote` puts them.
     fn generated() -> String {
         let manifest = Manifest::parse(MANIFEST).expect("a manifest");
         let path = syn::parse_str("Http").expect("a path");

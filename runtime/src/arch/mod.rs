@@ -14,6 +14,6 @@ pub(crate) use machine::{
 };
 pub use machine::{offered, start_block};
 
-/// What ends a wait: the words of a call, an event, a set of notifications
+/// The end of a wait: the words of a call, an event, a set of notifications
 /// ([`culm_abi::syscall::Event`]).
 pub(crate) type Arrival = ([u64; 8], u64, u64);

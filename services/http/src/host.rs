@@ -96,8 +96,8 @@ impl Stream for &mut Socket {
     fn room(&self) -> usize {
         if self.finishing { 0 } else { SEND_BUFFER - self.output.len() }
     }
-    /// What the host's TCP has taken over counts as acknowledged. It takes over the end together
-    /// with the last byte.
+    /// Returns the count of bytes that are not acknowledged. What the host's TCP has taken over
+    /// counts as acknowledged. It takes over the end together with the last byte.
     fn unacknowledged(&self) -> usize {
         self.output.len()
     }

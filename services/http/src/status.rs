@@ -21,14 +21,15 @@ pub mod text;
 pub use snapshot::Snapshot;
 pub use source::Source;
 
-/// What is rendered on request; [`Status`] renders them by their position.
+/// The documents that are rendered on request; [`Status`] renders them by their position.
 pub const DOCUMENTS: [Document; 3] = [
     Document { path: "/_status", media: HTML },
     Document { path: "/_status.json", media: "application/json" },
     Document { path: "/_metrics", media: "application/openmetrics-text; version=1.0.0; charset=utf-8" },
 ];
 
-/// What is served as it is: what the page needs, a page that explains it, and the system's picture.
+/// Returns the files that are served as they are: what the page needs, a page that explains it, and
+/// the system's picture.
 pub fn files(picture: &[u8]) -> [Embedded<'_>; 4] {
     let embedded = |path, content| Embedded { path, media: media::of(path), content };
     [

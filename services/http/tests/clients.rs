@@ -69,7 +69,7 @@ impl Drop for Running {
     }
 }
 
-/// What a program prints; none where it is not installed.
+/// Returns what a program prints; `None` if it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {

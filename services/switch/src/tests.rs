@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// What the switch and a client are told of each other, with buffers of so many bytes.
+/// Returns the connections of the switch and a client, with buffers of so many bytes.
 fn connections(client: usize, size: u32) -> (NetProviderClient, NetClient) {
     let mac = mac(client);
     let data = || memory(BUFFERS * size as usize, 0);

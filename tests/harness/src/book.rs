@@ -1,4 +1,4 @@
-//! What a page of the book tells its reader to do: files to write and lines to type, in their
+//! The tasks that a page of the book gives its reader: files to write and lines to type, in their
 //! order.
 //!
 //! A block of code below a line such as `<!-- components/welcome/src/main.rs -->` is a part of that
@@ -20,12 +20,12 @@ pub enum Step {
     Type {
         /// The line.
         line: String,
-        /// What is to be seen then, line by line, other lines in between.
+        /// The lines that are to be seen then, other lines in between.
         seen: Vec<String>,
     },
 }
 
-/// What the page tells to do.
+/// Returns what the page tells to do.
 ///
 /// # Panics
 /// Where the page is not as the head of this file says.

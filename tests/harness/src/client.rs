@@ -91,7 +91,7 @@ impl Drop for Background {
     }
 }
 
-/// What a system says of itself at `/_status.json`.
+/// The state of a system, as it says at `/_status.json`.
 #[derive(Debug)]
 pub struct Status(serde_json::Value);
 

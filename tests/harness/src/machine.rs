@@ -179,7 +179,7 @@ impl Machine {
         format!("http://{}{path}", self.address(80))
     }
 
-    /// What the system says of itself.
+    /// Returns what the system says of itself.
     pub fn status(&self) -> Status {
         Status::ask(&self.url("/_status.json"))
     }

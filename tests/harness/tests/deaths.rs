@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// What the supervisor says of each death.
+/// The supervisor's line about each death.
 const RESTARTED: &str = "supervisor: nic0_driver restarted";
 
 /// Each death is answered at once.
@@ -334,9 +334,9 @@ fn fetch(stream: &mut BufReader<TcpStream>) -> Vec<u8> {
     content
 }
 
-/// What this host's TCP, in the namespace of this thread, counts of packets that were lost or
-/// doubled: those that it sent again, those that came again, and those that came before others that
-/// were missing.
+/// Returns what this host's TCP, in the namespace of this thread, counts of packets that were lost
+/// or doubled: those that it sent again, those that came again, and those that came before others
+/// that were missing.
 fn counters() -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
     for file in ["snmp", "netstat"] {

@@ -53,7 +53,7 @@ fn fake_rust(checkout: &Checkout, name: &str, rustc: &str) {
     checkout.type_line(&format!("chmod +x {name}/*"));
 }
 
-/// What `./culm` says about a `CULM_CARGO` with which it must fail.
+/// Returns what `./culm` says about a `CULM_CARGO` with which it must fail.
 fn refusal(checkout: &Checkout, cargo: &str) -> String {
     let output = checkout.try_type(&format!("CULM_CARGO={cargo} ./culm systems"));
     assert!(!output.status.success(), "{cargo} does not serve, and must not be passed over");

@@ -23,7 +23,7 @@ struct Configured {
 }
 
 impl Configured {
-    /// What the manifest of `http` says, in whole pages.
+    /// Returns what the manifest of `http` says, in whole pages.
     fn least(&self) -> u64 {
         (512 * 1024 + self.connections * (self.send_buffer + 16 * 1024)).next_multiple_of(PAGE)
     }

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What each hostile client does, and further lines of its description. All run above the web
-/// server, on a budget.
+/// The behaviour of each hostile client, and further lines of its description. All run above the
+/// web server, on a budget.
 const CLIENTS: &[(&str, &str)] = &[
     ("return", "net = \"nic0\""),
     ("keep", "net = { device = \"nic0\", mac = \"02:00:00:00:00:aa\" }"),
@@ -56,7 +56,7 @@ fn description() -> String {
     server + &clients.collect::<String>()
 }
 
-/// What was seen.
+/// The outcome of a run.
 struct Outcome {
     status: Status,
     console: String,

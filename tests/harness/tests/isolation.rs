@@ -69,7 +69,7 @@ const FAULTS: &[(&str, &str)] = &[
 /// Those that are broken by a passive domain while it is called, in a domain of its own.
 const WHEN_CALLED: &[&str] = &["wait-while-owing", "deadline-of-passive"];
 
-/// What is no fault, but takes all the time that it can get: a budget bounds it.
+/// Behaviour that is no fault, but takes all the time that it can get: a budget bounds it.
 const GREED: &[&str] = &["endless-loop", "endless-notifications", "endless-log"];
 
 /// Seconds until the first breach, so that the download is on its way.
@@ -77,7 +77,7 @@ const START: f32 = 4.0;
 /// Seconds between two breaches.
 const STEP: f32 = 0.25;
 
-/// What the machine's console said, and how the downloads went.
+/// The lines of the machine's console, and how the downloads went.
 struct Outcome {
     console: String,
     downloads: usize,

@@ -1,4 +1,4 @@
-//! What the kernel says of its own defects. It has none to show, so the test makes them: by the
+//! The kernel's words about its own defects. It has none to show, so the test makes them: by the
 //! debugger, in its code.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]

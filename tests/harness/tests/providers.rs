@@ -1,4 +1,4 @@
-//! What provides a class in a device's place, and devices without virtualisers.
+//! Providers of a class in a device's place, and devices without virtualisers.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

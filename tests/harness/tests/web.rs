@@ -1,4 +1,4 @@
-//! What the web server says, and how its pages look.
+//! The web server's answers, and how its pages look.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

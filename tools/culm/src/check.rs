@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to check, and how to say what was found.
+/// The files to check, and how to report.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// The system: its name, or the path of its file; or the path of a board or component file;
@@ -34,18 +34,18 @@ pub struct Options {
     pub deny: Option<Deny>,
 }
 
-/// What can be denied.
+/// The findings that can be denied.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deny {
     /// What is legal, but odd
     Warnings,
 }
 
-/// What a check found.
+/// The findings of a check.
 struct Outcome {
     /// Mistakes and warnings.
     found: Diagnostics,
-    /// What to say where there is no mistake.
+    /// The summary, if there is no mistake.
     summary: String,
 }
 
@@ -123,8 +123,8 @@ fn check_board(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     }
 }
 
-/// What is wrong with a component: with its manifest, and in the tree with its crate and its name
-/// among the others.
+/// Checks a component: reports what is wrong with its manifest, and in the tree with its crate and
+/// its name among the others.
 fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     let folder = |path: &Path| path.canonicalize().ok();
     let own = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_path_buf));
@@ -194,7 +194,7 @@ fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
     Outcome { found, summary: format!("all is well: {boards}, {components}, {systems}") }
 }
 
-/// What a good system has.
+/// Returns the summary of a good system.
 fn summary(checked: &Checked) -> String {
     let plan = &checked.plan;
     let regions: u64 = plan.regions.iter().filter(|region| region.address.is_none()).map(|region| region.size).sum();

@@ -106,8 +106,8 @@ pub fn main() -> ExitCode {
     done(result.map(|()| ExitCode::SUCCESS))
 }
 
-/// What to say if only the system was left out of `arguments`. The parser would name the argument;
-/// a person wants to know which systems there are.
+/// Returns the message if only the system was left out of `arguments`. The parser would name the
+/// argument; a person wants to know which systems there are.
 fn without_system(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<anyhow::Error> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::MissingRequiredArgument || !missing.iter().eq(["<SYSTEM>"]) {
@@ -144,7 +144,7 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What to type in place of a word that is no command, but what somebody may look for.
+/// Returns the command to type in place of a word that is none, but what somebody may look for.
 fn instead_of(word: &str) -> Option<String> {
     match word {
         "show" => return Some("`./culm expand SYSTEM` shows what a system expands to".into()),

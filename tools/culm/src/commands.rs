@@ -70,7 +70,7 @@ pub fn expand(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// What to draw, and where to.
+/// The picture to draw, and where to.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Graph {
     /// Which system.

@@ -128,13 +128,13 @@ impl Severity {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// Where; `None` where no file can be pointed into.
     pub place: Option<Location>,
     /// Other places that have to do with it, each with what it is.
     pub related: Vec<(Location, String)>,
-    /// What would be right.
+    /// Advice on what would be right.
     pub help: Option<String>,
     /// More to know, printed as it stands (a table, for example).
     pub note: Option<Box<str>>,

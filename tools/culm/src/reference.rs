@@ -226,7 +226,7 @@ fn log_device() -> String {
     class.map_or_else(|| "nobody".to_string(), |class| format!("the first {} device in use", class.name()))
 }
 
-/// What no single key says; what stands in braces is filled in.
+/// Rules of no single key; what stands in braces is filled in.
 const RULES: &str = "
 ## What is added
 

@@ -144,7 +144,7 @@ fn origin(plan: &Plan, domain: &Domain) -> Option<String> {
     }
 }
 
-/// What a domain of the description provides, and which devices it owns.
+/// Returns what a domain of the description provides, and which devices it owns.
 fn provides(plan: &Plan, domain: &Domain) -> Option<String> {
     let is_own = |id: DomainId| plan.domains[id].name == domain.name;
     let owned = plan.devices.iter().filter(|device| is_own(device.driver));

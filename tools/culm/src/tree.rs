@@ -23,8 +23,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What the environment says: `CULM_ROOT`, else the nearest folder above that holds boards and
-    /// crates; `CULM_WORKSPACE`; `CULM_BUILD`.
+    /// Finds the tree as the environment says: `CULM_ROOT`, else the nearest folder above that
+    /// holds boards and crates; `CULM_WORKSPACE`; `CULM_BUILD`.
     pub fn find() -> Result<Self> {
         let culm = match env::var_os("CULM_ROOT") {
             Some(root) => PathBuf::from(root),

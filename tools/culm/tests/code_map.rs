@@ -37,7 +37,7 @@ struct Map {
     exceptions: BTreeSet<(String, String)>,
 }
 
-/// What stands between backticks.
+/// Returns what stands between backticks.
 fn code_spans(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_string).collect()
 }
@@ -83,7 +83,7 @@ impl Map {
     }
 }
 
-/// What each word in capitals of a pattern stands for in a folder's path.
+/// The words in capitals of a pattern, each with what it stands for in a folder's path.
 type Words = Vec<(String, String)>;
 
 fn is_word(segment: &str) -> bool {

@@ -65,8 +65,8 @@ fn each_has_its_message(folder: &str, least: usize, found: impl Fn(&Path) -> Opt
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What a person would look for in vain: a mistake without a place in a file, or without a word on
-/// what to do.
+/// Returns what a person would look for in vain: a mistake without a place in a file, or without a
+/// word on what to do.
 fn without_place(file: &Path, diagnostics: &Diagnostics) -> Vec<String> {
     let lacking = diagnostics.sorted().into_iter().filter_map(|diagnostic| {
         let lacks = match (&diagnostic.place, &diagnostic.help) {

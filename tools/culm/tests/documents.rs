@@ -1,5 +1,5 @@
-//! What README and the book show of the tree is what there is: the web system, a board, paths, and
-//! headings that links lead to.
+//! Checks that README and the book show of the tree what there is: the web system, a board, paths,
+//! and headings that links lead to.
 
 use culm_tool::description::catalogue::Catalogue;
 use culm_tool::{expand, graph};

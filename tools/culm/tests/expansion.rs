@@ -1,6 +1,6 @@
-//! What holds for every plan, whatever the description: ends point at each other, queues lie in
-//! regions that their two sides map, nobody notifies a passive domain. And no text, however broken,
-//! makes the tool panic.
+//! Rules of every plan, whatever the description: ends point at each other, queues lie in regions
+//! that their two sides map, nobody notifies a passive domain. And no text, however broken, makes
+//! the tool panic.
 
 use culm_abi::connection::net::LARGE_BUFFER;
 use culm_queue::lendable;

@@ -30,7 +30,7 @@ mod row {
     pub const DEADLINE: u64 = 5;
 }
 
-/// What the client does in its next turn.
+/// The client's next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Only answers; not the client, or all rows are done.

@@ -20,7 +20,7 @@ const DISCARD: u16 = 9;
 /// Sends for as long as somebody listens.
 const SOURCE: u16 = 19;
 
-/// What is sent again and again.
+/// The bytes that are sent again and again.
 static CONTENT: [u8; 16 * 1024] = [b'c'; 16 * 1024];
 
 /// Rounds of one turn: whatever the network has to offer, other components of this priority get

@@ -136,7 +136,7 @@ impl Variant {
     }
 }
 
-/// What the console says when all servers were started.
+/// The line that the console shows when all servers were started.
 pub const READY: &str = "culm-bench: ready";
 
 /// Fetches what is missing below `cache` and makes the RAM disk with `peer`, our own program, and

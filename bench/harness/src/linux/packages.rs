@@ -29,7 +29,7 @@ const PACKAGES: &[&str] = &[
     "zlib1g",
 ];
 
-/// What to do without a network.
+/// Advice for who has no network.
 const ONCE: &str = "the peer's Linux cannot be fetched, for which the network is needed once. With --no-peer Culm is \
                     measured alone";
 

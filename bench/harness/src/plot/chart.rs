@@ -26,9 +26,9 @@ pub struct Series {
 pub struct Lines<'a> {
     /// Its title.
     pub title: &'a str,
-    /// What the horizontal axis shows.
+    /// The label of the horizontal axis.
     pub x: &'a str,
-    /// What the vertical axis shows.
+    /// The label of the vertical axis.
     pub y: &'a str,
     /// The lines.
     pub series: Vec<Series>,
@@ -40,7 +40,7 @@ pub struct Lines<'a> {
 pub struct Bar {
     /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Its parts, each with its size.
     pub parts: Vec<(String, f64)>,
 }
 
@@ -48,7 +48,7 @@ pub struct Bar {
 pub struct Stacked<'a> {
     /// Its title.
     pub title: &'a str,
-    /// What the horizontal axis shows.
+    /// The label of the horizontal axis.
     pub x: &'a str,
     /// The bars.
     pub bars: Vec<Bar>,

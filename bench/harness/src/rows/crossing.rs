@@ -1,4 +1,4 @@
-//! What one more component in a packet's way costs: UDP echo with 0 to 8 components between copier
+//! The cost of one more component in a packet's way: UDP echo with 0 to 8 components between copier
 //! and echo server, which hand received frames on, and their buffers back
 //! (`bench/components/pass-through`).
 

@@ -7,7 +7,7 @@ use culm_bench_load::{Load, Mode, Report};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What is sent, and where to.
+/// The packets that are sent, and where to.
 #[derive(Clone, Debug)]
 pub struct Pressure {
     /// The echo servers.

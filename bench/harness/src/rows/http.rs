@@ -8,12 +8,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// What a client counted.
+/// The counts of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Requests that were answered.
     pub requests: f64,
-    /// What went wrong.
+    /// Requests that failed.
     pub errors: f64,
     /// The median of the time to an answer, in microseconds.
     pub p50_us: Option<f64>,
@@ -64,7 +64,7 @@ fn microseconds(text: &str) -> Option<f64> {
     units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor))
 }
 
-/// What [`httperf`] sends.
+/// The requests that [`httperf`] sends.
 pub struct Calls {
     /// Connections in all.
     pub connections: usize,

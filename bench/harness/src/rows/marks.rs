@@ -31,7 +31,7 @@ pub fn wait(machine: &mut BootedMachine, rows: usize) -> Result<Vec<Mark>> {
     }
 }
 
-/// What a row's loop cost for each of its rounds, which the row calls `what`.
+/// Returns the cost of a row's loop for each of its rounds, which the row calls `what`.
 pub fn between(marks: &[Mark], row: u64, what: &str) -> Option<(Sample, Params)> {
     let begin = marks.iter().find(|mark| mark.number == BEGIN && mark.x0 == row)?;
     let end = marks.iter().find(|mark| mark.number == END && mark.x0 == row)?;

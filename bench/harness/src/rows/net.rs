@@ -204,7 +204,7 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
     Ok(())
 }
 
-/// What the load generator could measure at most, in the same run.
+/// Measures the load generator's own ceiling, in the same run.
 fn ceiling(lab: &Lab, results: &mut Results, cases: &[Case]) -> Result<()> {
     for case in cases.iter().filter(|case| lab.wants(BENCH, &case.row)) {
         let time = lab.window / 2;

@@ -127,8 +127,8 @@ fn describe(sample: &mut Sample, report: &WebReport) {
     }
 }
 
-/// What answers cost by the rate at which was asked. Of several rounds, the one with the most
-/// answers counts: what else a host does only makes them fewer.
+/// The cost of answers by the rate of questions. Of several rounds, the one with the most answers
+/// counts: what else a host does only makes them fewer.
 #[derive(Default)]
 struct Curve {
     points: Vec<Point>,

@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
     Case { row: "both-16", into: 16, out: 16 },
 ];
 
-/// What the names of rows end in for which the network device has no offloads.
+/// The ending of the names of rows for which the network device has no offloads.
 const BARE: &str = "-no-offloads";
 
 /// Runs the benchmark.

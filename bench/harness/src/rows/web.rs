@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(super) const BENCH: &str = "web";
 
-/// What is asked for, and how.
+/// The requests of a row, and how they are made.
 pub struct Case {
     /// The row.
     pub row: &'static str,

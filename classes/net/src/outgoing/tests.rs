@@ -55,8 +55,8 @@ fn segments() -> (PacketHeader, Vec<u8>) {
     (header, frame)
 }
 
-/// What a device makes of a frame that asks for a checksum (VIRTIO 1.2 §5.1.6.2): wherever it is
-/// told to.
+/// Completes a frame that asks for a checksum, as a device does (VIRTIO 1.2 §5.1.6.2): wherever it
+/// is told to.
 fn complete(header: PacketHeader, frame: &mut [u8]) {
     let start = usize::from(header.checksum_start);
     let place = start + usize::from(header.checksum_offset);

@@ -14,7 +14,7 @@ const BUFFERS: u32 = 8;
 const SIZE: u32 = 2048;
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
-/// What a provider and its client are told of each other.
+/// Returns the connections of a provider and its client.
 fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient, NetClient) {
     let size = (BUFFERS * SIZE + large * LARGE_BUFFER) as usize;
     let provider = NetProviderClient {

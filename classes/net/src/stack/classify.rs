@@ -3,7 +3,7 @@
 use crate::ETHERNET_HEADER;
 use crate::wire::{self, Ethernet, Ipv4, ipv4, ipv6, protocols, tcp, types};
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A TCP segment.

@@ -1,9 +1,9 @@
-//! What an application sees of TCP connections.
+//! TCP connections, as an application sees them.
 
 use smoltcp::socket::tcp::{Socket, State};
 use smoltcp::wire::IpEndpoint;
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A new connection. Its slot is the application's until

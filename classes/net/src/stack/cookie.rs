@@ -31,7 +31,7 @@ const OFFERS: u32 = 0x7f;
 /// The size of segments where a peer does not say any (RFC 9293 §3.7.1).
 const UNSAID_SEGMENT: u16 = 536;
 
-/// What a peer offers in its SYN.
+/// A peer's offer in its SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offer {
     /// Bytes in the largest segment that it takes.
@@ -43,7 +43,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// What a SYN with these options offers, as far as a cookie can tell.
+    /// Returns the offer of a SYN with these options, as far as a cookie can tell.
     pub(super) fn new(segment: Option<u16>, scale: Option<u8>, selective: bool) -> Self {
         let segment = segment.filter(|bytes| *bytes > 0).unwrap_or(UNSAID_SEGMENT);
         let code = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
@@ -81,7 +81,7 @@ impl Cookies {
         (tag(hash, code) << 8) | ((code ^ mask(hash)) << 1) | (epoch as u32 & 1)
     }
 
-    /// What was offered, where `ours` is a cookie for `key` and `theirs`.
+    /// Returns the offer, if `ours` is a cookie for `key` and `theirs`.
     pub(super) fn check(&self, key: &Key, theirs: u32, ours: u32, now: Instant) -> Option<Offer> {
         let epoch = epoch(now);
         let then = epoch.checked_sub((epoch ^ u64::from(ours)) & 1)?;
@@ -108,7 +108,7 @@ fn tag(hash: u64, code: u32) -> u32 {
     (hash.wrapping_mul(u64::from(code) << 1 | 1) >> 40) as u32
 }
 
-/// What hides the 7 bits of an offer.
+/// Returns the mask that hides the 7 bits of an offer.
 fn mask(hash: u64) -> u32 {
     hash as u32 & OFFERS
 }

@@ -186,7 +186,7 @@ impl Ports {
 }
 
 impl Datagram<'_> {
-    /// What was sent.
+    /// Returns the payload.
     #[inline(always)]
     pub fn payload(&self) -> &[u8] {
         &self.frame[self.offsets.start + udp::HEADER..self.offsets.start + self.offsets.length]

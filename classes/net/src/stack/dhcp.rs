@@ -10,7 +10,7 @@ use culm::time::{Duration, Instant};
 /// within a second; a request that was lost is repeated after ten.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// What the log has said last of the address.
+/// The log's last word on the address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     /// Nothing; at this time, that there is none.
@@ -84,7 +84,8 @@ mod tests {
 
     const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 
-    /// What a DHCP server answers to a frame that is a request to it: `address`, for ten seconds.
+    /// Returns the answer of a DHCP server, if the frame is a request to it: `address`, for ten
+    /// seconds.
     fn answer(frame: &[u8], address: Ipv4Address) -> Option<Vec<u8>> {
         if frame.len() < 42 || frame[12..14] != [8, 0] || frame[23] != 17 || frame[36..38] != [0, 67] {
             return None;

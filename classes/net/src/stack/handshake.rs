@@ -38,7 +38,7 @@ pub(super) struct UnmatchedSegment {
     pub(super) acknowledged: u32,
     /// It brings bytes or the sender's end, and is sent again until it is acknowledged.
     pub(super) wants_answer: bool,
-    /// What it offers, where it is a SYN.
+    /// Its offer, if it is a SYN.
     pub(super) offer: Offer,
 }
 
@@ -192,7 +192,7 @@ pub(super) fn write_offer(room: &mut [u8; LONGEST_OPTIONS], segment: u16, offer:
     &room[..length]
 }
 
-/// What the options of a SYN offer. What cannot be read is taken for the end.
+/// Returns the offer in the options of a SYN. What cannot be read is taken for the end.
 fn read_offer(mut options: &[u8]) -> Offer {
     let (mut segment, mut scale, mut selective) = (None, None, false);
     while let Some((&kind, rest)) = options.split_first() {

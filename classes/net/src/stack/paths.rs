@@ -170,7 +170,7 @@ fn ethernet(
     frame.set_ethertype(kind);
 }
 
-/// What smoltcp is told of the device.
+/// Returns the device's capabilities for smoltcp.
 pub(super) fn capabilities(large: bool) -> DeviceCapabilities {
     let mut capabilities = DeviceCapabilities::default();
     capabilities.medium = Medium::Ethernet;

@@ -23,7 +23,7 @@ const _: () = assert!(LARGE_FRAME.get() + crate::HEADROOM <= crate::slots::LARGE
 
 /// A device for one call of smoltcp.
 pub(super) struct Port<'a> {
-    /// What it finds received.
+    /// The packet that it finds received.
     pub(super) packet: Option<Packet<'a>>,
     /// Where it sends.
     pub(super) transmitter: &'a mut Transmitter,

@@ -1,11 +1,11 @@
-//! What a stack is told at start.
+//! The settings of a stack.
 
 use crate::Mac;
 use core::fmt;
 use core::str::FromStr;
 use smoltcp::wire::{Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
-/// What a stack is told at start.
+/// The settings of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The IPv4 address and the length of its network's prefix; none: by DHCP.

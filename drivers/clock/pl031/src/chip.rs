@@ -1,4 +1,4 @@
-//! What is done with the clock's registers: its seconds are read, and it says when one begins.
+//! The use of the clock's registers: its seconds are read, and it says when one begins.
 //!
 //! The clock counts whole seconds. How far into one it is it tells only by its interrupt, which
 //! comes when a second begins.

@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Seconds in a row that seem to begin late before the clock is taken to have been set back.
 pub const PATIENCE: u32 = 3;
 
-/// What is shown.
+/// The time of day that clients are shown.
 pub struct Shown {
     face: Face,
     /// Seconds in a row that seemed to begin late.

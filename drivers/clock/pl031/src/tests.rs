@@ -120,7 +120,7 @@ fn the_second_and_the_time_are_read_at_once() {
     }
 }
 
-/// What a driver shows.
+/// A driver's time of day, and what clients see of it.
 struct World {
     face: Face,
     shown: Shown,

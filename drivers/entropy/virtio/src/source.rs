@@ -29,7 +29,8 @@ pub struct Source<R> {
     memory: Region,
     /// Offset of the buffer that the device fills.
     buffer: usize,
-    /// What it has given of the next seed: it may give less than the buffer holds (§5.4.6.1).
+    /// The bytes of the next seed that it has given: it may give less than the buffer holds
+    /// (§5.4.6.1).
     bytes: [u8; BYTES],
     count: usize,
     /// True if the device needs a reset.

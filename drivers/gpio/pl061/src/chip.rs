@@ -1,4 +1,4 @@
-//! What is done with the chip's registers: lines are read, and it interrupts where they change.
+//! The use of the chip's registers: lines are read, and it interrupts where they change.
 
 use crate::registers::*;
 use culm_mmio::Registers;
@@ -13,7 +13,7 @@ pub struct Chip<R> {
     watched: u32,
 }
 
-/// What a look at the chip found.
+/// The findings of a look at the chip.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The levels of all lines.

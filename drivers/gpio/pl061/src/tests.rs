@@ -93,8 +93,8 @@ fn driver<'a>(fake: &'a Fake, connection: &GpioProviderClient) -> Lines<&'a Fake
     lines
 }
 
-/// What the component does: a turn for each interrupt, one at each deadline. Returns how many there
-/// were until nothing is to be done any more.
+/// Does what the component does: a turn for each interrupt, one at each deadline. Returns how many
+/// there were until nothing is to be done any more.
 fn settle(fake: &Fake, lines: &mut Lines<&Fake>, now: &mut Instant) -> u32 {
     for turns in 0.. {
         if !fake.interrupts() {

@@ -45,7 +45,7 @@ fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
 }
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The device receives a frame for a client (for all if there is none of this number), in so

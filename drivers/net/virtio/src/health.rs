@@ -5,7 +5,7 @@ use culm::time;
 use culm_mmio::Registers;
 use culm_virtio::{ResetBackoff, Unusable};
 
-/// What is known of the device's health.
+/// The device's health, as far as it is known.
 pub struct Health {
     /// Whether the device's link is up.
     link: bool,

@@ -1,5 +1,5 @@
-//! What is particular to a network device (VIRTIO 1.2 §5.1): its configuration, features and
-//! queues. The transport's registers are in `culm-virtio`.
+//! Registers that are particular to a network device (VIRTIO 1.2 §5.1): its configuration, features
+//! and queues. The transport's registers are in `culm-virtio`.
 
 use culm_mmio::{ReadOnly, Register, registers};
 use culm_virtio::registers::CONFIGURATION;

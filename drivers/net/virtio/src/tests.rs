@@ -148,7 +148,7 @@ fn a_device_is_set_up_as_it_wants_to_be() {
 }
 
 impl World {
-    /// What the driver says about the device, as a packet bears it.
+    /// Returns the flags with which a packet bears what the driver says of the device.
     fn net_flags(&self) -> u16 {
         start(fake(device_memory()), &device_memory(), false).expect("works").0.flags()
     }

@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// What a domain finds in its registers when it goes on.
+/// The content of a domain's registers when it goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Seen {
     #[default]
@@ -85,7 +85,7 @@ impl Context for FakeContext {
     }
 }
 
-/// What all fake cores share.
+/// The state that all fake cores share.
 #[derive(Debug, Default)]
 pub struct Bench {
     pub now: Cell<u64>,

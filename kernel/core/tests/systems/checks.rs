@@ -1,4 +1,4 @@
-//! What must hold of every system after each step.
+//! Checks of every system after each step.
 
 use super::Run;
 use culm_abi::syscall::NEVER;

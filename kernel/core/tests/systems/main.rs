@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 /// Ticks that a look for an interrupt takes in a lifelike machine.
 const TOLL: u64 = 4;
 
-/// What is known of a domain from outside.
+/// The state of a domain, as far as it is known from outside.
 #[derive(Clone, Default)]
 struct Known {
     /// Channels that were signalled and not delivered.
@@ -343,7 +343,7 @@ impl Run {
         self.check_all()
     }
 
-    /// What the running domain of a core found in its registers, if it has not looked yet.
+    /// Looks at what the running domain of a core found in its registers, if it has not looked yet.
     fn look(&mut self, core: u32) -> Result<(), TestCaseError> {
         let running = self.running(core);
         let paid = self.fake.cores[core as usize].paid_by();

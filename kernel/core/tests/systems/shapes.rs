@@ -28,8 +28,8 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// What the running domain of a core does, or what happens to that core. Choices are taken modulo
-/// what is possible.
+/// An action of the running domain of a core, or what happens to that core. Choices are taken
+/// modulo what is possible.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// Waits, or replies and waits.

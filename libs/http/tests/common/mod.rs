@@ -151,9 +151,9 @@ pub fn server(capacity: usize) -> Server<'static, Clock> {
     Server::new(site(), Clock, capacity, TIMEOUTS)
 }
 
-/// What a server answers to `input`, given in the pieces that `cuts` make, with the client's end
-/// after it. The receive buffer gives `piece` bytes at a time; the send buffer has `room` for as
-/// many, of which a head needs 2,048.
+/// Returns what a server answers to `input`, given in the pieces that `cuts` make, with the
+/// client's end after it. The receive buffer gives `piece` bytes at a time; the send buffer has
+/// `room` for as many, of which a head needs 2,048.
 pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<u8> {
     exchange_with(server(1), input, cuts, piece, room)
 }

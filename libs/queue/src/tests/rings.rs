@@ -133,7 +133,7 @@ fn one_announcement_brings_one_notification() {
     assert!(consumer.release().is_asleep());
 }
 
-/// What can happen to a ring both of whose sides are honest.
+/// An event of a ring both of whose sides are honest.
 #[derive(Clone, Debug)]
 enum Step {
     Push(u32),
@@ -163,7 +163,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an honest ring must do, said simply.
+/// A simple model of an honest ring.
 #[derive(Default)]
 struct Model {
     /// Entries in slots, oldest first: popped ones, then queued ones, then pushed ones.
@@ -285,7 +285,7 @@ fn run(start: u32, steps: Vec<Step>) {
     assert_eq!((producer.violations(), consumer.violations()), (0, 0));
 }
 
-/// What a hostile peer can do between any two steps of the honest side.
+/// An act of a hostile peer between any two steps of the honest side.
 #[derive(Clone, Debug)]
 enum Tamper {
     ProducerWord(u64),

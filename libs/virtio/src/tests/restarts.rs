@@ -22,7 +22,7 @@ use std::vec::Vec;
 const KIND: Kind = Kind::BLOCK;
 const QUEUE: u32 = 0;
 
-/// What outlives the driver, besides the device and its memory.
+/// The state that outlives the driver, besides the device and its memory.
 #[derive(Default)]
 struct Peers {
     /// Requests there are.
@@ -123,7 +123,7 @@ impl<'w> Driver<'w> {
     }
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// So many requests more.
@@ -144,7 +144,7 @@ struct World {
     deaths: u32,
     /// Whether each new life resets the device.
     resets: bool,
-    /// What the device was given, in order.
+    /// The requests that the device was given, in order.
     given: Vec<u32>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) use domain_static::{DomainCell, domain_static};
 use crate::start::StartBlock;
 use culm_abi::start::StartHeader;
 
-/// What only components on the target have.
+/// Items that only components on the target have.
 pub mod offered {
     pub use super::heap;
 }

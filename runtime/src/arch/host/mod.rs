@@ -10,7 +10,7 @@ pub(crate) use domain_static::{DomainCell, domain_static};
 pub use testing::start_block;
 pub(crate) use testing::{counter, log as log_line};
 
-/// What only tests on the host have.
+/// Items that only tests on the host have.
 pub mod offered {
     pub use super::testing;
 }

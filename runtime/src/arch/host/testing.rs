@@ -1,5 +1,5 @@
-//! What stands in for the kernel when a component runs in a host test. Each test thread has a world
-//! of its own.
+//! The kernel's stand-in when a component runs in a host test. Each test thread has a world of its
+//! own.
 //!
 //! A host test makes a component by its `init`, or directly, moves the time, takes turns by calling
 //! `notified` and `called`, and looks at what would have reached the kernel: [`signalled`],
@@ -32,10 +32,10 @@ use std::string::String;
 use std::vec::Vec;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What answers a call in a test.
+/// A callee, which answers a call in a test.
 pub type Callee = Box<dyn FnMut(Channel, Message) -> Result<Message, CalleeGone>>;
 
-/// What a supervisor did to one of its children.
+/// An act of a supervisor on one of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// [`crate::supervision::resume`].

@@ -1,14 +1,14 @@
-//! What the figures of a web server are called, and what each says.
+//! The figures of a web server: what each is called, and what it says.
 
 /// A figure of a web server.
 pub struct Figure {
-    /// What programs know it by.
+    /// Its name, for programs.
     pub name: &'static str,
     /// The counter of the component that has it.
     pub counter: &'static str,
     /// How it moves.
     pub kind: Kind,
-    /// What it says.
+    /// Its meaning, in words.
     pub help: &'static str,
 }
 

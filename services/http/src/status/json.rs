@@ -94,7 +94,7 @@ fn server(text: &mut Text, _: usize, it: &Domain) {
     put!(text, "}}");
 }
 
-/// What the state is called, here and on the page.
+/// Returns the state's name, here and on the page.
 pub fn state(state: DomainState) -> &'static str {
     match state {
         DomainState::Alive => "alive",

@@ -156,7 +156,7 @@ fn family<T>(text: &mut Text, metric: &Metric<T>, elements: &[T], labels: impl F
     }
 }
 
-/// What each component is, and what it is doing, as labels.
+/// Writes what each component is, and its state, as labels.
 fn component_states(text: &mut Text, domains: &[Domain]) {
     put!(text, "# TYPE culm_component info\n# HELP culm_component What each protection domain runs, and its state.\n");
     for it in domains {

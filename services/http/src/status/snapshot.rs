@@ -152,7 +152,7 @@ pub struct Domain {
     pub budget: Option<(u64, u64)>,
     /// Whether it runs on its callers' time.
     pub passive: bool,
-    /// What it is doing.
+    /// Its state.
     pub state: DomainState,
     /// Its share of its core over the window.
     pub share: Share,
@@ -219,7 +219,7 @@ fn is_of_drops(name: &str) -> bool {
 /// One queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// What travels in it.
+    /// The name of what travels in it.
     pub name: &'static str,
     /// The instance that produces.
     pub producer: &'static str,

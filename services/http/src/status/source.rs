@@ -10,7 +10,7 @@ use culm::queue::Shared;
 
 /// A protection domain and where its counters are.
 pub struct Described {
-    /// What does not change, and the counters' names.
+    /// The part that does not change, and the counters' names.
     pub domain: Domain,
     /// The counters.
     pub counters: Option<&'static Counters>,
@@ -18,7 +18,7 @@ pub struct Described {
 
 /// A queue and where it is.
 pub struct Watched {
-    /// What does not change.
+    /// The part that does not change.
     pub queue: Queue,
     /// The ring. Only how full it is is looked at, so the type of its entries does not matter.
     pub ring: Shared<u8>,
@@ -26,7 +26,7 @@ pub struct Watched {
     pub seen: u32,
 }
 
-/// What was used and counted until some moment.
+/// The use and the counts until some moment.
 #[derive(Clone, Default)]
 struct Mark {
     time: u64,

@@ -32,7 +32,7 @@ const RESPONSE: Duration = Duration::from_secs(15);
 /// The file that it asks for.
 const LENGTH: usize = 24_000;
 
-/// What a test sees of the time: a step of the client and the server.
+/// The resolution of a test's time: a step of the client and the server.
 const STEP: Duration = Duration::from_millis(20);
 
 /// The component, the other side of its network, and a client there.
@@ -47,10 +47,10 @@ struct World {
     /// The client's next sequence number, and the next of the server's that it has not got.
     next: u32,
     seen: u32,
-    /// What came and was not read yet, of the room that there is for it.
+    /// The bytes that came and were not read yet, of the room that there is for it.
     unread: Vec<u8>,
     room: usize,
-    /// What was read.
+    /// The bytes that were read.
     read: Vec<u8>,
     /// The room that the server was last told of.
     told: usize,

@@ -9,7 +9,8 @@ use culm_net::Descriptor;
 /// A pair of queues.
 pub(crate) struct Half {
     link: Link<Descriptor>,
-    /// What it provides when the pair of queues starts over: how many buffers of which size.
+    /// The buffers that it provides when the pair of queues starts over: how many buffers of which
+    /// size.
     provides: (u32, u32),
 }
 

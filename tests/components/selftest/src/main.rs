@@ -77,7 +77,7 @@ fn ensure(condition: bool, what: &'static str) -> Result<(), &'static str> {
     if condition { Ok(()) } else { Err(what) }
 }
 
-/// What a start must have set, then what the next start must set again.
+/// Checks what a start must have set, then what the next start must set again.
 fn check_statics() -> Result<(), &'static str> {
     ensure(INITIALISED.load(Relaxed) == 0x1234_5678_9abc_def0, ".data is as linked after a start")?;
     ensure(ZEROED.iter().all(|word| word.load(Relaxed) == 0), ".bss is zero after a start")?;

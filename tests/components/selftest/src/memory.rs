@@ -23,7 +23,7 @@ type ShortBytes = Bytes<{ room(SHORT) }>;
 ///
 /// # Errors
 ///
-/// What did not come out as the loop over bytes has it.
+/// Checks that all comes out as the loop over bytes has it; returns what did not.
 pub fn check() -> Result<u64, &'static str> {
     let mut checks = 0;
     for length in 0..=SHORT {

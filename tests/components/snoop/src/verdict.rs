@@ -1,4 +1,4 @@
-//! What registers may hold after a system call.
+//! The content that registers may have after a system call.
 
 #![cfg_attr(not(target_os = "none"), allow(dead_code, reason = "it looks on the target only"))]
 
@@ -30,7 +30,7 @@ pub fn marked(role: u64) -> Registers {
     registers
 }
 
-/// What a system call returns.
+/// The registers in which a system call returns something.
 pub enum Result {
     /// After a wait: an event in `x8`; a set in `x9`, or for a call its message in `x0`–`x7`.
     Event,

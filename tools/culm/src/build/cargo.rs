@@ -175,8 +175,8 @@ impl Cargo {
     }
 }
 
-/// What cargo is to print for programs: with the compiler's messages as it would show them on this
-/// terminal.
+/// Returns the option for what cargo is to print for programs: with the compiler's messages as it
+/// would show them on this terminal.
 fn message_format() -> &'static str {
     if std::io::stderr().is_terminal() {
         "--message-format=json-diagnostic-rendered-ansi"

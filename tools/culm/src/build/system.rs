@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct BuiltSystem {
     /// The image file.
     pub image: PathBuf,
-    /// What is in it; also written as `report.json` beside it.
+    /// The report of what is in it; also written as `report.json` beside it.
     pub report: Report,
 }
 

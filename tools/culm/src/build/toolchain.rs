@@ -133,7 +133,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// What `program` prints; an error in words where it cannot be run or fails.
+/// Returns what `program` prints; an error in words if it cannot be run or fails.
 pub fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)

@@ -19,7 +19,7 @@ pub struct Gpio;
 /// Lines of the largest chip: it has a bit for each in a register of 32.
 const MAX_LINES: i128 = 32;
 
-/// What a client is told.
+/// The options of a client.
 struct ClientOptions {
     line: u32,
     active_low: bool,

@@ -1,5 +1,5 @@
-//! What stands outside an emulated machine, as far as it is a class's: options of `culm run`, and
-//! QEMU's arguments.
+//! The surroundings of an emulated machine, as far as they are a class's: options of `culm run`,
+//! and QEMU's arguments.
 
 use super::block;
 use super::net;
@@ -29,7 +29,7 @@ impl Options {
     }
 }
 
-/// What stands outside.
+/// The surroundings of a machine.
 #[derive(Clone, Debug)]
 pub struct Outside {
     network: net::Network,

@@ -30,12 +30,12 @@ const INPUT_QUEUE: u32 = 256;
 /// Entries of serial queues are bytes.
 const ENTRY: u32 = 1;
 
-/// What a device is told: bytes of the queue to its driver.
+/// The options of a device: bytes of the queue to its driver.
 struct DeviceOptions {
     queue: u32,
 }
 
-/// What a client is told.
+/// The options of a client.
 struct ClientOptions {
     input: bool,
     queue: u32,

@@ -1,5 +1,5 @@
-//! What the sources of the tool themselves show: nothing outside this folder names a class, and no
-//! file of the expansion and of the classes imports in a circle.
+//! Checks of the tool's own sources: nothing outside this folder names a class, and no file of the
+//! expansion and of the classes imports in a circle.
 
 use super::all;
 use std::collections::{BTreeMap, BTreeSet};

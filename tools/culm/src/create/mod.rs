@@ -41,7 +41,7 @@ pub enum New {
     },
 }
 
-/// What a driver is for.
+/// The device that a driver is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     class: &'static str,
@@ -111,7 +111,8 @@ fn check(catalogue: &Catalogue, name: &str) -> Result<(), Failure> {
     names::check(name, &names::dependencies(&lock))
 }
 
-/// What is copied to where, below the folder in which the user works, and what in it is replaced.
+/// The files to copy, and where to, below the folder in which the user works, and what in it is
+/// replaced.
 struct Template {
     copies: Vec<(&'static str, PathBuf)>,
     replacements: Vec<(&'static str, String)>,

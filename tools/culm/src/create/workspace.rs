@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Folders of the crates that components may use.
 const OPEN: &[&str] = &["runtime", "libs/", "classes/"];
 
-/// What stands within those, and is no component's business.
+/// The folders within those that are no component's business.
 const CLOSED: &[&str] = &["runtime/macros", "libs/manifest"];
 
 /// Makes the workspace, and says what can be done there.

@@ -29,7 +29,7 @@ const GIC_FORM: &str =
 pub struct BoardFile {
     /// The file.
     pub source: Arc<Source>,
-    /// What it says.
+    /// Its content.
     pub board: Board,
     /// Where each device's name stands, in the order of [`Board::devices`].
     pub device_spans: Vec<Range<usize>>,

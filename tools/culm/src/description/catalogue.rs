@@ -188,7 +188,8 @@ impl Catalogue {
         })
     }
 
-    /// What someone may have meant by this, who named neither a system nor a file that is there.
+    /// Returns what someone may have meant by this, who named neither a system nor a file that is
+    /// there.
     fn meant(&self, name: &str) -> Option<String> {
         let is_path = name.contains('/') || name.ends_with(".toml");
         let last = name.rsplit('/').next().unwrap_or(name);

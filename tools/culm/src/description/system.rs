@@ -49,7 +49,7 @@ pub struct SystemFile<'a> {
     pub name: Option<Located<String>>,
     /// The board, if the file gives one.
     pub board: Option<Located<String>>,
-    /// What the system is.
+    /// The description of the system.
     pub description: String,
     /// Devices in use.
     pub devices: Vec<DeviceTable<'a>>,
@@ -71,7 +71,7 @@ pub struct SystemFile<'a> {
     pub first_line: Range<usize>,
 }
 
-/// What can be said of every domain, whatever it comes from.
+/// The options of every domain, whatever it comes from.
 #[derive(Clone, Debug, Default)]
 pub struct DomainOptions {
     /// `priority`.

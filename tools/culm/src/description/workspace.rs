@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// The version of Culm that this tool is of.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is wrong with the crates of Culm and of the user's workspace, as far as cargo would read
-/// them before it builds any.
+/// Returns what is wrong with the crates of Culm and of the user's workspace, as far as cargo would
+/// read them before it builds any.
 pub fn check(catalogue: &Catalogue) -> Diagnostics {
     let mut found = Diagnostics::default();
     let mut folders = members(&catalogue.root);

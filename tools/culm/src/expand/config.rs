@@ -125,7 +125,8 @@ fn unreadable(error: &std::io::Error) -> String {
     }
 }
 
-/// What the image will hold of a file or a folder: more than the board's memory can never be there.
+/// Checks the size that a file or a folder will have in the image: more than the board's memory can
+/// never be there.
 fn packed(draft: &mut Draft<'_>, path: &Located<String>, size: u64) {
     let board = &draft.board.board;
     if size > board.memory.size {

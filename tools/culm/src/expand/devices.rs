@@ -213,7 +213,7 @@ fn interrupts_in_words(count: u64) -> String {
     if count == 1 { "an interrupt".to_string() } else { format!("{count} interrupts") }
 }
 
-/// What is wrong with the manifests of drivers that could not be read.
+/// Returns what is wrong with the manifests of drivers that could not be read.
 fn unreadable_drivers(catalogue: &Catalogue) -> impl Iterator<Item = &Diagnostics> {
     catalogue.likely_drivers().filter_map(|component| component.manifest.as_ref().err())
 }

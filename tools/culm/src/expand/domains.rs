@@ -22,7 +22,7 @@ pub const MIN_BUDGET: u64 = 1_000;
 /// Longest period, in nanoseconds: a day.
 pub const MAX_PERIOD: u64 = 24 * 3600 * 1_000_000_000;
 
-/// What a domain is made from.
+/// The parts that a domain is made from.
 pub struct Making<'a> {
     /// Its name; the place is where mistakes are reported that have no better one.
     pub name: Located<String>,
@@ -132,8 +132,8 @@ pub fn make<'a>(draft: &mut Draft<'a>, making: Making<'a>) -> Domain<'a> {
     }
 }
 
-/// What a component needs at least it says itself: with less it would fault, be restarted, and
-/// fault again.
+/// Checks that a component has at least what it says that it needs: with less it would fault, be
+/// restarted, and fault again.
 fn check_least(draft: &mut Draft<'_>, manifest: &Manifest, what: &str, given: Option<&Located<u64>>, least: u64) {
     let Some(given) = given.filter(|given| given.value < least) else { return };
     let message = format!("a {what} of {} is less than `{}` needs", format_size(given.value), manifest.name);

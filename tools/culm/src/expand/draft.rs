@@ -79,7 +79,7 @@ pub struct Provider<'a> {
     pub of_class: OfClass,
 }
 
-/// What stands between a provider and its clients.
+/// The service of a provider: what stands between it and its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// The class's virtualisers share a driver among clients.
@@ -102,7 +102,7 @@ impl<'a> Provider<'a> {
     }
 }
 
-/// What a class keeps of its own providers and clients: nobody else looks into it.
+/// The data that a class keeps of its own providers and clients: nobody else looks into it.
 pub struct OfClass(Box<dyn Any>);
 
 impl OfClass {
@@ -111,7 +111,7 @@ impl OfClass {
         Self(Box::new(kept))
     }
 
-    /// What was kept. A class is only ever shown its own providers and clients.
+    /// Returns what was kept. A class is only ever shown its own providers and clients.
     pub fn get<T: 'static>(&self) -> &T {
         self.0.downcast_ref().expect("what a class keeps is of one type each for providers and for clients")
     }

@@ -34,7 +34,7 @@ use draft::Draft;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the reference says about expansion, from where it is decided.
+/// Facts for the reference about expansion, from where they are decided.
 pub mod facts {
     pub use super::domains::{MAX_HEAP, MAX_STACK};
 }
@@ -44,7 +44,7 @@ pub mod facts {
 pub struct Checked {
     /// The system.
     pub plan: Plan,
-    /// What is legal in it, but odd.
+    /// Warnings of what is legal in it, but odd.
     pub warnings: Diagnostics,
 }
 

@@ -12,7 +12,8 @@ use culm_manifest::problem::suggest;
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 
-/// What a component provides: positions in its manifest's list, the connections, their classes.
+/// Returns what a component provides: positions in its manifest's list, the connections, their
+/// classes.
 fn provided(manifest: &Manifest) -> Vec<(usize, &Connection, DeviceClass)> {
     let connections = manifest.connections.iter().enumerate();
     connections.filter_map(|(slot, found)| Some((slot, found, found.kind.provided_class()?))).collect()
@@ -107,7 +108,7 @@ fn connect_virtualisers<'a>(draft: &mut Draft<'a>, table: &DeviceTable<'a>, devi
     draft.diagnostics.extend(draft.source, problems);
 }
 
-/// What stands between a driver's connection and its clients.
+/// Returns what stands between a driver's connection and its clients.
 fn service(draft: &mut Draft<'_>, table: &DeviceTable<'_>, connection: &Connection, class: &dyn Class) -> Service {
     let bare = table.bare.as_ref().filter(|bare| bare.value);
     if connection.kind.serves_clients() {

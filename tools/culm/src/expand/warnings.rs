@@ -36,7 +36,7 @@ fn name(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// What each class has to say.
+/// Adds the warnings of each class.
 fn classes(draft: &Draft<'_>, found: &mut Diagnostics) {
     for class in class::all() {
         class.warn(draft, found);

@@ -5,7 +5,7 @@ use crate::plan::{ConnectionData, Domain, DomainId, End, Fields, Origin, Plan, P
 use culm_manifest::units::{format_duration, format_size};
 use std::collections::BTreeMap;
 
-/// What to draw.
+/// The picture to draw.
 pub struct Model {
     /// The nodes.
     pub nodes: Vec<Node>,
@@ -25,7 +25,7 @@ pub struct Lane {
 
 /// Something that has a place.
 pub struct Node {
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Position in [`Model::lanes`].
     pub lane: usize,
@@ -37,7 +37,7 @@ pub struct Node {
     pub height: f64,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A device of the board.
@@ -58,7 +58,7 @@ pub struct Edge {
     pub to: usize,
     /// Short text beside it.
     pub label: String,
-    /// What a reader sees who stays on it.
+    /// The text that a reader sees who stays on it.
     pub title: String,
     /// How it is drawn.
     pub kind: EdgeKind,
@@ -66,7 +66,7 @@ pub struct Edge {
     pub back: bool,
 }
 
-/// What an edge is.
+/// The kind of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EdgeKind {
     /// Registers and interrupts.
@@ -291,7 +291,7 @@ impl Model {
         }
     }
 
-    /// What providers show to their clients: an edge to each reader.
+    /// Adds the pages that providers show to their clients: an edge to each reader.
     fn add_shown(&mut self, plan: &Plan) {
         for region in plan.regions.iter().filter(|region| region.purpose == Purpose::Shown) {
             let writer = region.mappings.iter().find(|mapping| mapping.writable);
@@ -396,7 +396,7 @@ pub fn is_observer(domain: &Domain) -> bool {
 
 /// A badge in a domain's box.
 pub struct Badge {
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Class of its style.
     pub class: &'static str,

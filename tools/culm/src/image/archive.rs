@@ -89,7 +89,7 @@ fn too_large(folder: &Path) -> Failure {
         .help("an archive's offsets have 32 bits; leave something out")
 }
 
-/// What was found in a folder so far.
+/// The files that were found in a folder so far.
 struct Listing {
     files: BTreeMap<String, PathBuf>,
     /// Bytes of all files.

@@ -21,7 +21,7 @@ use crate::layout::objects::{KERNEL, ObjectId};
 use crate::plan::{DomainId, Plan};
 use culm_abi::memory::KERNEL_BASE;
 
-/// What an image is written from.
+/// The parts that an image is written from.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The system.

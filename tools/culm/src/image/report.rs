@@ -98,14 +98,14 @@ pub struct Domain {
     pub heap: u64,
     /// Its channel ends, in the order of their numbers.
     pub ends: Vec<String>,
-    /// What it sees.
+    /// The memory that it sees.
     pub views: Vec<View>,
 }
 
 /// Memory as a domain sees it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct View {
-    /// What it is.
+    /// The name of what it shows.
     pub name: String,
     /// Virtual address.
     pub address: u64,
@@ -135,7 +135,7 @@ pub struct Region {
 /// A queue.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ring {
-    /// What travels.
+    /// The name of what travels.
     pub name: String,
     /// Physical address of its header.
     pub physical: u64,

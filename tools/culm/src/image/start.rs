@@ -50,7 +50,7 @@ impl Places for Nowhere {
     }
 }
 
-/// What the parts of a start block are written from.
+/// The context in which the parts of a start block are written.
 pub(super) struct Context<'a> {
     pub plan: &'a Plan,
     pub contents: &'a Contents,

@@ -6,7 +6,7 @@ use zerocopy::{Immutable, IntoBytes};
 /// Alignment of everything that is written.
 const ALIGNMENT: usize = 8;
 
-/// What is written so far.
+/// The bytes that are written so far.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use translation::{Mapping, Owner, Permissions, Tables};
 
-/// What a layout is made from.
+/// The parts that a layout is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The system.

@@ -30,7 +30,7 @@ pub enum Taker {
     TranslationTables,
     /// The code and constants of a component.
     Component(String),
-    /// What a domain has for itself.
+    /// Memory that a domain has for itself.
     Domain(String),
     /// A region.
     Region(String),
@@ -41,7 +41,7 @@ pub enum Taker {
 /// One contiguous piece of physical memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: String,
     /// For whom it is.
     pub taker: Taker,
@@ -53,7 +53,7 @@ pub struct Object {
     pub attribute: u64,
 }
 
-/// What a domain has for itself.
+/// The objects that a domain has for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainObjects {
     /// Zeroed memory of its program, in the order of [`ProgramPages::zeroed`].

@@ -19,7 +19,7 @@ pub struct Physical {
     pub tables: PhysicalRange,
     /// First address behind the image file's content.
     pub file_end: u64,
-    /// What is zeroed at boot; it begins where the file's content ends.
+    /// The range that is zeroed at boot; it begins where the file's content ends.
     pub zeroed: PhysicalRange,
 }
 

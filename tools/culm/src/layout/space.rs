@@ -18,14 +18,14 @@ pub struct View {
     pub address: u64,
     /// Bytes, whole pages.
     pub size: u64,
-    /// What may be done.
+    /// The permissions.
     pub permissions: Permissions,
 }
 
 /// One address space.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// What it shows; nothing overlaps.
+    /// Its views; none overlap.
     pub views: Vec<View>,
     /// The next free address of the part that is given out in order.
     next: u64,

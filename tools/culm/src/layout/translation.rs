@@ -43,7 +43,7 @@ pub mod bits {
     pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 }
 
-/// What may be done with mapped memory. Reading is always allowed.
+/// The permissions of mapped memory. Reading is always allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Permissions {
     /// Read.
@@ -86,7 +86,7 @@ pub struct Mapping {
     pub physical: u64,
     /// Bytes, whole pages.
     pub size: u64,
-    /// What may be done.
+    /// The permissions.
     pub permissions: Permissions,
     /// By whom.
     pub owner: Owner,

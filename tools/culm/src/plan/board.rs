@@ -7,7 +7,7 @@ use culm_manifest::{DeviceClass, Trigger};
 pub struct Board {
     /// Its name.
     pub name: String,
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     pub description: String,
     /// Affinity fields of each core's `MPIDR_EL1`; the count is that of the cores.
     pub mpidr: Vec<u64>,
@@ -102,7 +102,7 @@ pub struct BoardDevice {
     pub name: String,
     /// The classes that it provides by its driver; none where only a component can own it.
     pub classes: Vec<DeviceClass>,
-    /// What drives it: a driver's manifest lists the same text.
+    /// The text by which its driver is found: a driver's manifest lists the same.
     pub compatible: String,
     /// Its registers.
     pub registers: PhysicalRange,
@@ -133,6 +133,6 @@ impl BoardDevice {
 pub struct Interrupt {
     /// Its number (INTID).
     pub number: u32,
-    /// What raises it.
+    /// Its trigger.
     pub trigger: Trigger,
 }

@@ -1,4 +1,4 @@
-//! What each connection of a domain is given: the structures of [`culm_abi::connection`] with
+//! The content of each connection of a domain: the structures of [`culm_abi::connection`] with
 //! indices in place of addresses, and their fields as plain values for whoever writes, shows or
 //! draws them.
 
@@ -37,7 +37,7 @@ pub struct DomainConnection {
     /// The other side's name, as the system file has it: a device or an instance. A region's own
     /// name.
     pub peer: String,
-    /// What it is given.
+    /// Its content.
     pub data: ConnectionData,
 }
 
@@ -88,7 +88,7 @@ impl Memory {
     }
 }
 
-/// What a domain may do over a channel.
+/// The rights of a domain over a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// It may notify the other side.
@@ -223,7 +223,7 @@ impl Visitor<Planned> for Fields {
 }
 
 impl Domain {
-    /// What the supervisor is told of this domain, which it knows by the end `channel`.
+    /// Returns what the supervisor is told of this domain, which it knows by the end `channel`.
     pub fn as_child(&self, id: DomainId, channel: EndNumber) -> Child<Planned> {
         Child {
             channel,
@@ -239,8 +239,8 @@ impl Domain {
 }
 
 impl Plan {
-    /// What an observer is told: of all domains, and of the queues whose content is no one's
-    /// secret.
+    /// Returns what an observer is told: of all domains, and of the queues whose content is no
+    /// one's secret.
     pub fn observation(&self) -> Observation<Planned> {
         let observed = self.rings.iter().enumerate().filter(|(_, ring)| ring.observed);
         let ring = |(id, ring): (RingId, &super::Ring)| ObservedRing {

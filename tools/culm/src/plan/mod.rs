@@ -36,7 +36,7 @@ pub type EndNumber = u32;
 pub struct Plan {
     /// The system's name.
     pub name: String,
-    /// What it is, one sentence; may be empty.
+    /// Its description, one sentence; may be empty.
     pub description: String,
     /// The system file.
     pub file: PathBuf,
@@ -53,7 +53,7 @@ pub struct Plan {
     pub rings: Vec<Ring>,
     /// The board's devices in use.
     pub devices: Vec<Device>,
-    /// What provides a class to clients.
+    /// The providers of classes.
     pub providers: Vec<Provider>,
 }
 
@@ -87,11 +87,11 @@ pub struct Domain {
     pub stack: u64,
     /// Bytes of heap, a multiple of a page; 0 for none.
     pub heap: u64,
-    /// What it logs.
+    /// The level of its log.
     pub log: LogLevel,
     /// May end the system.
     pub may_halt: bool,
-    /// What its supervisor does when it faults.
+    /// The action of its supervisor if it faults.
     pub on_fault: FaultAction,
     /// How often it may be restarted.
     pub restart: RestartPolicy,
@@ -122,7 +122,7 @@ pub enum Origin {
     Before {
         /// The provider.
         provider: ProviderId,
-        /// What it does, one sentence, in which `{provider}` stands for the provider's name.
+        /// Its duty, one sentence, in which `{provider}` stands for the provider's name.
         duty: &'static str,
     },
     /// It supervises the others.
@@ -138,7 +138,7 @@ pub struct Budget {
     pub period: u64,
 }
 
-/// What a component logs.
+/// The level of a component's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Nothing.
@@ -147,9 +147,9 @@ pub enum LogLevel {
     Error = 1,
     /// Warnings too.
     Warn = 2,
-    /// What happens, too.
+    /// Events, too.
     Info = 3,
-    /// What a developer asks for, too.
+    /// Details for a developer, too.
     Debug = 4,
     /// Everything.
     Trace = 5,
@@ -167,7 +167,7 @@ impl LogLevel {
     ];
 }
 
-/// What a supervisor does when a domain faults.
+/// The action of a supervisor if a domain faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
     /// Restart it, within its [`RestartPolicy`].
@@ -242,7 +242,7 @@ pub enum End {
         notify: bool,
         /// This side may call the other.
         call: bool,
-        /// What the channel is for, as the picture and `culm expand` call it.
+        /// The purpose of the channel, as the picture and `culm expand` call it.
         label: String,
     },
     /// An interrupt of a device; signalling it re-enables it.
@@ -266,7 +266,7 @@ pub struct Region {
     pub name: String,
     /// Bytes, a multiple of a page.
     pub size: u64,
-    /// What kind of memory.
+    /// The kind of its memory.
     pub kind: RegionKind,
     /// Where it must be, a multiple of a page; `None`: anywhere.
     pub address: Option<u64>,
@@ -323,7 +323,7 @@ impl RegionKind {
     }
 }
 
-/// What a region is for.
+/// The purpose of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The system file names it.
@@ -340,7 +340,7 @@ pub enum Purpose {
     Counters,
     /// A domain's own record, which its next life finds.
     Account,
-    /// What a provider shows to all of its clients.
+    /// The page that a provider shows to all of its clients.
     Shown,
 }
 
@@ -356,7 +356,7 @@ pub struct Mapping {
 /// A queue.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// What travels in it, for example `nic0 rx_filled`.
+    /// The name of what travels in it, for example `nic0 rx_filled`.
     pub name: String,
     /// The region that it is in.
     pub region: RegionId,
@@ -377,7 +377,7 @@ pub struct Ring {
 /// A device of the board that the system uses.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What the board says about it.
+    /// The board's description of it.
     pub board: BoardDevice,
     /// The domain that drives it, or that owns it.
     pub driver: DomainId,
@@ -404,7 +404,7 @@ pub struct HostFile {
     pub read_only: bool,
 }
 
-/// What provides a class to clients: the driver of a device, or a component in its place.
+/// A provider of a class: the driver of a device, or a component in its place.
 #[derive(Clone, Debug)]
 pub struct Provider {
     /// The name by which clients know it.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// How a table is written whose keys stand above all headers.
 pub const TOP_LEVEL: &str = "Top level";
-/// What a driver drives.
+/// The table of a driver.
 pub const DRIVER: &str = "[driver]";
 /// A connection.
 pub const CONNECTION: &str = "[[connection]]";

@@ -3,7 +3,7 @@
 use culm_abi::connection::{Field, FieldKind, KINDS, Kind, Role};
 use std::fmt::Write as _;
 
-/// What each component is given of each kind of connection, as a page of the book.
+/// Returns the page of the book on what each kind of connection gives to a component.
 pub fn page() -> String {
     let mut out = String::from(
         "<!-- Written by `./culm reference connections`: change abi/src/connection/, then run the test with \

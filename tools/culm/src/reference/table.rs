@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What its value is.
+    /// The kind of its value.
     pub value: String,
-    /// What it means where it is left out; "required" where it cannot be.
+    /// Its meaning if it is left out; "required" if it cannot be.
     pub default: String,
-    /// What it says.
+    /// Its meaning.
     pub meaning: String,
 }
 
@@ -18,7 +18,7 @@ pub struct Key {
 pub struct Table {
     /// How it is written.
     pub heading: &'static str,
-    /// What it is for.
+    /// Its introduction.
     pub intro: String,
     /// Its keys.
     pub keys: Vec<Key>,

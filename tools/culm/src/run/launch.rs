@@ -19,7 +19,7 @@ use std::process::Command;
 pub struct Become {
     /// The process at whose end this one is to end.
     parent: u32,
-    /// What to become.
+    /// The program to become.
     program: PathBuf,
     /// Its arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -37,7 +37,7 @@ pub enum End {
     Stopped,
 }
 
-/// What to do after some output.
+/// The next step after some output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.

@@ -37,7 +37,7 @@ pub struct Options {
     /// The profile.
     #[command(flatten)]
     pub profile: ProfileChoice,
-    /// What the machine's devices lead to.
+    /// Options for what the machine's devices lead to.
     #[command(flatten)]
     pub outside: class::Options,
     /// Emulate this many cores, at least those that the system uses

@@ -72,7 +72,7 @@ pub struct QemuCommand<'a> {
     pub image: &'a Path,
     /// How many cores.
     pub cores: u32,
-    /// What its devices lead to.
+    /// The surroundings that its devices lead to.
     pub outside: Outside,
     /// The port of 127.0.0.1 on which it waits for a debugger before it starts.
     pub gdb: Option<u16>,

@@ -19,8 +19,8 @@ fn table(heading: &str) -> Value {
     object(found.map_or(&[][..], |table| &table.keys), value)
 }
 
-/// What a key's value can be: by its name where the book needs words, by the book's word for it
-/// otherwise.
+/// Returns the schema of a key's value: by its name where the book needs words, by the book's word
+/// for it otherwise.
 fn value(key: &Key) -> Value {
     match (key.name, key.value.as_str()) {
         ("cores", _) => number(1, MAX_CORES),

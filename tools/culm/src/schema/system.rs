@@ -61,7 +61,7 @@ pub fn schema() -> Value {
     root
 }
 
-/// What can be said of every domain, whatever it comes from.
+/// The keys of every domain, whatever it comes from.
 const OPTIONS: &[&str] = &["priority", "core", "budget", "period", "stack", "heap", "log", "on_fault", "restart"];
 
 /// The same table where each key may be left out: what adds the domain gives it a priority.
@@ -74,8 +74,8 @@ fn object<'k>(keys: impl IntoIterator<Item = &'k Key>) -> Value {
     super::object(keys, value)
 }
 
-/// What a key's value can be: by its name where the book needs words, by the book's word for it
-/// otherwise.
+/// Returns the schema of a key's value: by its name where the book needs words, by the book's word
+/// for it otherwise.
 fn value(key: &Key) -> Value {
     match (key.name, key.value.as_str()) {
         ("name", _) => name("_-"),

@@ -33,7 +33,7 @@ impl Strictness {
         Ok(if toolchain.version == recorded { Self::Deny } else { Self::Show(recorded) })
     }
 
-    /// What is said to rustdoc, which warns by itself.
+    /// Returns the flags for rustdoc, which warns by itself.
     pub fn rustdoc_flags(self) -> &'static str {
         match self {
             Self::Deny => "-D warnings",
@@ -41,7 +41,7 @@ impl Strictness {
         }
     }
 
-    /// What is said to clippy after `--`.
+    /// Returns the arguments for clippy after `--`.
     pub fn arguments(self) -> [&'static str; 2] {
         match self {
             Self::Deny => ["-D", "warnings"],
@@ -56,7 +56,7 @@ fn recorded(cargo_toml: &str) -> Option<Version> {
     Version::find(table.get("workspace")?.get("metadata")?.get("culm")?.get("recorded-rust")?.as_str()?)
 }
 
-/// What was found: the lines of its output that tell no progress.
+/// Returns the findings: the lines of its output that tell no progress.
 pub fn findings(output: &str) -> String {
     const PROGRESS: &[&str] = &[
         "Adding ",

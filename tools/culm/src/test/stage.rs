@@ -22,7 +22,7 @@ const SHOWN_LINES: usize = 60;
 pub struct Stage {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, for `--list`.
+    /// Its description, for `--list`.
     pub about: &'static str,
     programs: Vec<Program>,
 }
@@ -348,7 +348,7 @@ fn copy(command: &Command) -> Command {
     twin
 }
 
-/// What a person sees while a program runs.
+/// The progress that a person sees while a program runs.
 struct Show {
     title: String,
     terminal: bool,

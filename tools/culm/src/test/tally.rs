@@ -15,8 +15,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What a line of a program's output counts, if it is the last line of a test program of
-    /// Rust's.
+    /// Returns what a line of a program's output counts, if it is the last line of a test program
+    /// of Rust's.
     pub fn of_line(line: &str) -> Option<Self> {
         let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
         let mut tally = Self::default();

@@ -1,4 +1,4 @@
-//! What the driver does with the device, whether real or a test's.
+//! The driver's use of the device, whether real or a test's.
 
 use crate::registers::*;
 use culm_mmio::Registers;
@@ -13,7 +13,7 @@ pub struct Chip<R: Registers> {
     registers: R,
 }
 
-/// What a device did that it must not do.
+/// The error of a device that does not end its reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeverReset;
 

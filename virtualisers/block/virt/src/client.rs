@@ -71,7 +71,7 @@ pub struct Client {
     memory: u64,
     /// A request that was taken and not sent to the driver yet.
     held: Option<Taken>,
-    /// What it has had of the driver.
+    /// Its share of the driver.
     pub share: Share,
 }
 

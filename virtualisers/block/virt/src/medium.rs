@@ -1,27 +1,27 @@
-//! What the medium is, and its partition table, which is read like any other blocks: by requests
-//! to the driver.
+//! The medium, and its partition table, which is read like any other blocks: by requests to the
+//! driver.
 
 use alloc::vec;
 use culm::Region;
 use culm_block::{BLOCK, Disk, Request, Segment};
 use culm_partition::{NoTable, Scan, Table};
 
-/// What is known of the medium.
+/// The medium, as far as it is known.
 #[derive(Debug, Default)]
 pub enum Medium {
     /// Nothing: the driver has said nothing yet.
     #[default]
     Unknown,
-    /// What it is; its table is being read.
+    /// The disk is known; its table is being read.
     Scanning {
-        /// What it is.
+        /// The disk.
         disk: Disk,
         /// How far the table is read.
         scan: Scan,
     },
     /// All that is needed.
     Known {
-        /// What it is.
+        /// The disk.
         disk: Disk,
     },
 }

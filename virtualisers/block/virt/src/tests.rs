@@ -17,7 +17,7 @@ use std::vec::Vec;
 const CAPACITY: u32 = 64;
 const MEMORY: u64 = 64;
 
-/// What a client of a test has: the partition by its number (0 for the disk), the first block, the
+/// The share of a test's client: the partition by its number (0 for the disk), the first block, the
 /// count of blocks, and whether it may not write.
 type Share = (u8, u64, u64, bool);
 

@@ -27,7 +27,7 @@ pub fn cost(request: &Request) -> u32 {
     }
 }
 
-/// What a client has had.
+/// A client's share of the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     /// Blocks that it may send in its turn. It is negative if it sent requests out of turn, by

@@ -22,7 +22,7 @@ enum Owner {
     Table { scans: u32 },
 }
 
-/// What became of the attempt to send a client's next request.
+/// The outcome of the attempt to send a client's next request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     /// The driver has it, or it was answered.

@@ -27,7 +27,7 @@ pub const fn counters(driver: usize) -> usize {
     before_transmit(driver) + net_tx::counters::COUNTERS
 }
 
-/// What of the domain has something to do, as bits.
+/// The parts of the domain that have something to do, as bits.
 type Parts = u32;
 
 const RECEIVE: Parts = 1;

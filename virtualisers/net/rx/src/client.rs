@@ -12,7 +12,7 @@ const CHANGE: u32 = 2;
 pub(crate) struct Client {
     /// The link: frames go to the client, and the buffers that it returns come back.
     pub(crate) link: Link<Descriptor>,
-    /// What the next life must know of the link.
+    /// The account of the link, for the next life.
     pub(crate) account: LinkAccount,
     pub(crate) mac: Mac,
     /// Buffers that it holds.

@@ -109,7 +109,7 @@ fn limit(driver: u32, clients: &[NetRxClient]) -> u32 {
 pub struct Receive<D: DriverLink = Link<DmaDescriptor>> {
     /// Empty buffers go to the driver, filled ones come.
     driver: D,
-    /// What the next life must know, and of it what is about the driver.
+    /// The account for the next life, and the part of it that is about the driver.
     account: Account,
     driver_account: LinkAccount,
     stock: Stock,

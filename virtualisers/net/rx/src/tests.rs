@@ -368,7 +368,7 @@ fn a_client_that_returns_what_it_was_given_is_never_left_alone() {
     }
 }
 
-/// What a hostile client does.
+/// An act of a hostile client.
 #[derive(Clone, Debug)]
 enum Act {
     /// A frame arrives for a client (or, from 3 on, for all).

@@ -18,7 +18,7 @@ const CHANGE: u32 = 2;
 pub(crate) struct Client {
     /// The link: frames to send come from the client, buffers go to it.
     pub(crate) link: Link<Descriptor>,
-    /// What the next life must know of the link.
+    /// The account of the link, for the next life.
     pub(crate) account: LinkAccount,
     data: Region,
     buffers: Buffers,

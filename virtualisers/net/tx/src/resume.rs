@@ -32,7 +32,7 @@ use culm_lending::{Account, LinkAccount};
 use culm_net::Descriptor;
 use culm_net::driver::FoundDriver;
 
-/// What the previous life left.
+/// The state that the previous life left.
 pub(crate) struct Previous<'a> {
     connection: &'a NetTxVirtualiser,
     clients: &'a [NetTxClient],

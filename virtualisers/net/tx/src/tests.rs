@@ -425,7 +425,7 @@ fn a_virtualiser_without_an_account_lends_when_the_driver_has_nothing_any_more()
     assert!(world.free.iter().all(|free| free.len() as u32 == BUFFERS));
 }
 
-/// What clients and driver do.
+/// An act of a client or the driver.
 #[derive(Clone, Debug)]
 enum Act {
     /// The honest client sends.

@@ -47,7 +47,7 @@ pub(crate) fn token(client: usize, number: u32) -> u32 {
 struct Driver<D> {
     /// Frames go over it to the driver, sent buffers come back.
     link: D,
-    /// What the next life must know of that.
+    /// The account of that, for the next life.
     account: LinkAccount,
     /// Frames that the driver has; `most` is how many it may have.
     in_flight: u32,

@@ -45,7 +45,7 @@ pub(crate) struct Wire {
     pub(crate) to_stack: VecDeque<Vec<u8>>,
 }
 
-/// What the application on the stack does with its connections.
+/// The application on the stack: handles an event of a connection.
 pub(crate) type Server = fn(&mut Stack, Event);
 
 /// The stack, the host, and the wire between them.
@@ -61,9 +61,9 @@ pub(crate) struct Lan {
     tx_data: Region,
     /// Receive buffers that the client has provided.
     empty: Vec<Descriptor>,
-    /// What the device says that it can do.
+    /// Flags of what the device says that it can do.
     pub(crate) flags: u16,
-    /// What the last packet has told the stack of that.
+    /// The flags that the last packet has told the stack.
     told: u16,
     /// Whether sent buffers are given back.
     pub(crate) gives_back: bool,
@@ -295,7 +295,7 @@ fn buffers() -> Vec<Descriptor> {
     small.chain(large).map(Descriptor::empty).collect()
 }
 
-/// What a device makes of a large packet of TCP over IPv4 (VIRTIO 1.2 §5.1.6.2).
+/// Divides, as a device does, a large packet of TCP over IPv4 (VIRTIO 1.2 §5.1.6.2).
 fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
     const IP: usize = ETHERNET_HEADER;
     let (headers, payload) = frame.split_at(header.header_length.into());

@@ -26,7 +26,7 @@ const BATCH: usize = 16;
 /// How long a client waits for its answer, in milliseconds.
 const PATIENCE: u64 = 2000;
 
-/// What a client does when its time comes.
+/// A client's action when its time comes.
 #[derive(Clone, Copy)]
 enum Action {
     Ask,

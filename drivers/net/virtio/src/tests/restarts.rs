@@ -29,7 +29,7 @@ const TRANSMIT: u32 = QUEUE_TRANSMIT;
 /// Buffers of each virtualiser.
 const BUFFERS: u32 = 24;
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The transmit virtualiser sends so many frames, as far as it has buffers.
@@ -50,7 +50,7 @@ enum Act {
     Fail,
 }
 
-/// What of the device's interrupt line the interrupt controller passes on.
+/// The part of the device's interrupt line that the interrupt controller passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trigger {
     /// That it is high.
@@ -87,7 +87,7 @@ struct World {
     /// Tokens by the address that the device knows.
     addresses: BTreeMap<u64, u32>,
     received: u32,
-    /// What the device received: number of the packet, and token.
+    /// The packets that the device received: number of the packet, and token.
     expected: VecDeque<(u32, u32)>,
     delivered: Vec<u32>,
     /// Some are lost by design in this run.
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// What the virtualisers were given is what they lent; packets come in order, each once.
+    /// Checks that the virtualisers were given what they lent; packets come in order, each once.
     fn take(&mut self) {
         let renewals = (self.rx.renewals, self.tx.renewals);
         let entries = self.tx.take();

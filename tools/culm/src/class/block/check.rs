@@ -1,4 +1,4 @@
-//! What can only be checked when all disks and their clients are known.
+//! Checks that need all disks and their clients.
 
 use super::options::{ClientOptions, DeviceOptions, NAME};
 use crate::diagnostics::{Diagnostic, Diagnostics};

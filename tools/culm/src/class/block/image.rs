@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Image {
     /// The file.
     pub file: HostFile,
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// Where the system file names it.
     pub at: Range<usize>,

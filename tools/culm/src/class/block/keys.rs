@@ -12,7 +12,7 @@ pub const RULES: &[&str] = &[
     "Sizes and offsets on a disk are multiples of 512 bytes, and no part reaches beyond the image or the partition.",
 ];
 
-/// What a device can be told.
+/// Returns the keys of a device.
 pub fn device_keys() -> Vec<Key> {
     vec![
         key(
@@ -38,7 +38,7 @@ pub fn device_keys() -> Vec<Key> {
     ]
 }
 
-/// What a client can say.
+/// Returns the keys of a client.
 pub fn client_keys() -> Vec<Table> {
     vec![Table {
         heading: "Connections of the kind block-client",

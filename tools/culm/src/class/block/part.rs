@@ -9,7 +9,7 @@ use culm_manifest::units::format_size;
 use culm_partition::{NotFound, Selector};
 use std::ops::Range;
 
-/// What a client asks for.
+/// The part that a client asks for.
 #[derive(Default)]
 pub struct Wanted {
     /// A partition, as `culm_partition::Selector` reads it.

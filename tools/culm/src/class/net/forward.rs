@@ -161,10 +161,10 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
     Err(Failure::new(problem).help(advice))
 }
 
-/// What is forwarded where the command line says nothing: the `port` of each network client, by TCP
-/// and UDP. Ports below 1024 are raised by 8000, so that 80 is found at 8080; where a port is
-/// taken, the next free one is used. Of several clients with the same port each has an address, and
-/// a port that leads to it. The debugger's port is none of them.
+/// Returns what is forwarded if the command line says nothing: the `port` of each network client,
+/// by TCP and UDP. Ports below 1024 are raised by 8000, so that 80 is found at 8080; where a port
+/// is taken, the next free one is used. Of several clients with the same port each has an address,
+/// and a port that leads to it. The debugger's port is none of them.
 pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
     let clients = clients(plan).count();
     let mut forwards = Vec::<Forward>::new();

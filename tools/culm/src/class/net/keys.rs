@@ -3,7 +3,7 @@
 use super::options::{DEFAULT_BUFFERS, DEFAULT_LARGE};
 use crate::reference::table::{Key, Table, key};
 
-/// What a device can be told.
+/// Returns the keys of a device.
 pub fn device_keys() -> Vec<Key> {
     vec![
         key(
@@ -22,7 +22,7 @@ pub fn device_keys() -> Vec<Key> {
     ]
 }
 
-/// What a client can say.
+/// Returns the keys of a client.
 pub fn client_keys() -> Vec<Table> {
     vec![Table {
         heading: "Connections of the kind net-client",

@@ -57,9 +57,9 @@ pub struct ClientOptions {
     pub anti_spoof: bool,
     /// The domain that copies for it.
     pub copier: Option<DraftDomain>,
-    /// What received frames go through between copier or provider and client.
+    /// The domains that received frames go through between copier or provider and client.
     pub through: Vec<DraftDomain>,
-    /// What sent frames go through between client and virtualiser or provider.
+    /// The domains that sent frames go through between client and virtualiser or provider.
     pub sent_through: Vec<DraftDomain>,
     /// Entries of its queues.
     pub queue: u32,

@@ -102,8 +102,8 @@ impl<'d> WiredClient<'d> {
         (side(end), side(channel))
     }
 
-    /// What the queues of a domain are called after: the client's connection, or that which stands
-    /// in between.
+    /// Returns the name by which the queues of a domain are called: the client's connection, or
+    /// that which stands in between.
     fn name_of(&self, wiring: &Wiring, domain: DomainId) -> String {
         if domain == self.domain { self.label.clone() } else { wiring.name(domain) }
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What varies between made-up systems.
+/// The shape of a made-up system.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// By domain: its core, its component, pages of stack, pages of heap.
@@ -76,7 +76,7 @@ pub const KERNEL_LAYOUT: KernelLayout =
     KernelLayout { version: culm_abi::VERSION, local_state: 512, shared_state: 64, timer_slot: 16 };
 
 impl Parts {
-    /// What the layout is made from.
+    /// Returns what the layout is made from.
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs {
             plan: &self.plan,

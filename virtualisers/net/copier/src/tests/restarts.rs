@@ -30,8 +30,8 @@ fn client(connection: &NetCopier) -> Client {
     })
 }
 
-/// What the client receives in a round in which it takes up to `most` frames: the first byte of
-/// each.
+/// Returns what the client receives in a round in which it takes up to `most` frames: the first
+/// byte of each.
 fn receive(client: &mut Client, most: usize) -> Vec<u8> {
     client.begin();
     let frames = core::iter::from_fn(|| Some(client.receiver.receive()?.frame()[ETHERNET_HEADER])).take(most).collect();

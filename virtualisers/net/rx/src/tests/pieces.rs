@@ -32,7 +32,7 @@ fn receive(world: &mut World, to: Mac, content: &[u8]) -> usize {
     count
 }
 
-/// What a client was given, as the packets that it is.
+/// Returns what a client was given, as the packets that it is.
 fn packets(world: &World, entries: &[Descriptor]) -> Vec<Vec<u8>> {
     let mut packets = vec![Vec::new()];
     for entry in entries {

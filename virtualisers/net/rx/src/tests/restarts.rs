@@ -26,7 +26,7 @@ const BUFFERS: u32 = 64;
 /// Buffers that may be on their way to clients: fewer than each client's share.
 const MAX_UNDER_WAY: usize = 12;
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The card receives a frame for a client (the group of all if there is none of this number),

@@ -1,5 +1,5 @@
-//! What one client can cost the others, and this domain's time: by what it sends, and by what it
-//! does besides.
+//! The costs that one client can cause the others, and this domain: by what it sends, and by what
+//! it does besides.
 
 use crate::tests::{BUFFERS, SIZE, SOMEBODY, World, dma, mac, segments, segments_of, send_packet};
 use culm::testing::set_time;
@@ -211,7 +211,7 @@ fn a_client_that_starts_over_without_end_costs_little() {
     assert!(lent > BUFFERS as usize, "{lent}: it is answered");
 }
 
-/// What a hostile client can put into its queue as fast as it is read.
+/// Fills the queue of a hostile client, as fast as it is read.
 fn refill(world: &mut World, entry: Descriptor) {
     let _ = world.clients[1].output().refresh();
     while world.clients[1].output().push(entry).is_ok() {}

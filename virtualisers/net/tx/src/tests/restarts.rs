@@ -29,7 +29,7 @@ const BOUNCE: u64 = 0x9000_0000;
 /// Bytes of a packet up to its number.
 const NUMBER: usize = 12 + 14;
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// A client sends so many frames, as far as it has buffers.
