@@ -78,7 +78,7 @@ pub struct Client<T> {
     free: Vec<u16>,
     /// Slots whose requests are to be sent, in their order.
     waiting: VecDeque<u16>,
-    /// Slots whose requests the change of the medium has ended.
+    /// Slots whose requests have ended without the provider.
     ended: Vec<u16>,
     /// The difference between one token of a slot and the next: a power of two, no less than the
     /// count of slots.
@@ -219,6 +219,21 @@ impl<T> Client<T> {
         self.sent += 1;
         self.waiting.push_back(index);
         Ok(())
+    }
+
+    /// Ends those requests whose tag `is_meant` and that are not at the provider, by
+    /// [`Error::Changed`]. What of them an earlier life of the provider has done stays done.
+    #[cold]
+    pub fn cancel(&mut self, mut is_meant: impl FnMut(&T) -> bool) {
+        let (slots, ended) = (&self.slots, &mut self.ended);
+        self.waiting.retain(|index| {
+            let tag = slots.get(usize::from(*index)).and_then(|slot| slot.tag.as_ref());
+            let is_cancelled = tag.is_some_and(&mut is_meant);
+            if is_cancelled {
+                ended.push(*index);
+            }
+            !is_cancelled
+        });
     }
 
     /// Returns the next request that is complete, of those that were at the beginning of the round.

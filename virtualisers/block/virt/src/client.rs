@@ -1,63 +1,17 @@
-//! One client: its port, and which part of the disk it has.
+//! One client: its port, what it has had, and what of its writes is durable.
 
+use crate::counters;
+use crate::part::{Part, Placement};
 use crate::turns::Share;
-use core::fmt;
+use crate::unflushed::Unflushed;
 use culm::connection::BlockVirtualiserClient;
 use culm::{Progress, start};
-use culm_block::{BLOCK, Disk, Error, MAX_DISK, Port, Request, Taken};
-use culm_partition::{NotFound, Selector, Table};
+use culm_block::{BLOCK, Error, MAX_DISK, Operation, Port, Request, Taken, depth};
+use culm_lending::Allowance;
+use culm_partition::Selector;
 
-/// A client's part of the disk, as the system file describes it.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// The partition; the whole disk if there is none.
-    pub partition: Option<Selector<'static>>,
-    /// The first block, within that.
-    pub first: u64,
-    /// The count of blocks; all that follow if it is 0.
-    pub blocks: u64,
-    /// Whether nothing can be written.
-    pub read_only: bool,
-}
-
-/// The reason why a part is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// There is no such partition, or it cannot be used.
-    Partition(NotFound),
-    /// The range lies outside.
-    Range,
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Partition(reason) => reason.fmt(formatter),
-            Self::Range => {
-                formatter.write_str("its range lies outside, or begins or ends within a block of the device")
-            }
-        }
-    }
-}
-
-impl Part {
-    /// Returns the first block of the part on `disk`, and the part as a disk of its own.
-    pub fn place(&self, disk: &Disk, table: Option<&Table>) -> Result<(u64, Disk), Missing> {
-        let (start, length) = match self.partition {
-            None => (0, disk.blocks),
-            Some(selector) => {
-                let found = table.ok_or(NotFound::None).and_then(|table| table.find(&selector));
-                let partition = found.map_err(Missing::Partition)?;
-                (partition.first, partition.blocks)
-            }
-        };
-        let behind = length.checked_sub(self.first).ok_or(Missing::Range)?;
-        let blocks = if self.blocks == 0 { behind } else { self.blocks };
-        let first = start.checked_add(self.first).ok_or(Missing::Range)?;
-        let part = disk.part(first, blocks).filter(|part| part.blocks > 0 && blocks <= behind).ok_or(Missing::Range)?;
-        Ok((first, Disk { read_only: part.read_only || self.read_only, ..part }))
-    }
-}
+/// Steps of work that a look at a client costs whose pair starts over.
+const START_OVER: u32 = 8;
 
 /// One client of the virtualiser.
 #[derive(Debug)]
@@ -65,14 +19,20 @@ pub struct Client {
     pub name: &'static str,
     pub port: Port,
     pub part: Part,
-    /// The part's first block on the disk.
-    first: u64,
+    /// Where its part is; `None` before that is known.
+    placement: Option<Placement>,
     /// Where the client's data region begins for the device, in blocks.
     memory: u64,
     /// A request that was taken and not sent to the driver yet.
     held: Option<Taken>,
     /// Its share of the driver.
     pub share: Share,
+    /// Its writes that are not durable.
+    pub unflushed: Unflushed,
+    /// Work without use that it may cause.
+    pub allowance: Allowance,
+    /// Its refused entries that were charged.
+    refused: u64,
 }
 
 impl Client {
@@ -100,54 +60,110 @@ impl Client {
             name: start::text(connection.name),
             port: Port::new(requests, answers, channel, data.size / BLOCK as u64),
             part,
-            first: 0,
+            placement: None,
             memory,
             held: None,
             share: Share::default(),
+            unflushed: Unflushed::new(!part.read_only),
+            allowance: Allowance::new(depth(requests.capacity, answers.capacity)),
+            refused: 0,
         }
     }
 
-    /// Says what the client's part is: its first block, and as a disk of its own. A request that
-    /// was taken before must fit what it is now.
-    pub fn set_disk(&mut self, (first, disk): (u64, Disk)) {
-        self.first = first;
-        self.port.set_disk(disk);
+    /// Returns where its part is, as far as that is known.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.placement.as_ref()
+    }
+
+    /// Says where the client's part is. A request that was taken before must fit what it is now.
+    pub fn set_placement(&mut self, placement: Placement) {
+        if self.placement.is_some_and(|before| before.disk.medium != placement.disk.medium) {
+            self.unflushed = Unflushed::new(false);
+        }
+        self.placement = Some(placement);
+        self.port.set_disk(placement.disk);
         if let Some(held) = self.held.take() {
-            match disk.check(&held.request, MAX_DISK) {
+            match placement.disk.check(&held.request, MAX_DISK) {
                 Ok(()) => self.held = Some(held),
                 Err(error) => self.port.answer(held.token, Err(error)),
             }
         }
     }
 
-    /// Begins a round: looks whether the client was restarted. A request of its previous life that
-    /// the driver has not seen ends here.
-    pub fn begin(&mut self) {
+    /// Begins a round: looks at what the client sent, and whether it was restarted. A request of
+    /// its previous life that the driver has not seen ends here. Returns whether requests are
+    /// taken.
+    pub fn begin(&mut self) -> bool {
+        let was_open = self.port.is_open();
         self.port.begin();
-        if !self.port.is_open()
-            && let Some(held) = self.held.take()
-        {
+        let is_open = self.port.is_open();
+        if !was_open || !is_open {
+            self.allowance.spend(START_OVER);
+        }
+        if !is_open && let Some(held) = self.held.take() {
             self.port.answer(held.token, Err(Error::Changed));
         }
+        is_open
     }
 
-    /// Ends a round. While a request is held, no other one is wanted.
-    pub fn end_round(&mut self) -> Progress {
-        self.port.end_round(self.held.is_none())
+    /// Ends a round. While a request is held, or the client is left alone, no other request is
+    /// wanted.
+    pub fn end_round(&mut self, wants: bool) -> Progress {
+        self.port.end_round(wants && self.held.is_none())
     }
 
-    /// Returns the count of blocks that the next request counts for, if there is one.
-    pub fn next_cost(&mut self) -> Option<u32> {
+    /// Returns the next request, if there is one: what it is, and the count of blocks that it
+    /// counts for. What the port refuses on the way is charged to the client.
+    #[inline]
+    pub fn next(&mut self) -> Option<(Operation, u32)> {
         if self.held.is_none() {
             self.held = self.port.next_request();
+            let refused = self.port.entries_refused() - self.refused;
+            if refused > 0 {
+                self.charge(refused);
+            }
         }
-        self.held.as_ref().map(|held| crate::turns::cost(&held.request))
+        self.held.as_ref().map(|held| (held.request.operation, crate::turns::cost(&held.request)))
     }
 
-    /// Takes the request of [`Self::next_cost`], as the driver is to see it. `None` stands for one
-    /// that cannot be translated.
+    /// Charges the client for entries or requests that were refused.
+    #[cold]
+    fn charge(&mut self, refused: u64) {
+        self.refused += refused;
+        self.allowance.spend(u32::try_from(refused).unwrap_or(u32::MAX));
+        counters::REQUESTS_REFUSED.add(refused);
+    }
+
+    /// Takes the request of [`Self::next`], as the driver is to see it. `None` stands for one that
+    /// cannot be translated.
+    #[inline]
     pub fn take(&mut self) -> Option<(u16, Option<Request>)> {
         let held = self.held.take()?;
-        Some((held.token, held.request.translated(self.first, self.memory)))
+        let first = self.placement?.first;
+        Some((held.token, held.request.translated(first, self.memory)))
+    }
+
+    /// Answers a request of the client's, which pays for a step of work.
+    #[inline]
+    pub fn answer(&mut self, token: u16, result: Result<(), Error>) {
+        self.port.answer(token, result);
+        self.allowance.earn(1);
+    }
+
+    /// Answers the request of [`Self::next`] without the driver, whose time would bound the work
+    /// that it causes: so it costs a step.
+    pub fn answer_held(&mut self, result: Result<(), Error>) {
+        if let Some(held) = self.held.take() {
+            self.port.answer(held.token, result);
+            self.allowance.spend(1);
+        }
+    }
+
+    /// Refuses a request that was taken.
+    #[cold]
+    pub fn refuse(&mut self, token: u16, error: Error) {
+        self.port.answer(token, Err(error));
+        self.allowance.spend(1);
+        counters::REQUESTS_REFUSED.add(1);
     }
 }

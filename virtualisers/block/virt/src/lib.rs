@@ -23,9 +23,11 @@ extern crate std as alloc;
 
 mod client;
 mod medium;
+mod part;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod unflushed;
 mod virtualiser;
 
 pub use virtualiser::Virtualiser;
@@ -44,7 +46,8 @@ impl Component for Virtualiser {
         virtualiser
     }
 
-    fn notified(&mut self, _: Channels) {
+    fn notified(&mut self, channels: Channels) {
+        self.mark_due(channels);
         run_rounds(ROUNDS, || self.round());
     }
 }

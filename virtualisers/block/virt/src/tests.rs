@@ -1,10 +1,16 @@
 //! Clients, honest and hostile, that share a disk.
 
+mod flushes;
+mod hostile;
+mod media;
+mod sharing;
+
 use crate::Virtualiser;
-use crate::turns::{QUANTUM, WINDOW};
+use crate::turns::WINDOW;
 use culm::Region;
 use culm::connection::{BlockClient, BlockVirtualiser, BlockVirtualiserClient};
-use culm::testing::{memory, set_start_block};
+use culm::testing::{channels, memory, set_start_block, set_time, signalled};
+use culm::time::{self, Duration};
 use culm_abi::start::{MAGIC, Span, StartHeader};
 use culm_block::testing::{RamDisk, ring, segment};
 use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_BLOCKS, MAX_DISK, Operation, Port, Request};
@@ -20,6 +26,9 @@ const MEMORY: u64 = 64;
 /// The share of a test's client: the partition by its number (0 for the disk), the first block, the
 /// count of blocks, and whether it may not write.
 type Share = (u8, u64, u64, bool);
+
+/// The channel that each client has to the virtualiser.
+const CLIENT_CHANNEL: u32 = 62;
 
 /// The whole disk.
 const ALL: Share = (0, 0, 0, false);
@@ -89,7 +98,7 @@ impl World {
     }
 
     fn client(share: &BlockVirtualiserClient) -> BlockClient {
-        BlockClient { requests: share.requests, answers: share.answers, data: share.data, channel: 50 }
+        BlockClient { requests: share.requests, answers: share.answers, data: share.data, channel: CLIENT_CHANNEL }
     }
 
     fn round(&mut self) -> Vec<(usize, Completion<u64>)> {
@@ -98,9 +107,18 @@ impl World {
             client.begin();
             complete.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| (number, complete)));
             let _ = client.end_round();
+            if signalled().contains(&CLIENT_CHANNEL) {
+                self.virtualiser.mark_due(channels(&[self.shares[number].channel]));
+            }
         }
         let _ = self.virtualiser.round();
         complete
+    }
+
+    /// Lets a client that is no library's have its turn: the virtualiser is notified.
+    fn notify(&mut self, number: usize) {
+        self.virtualiser.mark_due(channels(&[self.shares[number].channel]));
+        let _ = self.virtualiser.round();
     }
 
     /// Lets all take rounds; returns what is complete.
@@ -180,47 +198,6 @@ fn each_client_has_its_part() {
     assert_eq!(world.ask(2, &read(9, 0, 1)), Ok(()));
 }
 
-/// Tests what a client gets that asks for more than its part, past its library's checks.
-#[test]
-fn nobody_reaches_outside() {
-    let mut world = World::new(&[(1, 0, 0, true), (2, 0, 0, false), ALL], Disk::new(400, 7));
-    partition(&mut world.disk, &[(100, 100), (200, 50)]);
-    world.run();
-    let before = world.disk.content.clone();
-    // What the library of a hostile client takes the disk for.
-    for (number, share) in world.shares.clone().iter().enumerate().take(2) {
-        let mut hostile =
-            culm::Link::<culm_block::RequestEntry, culm_block::AnswerEntry>::new(share.requests, share.answers, 9);
-        let mut requests = vec![write(100, 0, 1), write(99, 0, 2), write(50, 0, 1), write(u64::MAX >> 24, 0, 1)];
-        requests.extend([write(0, MEMORY, 1), write(0, MEMORY - 1, 2), Request::discard(0, 100)]);
-        if number == 0 {
-            requests.push(write(0, 0, 1));
-        }
-        for _ in 0..6 {
-            let _ = hostile.begin();
-            hostile.publish();
-            let _ = world.virtualiser.round();
-            let _ = world.disk.round();
-        }
-        let results = world.disk.results.len();
-        for (token, request) in (0..).zip(&requests) {
-            if number == 1 && token == 2 {
-                continue;
-            }
-            let mut entries = [culm_block::RequestEntry::default(); culm_block::MAX_SEGMENTS];
-            let count = culm_block::RequestEntry::write(request, token, &mut entries);
-            assert_eq!(hostile.output.push_slice(&entries[..count]), count);
-        }
-        hostile.publish();
-        for _ in 0..6 {
-            let _ = world.virtualiser.round();
-            let _ = world.disk.round();
-        }
-        assert_eq!(world.disk.results.len(), results, "nothing of that reaches the disk");
-    }
-    assert!(world.disk.content == before);
-}
-
 proptest! {
     /// Whatever requests two clients send, each changes and sees its own part only.
     #[test]
@@ -249,94 +226,6 @@ proptest! {
             prop_assert!(bytes.iter().all(|byte| *byte == expected), "block {}", block);
         }
     }
-}
-
-/// Large writes of one client keep the driver's queue short, and wait for small reads of another.
-#[test]
-fn small_reads_pass_large_writes() {
-    let mut world = World::with_memory(&[ALL, ALL], Disk::new(5000, 7), MAX_BLOCKS.into());
-    world.run();
-    for tag in 0..40 {
-        world.clients[0].send(&write(tag % 2 * 2048, 0, MAX_BLOCKS), tag).expect("there is space");
-    }
-    let _ = world.round();
-    let _ = world.round();
-    world.disk.take();
-    let blocks: u32 = world.disk.taken.iter().map(|taken| taken.request.blocks).sum();
-    assert_eq!(blocks, WINDOW, "so many blocks are in the device");
-    // The read is at the driver at once, although the window is full.
-    world.clients[1].send(&read(0, 0, 1), 99).expect("there is space");
-    let _ = world.round();
-    world.disk.take();
-    assert_eq!(world.disk.taken.last().map(|taken| taken.request.blocks), Some(1));
-}
-
-/// Whoever always has requests gets as many blocks as the others who do, in requests of any size.
-#[test]
-fn clients_get_the_same_count_of_blocks() {
-    let sizes = [MAX_BLOCKS, 16, 100];
-    let mut world = World::with_memory(&[ALL; 3], Disk::new(5000, 7), MAX_BLOCKS.into());
-    world.run();
-    let mut blocks = [0_u32; 3];
-    for _ in 0..3000 {
-        for (number, client) in world.clients.iter_mut().enumerate() {
-            while client.space() > 0 {
-                client.send(&read(0, 0, sizes[number]), 0).expect("there is space");
-            }
-        }
-        for (number, complete) in world.round() {
-            assert_eq!(complete.result, Ok(()));
-            blocks[number] += sizes[number];
-        }
-        // A device that takes its time: one request after the other.
-        world.disk.take();
-        if !world.disk.taken.is_empty() {
-            world.disk.finish(0);
-        }
-        let _ = world.disk.end_round();
-    }
-    let (least, most) = (blocks.iter().min().expect("three"), blocks.iter().max().expect("three"));
-    assert!(*most - *least <= most / 5 + MAX_BLOCKS + QUANTUM, "{blocks:?}");
-}
-
-#[test]
-fn another_medium_has_its_own_parts() {
-    let mut world = World::new(&[(1, 0, 0, false), ALL], Disk::new(400, 7));
-    partition(&mut world.disk, &[(100, 100)]);
-    world.run();
-    world.clients[0].send(&write(0, 0, 1), 3).expect("there is space");
-    world.disk.insert(Disk::ABSENT);
-    let complete = world.run();
-    assert!(
-        matches!(complete[..], [(0, Completion { tag: 3, result: Err(Error::Absent | Error::Changed) })]),
-        "{complete:?}"
-    );
-    assert!(world.clients.iter().all(|client| client.disk() == Some(&Disk::ABSENT)));
-    world.disk.insert(Disk::new(300, 8));
-    partition(&mut world.disk, &[(10, 20)]);
-    world.run();
-    let blocks: Vec<u64> = world.clients.iter().map(|client| client.disk().expect("it is known").blocks).collect();
-    assert_eq!(blocks, [20, 300]);
-    assert_eq!(world.ask(0, &write(19, 0, 1)), Ok(()));
-}
-
-/// Tests that a write to a partition does not reach the medium after it was taken out, partitioned
-/// anew elsewhere, and put in again, though nobody had a round in between.
-#[test]
-fn out_and_in_again_is_another_medium() {
-    let mut world = World::new(&[(1, 0, 0, false)], Disk::new(400, 7));
-    partition(&mut world.disk, &[(100, 100)]);
-    world.run();
-    world.data[0].write(0, &[0xbb; BLOCK]).expect("inside");
-    world.clients[0].send(&write(0, 0, 1), 1).expect("there is space");
-    world.disk.insert(Disk::ABSENT);
-    world.disk.insert(Disk::new(400, 7));
-    partition(&mut world.disk, &[(200, 100)]);
-    let complete = world.run();
-    assert!(matches!(complete[..], [(0, Completion { tag: 1, result: Err(_) })]), "{complete:?}");
-    assert!(!world.disk.content.contains(&0xbb));
-    assert_eq!(world.ask(0, &write(0, 0, 1)), Ok(()));
-    assert_eq!(world.disk.content[200 * BLOCK], 0xbb);
 }
 
 /// The life of the virtualiser, of the driver or of both ends before each of their stores, while
@@ -369,6 +258,9 @@ fn die(steps: u32, again: Option<u32>, is_driver: bool) -> usize {
                 sent[number] += 1;
             }
             let _ = client.end_round();
+            if signalled().contains(&CLIENT_CHANNEL) {
+                world.virtualiser.mark_due(channels(&[number as u32 + 1]));
+            }
         }
         if let Some(steps) = left {
             crash::die_after(steps);
@@ -466,28 +358,4 @@ fn a_client_may_be_restarted_while_it_waits() {
     world.run();
     assert_eq!(world.disk.results.len(), 3, "the table was read, and nothing else of the previous life was done");
     assert_eq!(world.ask(0, &read(0, 0, 1)), Ok(()));
-}
-
-/// Tests that a request that waits while its client's partition becomes smaller is refused as a
-/// later one is: otherwise it would reach what is behind the partition now.
-#[test]
-fn what_waits_must_fit_what_the_part_is_then() {
-    let mut world = crowd();
-    partition(&mut world.disk, &[(1, 3000)]);
-    // Another property of the same medium has its table read again.
-    world.disk.insert(Disk { discards: true, ..world.disk.disk });
-    let mut complete = Vec::new();
-    for _ in 0..10 {
-        let _ = world.disk.end_round();
-        complete.extend(world.round());
-        world.disk.take();
-        // The table is read before any of the writes is done.
-        if world.disk.taken.last().is_some_and(|taken| taken.request.operation == Operation::Read) {
-            world.disk.finish(world.disk.taken.len() - 1);
-        }
-    }
-    complete.extend(world.run());
-    let failed = complete.iter().filter(|(_, complete)| complete.result == Err(Error::OutOfRange)).count();
-    assert_eq!((complete.len(), failed), (6, 4));
-    assert_eq!(world.disk.results.len(), 4, "the table was read twice, and what was under way was done");
 }

@@ -1,14 +1,24 @@
-//! Moving requests from clients to the driver, and answers back.
+//! The virtualiser's state, its rounds, and the driver's answers. `placing` finds out what the
+//! medium is and where each client's part is, `serving` sends requests to the driver.
+//!
+//! A round looks at those clients that notified, or that were given an answer. What a client causes
+//! without use is charged to its [`culm_lending::Allowance`]; one that has used it up is left alone
+//! for a while.
+
+mod placing;
+mod serving;
 
 use crate::client::Client;
 use crate::counters;
 use crate::medium::Medium;
-use crate::turns::WINDOW;
+use crate::part::Placement;
 use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
-use culm::{Progress, Region};
-use culm_block::{BLOCK, Completion, Disk, Error, MAX_DISK, NotSent};
-use culm_partition::{MAX_READ, NoTable, Table};
+use culm::time::Instant;
+use culm::{Channels, Progress, Region};
+use culm_block::{BLOCK, Completion, MAX_DISK, Operation};
+use culm_lending::{ClientSet, Paused};
+use culm_partition::MAX_READ;
 
 /// A reader of partition tables that counted in other blocks than the disk would find others' data.
 const _: () = assert!(culm_partition::BLOCK == BLOCK);
@@ -17,22 +27,9 @@ const _: () = assert!(culm_partition::BLOCK == BLOCK);
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// A client's.
-    Client { number: usize, token: u16, cost: u32 },
+    Client { number: usize, token: u16, cost: u32, operation: Operation, failed_flushes: u32 },
     /// The virtualiser's own read of the partition table, of the scan of this number.
     Table { scans: u32 },
-}
-
-/// The outcome of the attempt to send a client's next request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    /// The driver has it, or it was answered.
-    Sent,
-    /// There is none.
-    Nothing,
-    /// It has to wait for its client's turn to come, perhaps again.
-    NoCredit,
-    /// It has to wait for others to end.
-    Blocked,
 }
 
 /// The virtualiser. One value of it is the component's state.
@@ -46,11 +43,33 @@ pub struct Virtualiser {
     scans: u32,
     /// Whether the driver has a request for a part of the table: there is memory for one.
     is_reading: bool,
+    /// The time at which to read the table again; `None` if nothing is missing.
+    rescan_at: Option<Instant>,
+    /// How often in a row it could not be read, up to a bound.
+    failures: u32,
+    /// Where the clients' parts are as soon as nothing is under way to where they were.
+    settling: Option<Vec<Placement>>,
     clients: Vec<Client>,
+    /// Clients that are to be looked at in the next round.
+    due: ClientSet,
+    /// Clients that may have requests.
+    ready: ClientSet,
+    /// Clients whose flush waits for the one under way.
+    flushing: ClientSet,
+    /// Clients that were looked at or given an answer in this round.
+    active: ClientSet,
+    /// Clients that have used up their allowances.
+    paused: Paused,
     /// The client whose turn it is.
     turn: usize,
     /// Blocks that are under way at the driver.
     under_way: u32,
+    /// Clients that have something under way there.
+    busy: usize,
+    /// Whether a flush is under way there.
+    is_flushing: bool,
+    /// How many flushes have failed, modulo 2³².
+    failed_flushes: u32,
     /// Memory for the partition table, and where it begins for the device, in blocks.
     table: (Region, u64),
 }
@@ -65,16 +84,44 @@ impl Virtualiser {
         let BlockVirtualiser { requests, answers, channel, table, .. } = *connection;
         let least = u64::from(MAX_READ) * BLOCK as u64;
         assert!(table.size >= least && table.dma.is_multiple_of(BLOCK as u64), "{least} bytes for the partition table");
+        let (count, bound) = (clients.len(), ClientSet::MAX);
+        assert!(count <= bound, "{count} clients of one disk: at most {bound} can share one");
         Self {
             driver: culm_block::Client::new(requests, answers, channel, MAX_DISK),
             medium: Medium::Unknown,
             changes: 0,
             scans: 0,
             is_reading: false,
+            rescan_at: None,
+            failures: 0,
+            settling: None,
             clients: clients.iter().map(Client::new).collect(),
+            due: ClientSet::first(count),
+            ready: ClientSet::EMPTY,
+            flushing: ClientSet::EMPTY,
+            active: ClientSet::EMPTY,
+            paused: Paused::NONE,
             turn: 0,
             under_way: 0,
+            busy: 0,
+            is_flushing: false,
+            failed_flushes: 0,
             table: (Region::new(table), table.dma / BLOCK as u64),
+        }
+    }
+
+    /// Marks the clients that notified. Each notification costs a step of work.
+    #[inline]
+    pub fn mark_due(&mut self, channels: Channels) {
+        for channel in channels {
+            if channel != self.driver.channel()
+                && let Some(number) = self.clients.iter().position(|client| client.port.channel() == channel)
+            {
+                self.due.insert(number);
+                if let Some(client) = self.clients.get_mut(number) {
+                    client.allowance.spend(1);
+                }
+            }
         }
     }
 
@@ -85,156 +132,94 @@ impl Virtualiser {
             self.complete(completion);
         }
         self.watch();
-        for client in &mut self.clients {
-            client.begin();
-        }
+        self.look();
         self.serve();
         let mut progress = self.driver.end_round();
-        for client in &mut self.clients {
-            progress &= client.end_round();
+        for number in self.active.take() {
+            let Some(client) = self.clients.get_mut(number) else { continue };
+            let is_paused = self.paused.contains(number);
+            if client.end_round(!is_paused && !self.ready.contains(number)).is_more() && !is_paused {
+                self.due.insert(number);
+                progress = Progress::More;
+            }
         }
         progress
     }
 
     /// Passes an answer of the driver's on.
     fn complete(&mut self, Completion { tag, result }: Completion<Owner>) {
-        match tag {
-            Owner::Client { number, token, cost } => {
-                self.under_way -= cost;
-                if let Some(client) = self.clients.get_mut(number) {
-                    client.share.complete(cost);
-                    client.port.answer(token, result);
-                }
-                if result.is_err() {
-                    counters::FAILED.add(1);
-                }
+        let (number, token, cost, operation, failed_flushes) = match tag {
+            Owner::Client { number, token, cost, operation, failed_flushes } => {
+                (number, token, cost, operation, failed_flushes)
             }
             Owner::Table { scans } => {
                 self.is_reading = false;
                 if scans == self.scans {
                     self.medium.give(result.is_ok().then_some(&self.table.0));
                 }
+                return;
             }
-        }
-    }
-
-    /// Looks whether the driver has another medium, and goes on reading its table.
-    fn watch(&mut self) {
-        let Some(disk) = self.driver.disk().copied() else { return };
-        let changes = self.driver.changes();
-        if changes != self.changes || self.medium.disk() != Some(&disk) {
-            if changes != self.changes {
-                // Whatever is there now, it is not what clients mean by their requests.
-                self.clients.iter_mut().for_each(|client| client.set_disk((0, Disk::ABSENT)));
-                self.changes = changes;
-            }
-            if disk.is_present() && self.clients.iter().any(|client| client.part.partition.is_some()) {
-                self.medium = Medium::scanning(disk);
-                self.scans = self.scans.wrapping_add(1);
-            } else {
-                self.medium = Medium::Known { disk };
-                self.place(&disk, None);
-            }
-        }
-        while !self.is_reading {
-            if let Some(found) = self.medium.finished() {
-                self.place(&disk, Some(found));
-            }
-            let Some(request) = self.medium.request(self.table.1) else { return };
-            match self.driver.send(&request, Owner::Table { scans: self.scans }) {
-                Ok(()) => self.is_reading = true,
-                // A round in which an answer comes has space.
-                Err(NotSent::Full | NotSent::Unknown) => return,
-                Err(NotSent::Refused(_)) => self.medium.give(None),
-            }
-        }
-    }
-
-    /// Tells each client what its part of the disk is.
-    fn place(&mut self, disk: &Disk, table: Option<Result<Table, NoTable>>) {
-        match &table {
-            Some(Err(reason)) => culm::error!("the disk's partitions cannot be found: {reason}"),
-            Some(Ok(Table { flaw: Some(flaw), .. })) => culm::warn!("the disk's partition table: {flaw}"),
-            _ => {}
-        }
-        let table = table.as_ref().and_then(|table| table.as_ref().ok());
-        for client in &mut self.clients {
-            let part = match client.part.place(disk, table) {
-                Ok(part) => part,
-                Err(_) if !disk.is_present() => (0, Disk::ABSENT),
-                Err(reason) => {
-                    culm::error!("{} has no disk: {reason}", client.name);
-                    (0, Disk::ABSENT)
-                }
-            };
-            client.set_disk(part);
-        }
-    }
-
-    /// Sends requests to the driver, as many as may be under way.
-    fn serve(&mut self) {
-        for number in 0..self.clients.len() {
-            self.send(number, true);
-        }
-        // Clients in a row that want nothing. One that lacks credit wants something, and has the
-        // credit after a few turns, since a request's cost and a client's debt are bounded.
-        let mut idle = 0;
-        while idle < self.clients.len() {
-            match self.send(self.turn, false) {
-                Attempt::Blocked => return,
-                Attempt::Sent => idle = 0,
-                Attempt::NoCredit => {
-                    idle = 0;
-                    self.pass_on();
-                }
-                Attempt::Nothing => {
-                    idle += 1;
-                    if let Some(client) = self.clients.get_mut(self.turn) {
-                        client.share.give_up();
-                    }
-                    self.pass_on();
-                }
-            }
-        }
-    }
-
-    /// Lets the next client have its turn.
-    fn pass_on(&mut self) {
-        self.turn = (self.turn + 1) % self.clients.len().max(1);
-        if let Some(client) = self.clients.get_mut(self.turn) {
-            client.share.refill();
-        }
-    }
-
-    /// Sends the next request of a client, in its turn or past the others.
-    fn send(&mut self, number: usize, passes: bool) -> Attempt {
-        let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
-        let Some(cost) = client.next_cost() else { return Attempt::Nothing };
-        let has_right = if passes { client.share.may_pass(cost) } else { client.share.affords(cost) };
-        if !has_right {
-            return Attempt::NoCredit;
-        }
-        if !passes && self.under_way + cost > WINDOW || self.driver.space() == 0 {
-            return Attempt::Blocked;
-        }
-        let Some((token, request)) = client.take() else { return Attempt::Nothing };
-        let sent = match &request {
-            Some(request) => self.driver.send(request, Owner::Client { number, token, cost }),
-            None => Err(NotSent::Refused(Error::OutOfRange)),
         };
-        match sent {
-            Ok(()) => {
-                client.share.send(cost);
-                self.under_way += cost;
-                counters::REQUESTS.add(1);
-                counters::BLOCKS.add(request.map_or(0, |request| request.blocks.into()));
+        if result.is_err() {
+            counters::FAILED.add(1);
+        }
+        self.under_way -= cost;
+        if operation == Operation::Flush {
+            self.is_flushing = false;
+            self.failed_flushes = self.failed_flushes.wrapping_add(result.is_err().into());
+            self.clients.iter_mut().for_each(|client| client.unflushed.settle(result.is_ok()));
+            self.ready |= self.flushing.take();
+        }
+        let Some(client) = self.clients.get_mut(number) else { return };
+        client.share.complete(cost);
+        self.busy -= usize::from(client.share.is_idle());
+        if operation == Operation::Flush && client.port.is_open() {
+            client.unflushed.tell();
+        } else if operation.changes_blocks() {
+            client.unflushed.change(failed_flushes != self.failed_flushes);
+        }
+        client.answer(token, result);
+        self.due.insert(number);
+        self.active.insert(number);
+    }
+
+    /// Looks at the clients that are due.
+    fn look(&mut self) {
+        if !self.paused.is_empty() {
+            let clients = &mut self.clients;
+            let is_back =
+                |number| clients.get_mut(number).is_none_or(|client: &mut Client| client.allowance.replenish());
+            self.paused.look(&mut self.due, is_back);
+        }
+        for number in self.due.take() {
+            self.active.insert(number);
+            let Some(client) = self.clients.get_mut(number) else { continue };
+            if client.begin() {
+                self.ready.insert(number);
+            } else {
+                // What the driver has not seen yet would be done with the next life's memory.
+                self.ready.remove(number);
+                self.driver.cancel(|owner| matches!(owner, Owner::Client { number: other, .. } if *other == number));
             }
-            Err(reason) => {
-                let error = if let NotSent::Refused(error) = reason { error } else { Error::Failed };
-                client.port.answer(token, Err(error));
-                counters::REQUESTS_REFUSED.add(1);
+            self.pause_if_spent(number);
+        }
+    }
+
+    /// Leaves a client alone if it has used up its allowance.
+    #[inline]
+    fn pause_if_spent(&mut self, number: usize) {
+        let Some(client) = self.clients.get_mut(number) else { return };
+        if client.allowance.is_spent() {
+            self.paused.pause(number, &mut client.allowance);
+            if self.paused.contains(number) {
+                self.ready.remove(number);
             }
         }
-        Attempt::Sent
+    }
+
+    /// Returns whether a client is left alone.
+    #[cfg(test)]
+    pub(crate) fn is_paused(&self, number: usize) -> bool {
+        self.paused.contains(number)
     }
 }

@@ -1,0 +1,163 @@
+//! What a flush says is so, whoever asked for it and whatever became of others.
+
+use super::*;
+
+/// Tests that a failed flush is told to each client whose writes it covered.
+#[test]
+fn a_failed_flush_is_told_to_all_whom_it_concerns() {
+    let mut world = World::new(&[ALL, ALL, ALL], Disk::new(400, 7));
+    world.run();
+    for number in 0..3 {
+        assert_eq!(world.ask(number, &Request::flush()), Ok(()), "what earlier lives wrote");
+    }
+    assert_eq!(world.ask(1, &write(5, 0, 1)), Ok(()));
+    assert_eq!(world.ask(0, &write(6, 0, 1)), Ok(()));
+    world.disk.failing = Some(Error::Failed);
+    assert_eq!(world.ask(0, &Request::flush()), Err(Error::Failed));
+    world.disk.failing = None;
+    assert_eq!(world.ask(0, &Request::flush()), Ok(()), "it has been told");
+    assert_eq!(world.ask(1, &Request::flush()), Err(Error::Failed), "its write may be lost");
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+    assert_eq!(world.ask(2, &Request::flush()), Ok(()), "it has written nothing");
+}
+
+/// Returns how many flushes the disk has.
+fn flushes(world: &World) -> usize {
+    world.disk.taken.iter().filter(|taken| taken.request.operation == Operation::Flush).count()
+}
+
+/// Tests that flushes of many become one, and that one which nobody needs is none.
+#[test]
+fn waiting_flushes_are_joined() {
+    let mut world = World::new(&[ALL; 4], Disk::new(400, 7));
+    world.run();
+    for number in 0..4 {
+        assert_eq!(world.ask(number, &write(number as u64, 0, 1)), Ok(()));
+    }
+    for tag in 0..20 {
+        for client in &mut world.clients {
+            client.send(&Request::flush(), tag).expect("there is space");
+        }
+    }
+    for _ in 0..6 {
+        world.round();
+        world.disk.take();
+    }
+    assert_eq!(flushes(&world), 1);
+    let before = world.disk.results.len();
+    let complete = world.run();
+    assert_eq!((complete.len(), world.disk.results.len() - before), (80, 1), "each is answered");
+    assert!(complete.iter().all(|(_, complete)| complete.result.is_ok()));
+}
+
+/// Tests that a flush does not count for what was answered after it was sent.
+#[test]
+fn a_flush_covers_what_was_answered_before_it() {
+    let mut world = World::new(&[ALL, ALL], Disk::new(400, 7));
+    world.run();
+    assert_eq!(world.ask(0, &write(0, 0, 1)), Ok(()));
+    world.clients[0].send(&Request::flush(), 1).expect("there is space");
+    for _ in 0..3 {
+        world.round();
+        world.disk.take();
+    }
+    assert_eq!(flushes(&world), 1);
+    world.data[1].write(0, &[0xbb; BLOCK]).expect("inside");
+    world.clients[1].send(&write(5, 0, 1), 2).expect("there is space");
+    for _ in 0..3 {
+        world.round();
+        world.disk.take();
+    }
+    // The flush is done by the device before the write, and answered after it.
+    world.disk.finish(0);
+    world.disk.finish(0);
+    let _ = world.disk.end_round();
+    world.run();
+    assert_eq!(world.disk.durable[5 * BLOCK], 0);
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+    assert_eq!(world.disk.durable[5 * BLOCK], 0xbb);
+}
+
+/// Tests that the next life of the virtualiser does not take writes for durable of which it knows
+/// nothing.
+#[test]
+fn a_restarted_virtualiser_flushes() {
+    let mut world = World::new(&[ALL], Disk::new(400, 7));
+    world.run();
+    world.data[0].write(0, &[0xbb; BLOCK]).expect("inside");
+    assert_eq!(world.ask(0, &write(5, 0, 1)), Ok(()));
+    world.restart();
+    world.run();
+    assert_eq!(world.ask(0, &Request::flush()), Ok(()));
+    assert_eq!(world.disk.durable[5 * BLOCK], 0xbb);
+}
+
+proptest! {
+    /// Whatever clients write and flush, in whatever order the device does it, and whatever it
+    /// loses at a flush that fails: if a client's flush is done, its writes that were answered
+    /// before it was sent are durable, or were written anew.
+    #[test]
+    fn a_flush_that_is_done_is_true(
+        steps in proptest::collection::vec((0..6_u8, 0..3_usize, 0..8_usize), 1..120)
+    ) {
+        let mut world = World::new(&[(0, 0, 8, false), (0, 8, 8, false), (0, 16, 8, false)], Disk::new(24, 7));
+        world.run();
+        // Of each client and block, what was written last, whether that is answered, and whether
+        // it counts: a client that is told of a failed flush knows that it may be lost. Of each
+        // flush under way, what was answered and counted when it was sent.
+        let mut written = [[0_u8; 8]; 3];
+        let (mut answered, mut counts) = ([[true; 8]; 3], [[true; 8]; 3]);
+        let mut promises: [Option<[Option<u8>; 8]>; 3] = [None; 3];
+        let mut number_of_write = 0_u8;
+        for (step, number, index) in steps {
+            match step {
+                0 if answered[number][index] => {
+                    number_of_write = number_of_write.wrapping_add(1).max(1);
+                    world.data[number].write(index * BLOCK, &[number_of_write; BLOCK]).expect("inside");
+                    world.clients[number].send(&write(index as u64, index as u64, 1), index as u64).expect("space");
+                    (written[number][index], answered[number][index]) = (number_of_write, false);
+                    counts[number][index] = true;
+                }
+                1 if promises[number].is_none() => {
+                    let promise = core::array::from_fn(|block| {
+                        (answered[number][block] && counts[number][block]).then_some(written[number][block])
+                    });
+                    promises[number] = Some(promise);
+                    world.clients[number].send(&Request::flush(), 100).expect("there is space");
+                }
+                2 => world.disk.take(),
+                // A flush fails, and what was not durable is lost.
+                3 => {
+                    let flush = world.disk.taken.iter().position(|taken| taken.request.operation == Operation::Flush);
+                    if let Some(flush) = flush {
+                        world.disk.failing = Some(Error::Failed);
+                        world.disk.finish(flush);
+                        world.disk.failing = None;
+                        world.disk.content = world.disk.durable.clone();
+                    }
+                }
+                _ if !world.disk.taken.is_empty() => world.disk.finish(index % world.disk.taken.len()),
+                _ => {}
+            }
+            let _ = world.disk.end_round();
+            for (number, complete) in world.round() {
+                if complete.tag < 100 {
+                    answered[number][complete.tag as usize] = true;
+                    continue;
+                }
+                let promise = promises[number].take().expect("it was asked for");
+                if complete.result.is_err() {
+                    for (counts, answered) in counts[number].iter_mut().zip(answered[number]) {
+                        *counts &= !answered;
+                    }
+                    continue;
+                }
+                for (block, promised) in promise.into_iter().enumerate() {
+                    let durable = world.disk.durable[(8 * number + block) * BLOCK];
+                    let is_newer = promised != Some(written[number][block]);
+                    prop_assert!(promised.is_none() || is_newer || promised == Some(durable));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where each client's part of the disk is: found out when the medium is another one, or its
+//! properties are, and said to the client.
+
+use super::{Owner, Virtualiser};
+use crate::medium::{Found, Medium};
+use crate::part::Placement;
+use alloc::vec::Vec;
+use culm::time::{self, Duration};
+use culm_block::{Disk, NotSent};
+
+/// Time after which a table that could not be read is read again.
+const RESCAN: Duration = Duration::from_secs(1);
+
+/// How often that time doubles while the table cannot be read: up to about a minute.
+const MAX_FAILURES: u32 = 6;
+
+impl Virtualiser {
+    /// Looks whether the driver has another medium, and goes on reading its table.
+    pub(super) fn watch(&mut self) {
+        let Some(disk) = self.driver.disk().copied() else { return };
+        let changes = self.driver.changes();
+        if changes != self.changes || self.medium.disk() != Some(&disk) {
+            if changes != self.changes {
+                // Whatever is there now, it is not what clients mean by their requests.
+                self.set_placements(&[]);
+                (self.changes, self.settling) = (changes, None);
+            }
+            self.scan(disk);
+        } else if self.rescan_at.is_some() {
+            self.rescan(disk);
+        }
+        while !self.is_reading {
+            if let Some(found) = self.medium.finished() {
+                self.place(&disk, Some(found));
+            }
+            let Some(request) = self.medium.request(self.table.1) else { break };
+            match self.driver.send(&request, Owner::Table { scans: self.scans }) {
+                Ok(()) => self.is_reading = true,
+                // A round in which an answer comes has space.
+                Err(NotSent::Full | NotSent::Unknown) => break,
+                Err(NotSent::Refused(_)) => self.medium.give(None),
+            }
+        }
+        self.settle();
+    }
+
+    /// Begins to read the table of `disk`, if there is one and somebody needs it.
+    fn scan(&mut self, disk: Disk) {
+        self.rescan_at = None;
+        if disk.is_present() && self.clients.iter().any(|client| client.part.partition.is_some()) {
+            self.medium = Medium::scanning(disk);
+            self.scans = self.scans.wrapping_add(1);
+        } else {
+            self.medium = Medium::Known { disk };
+            self.place(&disk, None);
+        }
+    }
+
+    /// Reads the table again if it is time, or asks to be woken then.
+    #[cold]
+    fn rescan(&mut self, disk: Disk) {
+        match self.rescan_at {
+            Some(at) if time::now() < at => culm::wake_at(at),
+            _ => self.scan(disk),
+        }
+    }
+
+    /// Finds out where the clients' parts are. A client that has its part keeps it if the table
+    /// cannot be read now: it is the same medium.
+    fn place(&mut self, disk: &Disk, found: Option<Found>) {
+        let has_failed = found.as_ref().is_some_and(|found| found.has_failed);
+        let table = match &found {
+            Some(Found { table: Err(reason), .. }) => {
+                culm::error!("the disk's partitions cannot be found: {reason}");
+                None
+            }
+            Some(Found { table: Ok(table), .. }) => {
+                if let Some(flaw) = table.flaw {
+                    culm::warn!("the disk's partition table: {flaw}");
+                }
+                Some(table)
+            }
+            None => None,
+        };
+        let mut placements: Vec<Placement> = Vec::with_capacity(self.clients.len());
+        let mut is_missing = false;
+        for client in &self.clients {
+            let kept = client.placement().filter(|placement| has_failed && placement.disk.is_present());
+            let kept = kept.and_then(|kept| client.part.at(disk, kept.first, kept.disk.blocks));
+            let placement = kept.map_or_else(|| client.part.place(disk, table), Ok);
+            placements.push(placement.unwrap_or_else(|reason| {
+                if disk.is_present() {
+                    culm::error!("{} has no disk: {reason}", client.name);
+                    is_missing = true;
+                }
+                Placement::ABSENT
+            }));
+        }
+        if has_failed && is_missing {
+            let at = time::now() + RESCAN * (1 << self.failures);
+            culm::wake_at(at);
+            (self.rescan_at, self.failures) = (Some(at), (self.failures + 1).min(MAX_FAILURES));
+        } else {
+            self.failures = 0;
+        }
+        self.keep_apart(&mut placements);
+        self.settling = Some(placements);
+    }
+
+    /// Takes away the part of a client that has blocks of an earlier one's, unless the system file
+    /// says that they share some: whoever can write the table must not choose who does.
+    fn keep_apart(&self, placements: &mut [Placement]) {
+        for (index, client) in self.clients.iter().enumerate() {
+            let (before, rest) = placements.split_at_mut(index);
+            let Some(placement) = rest.first_mut() else { return };
+            let earlier = self.clients.iter().zip(before);
+            let mut colliding =
+                earlier.filter(|(other, at)| at.collides(placement) && !other.part.may_overlap(&client.part));
+            if let Some((other, _)) = colliding.next() {
+                culm::error!("{} has no disk: its part overlaps that of {}", client.name, other.name);
+                *placement = Placement::ABSENT;
+            }
+        }
+    }
+
+    /// Says to the clients where their parts are. If a part is not where it was, what is under way
+    /// to anywhere ends first: another client may have its blocks next.
+    fn settle(&mut self) {
+        let Some(placements) = self.settling.take() else { return };
+        let moved = self
+            .clients
+            .iter()
+            .zip(&placements)
+            .any(|(client, placement)| client.placement().is_some_and(|before| placement.is_elsewhere(before)));
+        if moved && self.busy > 0 {
+            self.settling = Some(placements);
+        } else {
+            self.set_placements(&placements);
+        }
+    }
+
+    /// Sets the clients' placements; those for which there is none have no part.
+    fn set_placements(&mut self, placements: &[Placement]) {
+        let placements = placements.iter().copied().chain(core::iter::repeat(Placement::ABSENT));
+        for (number, (client, placement)) in self.clients.iter_mut().zip(placements).enumerate() {
+            client.set_placement(placement);
+            self.due.insert(number);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Sending the clients' requests to the driver, in the order of their turns (`turns`).
+
+use super::{Owner, Virtualiser};
+use crate::counters;
+use crate::turns::WINDOW;
+use crate::unflushed::Flush;
+use culm_block::{Error, NotSent, Operation};
+
+/// The outcome of the attempt to send a client's next request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The driver has it, or it was answered.
+    Done,
+    /// There is none, or it waits for another client's flush.
+    Nothing,
+    /// It may not be sent before its client's turn, or its next one.
+    NoRight,
+    /// It has to wait for others to end.
+    Blocked,
+}
+
+impl Virtualiser {
+    /// Sends requests to the driver, as many as may be under way.
+    pub(super) fn serve(&mut self) {
+        if self.settling.is_some() {
+            return;
+        }
+        // Past the others, those first whose turn comes next.
+        let mut left = self.ready;
+        while let Some(number) = left.next_from(self.turn) {
+            left.remove(number);
+            let _ = self.send(number, true);
+        }
+        while let Some(number) = self.ready.next_from(self.turn) {
+            if number != self.turn {
+                self.begin_turn(number);
+            }
+            match self.send(number, false) {
+                Attempt::Blocked => return,
+                Attempt::Done => {}
+                // It has the credit after a few turns, since a request's cost is bounded.
+                Attempt::NoRight => self.pass_on(),
+                Attempt::Nothing => {
+                    self.ready.remove(number);
+                    if let Some(client) = self.clients.get_mut(number) {
+                        client.share.rest();
+                    }
+                    self.pass_on();
+                }
+            }
+        }
+    }
+
+    /// Lets the next client have its turn.
+    fn pass_on(&mut self) {
+        if let Some(next) = self.ready.next_from(self.turn + 1) {
+            self.begin_turn(next);
+        }
+    }
+
+    /// Lets a client have its turn.
+    fn begin_turn(&mut self, number: usize) {
+        if number <= self.turn {
+            // Each client had a turn. Those that had no use for it owe nothing any more.
+            let ready = self.ready;
+            for (number, client) in self.clients.iter_mut().enumerate() {
+                if !ready.contains(number) {
+                    client.share.forgive();
+                }
+            }
+        }
+        self.turn = number;
+        if let Some(client) = self.clients.get_mut(number) {
+            client.share.begin_turn();
+        }
+    }
+
+    /// Sends the next request of a client, in its turn or past the others.
+    fn send(&mut self, number: usize, passes: bool) -> Attempt {
+        self.active.insert(number);
+        let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
+        let next = client.next();
+        if client.allowance.is_spent() {
+            self.pause_if_spent(number);
+            if self.paused.contains(number) {
+                return Attempt::Nothing;
+            }
+        }
+        let Some((operation, cost)) = next else { return Attempt::Nothing };
+        let idle = self.clients.len() - self.busy;
+        let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
+        if operation == Operation::Flush {
+            match client.unflushed.flush(self.is_flushing) {
+                Flush::Answered(result) => {
+                    client.answer_held(result);
+                    return Attempt::Done;
+                }
+                Flush::Waits => {
+                    self.flushing.insert(number);
+                    self.ready.remove(number);
+                    return Attempt::Nothing;
+                }
+                Flush::Sent => {}
+            }
+        }
+        let has_right = if passes { client.share.may_pass(cost) } else { client.share.affords(cost) };
+        if !has_right {
+            return Attempt::NoRight;
+        }
+        // A place in the driver's queue is kept for each of the others that may pass, as far as
+        // half of the queue reaches.
+        let (space, half) = (self.driver.space(), (self.driver.space() + self.driver.under_way()) / 2);
+        let kept = (idle - usize::from(client.share.is_idle())).min(half);
+        let is_full = if passes { space == 0 } else { space <= kept || self.under_way + cost > WINDOW };
+        if is_full {
+            return Attempt::Blocked;
+        }
+        self.dispatch(number, cost, operation);
+        Attempt::Done
+    }
+
+    /// Gives the next request of a client to the driver, or answers why not.
+    #[inline]
+    fn dispatch(&mut self, number: usize, cost: u32, operation: Operation) {
+        let Some(client) = self.clients.get_mut(number) else { return };
+        let Some((token, request)) = client.take() else { return };
+        let sent = match &request {
+            Some(request) => {
+                let failed_flushes = self.failed_flushes;
+                self.driver.send(request, Owner::Client { number, token, cost, operation, failed_flushes })
+            }
+            None => Err(NotSent::Refused(Error::OutOfRange)),
+        };
+        if let Err(reason) = sent {
+            return client.refuse(token, if let NotSent::Refused(error) = reason { error } else { Error::Failed });
+        }
+        self.busy += usize::from(client.share.is_idle());
+        client.share.send(cost);
+        self.under_way += cost;
+        if operation == Operation::Flush {
+            self.is_flushing = true;
+            self.clients.iter_mut().for_each(|client| client.unflushed.cover());
+        }
+        counters::REQUESTS.add(1);
+        counters::BLOCKS.add(request.map_or(0, |request| request.blocks.into()));
+    }
+}
