@@ -4,6 +4,7 @@ mod crowd;
 pub(crate) mod lan;
 mod overload;
 mod segments;
+mod station;
 
 use crate::checksum;
 use crate::descriptor::flags::CHECKSUM_OFFLOAD;

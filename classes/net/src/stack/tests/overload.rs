@@ -4,8 +4,9 @@
 //! a request more. What it has no time for waits in its network card, and what the card has no room
 //! for is lost. Clients do what TCP does: they ask again.
 
-use super::crowd::{ACK, PORTS, RST, SYN, Station, addressee, answer_and_end};
+use super::crowd::answer_and_end;
 use super::lan::Lan;
+use super::station::{ACK, PORTS, RST, SYN, Station, addressee};
 use crate::stack::Counts;
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
