@@ -1,0 +1,151 @@
+//! Disks: what a component writes to its partition or range is in the image's file, and no byte
+//! outside of it has changed. The images are made by Debian's `sfdisk` and `sgdisk`.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::{Boot, Machine, root};
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const BLOCK: usize = 512;
+/// Blocks of the images.
+const BLOCKS: usize = 16 * 1024;
+
+/// A program of the host's, which may be in a folder that only root searches.
+fn program(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("this test needs `{name}`: `./culm setup --tests` installs it"))
+}
+
+/// Runs a program with this input.
+fn run(name: &str, arguments: &[&str], input: &str) {
+    let mut command = Command::new(program(name));
+    let mut child =
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads its input");
+    let output = child.wait_with_output().expect("the program ends");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// An image in whose blocks everything differs from block to block.
+fn image(folder: &Path) -> PathBuf {
+    let words = (0..BLOCKS as u64 * 64).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let file = folder.join("disk.img");
+    std::fs::write(&file, words.flat_map(u64::to_le_bytes).collect::<Vec<_>>()).expect("the folder is writable");
+    file
+}
+
+/// A system in this folder whose disk has `image` or `size`, with these clients: each a domain of
+/// the component `block-test`, its part of the disk, and its seed. It begins with that and writes
+/// three times.
+fn system(folder: &Path, name: &str, disk: &str, clients: &[(&str, &str, u32)]) -> Boot {
+    let mut text = format!(
+        "name = \"{name}\"\ndescription = \"Clients of a disk\"\nboard = \"virt\"\n\
+         [device.uart0]\npriority = 60\n[device.disk0]\npriority = 200\n{disk}\n"
+    );
+    for (client, part, seed) in clients {
+        text += &format!(
+            "[pd.{client}]\ncomponent = \"block-test\"\npriority = 100\n\
+             config = {{ seed = {seed}, rounds = 3 }}\ndisk = {{ device = \"disk0\"{part} }}\n"
+        );
+    }
+    let file = folder.join(format!("{name}.toml"));
+    std::fs::write(&file, text).expect("the folder is writable");
+    Boot::system(file.to_str().expect("temporary paths are text"))
+}
+
+/// What the component writes with its last seed.
+fn pattern(seed: u64, blocks: usize) -> Vec<u8> {
+    (0..blocks as u64 * 64).flat_map(|word| (seed << 32 ^ word).to_le_bytes()).collect()
+}
+
+/// Waits until each of these clients is done.
+fn wait_for(machine: &mut Machine, clients: &[&str]) {
+    for client in clients {
+        machine.expect_anywhere(&format!("{client}: block-test passed"));
+    }
+    assert!(!machine.saw("block-test failed"), "{}", machine.tail());
+}
+
+/// Compares the image with what it was, where these blocks hold the pattern of a seed now.
+fn check(file: &Path, before: &[u8], written: &[(Range<usize>, u64)]) {
+    let mut expected = before.to_vec();
+    for (blocks, seed) in written {
+        expected[blocks.start * BLOCK..blocks.end * BLOCK].copy_from_slice(&pattern(*seed, blocks.len()));
+    }
+    let found = std::fs::read(file).expect("the image is there");
+    let differs = |block: &usize| {
+        let bytes = block * BLOCK..(block + 1) * BLOCK;
+        found[bytes.clone()] != expected[bytes]
+    };
+    assert_eq!(found.len(), expected.len());
+    let wrong: Vec<usize> = (0..BLOCKS).filter(differs).collect();
+    assert!(wrong.is_empty(), "{} blocks are wrong, the first is {:?}", wrong.len(), wrong.first());
+}
+
+#[test]
+fn each_client_has_its_partition_of_an_mbr() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let script = "label: dos\nlabel-id: 0x1234abcd\nstart=64,size=1000\nstart=2048,size=5001\nstart=9000,size=640\n";
+    run("sfdisk", &["-q", "--wipe=never", "--no-tell-kernel", file.to_str().expect("text")], script);
+    let before = std::fs::read(&file).expect("the image is there");
+    let clients = [
+        ("reader", ", partition = 1, read_only = true", 1),
+        ("first", ", partition = 2, memory = \"512KiB\", queue = 128", 10),
+        ("second", ", partition = \"1234abcd-03\", memory = \"16KiB\", queue = 32", 20),
+    ];
+    let mut machine = system(folder.path(), "mbr", "image = \"disk.img\"", &clients).start(&[]);
+    wait_for(&mut machine, &["first", "second", "reader"]);
+    let words = before[64 * BLOCK..1064 * BLOCK].chunks_exact(8);
+    let sum = words.fold(0_u64, |sum, word| sum.wrapping_add(u64::from_le_bytes(word.try_into().expect("8 bytes"))));
+    machine.expect_anywhere(&format!("reader: block-test passed: 1000 blocks read, sum {sum:#018x}"));
+    machine.interrupt();
+    check(&file, &before, &[(2048..7049, 12), (9000..9640, 22)]);
+}
+
+#[test]
+fn each_client_has_its_partition_or_range_of_a_gpt() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let path = file.to_str().expect("text");
+    run("sgdisk", &["-Z", path], "");
+    let uuid = "0fc63daf-8483-4772-8e79-3d69d8477de4";
+    let partitions = ["-a", "1", "-n", "1:40:2087", "-c", "1:data", "-n", "2:2088:6183", "-u", &format!("2:{uuid}")];
+    run("sgdisk", &[&partitions[..], &[path]].concat(), "");
+    let before = std::fs::read(&file).expect("the image is there");
+    let clients = [
+        ("named", ", partition = \"data\"", 30),
+        ("front", &*format!(", partition = \"{uuid}\", size = \"1MiB\""), 40),
+        ("back", ", partition = 2, offset = \"1MiB\"", 50),
+    ];
+    let mut machine = system(folder.path(), "gpt", "image = \"disk.img\"", &clients).start(&[]);
+    wait_for(&mut machine, &["named", "front", "back"]);
+    machine.interrupt();
+    check(&file, &before, &[(40..2088, 32), (2088..4136, 42), (4136..6184, 52)]);
+}
+
+#[test]
+fn an_image_that_the_tool_makes_is_found_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let name = format!("disk-made-{}", std::process::id());
+    let file = root().join(format!("build/disks/{name}-disk0.img"));
+    let size = format!("size = \"{}KiB\"", BLOCKS / 2);
+    let clients = [("one", ", offset = \"512KiB\", size = \"512KiB\"", 60)];
+    let mut machine = system(folder.path(), &name, &size, &clients).start(&[]);
+    wait_for(&mut machine, &["one"]);
+    machine.interrupt();
+    check(&file, &vec![0; BLOCKS * BLOCK], &[(1024..2048, 62)]);
+    // The next run reads what is there: another client's blocks stay.
+    let before = std::fs::read(&file).expect("the image is there");
+    let clients = [("two", ", offset = \"1MiB\"", 70)];
+    let mut machine = system(folder.path(), &name, &size, &clients).start(&[]);
+    wait_for(&mut machine, &["two"]);
+    machine.interrupt();
+    check(&file, &before, &[(2048..BLOCKS, 72)]);
+    std::fs::remove_file(&file).expect("the image can be removed");
+}
