@@ -83,7 +83,7 @@ fn check(file: &Path, before: &[u8], written: &[(Range<usize>, u64)]) {
         found[bytes.clone()] != expected[bytes]
     };
     assert_eq!(found.len(), expected.len());
-    let wrong: Vec<usize> = (0..BLOCKS).filter(differs).collect();
+    let wrong: Vec<usize> = (0..expected.len() / BLOCK).filter(differs).collect();
     assert!(wrong.is_empty(), "{} blocks are wrong, the first is {:?}", wrong.len(), wrong.first());
 }
 
@@ -131,21 +131,20 @@ fn each_client_has_its_partition_or_range_of_a_gpt() {
 
 #[test]
 fn an_image_that_the_tool_makes_is_found_again() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let name = format!("disk-made-{}", std::process::id());
-    let file = root().join(format!("build/disks/{name}-disk0.img"));
-    let size = format!("size = \"{}KiB\"", BLOCKS / 2);
-    let clients = [("one", ", offset = \"512KiB\", size = \"512KiB\"", 60)];
-    let mut machine = system(folder.path(), &name, &size, &clients).start(&[]);
-    wait_for(&mut machine, &["one"]);
-    machine.interrupt();
-    check(&file, &vec![0; BLOCKS * BLOCK], &[(1024..2048, 62)]);
-    // The next run reads what is there: another client's blocks stay.
-    let before = std::fs::read(&file).expect("the image is there");
-    let clients = [("two", ", offset = \"1MiB\"", 70)];
-    let mut machine = system(folder.path(), &name, &size, &clients).start(&[]);
-    wait_for(&mut machine, &["two"]);
-    machine.interrupt();
-    check(&file, &before, &[(2048..BLOCKS, 72)]);
-    std::fs::remove_file(&file).expect("the image can be removed");
+    let file = root().join("build/disks/disk-disk0.img");
+    _ = std::fs::remove_file(&file);
+    let (first, second) = ((0..8192, 12), (8192..10_240, 20));
+    for marks in 0..2_u64 {
+        let mut machine = Boot::system("tests/systems/disk.toml").start(&[]);
+        wait_for(&mut machine, &["first", "second"]);
+        machine.expect_anywhere(&format!("reader: block-test passed: 16384 blocks read, sum {marks:#018x}"));
+        machine.interrupt();
+        let mut expected = vec![0; 32 * 1024 * BLOCK];
+        expected[16384 * BLOCK] = u8::try_from(marks).expect("a few marks");
+        check(&file, &expected, &[first.clone(), second.clone()]);
+        // What the next run's reader finds.
+        expected = std::fs::read(&file).expect("the image is there");
+        expected[16384 * BLOCK] += 1;
+        std::fs::write(&file, expected).expect("the image can be written");
+    }
 }
