@@ -11,6 +11,8 @@ pub enum HeaderProblem {
     Unreadable,
     /// There is none.
     Absent,
+    /// It is of another revision.
+    Revision,
     /// Its checksum is wrong.
     Checksum,
     /// It says that it belongs elsewhere.
@@ -30,6 +32,7 @@ impl fmt::Display for HeaderProblem {
         formatter.write_str(match self {
             Self::Unreadable => "its header cannot be read",
             Self::Absent => "it is not there",
+            Self::Revision => "it is of another revision",
             Self::Checksum => "its checksum is wrong",
             Self::Misplaced => "it says that it belongs elsewhere",
             Self::Usable => "it allows partitions outside the disk or in its own blocks",
@@ -43,9 +46,14 @@ impl fmt::Display for HeaderProblem {
 /// The most entries: far more than partitions that a table can have here.
 const MAX_ENTRIES: u32 = 1024;
 
+/// The revision of headers that is known, 1.0.
+const REVISION: u32 = 0x0001_0000;
+
 /// A header that is as it should be. Places are logical blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
+    /// Where it says that the other table's header is.
+    pub other: u64,
     pub usable: (u64, u64),
     pub entries: u64,
     pub entry_count: u32,
@@ -62,7 +70,7 @@ impl Header {
             return Err(HeaderProblem::Absent);
         }
         let size = word(bytes, 12) as usize;
-        let head = bytes.get(..size).filter(|_| (92..=BLOCK).contains(&size)).ok_or(HeaderProblem::Checksum)?;
+        let head = bytes.get(..size).filter(|_| size >= 92).ok_or(HeaderProblem::Checksum)?;
         let mut checksum = Crc::new();
         checksum.add(head.get(..CHECKSUM).unwrap_or_default());
         checksum.add(&[0; 4]);
@@ -70,10 +78,14 @@ impl Header {
         if checksum.value() != word(bytes, CHECKSUM) {
             return Err(HeaderProblem::Checksum);
         }
+        if word(bytes, 8) != REVISION {
+            return Err(HeaderProblem::Revision);
+        }
         if double(bytes, 24) != place {
             return Err(HeaderProblem::Misplaced);
         }
         let header = Self {
+            other: double(bytes, 32),
             usable: (double(bytes, 40), double(bytes, 48)),
             entries: double(bytes, 72),
             entry_count: word(bytes, 80),
@@ -99,12 +111,12 @@ impl Header {
             return Err(HeaderProblem::Entries);
         }
         let (first, last) = self.usable;
-        let other = double(bytes, 32);
         // The other table's entries are as many; those of the first one begin at block 2.
         let within = first <= last && last < blocks && first >= 2 + length;
         let apart = entries_end <= first || self.entries > last;
         let is_usable = |block: u64| (first..=last).contains(&block);
-        if !within || !apart || is_usable(place) || is_usable(other) {
+        // The backup is looked for in the last block, wherever the header says that it is.
+        if !within || !apart || is_usable(place) || is_usable(self.other) || is_usable(blocks - 1) {
             return Err(HeaderProblem::Usable);
         }
         Ok(())

@@ -13,14 +13,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns whether it is in use.
+    /// Returns whether it is in use, whatever its type, as Linux counts.
     pub fn is_used(self) -> bool {
-        self.kind != 0 && self.blocks != 0
+        self.blocks != 0
     }
 
-    /// Returns whether it says that the disk has a GPT.
+    /// Returns whether it says that the disk has a GPT (UEFI 2.10 §5.2.3).
     pub fn is_protective(self) -> bool {
-        self.kind == 0xee
+        self.kind == 0xee && self.first == 1
     }
 
     /// Returns whether it holds logical partitions: with CHS, LBA, or as Linux has its own.
@@ -29,20 +29,24 @@ impl Entry {
     }
 }
 
-/// Returns the entries of a boot record, or `None` if it is none: without its signature, or with
-/// entries that are neither active nor inactive, as in the boot block of a disk that is all one
-/// file system.
+/// Returns the entries of the disk's boot record, or `None` if it is none: without its signature,
+/// or with entries that are neither active nor inactive, as in the boot block of a disk that is all
+/// one file system.
+pub fn first(bytes: &[u8]) -> Option<[Entry; 4]> {
+    entries(bytes).filter(|entries| entries.iter().all(|entry| matches!(entry.status, 0 | 0x80)))
+}
+
+/// Returns the entries of a record, or `None` if it has no signature.
 pub fn entries(bytes: &[u8]) -> Option<[Entry; 4]> {
     if array(bytes, 510) != [0x55, 0xaa] {
         return None;
     }
-    let entries = core::array::from_fn(|number| {
+    Some(core::array::from_fn(|number| {
         let at = 446 + 16 * number;
         let [status] = array(bytes, at);
         let [kind] = array(bytes, at + 4);
         Entry { status, kind, first: word(bytes, at + 8), blocks: word(bytes, at + 12) }
-    });
-    entries.iter().all(|entry: &Entry| matches!(entry.status, 0 | 0x80)).then_some(entries)
+    }))
 }
 
 /// Returns the number of the disk.

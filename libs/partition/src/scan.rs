@@ -41,20 +41,50 @@ enum State {
     Header { primary: Option<HeaderProblem> },
     /// A GPT's entries.
     Entries(Entries),
+    /// The backup's header; the table is known.
+    Backup(Table),
     /// Nothing more.
     Done(Result<Table, NoTable>),
 }
 
-/// A chain of logical partitions.
+/// An extended partition, which holds logical ones.
+#[derive(Clone, Copy, Debug)]
+struct Extended {
+    number: u32,
+    /// Its first logical block.
+    first: u64,
+    /// The logical block behind its last one.
+    end: u64,
+}
+
+/// The chains of logical partitions, one for each extended partition.
 #[derive(Debug)]
 struct Chain {
     table: Table,
     signature: u32,
-    /// The extended partition: its first logical block, and the one behind its last.
-    extended: (u64, u64),
+    /// The extended partition whose chain is read.
+    extended: Extended,
+    /// Those whose chains follow, in the opposite order.
+    further: Vec<Extended>,
     /// The boot records that were visited; the last one is read next.
     records: Vec<u64>,
+    /// Logical blocks that the link to this record gives it.
+    length: u64,
+    /// The number of the next logical partition.
+    number: u32,
+    /// Records in a row without a partition.
+    empty: u32,
 }
+
+/// The largest number of a partition of an MBR: as many as Linux counts, and as an identifier has
+/// space for.
+const MAX_NUMBER: u32 = 255;
+
+/// The most records that are visited.
+const MAX_RECORDS: usize = 2 * MAX_PARTITIONS;
+
+/// The most records in a row without a partition, as Linux follows them.
+const MAX_EMPTY: u32 = 100;
 
 /// The entries of a GPT.
 #[derive(Debug)]
@@ -85,7 +115,7 @@ impl Scan {
             State::First => Some(one(0)),
             State::Chain(chain) => chain.records.last().map(|record| one(*record)),
             State::Header { primary: None } => Some(one(1)),
-            State::Header { primary: Some(_) } => Some(one(self.size - 1)),
+            State::Header { primary: Some(_) } | State::Backup(_) => Some(one(self.size - 1)),
             State::Entries(entries) => {
                 let all = entries.header.entry_bytes().next_multiple_of(self.unit());
                 let blocks = (all - entries.done) / BLOCK as u64;
@@ -110,6 +140,7 @@ impl Scan {
             State::Chain(chain) => self.logical(chain, bytes),
             State::Header { primary } => self.header(primary, bytes),
             State::Entries(entries) => self.entries(entries, bytes),
+            State::Backup(table) => self.backup(table, bytes),
             done @ State::Done(_) => done,
         };
     }
@@ -129,12 +160,12 @@ impl Scan {
 
     fn first(&self, bytes: Option<&[u8]>) -> State {
         let Some(bytes) = bytes else { return State::Done(Err(NoTable::Unreadable)) };
-        let Some(entries) = mbr::entries(bytes) else { return State::Done(Err(NoTable::None)) };
+        let Some(entries) = mbr::first(bytes) else { return State::Done(Err(NoTable::None)) };
         if entries.iter().any(|entry| entry.is_protective()) {
             return if self.size > 1 { State::Header { primary: None } } else { State::Done(Err(NoTable::None)) };
         }
         let (signature, mut table) = (mbr::signature(bytes), Table::new(Kind::Mbr));
-        let mut extended = None;
+        let (mut further, mut is_broken) = (Vec::new(), false);
         for (number, entry) in (1..).zip(entries).filter(|(_, entry)| entry.is_used()) {
             let mut partition = self.partition(entry, 0, number, signature, (0, self.size));
             if entry.first == 0 {
@@ -142,44 +173,75 @@ impl Scan {
             }
             if !entry.is_extended() {
                 table.add(partition);
-            } else if extended.is_none() && partition.problem.is_none() {
-                extended = Some((number, u64::from(entry.first), u64::from(entry.first) + u64::from(entry.blocks)));
+            } else if is_broken || partition.problem.is_some() {
+                is_broken = true;
+            } else {
+                let first = u64::from(entry.first);
+                further.push(Extended { number, first, end: first + u64::from(entry.blocks) });
             }
         }
-        let Some((number, first, end)) = extended else { return State::Done(Ok(table)) };
-        let (first_block, end_block) = (first << self.granule, end << self.granule);
-        for partition in &mut table.partitions {
-            let overlaps = partition.first < end_block && first_block < partition.first + partition.blocks;
-            if overlaps && partition.problem.is_none() {
-                partition.problem = Some(Problem::Overlaps(number));
+        if is_broken {
+            table.flaw = Some(Flaw::BrokenChain);
+        }
+        for extended in &further {
+            let (first, end) = (extended.first << self.granule, extended.end << self.granule);
+            for partition in &mut table.partitions {
+                let overlaps = partition.first < end && first < partition.first + partition.blocks;
+                if overlaps && partition.problem.is_none() {
+                    partition.problem = Some(Problem::Overlaps(extended.number));
+                }
             }
         }
-        State::Chain(Chain { table, signature, extended: (first, end), records: Vec::from([first]) })
+        further.reverse();
+        let Some(extended) = further.pop() else { return State::Done(Ok(table)) };
+        let Extended { first, end, .. } = extended;
+        let (records, length) = (Vec::from([first]), end - first);
+        State::Chain(Chain { table, signature, extended, further, records, length, number: 5, empty: 0 })
     }
 
-    /// Takes the boot record of a logical partition: the first entry is the partition, counted from
-    /// the record; the second one leads to the next record, counted from the extended partition.
+    /// Takes the boot record of logical partitions. Usually its first entry is the partition, and
+    /// the second one the link to the next record; but any entry may be either, and the last two
+    /// may hold anything. Partitions count from the record, the link from the extended partition.
     fn logical(&self, mut chain: Chain, bytes: Option<&[u8]>) -> State {
-        let Some([entry, next, ..]) = bytes.and_then(mbr::entries) else { return chain.broken(self.granule) };
+        let Some(entries) = bytes.and_then(mbr::entries) else { return chain.broken(self.granule) };
         let record = chain.records.last().copied().unwrap_or_default();
-        if entry.is_used() && !entry.is_extended() {
-            let number = 4 + chain.records.len() as u32;
-            let partition = self.partition(entry, record, number, chain.signature, chain.extended);
+        let bounds = (chain.extended.first, chain.extended.end);
+        chain.empty += 1;
+        for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_used() && !entry.is_extended()) {
+            let partition = self.partition(*entry, record, chain.number, chain.signature, bounds);
+            let is_outside = u64::from(entry.first) + u64::from(entry.blocks) > chain.length;
+            if index >= 2 && (is_outside || partition.problem.is_some()) {
+                continue;
+            }
+            if chain.number > MAX_NUMBER {
+                return chain.too_many(self.granule);
+            }
             chain.table.add(partition);
+            (chain.number, chain.empty) = (chain.number + 1, 0);
         }
-        if !next.is_used() {
-            return chain.ended(self.granule);
-        }
-        let (first, end) = chain.extended;
-        let place = first + u64::from(next.first);
-        if place >= end || chain.records.contains(&place) {
+        let Some(next) = entries.iter().find(|entry| entry.is_used() && entry.is_extended()) else {
+            return self.next_chain(chain);
+        };
+        let place = bounds.0 + u64::from(next.first);
+        if place >= bounds.1 || chain.records.contains(&place) {
             return chain.broken(self.granule);
         }
-        if chain.records.len() >= MAX_PARTITIONS {
-            chain.table.flaw = Some(Flaw::TooMany);
-            return chain.ended(self.granule);
+        if chain.empty >= MAX_EMPTY || chain.records.len() >= MAX_RECORDS {
+            return chain.too_many(self.granule);
         }
         chain.records.push(place);
+        chain.length = next.blocks.into();
+        State::Chain(chain)
+    }
+
+    /// Goes on with the next extended partition, if there is one.
+    fn next_chain(&self, mut chain: Chain) -> State {
+        let Some(extended) = chain.further.pop() else { return chain.ended(self.granule) };
+        if chain.records.contains(&extended.first) {
+            return chain.broken(self.granule);
+        }
+        chain.records.push(extended.first);
+        (chain.extended, chain.length) = (extended, extended.end - extended.first);
         State::Chain(chain)
     }
 
@@ -237,10 +299,23 @@ impl Scan {
         if !header.has_checksum(entries.checksum) {
             return self.next_header(entries.primary, HeaderProblem::EntriesChecksum);
         }
-        if let Some(problem) = entries.primary {
-            entries.table.flaw = Some(Flaw::Primary(problem));
+        let Entries { mut table, primary, .. } = entries;
+        match primary {
+            Some(problem) => table.flaw = Some(Flaw::Primary(problem)),
+            None if header.other == self.size - 1 => return State::Backup(table),
+            None => table.flaw = table.flaw.or(Some(Flaw::Backup(HeaderProblem::Misplaced))),
         }
-        State::Done(Ok(entries.table))
+        State::Done(Ok(table))
+    }
+
+    /// Looks at the backup's header, while the first one is good and the backup can be repaired.
+    fn backup(&self, mut table: Table, bytes: Option<&[u8]>) -> State {
+        let place = self.size - 1;
+        let parsed = bytes.ok_or(HeaderProblem::Unreadable).and_then(|bytes| Header::parse(bytes, place, self.size));
+        if let Err(problem) = parsed {
+            table.flaw = table.flaw.or(Some(Flaw::Backup(problem)));
+        }
+        State::Done(Ok(table))
     }
 }
 
@@ -259,6 +334,11 @@ impl Chain {
 
     fn broken(mut self, granule: u8) -> State {
         self.table.flaw = Some(Flaw::BrokenChain);
+        self.ended(granule)
+    }
+
+    fn too_many(mut self, granule: u8) -> State {
+        self.table.flaw = Some(Flaw::TooMany);
         self.ended(granule)
     }
 }

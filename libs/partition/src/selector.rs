@@ -42,7 +42,7 @@ impl<'a> Selector<'a> {
     pub(crate) fn describes(&self, partition: &Partition) -> bool {
         match self {
             Self::Number(number) => partition.number == *number,
-            Self::Name(name) => partition.name[0] != 0 && partition.name().eq(name.chars()),
+            Self::Name(name) => name.encode_utf16().eq(partition.units()),
             Self::Uuid(uuid) => partition.uuid == *uuid,
         }
     }

@@ -44,7 +44,8 @@ pub enum Problem {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, as Linux counts: entries from 1 on, logical partitions from 5 on.
+    /// Its number, as Linux counts: entries from 1 on, logical partitions from 5 to 255, in the
+    /// order of the chains.
     pub number: u32,
     /// The first block.
     pub first: u64,
@@ -61,8 +62,12 @@ pub struct Partition {
 impl Partition {
     /// Returns its name, where what is no text is replaced.
     pub fn name(&self) -> impl Iterator<Item = char> {
-        let units = self.name.iter().copied().take_while(|unit| *unit != 0);
-        char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
+        char::decode_utf16(self.units()).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    /// Returns its name as it stands in a GPT.
+    pub(crate) fn units(&self) -> impl Iterator<Item = u16> {
+        self.name.iter().copied().take_while(|unit| *unit != 0)
     }
 
     fn end(&self) -> u64 {
@@ -75,7 +80,11 @@ impl Partition {
 pub enum Flaw {
     /// The primary GPT has this problem; the backup was used.
     Primary(HeaderProblem),
-    /// A further logical partition could not be read, or leads back to one before.
+    /// The primary GPT is good, but its backup's header has this problem, or the primary one says
+    /// that the backup is elsewhere.
+    Backup(HeaderProblem),
+    /// A further logical partition could not be read, or leads back to one before, or an extended
+    /// partition lies outside the disk. What follows is left out: its numbers are not known.
     BrokenChain,
     /// There are more than [`MAX_PARTITIONS`].
     TooMany,
@@ -196,6 +205,7 @@ impl fmt::Display for Flaw {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Primary(problem) => write!(formatter, "the first GPT cannot be used, {problem}; its backup is"),
+            Self::Backup(problem) => write!(formatter, "the backup of the GPT cannot be used: {problem}"),
             Self::BrokenChain => formatter.write_str("the chain of logical partitions is broken"),
             Self::TooMany => write!(formatter, "there are more than {MAX_PARTITIONS} partitions"),
         }

@@ -307,7 +307,21 @@ fn a_long_chain_is_cut_off() {
         image.boot_entry(1 + 2 * record, 1, 0x05, 2 * record as u32 + 2, 2);
     }
     let table = image.scan().expect("there is a table");
-    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), MAX_PARTITIONS));
+    assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::TooMany), 251));
+}
+
+/// Tests that a chain that holds nothing is not followed without end.
+#[test]
+fn an_empty_chain_is_cut_off() {
+    let mut image = Image::new(2000, 0);
+    image.boot_entry(0, 0, 0x0f, 1, 1999);
+    for record in 0..101_u32 {
+        image.boot_entry(1 + u64::from(record), 1, 0x05, record + 1, 2);
+    }
+    image.boot_entry(102, 0, 0x83, 1, 1);
+    assert_eq!(numbers(&image), (vec![], Some(Flaw::TooMany)));
+    image.boot_entry(50, 0, 0x83, 200, 1);
+    assert_eq!(numbers(&image), (vec![(5, 250, 1), (6, 103, 1)], None));
 }
 
 /// Whoever could write a part of the table would say what the others' partitions are.
@@ -395,5 +409,136 @@ proptest! {
         check(&image);
         image.granule = granule;
         check(&image);
+    }
+}
+
+/// Returns number, first block and count of blocks of each partition, and the table's flaw.
+fn numbers(image: &Image) -> (Vec<(u32, u64, u64)>, Option<Flaw>) {
+    let table = image.scan().expect("there is a table");
+    (table.partitions.iter().map(|part| (part.number, part.first, part.blocks)).collect(), table.flaw)
+}
+
+/// Tests that logical partitions have the numbers that Linux gives them, whatever made the chain.
+#[test]
+fn logical_partitions_are_numbered_as_linux_does() {
+    // The first record holds no partition.
+    let mut image = Image::new(400, 0);
+    image.boot_entry(0, 0, 0x05, 100, 200);
+    image.boot_entry(100, 1, 0x05, 50, 50);
+    image.boot_entry(150, 0, 0x83, 1, 20);
+    image.boot_entry(150, 1, 0x05, 100, 50);
+    image.boot_entry(200, 0, 0x83, 1, 30);
+    let expected = vec![(5, 151, 20), (6, 201, 30)];
+    assert_eq!(numbers(&image), (expected.clone(), None));
+    // Bytes without meaning in the status of an entry, and in a whole one.
+    image.put(150, 446 + 48, &[0x33]);
+    image.boot_entry(150, 3, 0x83, 10, 10_000);
+    assert_eq!(numbers(&image), (expected.clone(), None));
+    // The link comes first.
+    image.boot_entry(100, 0, 0x05, 50, 50);
+    image.boot_entry(100, 1, 0, 0, 0);
+    assert_eq!(numbers(&image), (expected.clone(), None));
+    // All four entries are in use, one of them without a type.
+    image.boot_entry(200, 1, 0x83, 31, 5);
+    image.boot_entry(200, 2, 0, 36, 2);
+    image.boot_entry(200, 3, 0x83, 38, 3);
+    let mut more = expected.clone();
+    more.extend([(7, 231, 5), (8, 236, 2), (9, 238, 3)]);
+    assert_eq!(numbers(&image), (more, None));
+}
+
+#[test]
+fn a_second_extended_partition_goes_on_with_the_numbers() {
+    let mut image = with_logical();
+    image.boot_entry(0, 3, 0x0f, 300, 100);
+    image.boot_entry(300, 0, 0x83, 1, 20);
+    let expected = vec![(1, 10, 20), (5, 160, 40), (6, 251, 49), (7, 111, 49), (8, 301, 20)];
+    assert_eq!(numbers(&image), (expected.clone(), None));
+    // What is behind something that is left out has no number that is known.
+    image.boot_entry(110, 1, 0x05, 300, 50);
+    assert_eq!(numbers(&image), (expected[..4].to_vec(), Some(Flaw::BrokenChain)));
+    image.boot_entry(0, 1, 0x05, 100, 301);
+    assert_eq!(numbers(&image), (expected[..1].to_vec(), Some(Flaw::BrokenChain)));
+}
+
+/// Tests that no number is taken for another one modulo 256.
+#[test]
+fn numbers_end_at_255() {
+    let mut image = Image::new(2000, 0);
+    image.boot_entry(0, 0, 0x05, 1, 1999);
+    for record in 0..300_usize {
+        image.boot_entry(1 + 2 * record as u64, 0, 0x83, 1, 1);
+        image.boot_entry(1 + 2 * record as u64, 1, 0x05, 2 * record as u32 + 2, 2);
+    }
+    let (partitions, flaw) = numbers(&image);
+    assert_eq!((partitions.last().map(|part| part.0), flaw), (Some(255), Some(Flaw::TooMany)));
+    assert_eq!(image.find("uuid=00000000-04"), Err(NotFound::None));
+}
+
+/// Tests that no partition can hold the block where the backup is looked for: whoever wrote there
+/// would say what the others are as soon as the first header cannot be read.
+#[test]
+fn no_partition_holds_the_backup() {
+    for other in [0, 1, 5, 299, 1 << 40] {
+        let mut image = Image::gpt(300, 0, &[("a", 40, 99), ("b", 100, 299)]);
+        image.put(1, 32, &u64::to_le_bytes(other));
+        image.put(1, 48, &299_u64.to_le_bytes());
+        image.seal(1);
+        assert_eq!(image.scan().expect("the backup is good").flaw, Some(Flaw::Primary(HeaderProblem::Usable)));
+        assert_eq!(image.find("2"), Err(NotFound::Bad(Problem::OutOfRange)), "{other}");
+    }
+}
+
+/// Tests that a backup that cannot be used is told, while there is time to repair it.
+#[test]
+fn a_bad_backup_is_told() {
+    for (index, (problem, damage)) in damages().into_iter().enumerate() {
+        if problem == HeaderProblem::EntriesChecksum {
+            continue;
+        }
+        let mut image = Image::gpt(300, 0, PARTS);
+        damage(&mut image, 299);
+        let table = image.scan().expect("the first one is good");
+        assert_eq!((table.flaw, table.partitions.len()), (Some(Flaw::Backup(problem)), 3), "damage {index}");
+        assert_eq!(image.find("1"), Ok((40, 10)));
+    }
+    // The first one says that the backup is elsewhere.
+    let mut image = Image::gpt(300, 0, PARTS);
+    image.put(1, 32, &290_u64.to_le_bytes());
+    image.seal(1);
+    assert_eq!(image.scan().expect("it is good").flaw, Some(Flaw::Backup(HeaderProblem::Misplaced)));
+}
+
+/// Tests that only a protective entry that begins behind the boot record stands for a GPT.
+#[test]
+fn a_protective_entry_begins_at_block_1() {
+    let mut image = Image::gpt(300, 0, PARTS);
+    image.boot_entry(0, 0, 0xee, 100, 50);
+    assert_eq!(image.scan().expect("an MBR").kind, Kind::Mbr);
+}
+
+/// Tests that a name that is no text is none, whatever stands for what it lacks.
+#[test]
+fn a_broken_name_is_found_by_no_text() {
+    let mut image = Image::gpt(300, 0, &[("\u{fffd}", 40, 49), ("x", 50, 59)]);
+    assert_eq!(image.find("name=\u{fffd}"), Ok((40, 10)));
+    let mut entries = image.bytes[2 * BLOCK..34 * BLOCK].to_vec();
+    entries[56..58].copy_from_slice(&0xd800_u16.to_le_bytes());
+    image.put(2, 0, &entries);
+    image.put(1, 88, &checksum(&entries).to_le_bytes());
+    image.seal(1);
+    assert_eq!(image.find("name=\u{fffd}"), Err(NotFound::None));
+}
+
+/// Tests that a revision that is not known is not taken for one that is.
+#[test]
+fn another_revision_is_not_read() {
+    for place in [1, 299] {
+        let mut image = Image::gpt(300, 0, PARTS);
+        image.put(place, 8, &0x20000_u32.to_le_bytes());
+        image.seal(place);
+        let flaw = image.scan().expect("the other one is good").flaw;
+        let problem = HeaderProblem::Revision;
+        assert_eq!(flaw, Some(if place == 1 { Flaw::Primary(problem) } else { Flaw::Backup(problem) }));
     }
 }

@@ -78,6 +78,33 @@ fn a_flush_covers_what_was_answered_before_it() {
     assert_eq!(world.disk.durable[5 * BLOCK], 0xbb);
 }
 
+/// Tests that a write that was under way when another client's flush failed is not taken for
+/// durable: the device may have done it before, and lost it then.
+#[test]
+fn a_failed_flush_concerns_what_was_under_way() {
+    let mut world = World::new(&[ALL, ALL], Disk::new(400, 7));
+    world.run();
+    for number in 0..2 {
+        assert_eq!(world.ask(number, &Request::flush()), Ok(()));
+    }
+    assert_eq!(world.ask(0, &write(0, 0, 1)), Ok(()));
+    world.clients[1].send(&write(5, 0, 1), 1).expect("there is space");
+    world.clients[0].send(&Request::flush(), 2).expect("there is space");
+    for _ in 0..3 {
+        world.round();
+        world.disk.take();
+    }
+    let flush = world.disk.taken.iter().position(|taken| taken.request.operation == Operation::Flush);
+    world.disk.failing = Some(Error::Failed);
+    world.disk.finish(flush.expect("it is under way"));
+    world.disk.failing = None;
+    let mut results: Vec<_> = world.run().iter().map(|(_, complete)| complete.result).collect();
+    results.sort_unstable_by_key(Result::is_err);
+    assert_eq!(results, [Ok(()), Err(Error::Failed)]);
+    assert_eq!(world.ask(1, &Request::flush()), Err(Error::Failed));
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+}
+
 /// Tests that the next life of the virtualiser does not take writes for durable of which it knows
 /// nothing.
 #[test]
