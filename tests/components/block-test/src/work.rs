@@ -144,6 +144,7 @@ impl Work {
             Step::Flush => Step::Read,
             Step::Read if is_last => Step::Done,
             Step::Read => {
+                culm::info!("seed {} was read as it was written", self.seed);
                 self.seed += 1;
                 Step::Write
             }
