@@ -13,6 +13,15 @@ pub struct Cyclic<T: 'static> {
     elements: PhantomData<&'static [T]>,
 }
 
+impl<T> Clone for Cyclic<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Cyclic<T> {}
+
 impl<T> Cyclic<T> {
     /// Returns these elements, if their count is a power of two.
     pub const fn new(all: &'static [T]) -> Option<Self> {
@@ -33,7 +42,11 @@ impl<T> Cyclic<T> {
     /// Returns the element of this index, if there are so many.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&'static T> {
-        if index <= self.mask { Some(self.at(index)) } else { None }
+        if index > self.mask {
+            return None;
+        }
+        // SAFETY: [A3, A4] as in `at`: the index is below the count.
+        Some(unsafe { self.first.add(index).as_ref() })
     }
 
     /// Returns all elements, in order.

@@ -52,22 +52,21 @@ impl UdpEcho {
     /// Answers what was received.
     #[inline(always)]
     fn round(&mut self) -> Progress {
-        let (mut datagrams, mut bytes, mut drops) = (0, 0, 0);
+        let (mut received, mut datagrams, mut bytes) = (0, 0, 0);
         let port = self.port;
         self.stack.receive(&mut |datagram: Datagram<'_>| {
+            received += 1;
             let length = datagram.payload().len();
-            if is_client_port(datagram.remote_port(), port)
-                && datagram.answer(length, |answer, request| answer.copy_from_slice(request))
-            {
+            let answered = is_client_port(datagram.remote_port(), port)
+                && datagram.answer(length, |answer, request| answer.copy_from_slice(request));
+            if answered {
                 datagrams += 1;
                 bytes += length as u64;
-            } else {
-                drops += 1;
             }
         });
         counters::DATAGRAMS.add(datagrams);
         counters::BYTES.add(bytes);
-        counters::DROPS.add(drops);
+        counters::DROPS.add(received - datagrams);
         self.stack.end_round()
     }
 }

@@ -49,11 +49,8 @@ pub trait DriverLink {
     /// looks whether it has become more.
     fn space(&mut self, wanted: u32) -> u32;
 
-    /// Gives the driver an entry, for which there is [space](Self::space). It sees the entry after
+    /// Returns space for up to `count` entries. The driver sees those pushed after
     /// [`Self::publish`].
-    fn push(&mut self, entry: DmaDescriptor);
-
-    /// Returns space for up to `count` entries.
     fn reserve(&mut self, count: u32) -> Self::Space<'_>;
 
     /// Returns the indices of the next entries to push and to pop.
@@ -86,6 +83,9 @@ pub trait DriverLink {
 pub trait Space {
     /// Returns for how many entries there is space left.
     fn left(&self) -> u32;
+
+    /// Returns the index of the next entry to push.
+    fn position(&self) -> u32;
 
     /// Pushes an entry, for which there is space.
     fn push(&mut self, entry: DmaDescriptor);
@@ -238,12 +238,6 @@ impl DriverLink for Link<DmaDescriptor> {
     }
 
     #[inline(always)]
-    fn push(&mut self, entry: DmaDescriptor) {
-        // There is space, as the caller has seen.
-        let _ = self.output.push(entry);
-    }
-
-    #[inline(always)]
     fn reserve(&mut self, count: u32) -> Self::Space<'_> {
         self.output.reserve(count)
     }
@@ -295,6 +289,11 @@ impl Space for Reservation<'_, DmaDescriptor> {
     #[inline(always)]
     fn left(&self) -> u32 {
         Reservation::left(self)
+    }
+
+    #[inline(always)]
+    fn position(&self) -> u32 {
+        Reservation::position(self)
     }
 
     #[inline(always)]

@@ -344,6 +344,12 @@ pub struct Reservation<'a, T: Entry> {
 }
 
 impl<T: Entry> Reservation<'_, T> {
+    /// Returns the index of the next entry to write.
+    #[inline(always)]
+    pub fn position(&self) -> u32 {
+        self.tail
+    }
+
     /// Returns the slots left in this reservation.
     #[inline(always)]
     pub fn left(&self) -> u32 {

@@ -180,21 +180,27 @@ impl Virtqueue {
     /// no space.
     #[inline(always)]
     pub fn add(&mut self, address: u64, length: u16, token: u32) -> bool {
-        if self.next == self.idle_end {
-            return false;
+        let mut space = self.reserve(1);
+        let has_space = space.left() > 0;
+        if has_space {
+            space.add(address, length, token);
         }
-        let number = self.available.at(self.next).load(Relaxed);
-        let [low, high] = self.descriptors.at(number);
-        crash_point();
-        low.store(address, Relaxed);
-        high.store(u64::from(length) | u64::from(self.flags) << 32, Relaxed);
-        // From here on the next life takes the buffer as added; it sees this life's stores in
-        // program order.
-        compiler_fence(Release);
-        crash_point();
-        self.slots.at(number).store(Slot::single(token, length).0, Relaxed);
-        self.next = self.next.wrapping_add(1);
-        true
+        has_space
+    }
+
+    /// Returns space for up to `count` buffers: the fastest way to add many.
+    #[inline(always)]
+    pub fn reserve(&mut self, count: u32) -> Reservation<'_> {
+        let left = self.idle_end.wrapping_sub(self.next);
+        Reservation {
+            available: self.available,
+            descriptors: self.descriptors,
+            slots: self.slots,
+            flags: u64::from(self.flags) << 32,
+            next: self.next,
+            end: self.next.wrapping_add(u32::from(left).min(count) as u16),
+            queue: self,
+        }
     }
 
     /// Gives the device a request of several parts, which it sees after [`Self::publish`]. Parts to
@@ -395,6 +401,56 @@ impl Virtqueue {
     #[inline(always)]
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+}
+
+/// Space in a queue, being filled. Buffers given to it are added when this is dropped.
+pub struct Reservation<'a> {
+    queue: &'a mut Virtqueue,
+    // Of the queue, so that it need not be looked at for each buffer.
+    available: Cyclic<AtomicU16>,
+    descriptors: Cyclic<[AtomicU64; 2]>,
+    slots: Cyclic<AtomicU64>,
+    flags: u64,
+    next: u16,
+    end: u16,
+}
+
+impl Reservation<'_> {
+    /// Returns for how many buffers there is space left.
+    #[inline(always)]
+    pub fn left(&self) -> u16 {
+        self.end.wrapping_sub(self.next)
+    }
+
+    /// Returns the index of the next entry to make available.
+    #[inline(always)]
+    pub fn position(&self) -> u16 {
+        self.next
+    }
+
+    /// Gives the device a buffer, for which there is space. It sees the buffer after
+    /// [`Virtqueue::publish`].
+    #[inline(always)]
+    pub fn add(&mut self, address: u64, length: u16, token: u32) {
+        let number = self.available.at(self.next).load(Relaxed);
+        let [low, high] = self.descriptors.at(number);
+        crash_point();
+        low.store(address, Relaxed);
+        high.store(u64::from(length) | self.flags, Relaxed);
+        // From here on the next life takes the buffer as added; it sees this life's stores in
+        // program order.
+        compiler_fence(Release);
+        crash_point();
+        self.slots.at(number).store(Slot::single(token, length).0, Relaxed);
+        self.next = self.next.wrapping_add(1);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.queue.next = self.next;
     }
 }
 

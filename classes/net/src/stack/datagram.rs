@@ -393,20 +393,21 @@ fn answerable(address: u32) -> bool {
 
 #[inline(always)]
 fn half(bytes: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+    let mut number = [0; 2];
+    number.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_ne_bytes(number)
 }
 
 #[inline(always)]
 fn full(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(number)
 }
 
 #[inline(always)]
 fn double(bytes: &[u8], at: usize) -> u64 {
-    let (low, high) = (full(bytes, at), full(bytes, at + 4));
-    if cfg!(target_endian = "little") {
-        u64::from(low) | u64::from(high) << 32
-    } else {
-        u64::from(high) | u64::from(low) << 32
-    }
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(number)
 }

@@ -20,6 +20,7 @@ use culm_mmio::{Mapped, Registers};
 use culm_net::DmaDescriptor;
 use culm_net::driver::{Chip, DriverLink, FoundDriver, Space};
 use culm_virtio::checkpoint::{self, Checkpoint, Position, State};
+use culm_virtio::virtqueue::Reservation;
 use culm_virtio::{Unusable, Virtqueue};
 
 /// The device's queue, as the driver of a virtualiser whose counters stand behind so many others.
@@ -112,15 +113,9 @@ impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
     }
 
     #[inline(always)]
-    fn push(&mut self, entry: DmaDescriptor) {
-        self.queue.add(entry.address, entry.length, entry.token);
-    }
-
-    #[inline(always)]
     fn reserve(&mut self, count: u32) -> FusedSpace<'_> {
         // Until the virtualiser has taken all back, it gives nothing.
-        let space = if self.is_live() { self.queue.space() as u32 } else { 0 };
-        FusedSpace { left: space.min(count), queue: &mut self.queue }
+        FusedSpace(self.queue.reserve(if self.is_live() { count } else { 0 }))
     }
 
     #[inline(always)]
@@ -170,21 +165,22 @@ impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
 }
 
 /// Space in the device's queue, being filled.
-pub struct FusedSpace<'a> {
-    left: u32,
-    queue: &'a mut Virtqueue,
-}
+pub struct FusedSpace<'a>(Reservation<'a>);
 
 impl Space for FusedSpace<'_> {
     #[inline(always)]
     fn left(&self) -> u32 {
-        self.left
+        self.0.left().into()
+    }
+
+    #[inline(always)]
+    fn position(&self) -> u32 {
+        self.0.position().into()
     }
 
     #[inline(always)]
     fn push(&mut self, entry: DmaDescriptor) {
-        self.queue.add(entry.address, entry.length, entry.token);
-        self.left -= 1;
+        self.0.add(entry.address, entry.length, entry.token);
     }
 }
 

@@ -185,11 +185,10 @@ impl Copier {
         let length = usize::from(frame.length);
         let (from, to) = (&self.device.data, &self.client.data);
         let copied = from.copy(frame.offset as usize, to, offset as usize, length).is_ok();
-        let passed = copied && self.client.link.output.push(Descriptor { offset, ..frame }).is_ok();
         // The virtualiser's queue has space for all buffers that it lends, so this push does not
         // fail.
         let _ = self.device.link.output.push(Descriptor::empty(frame.offset));
-        if passed {
+        if copied && self.client.link.output.push(Descriptor { offset, ..frame }).is_ok() {
             self.tally.packets += 1;
             self.tally.bytes += (length - HEADROOM) as u64;
         } else {

@@ -76,11 +76,11 @@ impl Stock {
         self.slots.small_offset(number)
     }
 
-    /// Takes a buffer back that one client held, and that `others` hold still.
+    /// Takes a buffer back that one client held, and that `others` hold still. It still counts as
+    /// lent.
     #[inline(always)]
     fn take_back(&mut self, number: u32, entry: Entry, others: Holders) {
         entry.set(others);
-        self.lent -= 1;
         if others == Holders::NOBODY {
             self.idle.push(number);
         }
@@ -454,26 +454,28 @@ impl<D: DriverLink> Receive<D> {
             self.take_all_back(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return };
-        let before = client.held;
+        let (stock, before) = (&mut self.stock, client.held);
+        let (slots, record) = (stock.slots, stock.holders);
         while let Some(entry) = client.link.input.pop_known() {
-            let number = self.stock.slots.number(entry.offset).filter(|_| entry.flags == 0);
-            let record = number.and_then(|number| Some((number, self.stock.holders.entry(number)?)));
-            match record.map(|(number, record)| (number, record, record.get())) {
-                Some((number, record, holders)) if holders.has_client(index) => {
-                    self.stock.shares.repay(&mut client.held);
-                    self.stock.take_back(number, record, holders.without(index));
-                }
-                _ => {
-                    self.tally.buffers_refused += 1;
-                    client.account.skip();
-                    client.allowance.spend(1);
-                    if client.allowance.is_spent() {
-                        break;
-                    }
-                }
+            if entry.flags == 0
+                && let Some(number) = slots.number(entry.offset)
+                && let Some(record) = record.entry(number)
+                && record.get().has_client(index)
+            {
+                stock.shares.repay(&mut client.held);
+                stock.take_back(number, record, record.get().without(index));
+                continue;
+            }
+            self.tally.buffers_refused += 1;
+            client.account.skip();
+            client.allowance.spend(1);
+            if client.allowance.is_spent() {
+                break;
             }
         }
-        client.allowance.earn(2 * (before - client.held));
+        let returned = before - client.held;
+        stock.lent -= returned;
+        client.allowance.earn(2 * returned);
         self.disconnected.set(index, !client.link.is_live());
         if client.allowance.is_spent() {
             self.pause(index);
@@ -490,6 +492,7 @@ impl<D: DriverLink> Receive<D> {
             {
                 self.stock.shares.repay(&mut client.held);
                 self.stock.take_back(number, record, holders.without(index));
+                self.stock.lent -= 1;
             }
         }
         client.keep(self.stock.slots.count());
@@ -527,13 +530,13 @@ impl<D: DriverLink> Receive<D> {
             return;
         }
         let stock = &mut self.stock;
+        let (slots, base, length) = (stock.slots, stock.data.dma(), stock.slots.buffer_size() as u16);
         let mut index = self.driver.positions().output;
         let mut space = self.driver.reserve(stock.idle.len() as u32);
         while space.left() > 0
             && let Some(number) = stock.idle.pop()
         {
-            let address = stock.data.dma() + u64::from(stock.offset(number));
-            let length = stock.slots.buffer_size() as u16;
+            let address = base + u64::from(slots.small_offset(number));
             space.push(DmaDescriptor { address, length, flags: 0, token: number });
             stock.holders.set(number, Holders::driver(index));
             index = index.wrapping_add(1);

@@ -8,7 +8,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm_lending::account::store;
-use culm_net::Slots;
+use culm_net::{Descriptor, Slots};
 
 /// The place of a buffer, in one word. The lower 16 bits are 0 if it is here, 1 if the client has
 /// it, and else the length of the packet in it that is being sent, at least
@@ -94,6 +94,23 @@ impl Buffers {
     #[inline(always)]
     pub(crate) fn place(&self, number: u32) -> Option<Place> {
         Some(Place(self.states.get(number as usize)?))
+    }
+
+    /// Returns the buffer in which the frame of a client's `entry` is, by its number and the record
+    /// of its place; `None` if it is no frame.
+    #[inline(always)]
+    pub(crate) fn frame(&self, entry: Descriptor) -> Option<(u32, Place)> {
+        let (number, place) = self.held(entry)?;
+        if self.slots.holds(number, entry.length) { Some((number, place)) } else { None }
+    }
+
+    /// Returns the buffer of a client's `entry`, if the client holds it.
+    #[inline(always)]
+    pub(crate) fn held(&self, entry: Descriptor) -> Option<(u32, Place)> {
+        let number = self.slots.number(entry.offset)?;
+        let place = self.place(number)?;
+        let held = place.get().is_with_client() && entry.flags == 0;
+        if held { Some((number, place)) } else { None }
     }
 
     /// Returns where a buffer is, if there is one of this number.

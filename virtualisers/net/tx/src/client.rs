@@ -121,27 +121,16 @@ impl Client {
         }
     }
 
-    /// Returns the buffer in which the frame of `entry` is, by its number and the record of its
-    /// place; `None` if it is no frame: see [`Self::examine`].
+    /// Returns the record of its buffers.
     #[inline(always)]
-    pub(crate) fn frame(&self, entry: Descriptor) -> Option<(u32, Place)> {
-        let (number, place) = self.held(entry)?;
-        if self.buffers.slots.holds(number, entry.length) { Some((number, place)) } else { None }
-    }
-
-    /// Returns the buffer of `entry`, if the client holds it.
-    #[inline(always)]
-    fn held(&self, entry: Descriptor) -> Option<(u32, Place)> {
-        let number = self.buffers.slots.number(entry.offset)?;
-        let place = self.buffers.place(number)?;
-        let held = place.get().is_with_client() && entry.flags == 0;
-        if held { Some((number, place)) } else { None }
+    pub(crate) fn buffers(&self) -> Buffers {
+        self.buffers
     }
 
     /// Tells what is wrong with an entry that is no frame.
     #[cold]
     pub(crate) fn examine(&self, entry: Descriptor) -> Entry {
-        if let Some((number, _)) = self.held(entry) {
+        if let Some((number, _)) = self.buffers.held(entry) {
             return Entry::Invalid(number);
         }
         Entry::NotHeld
@@ -258,10 +247,10 @@ impl Client {
         self.buffers.count()
     }
 
-    /// Returns the address at which the device sees the buffer at `offset`.
+    /// Returns the address at which the device sees the first of its buffers.
     #[inline(always)]
-    pub(crate) fn dma(&self, offset: u32) -> u64 {
-        self.data.dma() + u64::from(offset)
+    pub(crate) fn dma(&self) -> u64 {
+        self.data.dma()
     }
 
     /// Returns the packet in a buffer. Hazard: the client may change it at any time.

@@ -14,7 +14,7 @@ use super::{BOUNCE, Transmit, share_cost, token};
 use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
-use culm_net::driver::DriverLink;
+use culm_net::driver::{DriverLink, Space};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
 
 /// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
@@ -100,20 +100,21 @@ impl<D: DriverLink> Transmit<D> {
         let mut credit_left = credit;
         let mut room = available.min(driver.most - driver.in_flight);
         room = room.min(driver.link.space(room));
-        let mut left = room;
+        let mut space = driver.link.reserve(room);
+        let (buffers, base) = (client.buffers(), client.dma());
         let turn = loop {
             let Some(entry) = client.link.input.pop_known() else {
                 // Frames that came meanwhile are found at the end of the round.
                 break Turn::Done;
             };
-            let Some(buffer) = client.frame(entry) else {
+            let Some(buffer) = buffers.frame(entry) else {
                 if drop_entry(client, entry, D::COUNTERS_BEFORE) {
                     continue;
                 }
                 break Turn::Paused;
             };
             let length = u32::from(entry.length);
-            if left == 0 {
+            if space.left() == 0 {
                 break put_back(client, Turn::DriverFull);
             }
             if length > credit_left {
@@ -122,14 +123,12 @@ impl<D: DriverLink> Transmit<D> {
             if !self.shares.take_amount(&mut client.share, share_cost(entry.length)) {
                 break put_back(client, Turn::Limited);
             }
-            let link = &mut driver.link;
-            let index_of_entry = link.positions().output;
+            let index_of_entry = space.position();
             if client.only.is_none() {
-                let (address, token) = (client.dma(entry.offset), token(index, buffer.0));
-                // `room` was bounded by the driver's space.
-                link.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+                let (address, token) = (base + u64::from(entry.offset), token(index, buffer.0));
+                space.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
                 client.send(buffer, entry.length, index_of_entry);
-            } else if let Err(refusal) = copy(&mut self.bounce, client, link, (index, buffer.0), entry) {
+            } else if let Err(refusal) = copy(&mut self.bounce, client, &mut space, (index, buffer.0), entry) {
                 self.shares.repay_amount(&mut client.share, share_cost(entry.length));
                 if refusal == Refusal::NoBuffer {
                     break put_back(client, Turn::Limited);
@@ -141,9 +140,9 @@ impl<D: DriverLink> Transmit<D> {
                 continue;
             }
             credit_left -= length;
-            left -= 1;
         };
-        let sent = room - left;
+        let sent = room - space.left();
+        drop(space);
         client.count_sent(sent);
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
@@ -178,11 +177,11 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
 fn copy(
     bounce: &mut Bounce,
     client: &mut Client,
-    link: &mut impl DriverLink,
+    space: &mut impl Space,
     (index, number): (usize, u32),
     entry: Descriptor,
 ) -> Result<(), Refusal> {
-    let source = Source { client: index, number, index: link.positions().output };
+    let source = Source { client: index, number, index: space.position() };
     let (Some(only), Some(packet)) = (client.only, client.packet(number, entry.length)) else {
         return Err(Refusal::NotAllowed);
     };
@@ -190,8 +189,7 @@ fn copy(
     match copied {
         Ok(copy) => {
             let token = BOUNCE << 16 | copy;
-            // The caller's `room` was bounded by the driver's space.
-            link.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
+            space.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
             bounce.send(copy, source, entry.length);
         }
         Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
