@@ -513,7 +513,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// Switches to `next`, which is in no queue, if a budget pays for it; else picks another
     /// domain.
     #[inline(always)]
-    fn run(&mut self, next: u32) -> Next {
+    pub(crate) fn run(&mut self, next: u32) -> Next {
         match self.payer(next) {
             Some(payer) => self.pass(next, payer),
             None => self.run_another(),

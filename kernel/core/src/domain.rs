@@ -6,7 +6,7 @@ use crate::system::System;
 use culm_abi::accounting::DomainAccount;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS};
-use culm_abi::system::{EndDescription, domain_flags};
+use culm_abi::system::{EndDescription, domain_flags, end_kind};
 
 /// Index of no domain.
 pub const NO_DOMAIN: u32 = u32::MAX;
@@ -84,6 +84,8 @@ pub struct Domain<'s, C> {
     pub(crate) ends: &'s [EndDescription],
     /// Its channel ends of group 0: no more than a set of signals can name.
     pub(crate) near_ends: &'s [EndDescription],
+    /// Those of them that stand for interrupts, as a set of signals.
+    pub(crate) near_interrupts: u64,
     /// Its notification words, one per group of channels.
     pub(crate) words: &'s [NotificationWord],
     /// Its notification word, if the fast paths may end its turns: it has exactly one word, its
@@ -138,10 +140,14 @@ impl<'s, C: Context> Domain<'s, C> {
             u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
         };
         let ends = &system.ends[range(description.first_end, description.end_count)];
+        let near_ends = &ends[..ends.len().min(GROUP as usize)];
         Self {
             context: C::new(description.table),
             ends,
-            near_ends: &ends[..ends.len().min(GROUP as usize)],
+            near_ends,
+            near_interrupts: (0..)
+                .zip(near_ends)
+                .fold(0, |set, (bit, end)| set | u64::from(end.kind == end_kind::INTERRUPT) << bit),
             words: &system.words[range(description.first_word, description.groups)],
             fast_word: None,
             account: &system.domain_accounts[index as usize],

@@ -55,14 +55,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    /// Does a `wait` with one signal, to a waiting domain of this core that runs next.
+    /// Does a `wait` with one signal, to a waiting domain of this core that runs next. Besides it may
+    /// ask for interrupts again, as a driver's turn does.
     #[inline(always)]
     pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
-        let end = single_peer(from, signals, options)?;
-        let (own, account) = (from.fast_word?, from.account);
+        let interrupts = signals & from.near_interrupts;
+        let end = single_peer(from, signals ^ interrupts, options)?;
+        let (own, account, ends) = (from.fast_word?, from.account, from.near_ends);
         let next = end.target.wrapping_sub(self.first);
         let to = domains.get(next as usize)?;
         let word = to.fast_word?;
@@ -74,6 +76,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             || !own.sleep_idle()
         {
             return None;
+        }
+        if interrupts != 0 {
+            enable(&mut self.hardware, ends, interrupts);
         }
         domains[current as usize].state = State::WaitingFast;
         let domain = &mut domains[next as usize];
@@ -121,6 +126,17 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         domain.state = State::Running;
         self.meter.switch_fast(client, account, &self.hardware);
         Some(FastSwitch { domain, result: CallStatus::Replied as u64 })
+    }
+}
+
+/// Asks for these interrupts again, of the channel ends of group 0.
+#[inline(always)]
+fn enable(hardware: &mut impl Hardware, ends: &[EndDescription], mut interrupts: u64) {
+    while interrupts != 0 {
+        if let Some(end) = ends.get(interrupts.trailing_zeros() as usize) {
+            hardware.enable_interrupt(end.target);
+        }
+        interrupts &= interrupts - 1;
     }
 }
 

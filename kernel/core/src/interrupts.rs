@@ -58,8 +58,26 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             && route.domain != NONE
             && self.system.words[route.word as usize].signal(route.bit) == Receiver::Asleep
         {
-            self.wake_any(route.domain);
+            return self.wake_by_interrupt(route.domain);
         }
+        self.go_on()
+    }
+
+    /// Wakes a domain that an interrupt found asleep, and decides what runs next. A core without
+    /// work takes the short way: there is no other domain that could run first.
+    #[inline(always)]
+    fn wake_by_interrupt(&mut self, target: u32) -> Next {
+        let is_idle = self.meter.current() == NO_DOMAIN && self.ready.highest() < 0;
+        let local = target.wrapping_sub(self.first);
+        if is_idle
+            && let Some(domain) = self.domains.get_mut(local as usize)
+            && domain.state.waits()
+        {
+            domain.woken = true;
+            domain.deadline = NEVER;
+            return self.run(local);
+        }
+        self.wake_any(target);
         self.go_on()
     }
 

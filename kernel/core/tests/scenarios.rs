@@ -183,6 +183,30 @@ fn an_interrupt_is_delivered_once_until_it_is_enabled_again() {
     assert_eq!(fake.runs(0), None, "an interrupt that nobody owns wakes nobody");
 }
 
+/// A driver's usual turn: it has given something to the next component, and is ready for more.
+#[test]
+fn a_turn_that_notifies_and_asks_for_its_interrupts_again_does_both() {
+    for fast_path in [true, false] {
+        let mut builder = Builder::default();
+        let (driver, reader) = (builder.domain(0, 20), builder.domain(0, 10));
+        let (at_driver, at_reader) = builder.channel(driver, reader);
+        let lines = [builder.interrupt(driver, 40), builder.interrupt(driver, 41)];
+        let mut fake = builder.build();
+        fake.fast_path = fast_path;
+        fake.wait(driver, 0);
+        fake.wait(reader, 0);
+        for turn in 1..3 {
+            _ = fake.cores[0].interrupt(40);
+            assert_eq!(fake.seen(driver), Seen::Notified(0, 1 << lines[0]));
+            fake.wait(driver, 1 << at_driver | 1 << lines[0] | 1 << lines[1]);
+            assert_eq!(*fake.bench.enabled.borrow(), [40, 41].repeat(turn));
+            assert_eq!((fake.runs(0), fake.seen(reader)), (Some(reader), Seen::Notified(0, 1 << at_reader)));
+            fake.wait(reader, 0);
+            assert_eq!(fake.runs(0), None);
+        }
+    }
+}
+
 #[test]
 fn a_deadline_ends_a_wait_with_nothing_and_a_past_one_polls() {
     let mut builder = Builder::default();
