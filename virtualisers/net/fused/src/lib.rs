@@ -12,6 +12,7 @@
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
+use culm::time::Instant;
 use culm::{Channel, Channels, Interrupt, Progress, ROUNDS, run_rounds};
 use culm_net::driver::Chip;
 pub use net_rx::Receive;
@@ -49,8 +50,8 @@ pub struct Fused<C: Chip> {
 }
 
 impl<C: Chip> Fused<C> {
-    /// Takes the device `chip` into use, which both virtualisers have for a driver, and takes the
-    /// first turn.
+    /// Takes the device `chip` into use, which both virtualisers have for a driver, and asks for the
+    /// first turn at once.
     ///
     /// # Panics
     ///
@@ -68,9 +69,10 @@ impl<C: Chip> Fused<C> {
             channels.filter_map(|channel| Channels::from(channel).near_bits()).fold(0, |all, bit| all | bit)
         };
         let (receive_channels, transmit_channels) = (bits(&mut receive.channels()), bits(&mut transmit.channels()));
-        let mut fused = Self { chip, receive, transmit, interrupt, receive_channels, transmit_channels, due: BOTH };
-        fused.run(BOTH);
-        fused
+        // The turn is not taken here: so there is one place only that takes turns, and the compiler
+        // makes one piece of it and what leads there.
+        culm::wake_at(Instant::default());
+        Self { chip, receive, transmit, interrupt, receive_channels, transmit_channels, due: BOTH }
     }
 
     /// Takes a turn of those parts that were notified.

@@ -56,6 +56,8 @@ pub(crate) struct Stock {
     shares: Shares,
     /// Buffers lent to clients, a broadcast counted for each.
     lent: u32,
+    /// The driver runs low of buffers if more are lent than this.
+    plenty: u32,
     /// Buffers that are taken back, or given to the driver, at a time.
     batch: u32,
 }
@@ -188,6 +190,7 @@ impl<D: DriverLink> Receive<D> {
             idle: holders.all().rev().filter_map(is_idle).collect(),
             shares,
             lent,
+            plenty: slots.count() - slots.count() / 4,
             batch: release_batch(slots.count()).min(shares.guarantee() / 2).max(1),
         };
         let all = ClientSet::first(count);
@@ -285,7 +288,7 @@ impl<D: DriverLink> Receive<D> {
     /// Returns whether the driver has few buffers left: then every return counts.
     #[inline(always)]
     fn runs_low(&self) -> bool {
-        self.stock.slots.count() - self.stock.lent.min(self.stock.slots.count()) < self.stock.slots.count() / 4
+        self.stock.lent > self.stock.plenty
     }
 
     /// Gives every received frame to its destination.
