@@ -55,8 +55,8 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    /// Does a `wait` with one signal, to a waiting domain of this core that runs next. Besides it may
-    /// ask for interrupts again, as a driver's turn does.
+    /// Does a `wait` with one signal, to a waiting domain of this core that runs next. Besides it
+    /// may ask for interrupts again, as a driver's turn does.
     #[inline(always)]
     pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());

@@ -50,8 +50,8 @@ pub struct Fused<C: Chip> {
 }
 
 impl<C: Chip> Fused<C> {
-    /// Takes the device `chip` into use, which both virtualisers have for a driver, and asks for the
-    /// first turn at once.
+    /// Takes the device `chip` into use, which both virtualisers have for a driver, and asks for
+    /// the first turn at once.
     ///
     /// # Panics
     ///
