@@ -18,9 +18,9 @@ impl Entry {
         self.blocks != 0
     }
 
-    /// Returns whether it says that the disk has a GPT (UEFI 2.10 §5.2.3).
+    /// Returns whether it says that the disk has a GPT.
     pub fn is_protective(self) -> bool {
-        self.kind == 0xee && self.first == 1
+        self.kind == 0xee
     }
 
     /// Returns whether it holds logical partitions: with CHS, LBA, or as Linux has its own.

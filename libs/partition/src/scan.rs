@@ -162,7 +162,10 @@ impl Scan {
         let Some(bytes) = bytes else { return State::Done(Err(NoTable::Unreadable)) };
         let Some(entries) = mbr::first(bytes) else { return State::Done(Err(NoTable::None)) };
         if entries.iter().any(|entry| entry.is_protective()) {
-            return if self.size > 1 { State::Header { primary: None } } else { State::Done(Err(NoTable::None)) };
+            // A protective partition begins at block 1 (UEFI 2.10 §5.2.3). One elsewhere makes the
+            // disk none with an MBR, and none with a GPT.
+            let has_gpt = self.size > 1 && entries.iter().any(|entry| entry.is_protective() && entry.first == 1);
+            return if has_gpt { State::Header { primary: None } } else { State::Done(Err(NoTable::None)) };
         }
         let (signature, mut table) = (mbr::signature(bytes), Table::new(Kind::Mbr));
         let (mut further, mut is_broken) = (Vec::new(), false);

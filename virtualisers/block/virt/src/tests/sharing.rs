@@ -206,3 +206,53 @@ fn small_reads_pass_again_and_again() {
     }
     assert_eq!(waited, 0, "each read is at the driver at once");
 }
+
+/// Tests that a client may go past others on credit, as far as it may owe; that its turn pays, and
+/// that it owes nothing any more if it let its turn go by.
+#[test]
+fn what_a_client_owes_is_bounded_and_forgiven() {
+    let mut world = World::with_memory(&[ALL; 3], Disk::new(5000, 7), MAX_BLOCKS.into());
+    world.disk.is_hollow = true;
+    world.run();
+    // The others fill the window, and the device does the small reads only.
+    let fill = |world: &mut World| {
+        for client in world.clients.iter_mut().skip(1) {
+            while client.under_way() < 8 {
+                client.send(&read(0, 0, MAX_BLOCKS), 0).expect("there is space");
+            }
+        }
+        for _ in 0..3 {
+            world.round();
+            world.disk.take();
+        }
+    };
+    let passes = |world: &mut World| {
+        world.clients[0].send(&read(0, 0, 1), 0).expect("there is space");
+        for _ in 0..3 {
+            world.round();
+            world.disk.take();
+        }
+        let small = world.disk.taken.iter().position(|taken| taken.request.blocks == 1);
+        if let Some(small) = small {
+            world.disk.finish(small);
+            let _ = world.disk.end_round();
+            world.round();
+        }
+        small.is_some()
+    };
+    fill(&mut world);
+    let passed = (0..100).take_while(|_| passes(&mut world)).count() as u32;
+    assert_eq!(passed, QUANTUM / 8);
+    world.run();
+    // Once more as far as possible, and then it wants nothing while the others have their turns.
+    fill(&mut world);
+    for _ in 0..QUANTUM / 8 {
+        assert!(passes(&mut world));
+    }
+    for _ in 0..4 {
+        world.disk.finish_all();
+        let _ = world.disk.end_round();
+        fill(&mut world);
+    }
+    assert!(passes(&mut world));
+}

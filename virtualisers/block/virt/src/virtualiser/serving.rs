@@ -29,7 +29,10 @@ impl Virtualiser {
         let mut left = self.ready;
         while let Some(number) = left.next_from(self.turn) {
             left.remove(number);
-            let _ = self.send(number, true);
+            if self.send(number, true) == Attempt::Nothing {
+                // It must notify of the next one, also while another one's turn is blocked.
+                self.rest(number);
+            }
         }
         while let Some(number) = self.ready.next_from(self.turn) {
             if number != self.turn {
@@ -41,13 +44,18 @@ impl Virtualiser {
                 // It has the credit after a few turns, since a request's cost is bounded.
                 Attempt::NoRight => self.pass_on(),
                 Attempt::Nothing => {
-                    self.ready.remove(number);
-                    if let Some(client) = self.clients.get_mut(number) {
-                        client.share.rest();
-                    }
+                    self.rest(number);
                     self.pass_on();
                 }
             }
+        }
+    }
+
+    /// Records that a client has no request that could be sent.
+    fn rest(&mut self, number: usize) {
+        self.ready.remove(number);
+        if let Some(client) = self.clients.get_mut(number) {
+            client.share.rest();
         }
     }
 
@@ -97,7 +105,6 @@ impl Virtualiser {
                 }
                 Flush::Waits => {
                     self.flushing.insert(number);
-                    self.ready.remove(number);
                     return Attempt::Nothing;
                 }
                 Flush::Sent => {}
