@@ -18,6 +18,27 @@ pub fn disarm() -> Option<u32> {
     left
 }
 
+/// Runs a turn that ends with death after `death` more steps, if it has so many. Returns what the
+/// turn does, and `None` after the death; `death` is then `None`, else the steps that are left.
+///
+/// # Panics
+///
+/// If the turn panics for another reason.
+#[cfg(not(target_os = "none"))]
+pub fn outlive<T>(death: &mut Option<u32>, turn: impl FnOnce() -> T) -> Option<T> {
+    let is_armed = death.is_some();
+    if let Some(steps) = death.take() {
+        die_after(steps);
+    }
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn));
+    *death = disarm();
+    match outcome {
+        Ok(value) => Some(value),
+        Err(_) if is_armed && death.is_none() => None,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// Marks that the next store is seen by others, or by the next life.
 ///
 /// # Panics

@@ -16,7 +16,6 @@ use culm::link::Generations;
 use culm_queue::crash;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
 const KIND: Kind = Kind::BLOCK;
@@ -196,23 +195,14 @@ impl World {
     fn turn(&mut self) {
         let (fake, memory, peers, resets) = (self.fake.clone(), self.memory, self.peers, self.resets);
         let driver = self.driver.take();
-        let turn = AssertUnwindSafe(|| {
+        let outcome = crash::outlive(&mut self.death, || {
             let mut driver = driver.unwrap_or_else(|| Driver::new(fake, memory, peers, resets));
             driver.turn();
             driver
         });
-        let armed = self.death.take();
-        if let Some(steps) = armed {
-            crash::die_after(steps);
-        }
-        let outcome = catch_unwind(turn);
-        self.death = crash::disarm();
         match outcome {
-            Ok(driver) => self.driver = Some(driver),
-            Err(panic) => {
-                if armed.is_none() || self.death.is_some() {
-                    std::panic::resume_unwind(panic);
-                }
+            Some(driver) => self.driver = Some(driver),
+            None => {
                 self.deaths += 1;
                 self.turn();
             }

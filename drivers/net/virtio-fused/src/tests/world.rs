@@ -16,7 +16,6 @@ use net_fused::{Fused, Receive, Transmit};
 use net_virtio::fused::FusedNet;
 use net_virtio::registers::*;
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 pub(crate) const BUFFERS: u32 = 64;
@@ -220,21 +219,17 @@ impl World {
         set_time(time::now() + Duration::from_millis(1));
         let told: Vec<u32> = self.told.iter().copied().collect();
         let mut fused = self.fused.take();
-        let turn = AssertUnwindSafe(|| match fused.take() {
+        let mut death = self.death;
+        let outcome = crash::outlive(&mut death, || match fused.take() {
             None => self.begin(),
             Some(mut fused) => {
                 fused.notified(culm::testing::channels(&told));
                 fused
             }
         });
-        let armed = self.death;
-        if let Some(steps) = armed {
-            crash::die_after(steps);
-        }
-        let outcome = catch_unwind(turn);
-        self.death = crash::disarm();
+        self.death = death;
         match outcome {
-            Ok(fused) => {
+            Some(fused) => {
                 self.fused = Some(fused);
                 self.told.clear();
                 let _ = signalled();
@@ -245,8 +240,7 @@ impl World {
                     self.fused.as_mut().expect("alive").notified(culm::Channels::NONE);
                 }
             }
-            Err(panic) => {
-                assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for: {panic:?}");
+            None => {
                 self.lives += 1;
                 self.death = self.deaths.pop_front();
                 self.turn();

@@ -9,7 +9,6 @@ use culm_net::client::Client;
 use culm_net::testing::{memory, ring};
 use culm_net::{Descriptor, ETHERNET_HEADER};
 use culm_queue::crash;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The client behind the copier of `connection`. Nobody takes what it sends.
 fn client(connection: &NetCopier) -> Client {
@@ -72,9 +71,7 @@ fn end_after(steps: u32, taken: usize) -> bool {
     for number in 3..5 {
         world.pass(number, &[number as u8; 40]);
     }
-    crash::die_after(steps);
-    let ended = catch_unwind(AssertUnwindSafe(|| world.turn())).is_err();
-    crash::disarm();
+    let ended = crash::outlive(&mut Some(steps), || world.turn()).is_none();
     let passed = (passed(&world) - before) as u8;
     world.copier = Copier::new(&world.connection);
     received.extend(settle(&mut world, &mut client));

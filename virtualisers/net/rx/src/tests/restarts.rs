@@ -19,7 +19,6 @@ use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
 use culm_queue::crash;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const BUFFERS: u32 = 64;
 
@@ -134,7 +133,7 @@ impl World {
         let told: Vec<u32> = self.told.iter().copied().collect();
         let mut virtualiser = self.virtualiser.take();
         let (connection, clients) = (&self.connection, &self.client_connections);
-        let turn = AssertUnwindSafe(|| {
+        let outcome = crash::outlive(&mut self.death, || {
             let mut virtualiser = match virtualiser.take() {
                 None => Receive::new(connection, clients),
                 Some(mut virtualiser) => {
@@ -145,22 +144,15 @@ impl World {
             let asleep = (0..8).any(|_| virtualiser.round().is_asleep());
             (virtualiser, asleep)
         });
-        let armed = self.death.take();
-        if let Some(steps) = armed {
-            crash::die_after(steps);
-        }
-        let outcome = catch_unwind(turn);
-        self.death = crash::disarm();
         match outcome {
-            Ok((virtualiser, asleep)) => {
+            Some((virtualiser, asleep)) => {
                 self.virtualiser = Some(virtualiser);
                 self.told.clear();
                 if !asleep {
                     self.told.extend(0..=self.clients.len() as u32);
                 }
             }
-            Err(_) => {
-                assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for");
+            None => {
                 self.lives += 1;
                 self.turn();
             }

@@ -16,7 +16,6 @@ use culm_net::{Descriptor, DmaDescriptor, LARGE_BUFFER};
 use culm_queue::crash;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Small buffers of each client, and large ones.
 const BUFFERS: u32 = 12;
@@ -127,7 +126,7 @@ impl World {
         let told: Vec<u32> = self.told.iter().copied().collect();
         let mut virtualiser = self.virtualiser.take();
         let (connection, clients) = (&self.connection, &self.client_connections);
-        let turn = AssertUnwindSafe(|| {
+        let outcome = crash::outlive(&mut self.death, || {
             let mut virtualiser = match virtualiser.take() {
                 None => Transmit::new(connection, clients),
                 Some(mut virtualiser) => {
@@ -138,22 +137,15 @@ impl World {
             let asleep = (0..8).any(|_| virtualiser.round().is_asleep());
             (virtualiser, asleep)
         });
-        let armed = self.death.take();
-        if let Some(steps) = armed {
-            crash::die_after(steps);
-        }
-        let outcome = catch_unwind(turn);
-        self.death = crash::disarm();
         match outcome {
-            Ok((virtualiser, asleep)) => {
+            Some((virtualiser, asleep)) => {
                 self.virtualiser = Some(virtualiser);
                 self.told.clear();
                 if !asleep {
                     self.told.extend(0..=self.clients.len() as u32);
                 }
             }
-            Err(_) => {
-                assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for");
+            None => {
                 self.lives += 1;
                 self.tell_lies();
                 self.turn();
