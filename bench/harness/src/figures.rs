@@ -25,62 +25,50 @@ const fn quote([bench, row, unit]: [&'static str; 3], peer: &'static str, what: 
     Quote { bench, row, unit, peer, what }
 }
 
+/// A figure of the web server, beside nginx.
+const fn web(row: &'static str, unit: &'static str, what: &'static str) -> Quote {
+    quote(["web", row, unit], "nginx-linux-nokaslr", what)
+}
+
+/// A cost of the kernel's, which no peer has.
+const fn cost(row: &'static str, what: &'static str) -> Quote {
+    quote(["ipc", row, "instructions/round"], "", what)
+}
+
+/// The peer of most figures.
+const LINUX: &str = "linux-nokaslr";
+
 /// The figures of the README: where Culm is ahead and where it is not.
 const README: &[Quote] = &[
     quote(
         ["net", "udp-64-w256", "instructions/packet"],
-        "linux-nokaslr",
+        LINUX,
         "UDP echo, 64 bytes, 256 packets under way: per packet",
     ),
-    quote(["net", "udp-64-w1", "instructions/packet"], "linux-nokaslr", "the same, one packet at a time: per packet"),
-    quote(
-        ["web", "354-keep-alive", "instructions/request"],
-        "nginx-linux-nokaslr",
-        "HTTP, 354 bytes, 16 connections: per request",
-    ),
-    quote(
-        ["web", "354-close", "instructions/request"],
-        "nginx-linux-nokaslr",
-        "the same, a connection for each request: per request",
-    ),
-    quote(["web", "33M", "instructions/MiB"], "nginx-linux-nokaslr", "HTTP, a file of 33 MB: per MiB"),
-    quote(["tcp", "in-1", "instructions/MiB"], "linux-nokaslr", "bulk TCP in: per MiB"),
+    quote(["net", "udp-64-w1", "instructions/packet"], LINUX, "the same, one packet at a time: per packet"),
+    web("354-keep-alive", "instructions/request", "HTTP, 354 bytes, 16 connections: per request"),
+    web("354-close", "instructions/request", "the same, a connection for each request: per request"),
+    web("33M", "instructions/MiB", "HTTP, a file of 33 MB: per MiB"),
+    quote(["tcp", "in-1", "instructions/MiB"], LINUX, "bulk TCP in: per MiB"),
     quote(
         ["ipc", "notify-ping-pong", "instructions/round"],
         "linux-futex",
         "two programs wake each other: per round trip",
     ),
-    quote(["boot", "first-echo", "instructions"], "linux-nokaslr", "from QEMU's start to the first UDP echo"),
+    quote(["boot", "first-echo", "instructions"], LINUX, "from QEMU's start to the first UDP echo"),
 ];
 
 /// The kernel's costs.
 const COSTS: &[Quote] = &[
-    quote(
-        ["ipc", "notify-no-switch", "instructions/round"],
-        "",
-        "[`signal`](system-calls/signal.md) to a domain of lower priority: no switch",
-    ),
-    quote(
-        ["ipc", "notify-ping-pong", "instructions/round"],
-        "",
-        "two domains notify each other: two [`wait`](system-calls/wait.md), two switches",
-    ),
-    quote(
-        ["ipc", "call", "instructions/round"],
-        "",
+    cost("notify-no-switch", "[`signal`](system-calls/signal.md) to a domain of lower priority: no switch"),
+    cost("notify-ping-pong", "two domains notify each other: two [`wait`](system-calls/wait.md), two switches"),
+    cost(
+        "call",
         "[`call`](system-calls/call.md) and [`reply_wait`](system-calls/reply_wait.md) without words: two switches",
     ),
-    quote(["ipc", "call-8-words", "instructions/round"], "", "the same with eight words each way"),
-    quote(
-        ["ipc", "deadline", "instructions/round"],
-        "",
-        "[`wait`](system-calls/wait.md) with a deadline, until it ends",
-    ),
-    quote(
-        ["ipc", "notify-ping-pong-cores", "instructions/round"],
-        "",
-        "two domains on two cores notify each other, both sleeping in between",
-    ),
+    cost("call-8-words", "the same with eight words each way"),
+    cost("deadline", "[`wait`](system-calls/wait.md) with a deadline, until it ends"),
+    cost("notify-ping-pong-cores", "two domains on two cores notify each other, both sleeping in between"),
 ];
 
 /// Every document with figures, relative to the root.
