@@ -99,6 +99,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::Ordering;
     use culm::connection::Ring;
 
     fn ring() -> Ring {
@@ -148,6 +149,26 @@ mod tests {
         assert_ne!(with(1, 1), with(1, 2));
         assert_eq!(with(0, 1), with(0, 1));
         assert!(with(0, 1).is_some());
+    }
+
+    /// The client writes an index that cannot be, and leaves it there.
+    #[test]
+    fn a_client_that_lies_once_gets_no_seeds_without_end() {
+        let ring = ring();
+        let (mut clients, mut generator) = (provider(&[ring]), Generator::new([1; 4]));
+        clients.fill(&mut generator);
+        assert!(clients.sleep().is_asleep());
+        let mut header = culm::testing::memory(128, 0);
+        header.address = ring.address;
+        // The consumer's word stands on the second cache line of the ring's header.
+        culm::Region::new(header).atomic_u64(64).expect("inside").fetch_add(1 << 30, Ordering::Relaxed);
+        clients.fill(&mut generator);
+        assert!(clients.sleep().is_asleep());
+        assert_eq!(clients.fill(&mut generator), 0);
+        // Its next life is honest, and finds nothing before the provider has had its turn.
+        let _ = queue::consumer::<u64>(ring);
+        assert_eq!(clients.fill(&mut generator), 1);
+        assert!(take_seed(&client(ring)));
     }
 
     #[test]

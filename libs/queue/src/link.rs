@@ -166,6 +166,14 @@ impl<O: Entry, I: Entry> Link<O, I> {
         self.live
     }
 
+    /// Takes the whole of `output` as space after a [`Self::look`] that found that the pair starts
+    /// over: entries that are pushed reach nobody, so they need not wait for a reader.
+    pub fn discard_output(&mut self) {
+        if !self.live {
+            self.output.discard();
+        }
+    }
+
     /// Does the second half of [`Self::begin`]: takes the next steps towards a live link.
     #[cold]
     pub fn reconnect(&mut self) -> Event {

@@ -31,6 +31,8 @@ pub struct Producer<T: Entry> {
     /// The consumer's generation, or [`NOBODY`].
     peer_generation: u64,
     violations: u32,
+    /// The consumer's word that was found to be invalid last.
+    invalid: Option<u64>,
     /// True if the next publication asks for a notification whatever the consumer announced.
     fresh: bool,
     restarted: bool,
@@ -54,13 +56,14 @@ impl<T: Entry> Producer<T> {
             generation: next_generation(generation(own)),
             peer_generation: generation(peer).into(),
             violations: 0,
+            invalid: None,
             fresh: true,
             restarted: false,
             linked: false,
             stale: false,
         };
         if producer.free() > shared.capacity() {
-            producer.disown();
+            producer.disown(peer);
         }
         producer.store_word();
         producer
@@ -78,6 +81,7 @@ impl<T: Entry> Producer<T> {
             generation: 0,
             peer_generation: NOBODY,
             violations: 0,
+            invalid: None,
             fresh: true,
             restarted: false,
             linked: true,
@@ -92,6 +96,11 @@ impl<T: Entry> Producer<T> {
         (self.generation, self.peer_generation) = (generation, NOBODY);
         (self.stale, self.fresh) = (false, true);
         self.store_word();
+    }
+
+    /// Takes the whole ring as space: nobody reads what is published before [`Self::enter`].
+    pub(crate) fn discard(&mut self) {
+        self.limit = self.published.wrapping_add(self.capacity());
     }
 
     /// Opens for the consumer of generation `peer`: entries published from here on are meant for
@@ -200,8 +209,8 @@ impl<T: Entry> Producer<T> {
         }
         if credible {
             self.limit = index(peer).wrapping_add(self.shared.capacity());
-        } else {
-            self.disown();
+        } else if self.invalid != Some(peer) {
+            self.disown(peer);
         }
         if peer >> 32 != self.peer_generation {
             self.restarted |= self.peer_generation != 0;
@@ -213,9 +222,11 @@ impl<T: Entry> Producer<T> {
     }
 
     /// Counts a violation, and takes everything that was published as consumed: an honest consumer
-    /// goes on behind it.
-    fn disown(&mut self) {
+    /// goes on behind it. Call it once for each invalid word: a word that stays would make space
+    /// for ever, for a producer that fills whatever is free.
+    fn disown(&mut self, word: u64) {
         self.violations = self.violations.saturating_add(1);
+        self.invalid = Some(word);
         self.limit = self.published.wrapping_add(self.shared.capacity());
         self.fresh = true;
     }

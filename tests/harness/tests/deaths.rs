@@ -279,6 +279,7 @@ fn only_restarts(machine: &mut Machine, domain: &str) {
     let of_domain = format!("supervisor: {domain} faulted: ");
     assert_eq!(faults, console.matches(&of_domain).count(), "{}", machine.tail());
     assert_eq!(console.matches("too often").count(), 0, "{}", machine.tail());
+    assert_eq!(console.matches("does not send").count(), 0, "the card is blamed: {}", machine.tail());
 }
 
 /// A connection lives on, what comes over it is right, and neither side had to send anything twice.

@@ -267,7 +267,15 @@ impl<E: BufferEntry> Transmitter<E> {
         }
         // Wait for what is missing: a free buffer if there is none, else queue space for the two
         // spare buffers.
-        if self.link.input.refresh() == 0 { self.link.sleep() } else { self.link.sleep_for_space(2) }
+        if self.link.input.refresh() > 0 {
+            return self.link.sleep_for_space(2);
+        }
+        let progress = self.link.sleep();
+        if E::BARE && progress.is_asleep() {
+            // A driver takes sent buffers back when it is told that somebody waits, not before.
+            self.link.channel().notify();
+        }
+        progress
     }
 }
 

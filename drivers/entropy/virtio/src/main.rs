@@ -45,10 +45,9 @@ impl Component for EntropyVirtio {
     }
 
     fn notified(&mut self, channels: Channels) {
-        let interrupted = channels.contains(self.interrupt.channel());
-        if let (true, Some(source)) = (interrupted, &mut self.source) {
-            source.interrupted();
-        }
+        // The interrupt of a device that cannot be used stays off: nobody would acknowledge it.
+        let interrupted = self.source.as_mut().filter(|_| channels.contains(self.interrupt.channel()));
+        let interrupted = interrupted.map(Source::interrupted).is_some();
         self.run();
         if interrupted {
             self.interrupt.enable();

@@ -13,7 +13,7 @@ use crate::health::Health;
 use crate::pair::{Pair, Rings};
 use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::connection::NetDriver;
-use culm::{Channels, Progress, Region, time};
+use culm::{Channels, Progress, Region};
 use culm_mmio::Registers;
 use culm_net::{DmaDescriptor, Mac};
 use culm_virtio::checkpoint::{self, Checkpoint, State};
@@ -125,8 +125,7 @@ impl<R: Registers> Net<R> {
     #[inline]
     pub fn round(&mut self) -> Progress {
         if self.health.is_out_of_service() {
-            self.repair();
-            return Progress::asleep_if(self.health.is_out_of_service());
+            return self.wait_for_reset();
         }
         if self.receive.due {
             let received = self.serve_receive();
@@ -138,13 +137,44 @@ impl<R: Registers> Net<R> {
             self.serve_transmit();
         }
         if self.receive.stale
+            | self.transmit.stale
             | self.health.has_failed()
             | self.queues.receive.is_broken()
             | self.queues.transmit.is_broken()
         {
-            self.repair();
+            self.mend();
         }
         Progress::more_if(self.receive.due | self.transmit.due)
+    }
+
+    /// Has the device reset if it must be, and the deadline kept for what it is to send before.
+    #[cold]
+    fn mend(&mut self) {
+        let is_broken = self.queues.receive.is_broken() | self.queues.transmit.is_broken();
+        if self.receive.stale | self.health.has_failed() | is_broken {
+            self.repair();
+        }
+        if self.transmit.stale {
+            // Each turn forgets the deadline of the last, whatever this one is for.
+            culm::wake_at(self.transmit.drain_deadline);
+        }
+    }
+
+    /// Does nothing for a device that waits for its reset, but reset it when it is time.
+    #[cold]
+    fn wait_for_reset(&mut self) -> Progress {
+        if core::mem::take(&mut self.interrupted) {
+            // What is not acknowledged would interrupt again at once.
+            self.health.check(&self.device);
+        }
+        self.repair();
+        Progress::asleep_if(self.health.is_out_of_service())
+    }
+
+    /// Returns whether the device has few buffers to fill, so that it should get more at once.
+    #[inline(always)]
+    fn is_short(queue: &Virtqueue) -> bool {
+        u32::from(queue.in_flight()) * 4 < u32::from(queue.size())
     }
 
     /// Passes received packets on, gives the device empty buffers. Returns how many packets there
@@ -157,7 +187,7 @@ impl<R: Registers> Net<R> {
         pair.pass_on();
         // Refill in batches while the device has plenty of other buffers.
         self.missing += received;
-        if self.missing >= REFILL || queue.in_flight() < queue.size() / 4 {
+        if self.missing >= REFILL || Self::is_short(queue) {
             self.missing = 0;
             pair.begin(queue, checkpoint);
             if !pair.link.is_live() {
@@ -178,10 +208,16 @@ impl<R: Registers> Net<R> {
 
         // While the device has plenty, returned buffers are found at the next packet.
         let mut progress = Progress::Asleep;
-        if queue.in_flight() < queue.size() / 4 {
+        if Self::is_short(queue) {
             progress &= pair.link.sleep();
         }
-        progress &= if pair.link.output.free() > 0 { queue.wait_for(1) } else { pair.link.sleep_for_space(1) };
+        progress &= if pair.link.output.free() > 0 {
+            queue.wait_for(1)
+        } else {
+            // If the virtualiser's index is found to be invalid, the next round must start over.
+            self.missing = REFILL;
+            pair.link.sleep_for_space(1)
+        };
         pair.due = progress.is_more();
         received
     }
@@ -253,11 +289,9 @@ impl<R: Registers> Net<R> {
         self.waits_for_sent = true;
         let in_flight = queue.in_flight();
         pair.due = in_flight == 0 || queue.wait_for(in_flight).is_more();
-        if time::now() >= pair.drain_deadline {
+        if pair.is_stuck(queue) {
             culm::warn!("the device does not send {in_flight} packets of a previous life");
             self.health.fail();
-        } else {
-            culm::wake_at(pair.drain_deadline);
         }
     }
 }

@@ -8,7 +8,7 @@ use culm_net::{DmaDescriptor, release_batch};
 use culm_virtio::Virtqueue;
 use culm_virtio::checkpoint::{Checkpoint, Position, State};
 
-/// Time in which a device must send the packets of the transmit virtualiser's previous life.
+/// Time in which a device must send the next packet of the transmit virtualiser's previous life.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
 /// The rings to and from a virtualiser.
@@ -32,6 +32,8 @@ pub struct Pair {
     pub stale: bool,
     /// The time at which the driver stops waiting for that, and resets the device.
     pub drain_deadline: Instant,
+    /// How many packets were sent when that time was set, modulo 2¹⁶.
+    drained: u16,
 }
 
 impl Pair {
@@ -70,7 +72,7 @@ impl Pair {
             }
             Link::new(rings.output, rings.input, rings.channel)
         });
-        (Self { number, link, due: true, stale: false, drain_deadline: Instant::NEVER }, goes_on)
+        (Self { number, link, due: true, stale: false, drain_deadline: Instant::NEVER, drained: 0 }, goes_on)
     }
 
     /// Begins a round: looks at the virtualiser's entries, and whether the pair starts over. It
@@ -90,8 +92,11 @@ impl Pair {
         let is_left = self.number == QUEUE_TRANSMIT && self.link.input.available() > 0;
         if queue.in_flight() > 0 || is_left {
             if !self.stale {
-                (self.stale, self.drain_deadline) = (true, time::now() + DRAIN_LIMIT);
+                self.stale = true;
+                self.await_drain(queue);
             }
+            // Buffers that come back are the previous life's, which needs no space for them.
+            self.link.discard_output();
             return;
         }
         self.stale = false;
@@ -99,6 +104,19 @@ impl Pair {
         if self.link.reconnect() == Event::Renewed {
             self.keep(queue, checkpoint);
         }
+    }
+
+    /// Gives the device [`DRAIN_LIMIT`] to send the next packet of the previous life.
+    fn await_drain(&mut self, queue: &Virtqueue) {
+        (self.drained, self.drain_deadline) = (queue.taken(), time::now() + DRAIN_LIMIT);
+    }
+
+    /// Returns whether the device has sent no packet of the previous life in [`DRAIN_LIMIT`].
+    pub fn is_stuck(&mut self, queue: &Virtqueue) -> bool {
+        if queue.taken() != self.drained {
+            self.await_drain(queue);
+        }
+        time::now() >= self.drain_deadline
     }
 
     /// Records this in the checkpoint. Everything that was pushed and added must be published.

@@ -474,3 +474,31 @@ fn small_change_can_be_put_off() {
     assert!(!consumer.release_many(5).is_asleep() && producer.refresh() == 4);
     assert!(consumer.release_many(4).is_asleep() && producer.refresh() == 8);
 }
+
+/// A producer that fills whatever is free would otherwise never sleep.
+#[test]
+fn an_index_that_cannot_be_makes_space_once() {
+    let shared = ring::<8>();
+    let mut producer = Producer::attach(shared);
+    let fill = |producer: &mut Producer<u64>| {
+        let free = producer.refresh();
+        (0..free).for_each(|number| producer.push(number.into()).expect("free"));
+        let _ = producer.publish();
+        free
+    };
+    assert_eq!(fill(&mut producer), 8);
+    shared.header().consumer.word.fetch_add(1000, Ordering::Relaxed);
+    assert_eq!(fill(&mut producer), 8);
+    assert!((0..100).all(|_| fill(&mut producer) == 0));
+    assert!(producer.sleep_until(8).is_asleep());
+    assert_eq!(producer.violations(), 1);
+    // Whoever writes another such index has worked for it.
+    shared.header().consumer.word.fetch_add(1000, Ordering::Relaxed);
+    assert_eq!(fill(&mut producer), 8);
+    let mut consumer = Consumer::attach(shared);
+    // The next life goes on behind all that was published.
+    assert_eq!(fill(&mut producer), 8);
+    assert_eq!(consumer.drain(100).count(), 8);
+    let _ = consumer.release();
+    assert_eq!(fill(&mut producer), 8);
+}

@@ -138,6 +138,17 @@ fn each_buffer_is_sent_once_until_it_is_back() {
     assert_eq!(world.transmit.take()[0].token, sent[5].token);
 }
 
+/// The driver looks for who waits in turns of its own only.
+#[test]
+fn who_finds_no_buffer_tells_the_driver() {
+    let mut world = World::new();
+    assert_eq!(world.send(BUFFERS as usize), BUFFERS as usize);
+    let _ = world.transmit.take();
+    let _ = culm::testing::signalled();
+    assert_eq!(world.send(1), 0);
+    assert!(culm::testing::signalled().contains(&world.connection.tx_channel));
+}
+
 #[test]
 fn either_side_starts_over_with_all_buffers() {
     let mut world = World::new();
