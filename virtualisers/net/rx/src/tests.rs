@@ -41,32 +41,35 @@ fn peer(filled: Ring, free: Ring) -> Peer<Descriptor> {
     Peer::new(filled, free)
 }
 
+/// Returns what a virtualiser with so many buffers and its clients are given, with queues of this
+/// capacity.
+pub(crate) fn connections(clients: usize, buffers: u32, capacity: u32) -> (NetRxVirtualiser, Vec<NetRxClient>) {
+    let virtualiser = NetRxVirtualiser {
+        driver_free: ring::<DmaDescriptor>(capacity),
+        driver_filled: ring::<DmaDescriptor>(capacity),
+        data: memory((buffers * SIZE) as usize, DMA),
+        account: memory(16 * 1024, 0),
+        buffer_size: SIZE,
+        driver_channel: 0,
+        clients: Default::default(),
+    };
+    let client = |client| NetRxClient {
+        filled: ring::<Descriptor>(capacity),
+        free: ring::<Descriptor>(capacity),
+        channel: 1 + client as u32,
+        mac: mac(client).bytes(),
+    };
+    (virtualiser, (0..clients).map(client).collect())
+}
+
 impl World {
     pub(crate) fn new(clients: usize) -> Self {
-        let rings = || ring::<DmaDescriptor>(64);
-        let data = memory((BUFFERS * SIZE) as usize, DMA);
-        let connection = NetRxVirtualiser {
-            driver_free: rings(),
-            driver_filled: rings(),
-            data,
-            account: memory(16 * 1024, 0),
-            buffer_size: SIZE,
-            driver_channel: 0,
-            clients: Default::default(),
-        };
-        let client_connections: Vec<NetRxClient> = (0..clients)
-            .map(|client| NetRxClient {
-                filled: ring::<Descriptor>(64),
-                free: ring::<Descriptor>(64),
-                channel: 1 + client as u32,
-                mac: mac(client).bytes(),
-            })
-            .collect();
+        let (connection, client_connections) = connections(clients, BUFFERS, 64);
         let mut world = Self {
             virtualiser: Receive::new(&connection, &client_connections),
             driver: Peer::new(connection.driver_free, connection.driver_filled),
             clients: client_connections.iter().map(|client| peer(client.filled, client.free)).collect(),
-            data: Region::new(data),
+            data: Region::new(connection.data),
             connection,
             client_connections,
             empty: Vec::new(),

@@ -6,7 +6,7 @@
 //! that is lent too early shows as a torn frame.
 
 use crate::receive::Receive;
-use crate::tests::{DMA, SIZE, STRANGER, mac};
+use crate::tests::{DMA, SIZE, STRANGER, connections, mac};
 use culm::Region;
 use culm::connection::{NetRxClient, NetRxVirtualiser};
 use culm::testing::{deadline, set_time, signalled};
@@ -14,7 +14,7 @@ use culm::time::{self, Duration};
 use culm_lending::Account;
 use culm_lending::holders::{Holders, Record};
 use culm_net::descriptor::flags::CONTINUES;
-use culm_net::testing::{Peer, frame, memory, ring};
+use culm_net::testing::{Peer, frame};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
 use culm_queue::crash;
 use proptest::prelude::*;
@@ -78,30 +78,13 @@ struct World {
 impl World {
     fn new() -> Self {
         let clients = 2;
-        let memory_of_device = memory((BUFFERS * SIZE) as usize, DMA);
-        let connection = NetRxVirtualiser {
-            driver_free: ring::<DmaDescriptor>(128),
-            driver_filled: ring::<DmaDescriptor>(128),
-            data: memory_of_device,
-            account: memory(16 * 1024, 0),
-            buffer_size: SIZE,
-            driver_channel: 0,
-            clients: Default::default(),
-        };
-        let client_connections: Vec<NetRxClient> = (0..clients)
-            .map(|client| NetRxClient {
-                filled: ring::<Descriptor>(128),
-                free: ring::<Descriptor>(128),
-                channel: 1 + client as u32,
-                mac: mac(client).bytes(),
-            })
-            .collect();
+        let (connection, client_connections) = connections(clients, BUFFERS, 128);
         let mut world = Self {
             virtualiser: None,
             lives: 0,
             death: None,
             told: BTreeSet::new(),
-            data: Region::new(memory_of_device),
+            data: Region::new(connection.data),
             driver: Peer::new(connection.driver_free, connection.driver_filled),
             clients: client_connections.iter().map(|client| Peer::new(client.filled, client.free)).collect(),
             empty: VecDeque::new(),
