@@ -129,6 +129,25 @@ fn each_client_has_its_partition_or_range_of_a_gpt() {
     check(&file, &before, &[(40..2088, 32), (2088..4136, 42), (4136..6184, 52)]);
 }
 
+/// As many as a virtualiser can tell apart, with the longest queue to the driver: its heap holds.
+#[test]
+fn sixty_three_clients_share_a_disk() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let before = std::fs::read(&file).expect("the image is there");
+    let names: Vec<String> = (0..63).map(|number| format!("client{number}")).collect();
+    let parts = (0..63).map(|number| format!(", offset = \"{}KiB\", size = \"128KiB\"", 128 * number));
+    let parts: Vec<String> = parts.collect();
+    let clients = names.iter().zip(&parts).zip(1..).map(|((name, part), seed)| (&**name, &**part, 100 * seed));
+    let disk = "image = \"disk.img\"\nqueue = 1024";
+    let mut machine = system(folder.path(), "many-disks", disk, &clients.collect::<Vec<_>>()).start(&[]);
+    wait_for(&mut machine, &names.iter().map(|name| &**name).collect::<Vec<_>>());
+    machine.interrupt();
+    let written: Vec<_> =
+        (0..63).map(|number| (number * 256..(number + 1) * 256, 100 * (number as u64 + 1) + 2)).collect();
+    check(&file, &before, &written);
+}
+
 #[test]
 fn an_image_that_the_tool_makes_is_found_again() {
     let file = root().join("build/disks/disk-disk0.img");

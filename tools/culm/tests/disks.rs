@@ -1,0 +1,141 @@
+//! Parts of disks: a description is accepted if and only if each part is on the disk and nobody has
+//! blocks that another one writes, and then everybody sees what is his own. No image, however
+//! broken, makes the tool panic.
+
+use culm_abi::connection::block::{BLOCK, MIN_QUEUE};
+use culm_tool::description::catalogue::Catalogue;
+use culm_tool::expand;
+use culm_tool::plan::{ConnectionData, Memory, Plan, RegionKind};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+const WORLD: &str = "../../tests/bad/world";
+
+/// Blocks of the disk.
+const BLOCKS: u64 = 64;
+
+/// A client's range in blocks, as far as the description has it, and whether it only reads.
+type Range = (Option<u64>, Option<u64>, bool);
+
+fn expanded(text: &str) -> Result<Plan, String> {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let path = folder.path().join("disks.toml");
+    std::fs::write(&path, text).expect("temporary files can be written");
+    expand::expand(&Catalogue::read(Path::new(WORLD)), &path, None).map_err(|mistakes| mistakes.render(false))
+}
+
+fn described(ranges: &[Range]) -> String {
+    let mut text = format!("[device.disk0]\npriority = 200\nsize = {}\n", BLOCKS * BLOCK as u64);
+    for (index, (first, count, read_only)) in ranges.iter().enumerate() {
+        let key = |name: &str, blocks: &Option<u64>| {
+            blocks.map_or(String::new(), |blocks| format!(", {name} = {}", blocks * BLOCK as u64))
+        };
+        let part = key("offset", first) + &key("size", count);
+        let _ = writeln!(
+            text,
+            "[pd.p{index}]\ncomponent = \"keeper\"\npriority = 10\n\
+             disk = {{ device = \"disk0\", read_only = {read_only}{part} }}"
+        );
+    }
+    text
+}
+
+/// The blocks that a client has, if the disk has all of them.
+fn blocks((first, count, _): &Range) -> Option<BTreeSet<u64>> {
+    let first = first.unwrap_or(0);
+    let end = count.map_or(BLOCKS, |count| first + count);
+    (first < end && end <= BLOCKS).then(|| (first..end).collect())
+}
+
+/// Whether all of it can be, block by block.
+fn is_well(ranges: &[Range]) -> bool {
+    let Some(parts) = ranges.iter().map(blocks).collect::<Option<Vec<_>>>() else { return false };
+    let pairs = (0..ranges.len()).flat_map(|first| (0..first).map(move |second| (first, second)));
+    let mut pairs = pairs.filter(|(first, second)| !ranges[*first].2 || !ranges[*second].2);
+    pairs.all(|(first, second)| parts[first].is_disjoint(&parts[second]))
+}
+
+/// Each client alone maps its memory, and the virtualiser is told what the description says.
+fn check(plan: &Plan, ranges: &[Range]) {
+    let connections = plan.domains.iter().enumerate().flat_map(|(id, domain)| {
+        domain.connections.iter().map(move |connection| (id, domain.name.clone(), connection.data.clone()))
+    });
+    let (mut clients, mut virtualisers) = (0, 0);
+    for (id, name, data) in connections {
+        let mapped = |memory: Memory| {
+            let Memory::Region(part) = memory else { panic!("{name}: {memory:?}") };
+            let region = &plan.regions[part.region];
+            assert_eq!(region.kind, RegionKind::Dma, "{name}");
+            let only = region.mappings.iter().map(|mapping| (mapping.domain, mapping.writable)).collect::<Vec<_>>();
+            (part, only)
+        };
+        match data {
+            ConnectionData::BlockClient(client) => {
+                let (part, only) = mapped(client.data);
+                assert_eq!((only, part.dma), (vec![(id, true)], false), "{name} shares its memory");
+                assert!([client.requests, client.answers].iter().all(|ring| plan.rings[*ring].capacity >= MIN_QUEUE));
+                clients += 1;
+            }
+            ConnectionData::BlockVirtualiser(virtualiser) => {
+                let (part, only) = mapped(virtualiser.table);
+                assert_eq!((only, part.dma), (vec![(id, false)], true), "{name}");
+                assert_eq!(part.size, u64::from(culm_partition::MAX_READ) * BLOCK as u64);
+                for client in &virtualiser.clients {
+                    let (part, only) = mapped(client.data);
+                    assert!(part.dma && only.iter().all(|(domain, _)| *domain != id), "{name} maps what it passes on");
+                    let index: usize = client.name[1..].parse().expect("a number");
+                    let (first, count, read_only) = ranges[index];
+                    assert_eq!((client.first, client.blocks), (first.unwrap_or(0), count.unwrap_or(0)));
+                    assert_eq!(client.read_only, read_only);
+                }
+                virtualisers += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((clients, virtualisers), (ranges.len(), 1));
+}
+
+fn range() -> impl Strategy<Value = Range> {
+    // Mostly multiples of a few blocks, so that ranges often touch each other.
+    let edge = prop_oneof![4 => (0..BLOCKS / 8).prop_map(|edge| edge * 8), 1 => 0..2 * BLOCKS];
+    let size = prop_oneof![4 => (1..3_u64).prop_map(|size| size * 8), 1 => 1..2 * BLOCKS];
+    (prop::option::weighted(0.9, edge), prop::option::weighted(0.9, size), any::<bool>())
+}
+
+proptest! {
+    #[test]
+    fn parts_are_accepted_if_they_are_apart(ranges in prop::collection::vec(range(), 1..5)) {
+        match expanded(&described(&ranges)) {
+            Ok(plan) => {
+                prop_assert!(is_well(&ranges), "accepted: {:?}", ranges);
+                check(&plan, &ranges);
+            }
+            Err(mistakes) => prop_assert!(!is_well(&ranges), "refused: {}", mistakes),
+        }
+    }
+
+    #[test]
+    fn any_image_is_read_without_a_panic(
+        changes in prop::collection::vec((0..70 * BLOCK, any::<u8>()), 0..16),
+        length in prop_oneof![3 => Just(192), 1 => 1..192_usize],
+    ) {
+        let mut bytes = std::fs::read(Path::new(WORLD).join("disks/gpt.img")).expect("the image is there");
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        bytes.truncate(length * BLOCK);
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let image = folder.path().join("disk.img");
+        std::fs::write(&image, bytes).expect("temporary files can be written");
+        let text = format!(
+            "[device.disk0]\npriority = 200\nimage = {image:?}\n\
+             [pd.p0]\ncomponent = \"keeper\"\npriority = 10\ndisk = {{ device = \"disk0\", partition = \"boot\" }}\n"
+        );
+        if let Err(mistakes) = expanded(&text) {
+            prop_assert!(mistakes.contains("partition"), "{}", mistakes);
+        }
+    }
+}
