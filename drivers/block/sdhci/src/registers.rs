@@ -1,0 +1,219 @@
+//! Registers of a standard SD host controller (SD Specifications Part A2, SD Host Controller
+//! Simplified Specification, version 3.00, section 2.2).
+//!
+//! Pairs of registers of 16 bits that are written or read together are declared as one of 32.
+
+use culm_mmio::{registers, values};
+
+/// Bytes that the registers take.
+pub const SIZE: usize = 0x100;
+
+registers! {
+    /// Argument of the CMD23 that the controller sends by itself (2.2.1, Argument 2).
+    pub AUTO_ARGUMENT: u32 at 0x00, write;
+    /// Size and count of blocks (2.2.2, 2.2.3).
+    pub BLOCKS: Blocks(u32) at 0x04, read write {
+        /// Bytes of a block.
+        SIZE: 0..=11 as u16,
+        /// Blocks that are left.
+        COUNT: 16..=31 as u16,
+    }
+    /// Argument of the command (2.2.4).
+    pub ARGUMENT: u32 at 0x08, write;
+    /// Transfer mode (2.2.5) and command (2.2.6), whose highest byte sends it.
+    pub COMMAND: Command(u32) at 0x0c, read write {
+        /// Data goes by DMA.
+        DMA: 0,
+        /// Blocks are counted.
+        COUNTS: 1,
+        /// What the controller sends by itself.
+        AUTO: 2..=3 as Auto,
+        /// Data comes from the card.
+        READ: 4,
+        /// There is more than one block.
+        MULTIPLE: 5,
+        /// Length of the reply.
+        REPLY: 16..=17 as Reply,
+        /// The reply's checksum is checked.
+        CHECKS_SUM: 19,
+        /// The command's number is in the reply, and is checked.
+        CHECKS_INDEX: 20,
+        /// Data follows.
+        DATA: 21,
+        /// Type of the command.
+        KIND: 22..=23 as Kind,
+        /// Number of the command.
+        INDEX: 24..=29 as u8,
+    }
+    /// The transfer mode alone, which sends nothing (2.2.5).
+    pub TRANSFER_MODE: TransferMode(u16) at 0x0c, read write {
+        /// What the controller sends by itself.
+        AUTO: 2..=3 as Auto,
+    }
+    /// The reply, lowest bits first (2.2.7).
+    pub REPLY_0: u32 at 0x10, read;
+    /// The reply's next bits.
+    pub REPLY_1: u32 at 0x14, read;
+    /// The reply's next bits.
+    pub REPLY_2: u32 at 0x18, read;
+    /// The reply's highest bits; the reply to a CMD12 that the controller sent by itself.
+    pub REPLY_3: u32 at 0x1c, read;
+    /// Four bytes of data (2.2.8).
+    pub DATA: u32 at 0x20, read write;
+    /// State of controller and slot (2.2.9).
+    pub STATE: State(u32) at 0x24, read {
+        /// No command can be sent.
+        IS_SENDING: 0,
+        /// No command that uses the data lines can be sent.
+        IS_BUSY: 1,
+        /// There is a card.
+        HAS_CARD: 16,
+        /// What is said of the card has been so for a while.
+        IS_STABLE: 17,
+        /// The card's switch allows writing.
+        CAN_WRITE: 19,
+    }
+    /// The bus (2.2.10, Host Control 1).
+    pub CONTROL: Control(u8) at 0x28, read write {
+        /// Over four data lines.
+        FOUR_LINES: 1,
+        /// With high speed's timing.
+        HIGH_SPEED: 2,
+        /// Kind of DMA.
+        DMA: 3..=4 as Dma,
+    }
+    /// Power of the slot (2.2.11).
+    pub POWER: Power(u8) at 0x29, read write {
+        /// On.
+        ON: 0,
+        /// Voltage.
+        VOLTAGE: 1..=3 as Voltage,
+    }
+    /// Clocks (2.2.14).
+    pub CLOCK: Clock(u16) at 0x2c, read write {
+        /// The controller's clock is on.
+        INTERNAL: 0,
+        /// The controller's clock is stable.
+        STABLE: 1,
+        /// The card's clock is on.
+        CARD: 2,
+        /// Upper bits of the divider; from version 3 on.
+        UPPER: 6..=7 as u8,
+        /// Lower bits of the divider.
+        DIVIDER: 8..=15 as u8,
+    }
+    /// Time after which a silent data line is an error (2.2.15): 2^(13 + x) cycles.
+    pub TIME_OUT: u8 at 0x2e, write;
+    /// Resets (2.2.16). A bit stays until that reset is done.
+    pub RESET: Reset(u8) at 0x2f, read write {
+        /// Everything but the detection of cards.
+        ALL: 0,
+        /// What commands use.
+        COMMAND: 1,
+        /// What data uses.
+        DATA: 2,
+    }
+    /// What has happened (2.2.17, 2.2.18). Ones that are written are cleared.
+    pub STATUS: Events(u32) at 0x30, read write {
+        /// The command got its reply.
+        REPLIED: 0,
+        /// Data is transferred, or the card is busy no more.
+        TRANSFERRED: 1,
+        /// There is space for a block.
+        CAN_WRITE: 4,
+        /// There is a block.
+        CAN_READ: 5,
+        /// A card was put in.
+        INSERTED: 6,
+        /// The card was taken out.
+        REMOVED: 7,
+        /// Any of the errors.
+        ERROR: 15,
+        /// No reply within 64 clocks.
+        SILENT: 16,
+        /// Data did not come or go in time, or the card was busy for too long.
+        DATA_TIME_OUT: 20,
+        /// All errors.
+        ERRORS: 16..=25 as u16,
+    }
+    /// What is recorded in [`STATUS`] (2.2.19, 2.2.20).
+    pub RECORDED: Events at 0x34, write;
+    /// What interrupts (2.2.21, 2.2.22).
+    pub SIGNALLED: Events at 0x38, write;
+    /// What the controller can (2.2.25), lower half.
+    pub CAPABILITIES: Capabilities(u32) at 0x40, read {
+        /// Base clock in MHz, 0 if unknown; two bits fewer before version 3.
+        BASE_CLOCK: 8..=15 as u8,
+        /// It has ADMA2.
+        ADMA2: 19,
+        /// It has high speed.
+        HIGH_SPEED: 21,
+        /// It supplies 3.3 V.
+        VOLTAGE_33: 24,
+        /// DMA has addresses of 64 bits.
+        LONG_ADDRESSES: 28,
+    }
+    /// Where the table of descriptors is (2.2.30), lower half.
+    pub TABLE_LOW: u32 at 0x58, write;
+    /// The upper half.
+    pub TABLE_HIGH: u32 at 0x5c, write;
+    /// Version of the specification (2.2.34).
+    pub VERSION: Version(u16) at 0xfe, read {
+        /// 0 is 1.00, 1 is 2.00, 2 is 3.00, and so on.
+        NUMBER: 0..=7 as u8,
+    }
+}
+
+values! {
+    /// What the controller sends by itself around commands with several blocks.
+    pub Auto: 2 bits {
+        /// Nothing.
+        NONE = 0,
+        /// CMD12 behind them.
+        STOP = 1,
+        /// CMD23 before them.
+        COUNT = 2,
+    }
+}
+
+values! {
+    /// Length of a reply.
+    pub Reply: 2 bits {
+        /// None.
+        NONE = 0,
+        /// 136 bits.
+        LONG = 1,
+        /// 48 bits.
+        SHORT = 2,
+        /// 48 bits, and then the card may be busy.
+        SHORT_BUSY = 3,
+    }
+}
+
+values! {
+    /// Type of a command.
+    pub Kind: 2 bits {
+        /// An ordinary one.
+        NORMAL = 0,
+        /// One that ends another's data.
+        ABORT = 3,
+    }
+}
+
+values! {
+    /// Kind of DMA.
+    pub Dma: 2 bits {
+        /// ADMA2 with addresses of 32 bits.
+        ADMA2_32 = 2,
+        /// ADMA2 with addresses of 64 bits.
+        ADMA2_64 = 3,
+    }
+}
+
+values! {
+    /// Voltage of the slot.
+    pub Voltage: 3 bits {
+        /// 3.3 V.
+        V33 = 7,
+    }
+}

@@ -1,0 +1,219 @@
+//! The driver's state, and its rounds.
+
+use crate::data::DataPort;
+use crate::descriptors::Table;
+use crate::exchange::{Exchange, Progress as Step};
+use crate::host::Host;
+use crate::registers::{Auto, Events};
+use crate::slot::{Phase, Trouble};
+use crate::work::Work;
+use alloc::vec::Vec;
+use core::fmt;
+use culm::connection::BlockDriver;
+use culm::time::{self, Instant};
+use culm::{Progress, Region};
+use culm_block::{Disk, MAX_DISK, Port};
+use culm_mmio::Registers;
+use culm_sd::{Bus, Card, Init};
+
+/// Steps of a round: sending a command, or looking what came of it.
+const STEPS: u32 = 64;
+
+/// How a controller is used.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The memory of requests' data, mapped, if the driver is to move that itself (PIO). Otherwise
+    /// it is empty, and the controller does, by ADMA2.
+    pub memory: Vec<Region>,
+    /// Frequency of the base clock in Hz, for controllers that do not say; 0 otherwise.
+    pub base_clock: u32,
+    /// The slot has no write-protect switch, as those of small cards.
+    pub has_no_switch: bool,
+}
+
+/// The reason why a controller cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It supplies no 3.3 V, or its base clock is not known.
+    Slot,
+    /// It has no ADMA2, and the driver has no requests' memory mapped.
+    Dma,
+    /// The memory for descriptors is too small, or out of the controller's reach.
+    Memory,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Slot => "the controller has no 3.3 V, or no base clock that is known",
+            Self::Dma => "the controller has no ADMA2: have the driver move the data",
+            Self::Memory => "the memory for descriptors is too small, or beyond 4 GiB",
+        })
+    }
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that were taken.
+    pub requests: u64,
+    /// Requests that were answered by an error.
+    pub failed: u64,
+    /// Commands that failed.
+    pub faults: u64,
+    /// Resets of the controller.
+    pub resets: u64,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There may be more to do.
+    Again,
+    /// Nothing until an interrupt, or this moment.
+    Until(Instant),
+    /// Nothing until an interrupt or a request.
+    Idle,
+}
+
+/// The driver of one controller.
+#[derive(Debug)]
+pub struct Sdhci<R> {
+    pub(crate) host: Host<R>,
+    pub(crate) options: Options,
+    /// `None` if the driver moves the data.
+    pub(crate) table: Option<Table>,
+    pub(crate) data: DataPort,
+    pub(crate) client: Port,
+    pub(crate) phase: Phase,
+    pub(crate) exchange: Option<Exchange>,
+    pub(crate) init: Init,
+    pub(crate) card: Option<Card>,
+    /// How the controller ends commands with several blocks.
+    pub(crate) auto: Auto,
+    /// The most blocks of one command.
+    pub(crate) most: u32,
+    pub(crate) work: Option<Work>,
+    pub(crate) disk: Option<Disk>,
+    pub(crate) trouble: Trouble,
+    pub(crate) counts: Counts,
+    /// True if the controller has interrupted and no exchange has looked at it yet.
+    interrupted: bool,
+}
+
+impl<R: Registers> Sdhci<R> {
+    /// Begins with a controller in whatever state a previous life left it; `memory` is for its
+    /// table of descriptors. No request is taken before its reset is done.
+    ///
+    /// # Errors
+    ///
+    /// If the controller cannot be used as `options` say.
+    pub fn new(registers: R, memory: &Region, connection: &BlockDriver, options: Options) -> Result<Self, Unusable> {
+        let mut host = Host::new(registers, options.base_clock);
+        if !host.is_usable() {
+            return Err(Unusable::Slot);
+        }
+        let data = DataPort::new(options.memory.clone());
+        let table = match data.has_memory() {
+            true => None,
+            false if !host.has_dma() => return Err(Unusable::Dma),
+            false => Some(Table::new(memory, host.has_long_addresses()).ok_or(Unusable::Memory)?),
+        };
+        host.use_long_addresses(host.has_long_addresses() && table.is_some());
+        let BlockDriver { requests, answers, channel } = *connection;
+        let mut driver = Self {
+            host,
+            options,
+            table,
+            data,
+            client: Port::new(requests, answers, channel, MAX_DISK),
+            phase: Phase::Empty,
+            exchange: None,
+            init: Init::new(Bus::default()),
+            card: None,
+            auto: Auto::STOP,
+            most: 1,
+            work: None,
+            disk: None,
+            trouble: Trouble::new(),
+            counts: Counts::default(),
+            interrupted: false,
+        };
+        driver.reset(time::now());
+        Ok(driver)
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Notes the controller's interrupt. A round looks at it, after which it can be enabled again.
+    #[inline(always)]
+    pub fn interrupted(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// Does what there is to do, publishes answers, and announces sleep. It asks for a turn at a
+    /// deadline where there is one.
+    #[inline]
+    pub fn round(&mut self) -> Progress {
+        let now = time::now();
+        self.client.begin();
+        for _ in 0..STEPS {
+            match self.step(now) {
+                Turn::Again => {}
+                Turn::Until(when) => {
+                    culm::wake_at(when);
+                    return self.client.end_round(false);
+                }
+                Turn::Idle => return self.client.end_round(true),
+            }
+        }
+        let _ = self.client.end_round(false);
+        Progress::More
+    }
+
+    #[inline]
+    fn step(&mut self, now: Instant) -> Turn {
+        if self.exchange.is_some() {
+            return self.look(now);
+        }
+        if core::mem::take(&mut self.interrupted) {
+            let events = self.host.take_events();
+            if events.has(Events::INSERTED) || events.has(Events::REMOVED) {
+                self.change_card(now);
+                return Turn::Again;
+            }
+        }
+        match self.phase {
+            Phase::Ready => self.go_on(now),
+            _ => self.set_up(now),
+        }
+    }
+
+    /// Looks at the command that is under way.
+    #[inline]
+    fn look(&mut self, now: Instant) -> Turn {
+        let Some(exchange) = &mut self.exchange else { return Turn::Again };
+        self.interrupted = false;
+        match exchange.poll(&mut self.host, &mut self.data, now) {
+            Step::Pending(limit) => return Turn::Until(limit),
+            Step::More => return Turn::Until(now),
+            Step::CardChanged => self.change_card(now),
+            Step::Done(reply) => {
+                let command = *exchange.command();
+                self.exchange = None;
+                match self.phase {
+                    Phase::Ready => self.done(&command, reply, now),
+                    _ => self.initialised(&command, reply, now),
+                }
+            }
+            Step::Failed(fault) => {
+                self.exchange = None;
+                self.fail(fault, now);
+            }
+        }
+        Turn::Again
+    }
+}
