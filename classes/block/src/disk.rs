@@ -18,7 +18,8 @@ pub struct Disk {
     /// [`Operation::WriteZeroes`] is there.
     pub writes_zeroes: bool,
     /// Binary logarithm of the granule: requests begin at a multiple of 2^`granule` blocks, and
-    /// name a multiple of so many. It is 3 if the device has blocks of 4 KiB.
+    /// name a multiple of so many. It is 3 if the device has blocks of 4 KiB. Segments need not be
+    /// multiples of it.
     pub granule: u8,
     /// The most segments of a request.
     pub segments: u8,
@@ -66,10 +67,12 @@ impl Disk {
         self.blocks <= MAX_DISK
             && (self.medium != 0 || self.blocks == 0)
             && self.granule <= Self::LARGEST_GRANULE
+            && self.blocks.is_multiple_of(1 << self.granule)
             && self.segments > 0
             && self.segments as usize <= MAX_SEGMENTS
-            && self.most > 0
+            && self.most >= 1 << self.granule
             && self.most <= MAX_BLOCKS
+            && self.most_cleared >= self.granule
             && self.most_cleared <= Self::MAX_CLEARED
     }
 

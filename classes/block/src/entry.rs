@@ -261,8 +261,9 @@ mod tests {
         #[test]
         fn disks_keep_their_fields(
             blocks in 1..=MAX_DISK, medium in 1..u32::MAX, flags: [bool; 3], granule in 0..=Disk::LARGEST_GRANULE,
-            segments in 1..=MAX_SEGMENTS as u8, most in 1..=MAX_BLOCKS, most_cleared in 0..=Disk::MAX_CLEARED
+            segments in 1..=MAX_SEGMENTS as u8, most in 128..=MAX_BLOCKS, most_cleared in 7..=Disk::MAX_CLEARED
         ) {
+            let blocks = blocks >> granule << granule;
             let [read_only, discards, writes_zeroes] = flags;
             let disk = Disk { blocks, medium, read_only, discards, writes_zeroes, granule, segments, most, most_cleared };
             prop_assert_eq!(AnswerEntry::from(Answer::Disk(disk)).read(), Some(Answer::Disk(disk)));

@@ -22,15 +22,19 @@
 //!   writes anything to its own blocks, and one that reads there reads anything. It has no
 //!   deadline.
 //! * The first entry that a provider sends says what the [`Disk`] is and which requests it takes.
-//!   It sends another whenever that changes.
+//!   It sends another whenever that changes. A client that was restarted leaves its data region
+//!   alone until [`Client::disk`] is some: before that, the device may still read or write there
+//!   for its previous life.
 //!
 //! # Order
 //!
 //! Requests that are under way at the same time have no order, whatever their blocks: whoever needs
 //! one waits for the answer. A read that is sent after the answer to a write sees what was written.
-//! A flush makes all writes durable that were answered before the flush was sent, of all clients;
-//! of others it says nothing. A write that is under way when the power fails may have changed any
-//! of its blocks, but no other one.
+//! A flush makes all writes and clears durable of its client that were answered before the flush
+//! was sent; of others it says nothing. If a flush fails, whatever was written since the last one
+//! that did not, until the answer, may be lost; a further flush says nothing of it. A write that is
+//! under way when the power fails may have changed any of its blocks, and of a device with larger
+//! blocks inside than it shows, their neighbours.
 //!
 //! # Restart
 //!
@@ -48,15 +52,33 @@
 //! So each side keeps what it needs in its own memory, and leaves nothing for its next life but the
 //! queues. Requests wait while a driver is away. A client that is restarted has forgotten its own.
 //!
+//! Two more rules are for drivers, since nobody behind them could know:
+//!
+//! 3. *A reset keeps what was answered, or the medium has another number afterwards.* What was
+//!    answered before a reset and not flushed must still be there after it. Otherwise an answered
+//!    write would be lost, and the next flush be answered as if it were not.
+//! 4. *A flush that failed is answered so, even by the next life.* A driver that is restarted after
+//!    the device failed a flush and before the answer looks at what its device left. If that cannot
+//!    be known, the medium gets another number. The device would do the flush, sent again, without
+//!    what it has lost.
+//!
+//! The virtualiser knows which clients a failed flush concerns in its present life only: if it is
+//! restarted before their next flushes, they are not told.
+//!
+//! # Media
+//!
 //! Requests for one medium must not reach another that was put in its place. A disk has a number
 //! for its medium ([`Disk::medium`]). A provider whose medium changes starts the pair over, and a
 //! client that finds another number sends nothing again: what was under way is answered by
-//! [`Error::Changed`].
+//! [`Error::Changed`]. The number stands for the blocks and what is in them: a part of a disk that
+//! begins elsewhere than before is another medium to its client. A medium that is taken out and put
+//! in again counts as another one whatever its number, since it may have been changed elsewhere; so
+//! a provider says that it is absent in between ([`Port::set_disk`]).
 //!
 //! # Files
 //!
 //! [`request`] and [`disk`] say what is asked and of what; [`entry`] how it lies in a queue.
-//! [`client`] is the side that asks, [`port`] the side that answers.
+//! [`client`] is the side that asks, [`provider`] the side that answers.
 
 #![no_std]
 #![forbid(unsafe_code)]

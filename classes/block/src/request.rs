@@ -138,7 +138,8 @@ impl Request {
     }
 }
 
-/// The reason why a request failed. It had no effect, unless the reason says otherwise.
+/// The reason why a request failed. It had no effect, unless the reason says otherwise, or the
+/// provider was restarted since the request was sent: an earlier life may have done some of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The request contradicts the protocol or the limits of the disk, or names memory outside its
@@ -150,13 +151,14 @@ pub enum Error {
     ReadOnly,
     /// The disk cannot do that.
     Unsupported,
-    /// There is no medium. Of a write that was under way when it was taken out, any blocks may
-    /// have been written.
+    /// There is no medium. Of a write or clear that was under way when it was taken out, any blocks
+    /// may have been changed.
     Absent,
     /// Another medium than the one for which the request was meant is there. Of the earlier one as
     /// after [`Self::Absent`].
     Changed,
-    /// The device says that it failed. Of a write, any blocks may have been written.
+    /// The device says that it failed. Of a write or clear, any blocks may have been changed; of a
+    /// flush, see [`crate`].
     Failed,
 }
 

@@ -92,6 +92,14 @@ impl RamDisk {
         Self { port, taken: Vec::new(), ..self }
     }
 
+    /// The next life of the driver of a device that lost what was not durable in its reset: the
+    /// medium has another number.
+    pub fn restarted_without_cache(self, port: Port) -> Self {
+        let disk = Disk { medium: self.disk.medium + 1, ..self.disk };
+        let content = self.durable.clone();
+        Self { content, disk, ..self }.restarted(port)
+    }
+
     /// Puts another medium in, or the same one with other properties.
     pub fn insert(&mut self, disk: Disk) {
         if disk.medium != self.disk.medium {

@@ -199,6 +199,15 @@ fn as_many_as_possible_are_under_way() {
     assert_eq!((pair.client.under_way(), pair.client.answers_refused()), (0, 0));
 }
 
+/// Tests that a disk that takes no request at all, or ends within one of its blocks, is none.
+#[test]
+fn limits_fit_the_granule() {
+    let disk = Disk { granule: 3, ..Disk::new(800, 1) };
+    assert!(disk.is_valid());
+    let wrong = [Disk { blocks: 801, ..disk }, Disk { most: 7, ..disk }, Disk { most_cleared: 2, ..disk }];
+    assert!(!wrong.iter().any(Disk::is_valid));
+}
+
 #[test]
 fn a_part_of_a_disk_is_within_it() {
     let disk = Disk { granule: 3, ..Disk::new(800, 1) };

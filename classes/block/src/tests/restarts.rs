@@ -2,7 +2,7 @@
 //! requests changed.
 
 use crate::testing::{RamDisk, connection, segment};
-use crate::{BLOCK, Client, Disk, Port, Request};
+use crate::{BLOCK, Client, Disk, Error, Port, Request};
 use culm::Region;
 use culm_abi::connection::BlockClient;
 use culm_queue::crash;
@@ -169,4 +169,47 @@ fn earlier_requests_end_first() {
         let _ = disk.round();
     }
     assert_eq!((complete.as_slice(), disk.content[0]), (&[1][..], 2));
+}
+
+/// Tests that a client learns of a reset that lost what was answered: its medium is another one,
+/// and what was under way is not done to it.
+#[test]
+fn a_reset_that_loses_writes_is_a_change_of_medium() {
+    let connection = connection(32, 4, 0, 1);
+    let data = Region::new(connection.data);
+    data.write(0, &[1; BLOCK]).expect("inside");
+    let mut disk = RamDisk::new(&connection, Disk::new(BLOCKS, 1));
+    let mut client = Client::<u8>::connect(&connection);
+    let mut complete = Vec::new();
+    let mut round = |client: &mut Client<u8>| {
+        client.begin();
+        complete
+            .extend(core::iter::from_fn(|| client.next_completion()).map(|complete| (complete.tag, complete.result)));
+        let _ = client.end_round();
+        complete.clone()
+    };
+    let write = |block| Request::write(block, &[segment(0, 1)]).expect("one segment");
+    for tag in 0..2 {
+        for _ in 0..4 {
+            round(&mut client);
+            disk.take();
+            let _ = disk.end_round();
+        }
+        client.send(&write(tag.into()), tag).expect("there is space");
+        round(&mut client);
+        disk.take();
+        if tag == 0 {
+            disk.finish_all();
+            let _ = disk.end_round();
+        }
+    }
+    let changes = client.changes();
+    let mut disk = disk.restarted_without_cache(port(&connection));
+    for _ in 0..6 {
+        round(&mut client);
+        let _ = disk.round();
+    }
+    assert_eq!(round(&mut client), [(0, Ok(())), (1, Err(Error::Changed))]);
+    assert_ne!(client.changes(), changes);
+    assert!(!disk.content.contains(&1), "nothing is written that its client does not know of");
 }
