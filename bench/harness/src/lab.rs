@@ -66,6 +66,8 @@ pub struct Setup {
     pub unpinned: bool,
     /// Count accesses to device registers.
     pub devices: bool,
+    /// It has a disk of zeroes.
+    pub disk: bool,
     /// A network device that computes no checksums and cuts no segments.
     pub without_offloads: bool,
 }
@@ -76,6 +78,7 @@ impl Display for Setup {
             write!(f, ", {cores} cores")?;
         }
         f.write_str(if self.devices { ", accesses to devices counted" } else { "" })?;
+        f.write_str(if self.disk { ", a disk" } else { "" })?;
         f.write_str(if self.without_offloads { ", without offloads" } else { "" })
     }
 }
@@ -198,6 +201,7 @@ impl Lab {
             plugin: self.plugin.clone(),
             profile: self.settings.profile,
             devices: setup.devices || self.settings.devices,
+            disk: setup.disk,
             offloads: !setup.without_offloads,
         }
     }

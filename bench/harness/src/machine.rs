@@ -29,13 +29,26 @@ pub fn read_board(root: &Path, name: &str) -> Result<Board> {
     }
 }
 
-/// The first network device that QEMU has on the board.
-fn network_device(board: &Board) -> Result<&BoardDevice> {
+/// The first device of a class that QEMU has on the board.
+fn first_device<'a>(board: &'a Board, class: &str) -> Result<&'a BoardDevice> {
     let mut devices = board
         .devices
         .iter()
-        .filter(|device| device.classes.iter().any(|class| class.name() == "net") && !device.qemu.is_empty());
-    devices.next().context("the board has no network device")
+        .filter(|device| device.classes.iter().any(|other| other.name() == class) && !device.qemu.is_empty());
+    devices.next().with_context(|| format!("the board has no device of the class {class}"))
+}
+
+/// QEMU's arguments for a disk of zeroes in `folder`.
+fn disk_arguments(board: &Board, folder: &Path) -> Result<Vec<String>> {
+    let device = first_device(board, "block")?;
+    let path = folder.join("disk");
+    std::fs::File::create(&path)?.set_len(DISK)?;
+    // As the tool does for a system's disk.
+    let name = &device.name;
+    let drive = format!("if=none,id={name},format=raw,cache=writeback,discard=unmap,file={}", path.display());
+    let mut arguments = vec!["-drive".to_owned(), drive];
+    arguments.extend(qemu::device_arguments(device, MAC));
+    Ok(arguments)
 }
 
 /// The machine to boot, and how.
@@ -59,6 +72,8 @@ pub struct BootSpec<'a> {
     pub profile: bool,
     /// Count accesses to device registers (slows the guest down).
     pub devices: bool,
+    /// Have a disk.
+    pub disk: bool,
     /// Let the network device compute checksums and cut segments.
     pub offloads: bool,
 }
@@ -83,6 +98,9 @@ const OFFLOADS: &[&str] = &[
 
 /// Bytes of memory of the machine, for both sides.
 const MEMORY: u64 = 512 << 20;
+
+/// Bytes of the disk, for both sides.
+const DISK: u64 = 32 << 20;
 
 /// A running machine. Dropping it ends it.
 pub struct BootedMachine {
@@ -116,10 +134,13 @@ impl BootedMachine {
         if !spec.command_line.is_empty() {
             command.args(["-append", &spec.command_line]);
         }
-        let device = network_device(spec.board)?;
+        let device = first_device(spec.board, "net")?;
         command.args(["-netdev", &network.option(&device.name)]).args(qemu::device_arguments(device, MAC));
         for property in OFFLOADS.iter().filter(|_| !spec.offloads) {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
+        }
+        if spec.disk {
+            command.args(disk_arguments(spec.board, folder.path())?);
         }
         command.args(["-plugin", &plugin_option(spec, &socket)]);
         spawn::tie(&mut command, Ties { processor: spec.processor, inherit: network.inherited() });

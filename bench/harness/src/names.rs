@@ -89,7 +89,7 @@ mod tests {
         for (line, problem, advice) in [
             (&["ipc", "nte"][..], "there is no benchmark `nte`", "did you mean `net`?"),
             (&["net/udp-64-w255"], "`net` has no row `udp-64-w255`", "did you mean `udp-64-w256`?"),
-            (&["nope/x", "--full"], "there is no benchmark `nope`", "choose one of `boot`"),
+            (&["nope/x", "--full"], "there is no benchmark `nope`", "choose one of `blk`"),
         ] {
             let said = checked(line).expect_err("it is none");
             assert!(said.contains(problem) && said.contains(advice), "{said}");

@@ -6,11 +6,19 @@ use core::arch::asm;
 /// Numbers of system calls.
 pub mod number {
     #![allow(missing_docs, reason = "the names are Linux's own")]
+    pub const IO_SETUP: usize = 0;
+    pub const IO_DESTROY: usize = 1;
+    pub const IO_SUBMIT: usize = 2;
+    pub const IO_GETEVENTS: usize = 4;
     pub const EVENTFD2: usize = 19;
+    pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
     pub const PIPE2: usize = 59;
     pub const READ: usize = 63;
     pub const WRITE: usize = 64;
+    pub const PREAD64: usize = 67;
+    pub const PWRITE64: usize = 68;
+    pub const FSYNC: usize = 82;
     pub const EXIT_GROUP: usize = 94;
     pub const FUTEX: usize = 98;
     pub const KILL: usize = 129;

@@ -4,13 +4,16 @@
 //!
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to
 //! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as
-//! much as it can over TCP; `peer ipc` runs loops over system calls and between two processes, each
-//! between marks that the counting plugin records (`bench/plugin`); `peer loops ROUNDS` runs loops
-//! over instructions and memory (`bench/guest`); `peer off` powers the machine off.
+//! much as it can over TCP; `peer disk` reads and writes `/dev/vda`, and `peer ipc` runs loops over
+//! system calls and between two processes, each between marks that the counting plugin records
+//! (`bench/plugin`); `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`);
+//! `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
 mod bulk;
+#[cfg(target_os = "none")]
+mod disk;
 #[cfg(target_os = "none")]
 mod echo;
 #[cfg(target_os = "none")]
@@ -22,7 +25,7 @@ mod memory;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{bulk, echo, ipc, linux, memory};
+    use super::{bulk, disk, echo, ipc, linux, memory};
     use core::arch::naked_asm;
 
     /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
@@ -41,11 +44,12 @@ mod program {
             Some(b"echo") => echo::single(number(&arguments) as u16),
             Some(b"batch") => echo::batch(number(&arguments) as u16),
             Some(b"bulk") => bulk::run(),
+            Some(b"disk") => disk::run(),
             Some(b"ipc") => ipc::run(),
             Some(b"loops") => memory::run(number(&arguments)),
             Some(b"off") => linux::power_off(),
             _ => {
-                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | ipc | loops ROUNDS | off\n");
+                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | disk | ipc | loops ROUNDS | off\n");
                 2
             }
         };

@@ -32,7 +32,8 @@ pub mod port {
 
 /// In the order in which they depend on each other; one that is built into the kernel is not there
 /// and not missed.
-const MODULES: &[&str] = &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net"];
+const MODULES: &[&str] =
+    &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net", "virtio_blk"];
 
 const FOLDERS: &[&str] = &[
     "bin",
@@ -196,6 +197,7 @@ $b ip link set eth0 up
 for word in $($b cat /proc/cmdline); do
     case $word in
     culm.ipc) /bin/peer ipc ;;
+    culm.disk) /bin/peer disk ;;
     culm.loops=*) /bin/peer loops ${{word#*=}} ;;
     esac
 done

@@ -4,11 +4,9 @@
 //! A row's program sets `hint #96` (the row's number in x0, its rounds in x1) before its loop and
 //! `hint #97` after it.
 
-use super::marks::{BEGIN, END, between, wait};
-use crate::counters::Mark;
+use super::marks::{between, profile, wait};
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{READY, Variant};
-use crate::profile;
 use crate::results::{Results, Side};
 use crate::systems::System;
 use anyhow::{Result, bail};
@@ -68,17 +66,9 @@ fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) 
     let marks = wait(&mut subject.machine, rows.len())?;
     for (number, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
         if let Some((mut sample, params)) = between(&marks, *number, "round") {
-            sample.profile = profile(&subject, &marks, *number);
+            sample.profile = profile(&subject, &marks, *number, "round");
             results.record(Side::Culm, BENCH, row, &params, sample);
         }
     }
     Ok(())
-}
-
-/// Where a row's instructions went.
-fn profile(subject: &Subject, marks: &[Mark], row: u64) -> Option<String> {
-    let position = |number| marks.iter().position(|mark| mark.number == number && mark.x0 == row);
-    let (begin, end) = (position(BEGIN)?, position(END)?);
-    let blocks = subject.machine.mark_profile(end)?.since(&subject.machine.mark_profile(begin)?);
-    Some(profile::text(&blocks, subject.image.as_ref()?, marks[begin].x1.max(1) as f64, "round"))
 }

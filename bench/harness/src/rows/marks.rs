@@ -2,7 +2,9 @@
 //! x0, its rounds in x1) before a loop and `hint #97` after it (`bench/guest`).
 
 use crate::counters::Mark;
+use crate::lab::Subject;
 use crate::machine::BootedMachine;
+use crate::profile;
 use crate::results::{Params, Sample};
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -48,6 +50,14 @@ pub fn between(marks: &[Mark], row: u64, what: &str) -> Option<(Sample, Params)>
         ("user".to_owned(), per_round(|mark| mark.counters.user)),
     ];
     Some((sample, [(format!("{what}s"), json!(begin.x1))].into()))
+}
+
+/// Where a row's instructions went, for each of its rounds, which the row calls `what`.
+pub fn profile(subject: &Subject, marks: &[Mark], row: u64, what: &str) -> Option<String> {
+    let position = |number| marks.iter().position(|mark| mark.number == number && mark.x0 == row);
+    let (begin, end) = (position(BEGIN)?, position(END)?);
+    let blocks = subject.machine.mark_profile(end)?.since(&subject.machine.mark_profile(begin)?);
+    Some(profile::text(&blocks, subject.image.as_ref()?, marks[begin].x1.max(1) as f64, what))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo
 //! servers, [`marks`] what programs in the guest count by themselves.
 
+pub mod blk;
 pub mod boot;
 pub mod crossing;
 pub mod echo;
@@ -31,6 +32,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
+    ("blk", "a virtio disk by size and by requests under way; Linux: direct, pread and io_submit", blk::run),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),

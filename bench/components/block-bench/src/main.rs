@@ -1,0 +1,141 @@
+//! Reads and writes a disk, one row after the other, each between two marks that the counting
+//! plugin records: `./culm bench blk`.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+use culm::connection::BlockClient;
+use culm::{Channels, Component, Progress, run_rounds};
+use culm_bench_guest::mark;
+use culm_block::{Client, Completion, Operation, Request, Segment};
+
+culm::component!(BlockBench);
+
+/// Requests of a row before those that are measured, so that the emulator has translated
+/// everything.
+const WARM_UP: u32 = 400;
+
+/// The blocks over which each row goes, again and again: 16 MiB.
+const SPAN: u64 = 16 << 11;
+
+/// What a row measures. The harness knows the numbers (`bench/harness/src/rows/blk.rs`).
+struct Row {
+    number: u64,
+    operation: Operation,
+    /// Blocks of each request.
+    blocks: u32,
+    /// Requests that are under way at the same time.
+    depth: u32,
+    /// Requests that are measured.
+    requests: u32,
+}
+
+/// A row of requests that move so many blocks.
+const fn row(number: u64, operation: Operation, blocks: u32, depth: u32, requests: u32) -> Row {
+    Row { number, operation, blocks, depth, requests }
+}
+
+const ROWS: [Row; 7] = [
+    row(1, Operation::Read, 8, 1, 4000),
+    row(2, Operation::Write, 8, 1, 4000),
+    row(3, Operation::Read, 8, 32, 16_000),
+    row(4, Operation::Write, 8, 32, 16_000),
+    row(5, Operation::Read, 256, 1, 1000),
+    row(6, Operation::Write, 256, 1, 1000),
+    row(7, Operation::Flush, 0, 1, 1000),
+];
+
+struct BlockBench {
+    /// Each request's tag is its place in memory, in requests.
+    client: Client<u32>,
+    /// Index of the row, behind the last one if all are done.
+    row: usize,
+    sent: u32,
+    done: u32,
+    /// Places in memory that no request has, as bits.
+    free: u32,
+}
+
+impl Component for BlockBench {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let mut bench = Self::new(&connections.disk);
+        bench.run();
+        bench
+    }
+
+    fn notified(&mut self, _: Channels) {
+        self.run();
+    }
+}
+
+impl BlockBench {
+    fn new(connection: &BlockClient) -> Self {
+        Self { client: Client::connect(connection), row: 0, sent: 0, done: 0, free: u32::MAX }
+    }
+
+    fn run(&mut self) {
+        run_rounds(culm::ROUNDS, || self.round());
+    }
+
+    fn round(&mut self) -> Progress {
+        self.client.begin();
+        while let Some(Completion { tag, result }) = self.client.next_completion() {
+            if result.is_err() {
+                counters::FAILED_REQUESTS.add(1);
+            }
+            self.free |= 1 << tag;
+            self.complete();
+        }
+        if self.client.disk().is_some_and(|disk| disk.blocks >= SPAN) {
+            self.send();
+        }
+        self.client.end_round()
+    }
+
+    /// Counts a request; begins and ends what is measured.
+    fn complete(&mut self) {
+        let Some(row) = ROWS.get(self.row) else { return };
+        self.done += 1;
+        if self.done == WARM_UP {
+            mark::begin(row.number, row.requests.into());
+        }
+        if self.done == WARM_UP + row.requests {
+            mark::end(row.number, row.requests.into());
+            counters::ROWS.add(1);
+        }
+        if self.done == WARM_UP + row.requests + row.depth {
+            (self.row, self.sent, self.done) = (self.row + 1, 0, 0);
+            if self.row == ROWS.len() {
+                culm::info!("all rows are done");
+            }
+        }
+    }
+
+    /// Sends as many requests as are to be under way. What is measured ends while that is so.
+    fn send(&mut self) {
+        let Some(row) = ROWS.get(self.row) else { return };
+        let all = WARM_UP + row.requests + row.depth;
+        while self.sent < all && self.sent - self.done < row.depth {
+            let tag = self.free.trailing_zeros();
+            let block = u64::from(self.sent) * u64::from(row.blocks) % SPAN;
+            let segment = Segment { place: u64::from(tag * row.blocks), blocks: row.blocks };
+            let request = match row.operation {
+                Operation::Read => Request::read(block, &[segment]),
+                Operation::Write => Request::write(block, &[segment]),
+                _ => Some(Request::flush()),
+            };
+            let Some(request) = request else { return };
+            if self.client.send(&request, tag).is_err() {
+                return;
+            }
+            self.free &= !(1 << tag);
+            self.sent += 1;
+        }
+    }
+}
