@@ -48,9 +48,11 @@ impl Unflushed {
         (self.is_changed, self.is_covered) = (false, self.is_changed);
     }
 
-    /// Records what became of the flush under way.
-    pub fn settle(&mut self, is_done: bool) {
-        self.is_lost |= (self.is_covered || self.is_changed) && !is_done;
+    /// Records what became of the flush under way. One that did not reach the device, since its
+    /// client was restarted or the medium is another one, is as if it had not been sent.
+    pub fn settle(&mut self, result: Result<(), Error>) {
+        self.is_lost |= (self.is_covered || self.is_changed) && result == Err(Error::Failed);
+        self.is_changed |= self.is_covered && result.is_err();
         self.is_covered = false;
     }
 

@@ -16,12 +16,13 @@ use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
 use culm::time::Instant;
 use culm::{Channels, Progress, Region};
-use culm_block::{BLOCK, Completion, MAX_DISK, Operation};
+use culm_block::{BLOCK, Completion, Disk, Error, MAX_DISK, Operation};
 use culm_lending::{ClientSet, Paused};
 use culm_partition::MAX_READ;
 
-/// A reader of partition tables that counted in other blocks than the disk would find others' data.
-const _: () = assert!(culm_partition::BLOCK == BLOCK);
+/// A reader of partition tables that counted in other blocks than the disk would find others' data,
+/// and one of smaller logical blocks would be given less than it wants.
+const _: () = assert!(culm_partition::BLOCK == BLOCK && MAX_READ == 1 << Disk::LARGEST_GRANULE);
 
 /// Whose a request at the driver is.
 #[derive(Clone, Copy, Debug)]
@@ -166,8 +167,8 @@ impl Virtualiser {
         self.under_way -= cost;
         if operation == Operation::Flush {
             self.is_flushing = false;
-            self.failed_flushes = self.failed_flushes.wrapping_add(result.is_err().into());
-            self.clients.iter_mut().for_each(|client| client.unflushed.settle(result.is_ok()));
+            self.failed_flushes = self.failed_flushes.wrapping_add((result == Err(Error::Failed)).into());
+            self.clients.iter_mut().for_each(|client| client.unflushed.settle(result));
             self.ready |= self.flushing.take();
         }
         let Some(client) = self.clients.get_mut(number) else { return };

@@ -105,6 +105,31 @@ fn a_failed_flush_concerns_what_was_under_way() {
     assert_eq!(world.ask(1, &Request::flush()), Ok(()));
 }
 
+/// Tests that a flush that its client did not live to see sent is none that failed, to others.
+#[test]
+fn a_dead_clients_flush_is_no_failure() {
+    let mut world = World::new(&[ALL, ALL], Disk::new(400, 7));
+    world.run();
+    for number in 0..2 {
+        assert_eq!(world.ask(number, &write(number as u64, 0, 1)), Ok(()));
+    }
+    // The driver is away.
+    world.disk.port = World::port(&world.connection);
+    world.round();
+    world.clients[0].send(&Request::flush(), 1).expect("there is space");
+    world.round();
+    world.round();
+    world.clients[0] = Client::connect(&World::client(&world.shares[0]));
+    for _ in 0..4 {
+        world.round();
+    }
+    world.disk.port.set_disk(world.disk.disk);
+    world.run();
+    let before = world.disk.results.len();
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+    assert_eq!(world.disk.results.len() - before, 1, "the device has not done one yet");
+}
+
 /// Tests that the next life of the virtualiser does not take writes for durable of which it knows
 /// nothing.
 #[test]
