@@ -21,7 +21,9 @@ impl<R: Registers> Sdhci<R> {
     /// Goes on after a command has failed, or was not taken.
     #[cold]
     pub(crate) fn fail(&mut self, fault: Fault, now: Instant) {
-        self.counts.faults += 1;
+        // A card that was not sending refuses CMD12.
+        let is_refused_stop = self.work.as_ref().is_some_and(|work| work.stage == Stage::Stop);
+        self.counts.faults += u64::from(!is_refused_stop);
         let are_reset = self.host.reset_lines();
         if !self.host.state().has(State::HAS_CARD) {
             return self.change_card(now);
@@ -37,7 +39,6 @@ impl<R: Registers> Sdhci<R> {
     fn recover(&mut self, are_reset: bool, now: Instant) {
         let Some(work) = &mut self.work else { return self.reset(now) };
         if work.stage == Stage::Stop && are_reset {
-            // A card that was not sending refuses CMD12.
             work.stage = Stage::Check { limit: now };
             return;
         }
