@@ -161,6 +161,9 @@ extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadlin
 
 #[inline(never)]
 extern "C" fn wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> ! {
+    if processor.core.fast_idle(signals, deadline, options) {
+        processor.resume(None);
+    }
     let next = processor.core.wait(signals, deadline, options);
     processor.resume(next)
 }

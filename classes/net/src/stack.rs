@@ -212,7 +212,7 @@ impl Stack {
         self.client.begin();
         let now = time::now();
         let times = Times { stack: self.clock.stack_time(now), now };
-        let mut syns = SYNS_PER_BUSY_TURN;
+        let (mut syns, mut received) = (SYNS_PER_BUSY_TURN, 0);
         for _ in 0..BATCH {
             // What cannot be answered is better left where it is: then the device drops what is too
             // much, which costs nothing.
@@ -223,7 +223,7 @@ impl Stack {
                 syns = SYNS_PER_TURN;
                 break;
             };
-            self.counts.received += 1;
+            received += 1;
             let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };
             if !packet.is_intact() {
                 self.counts.broken += 1;
@@ -245,6 +245,7 @@ impl Stack {
                 }
             }
         }
+        self.counts.received += received;
         self.note_heard(syns == SYNS_PER_TURN, now);
         self.tcp.answer_syns(&mut self.client.transmitter, syns, now);
     }

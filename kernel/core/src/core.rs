@@ -505,7 +505,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     }
 
     #[inline(never)]
-    fn idle(&mut self) -> Next {
+    pub(crate) fn idle(&mut self) -> Next {
         self.meter.pass((NO_DOMAIN, NO_DOMAIN), self.domains, self.timers.earliest(), &mut self.hardware);
         None
     }

@@ -1,5 +1,6 @@
 //! Fast paths of the commonest entries: a signal of one channel, a turn that ends by waking the one
-//! domain that runs next, a call to a domain that waits for one, and its reply.
+//! domain that runs next, or by leaving the core idle, a call to a domain that waits for one, and
+//! its reply.
 //!
 //! Each function either does what the general path in [`crate::core`] would do, or changes nothing
 //! and returns `None` because its preconditions do not hold; the caller then takes the general
@@ -86,6 +87,21 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         domain.deadline = NEVER;
         self.meter.switch_fast(next, account, &self.hardware);
         Some(FastSwitch { domain, result: word.take_with(end.bit) })
+    }
+
+    /// Does a `wait` without signals on a core that has nothing else to do. Returns whether it did:
+    /// then no domain has the core.
+    #[inline(always)]
+    pub fn fast_idle(&mut self, signals: u64, deadline: u64, options: u64) -> bool {
+        let Some(from) = self.domains.get_mut(self.meter.current() as usize) else { return false };
+        let says_nothing = signals | options | !deadline == 0 && from.client == NO_DOMAIN;
+        let sleeps = says_nothing && self.ready.highest() < 0 && from.fast_word.is_some_and(|own| own.sleep_idle());
+        if sleeps {
+            from.state = State::WaitingFast;
+            add(&from.account.other_calls, 1);
+            self.idle();
+        }
+        sleeps
     }
 
     /// Does a `call` of a domain that is in a wait without a deadline, on a core without budgets.

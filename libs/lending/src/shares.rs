@@ -102,7 +102,7 @@ impl Shares {
     /// Takes one piece back from a client that holds `held`, which is not 0.
     #[inline(always)]
     pub fn repay(&mut self, held: &mut u32) {
-        *held = held.saturating_sub(1);
+        *held -= 1;
         if *held >= self.guarantee {
             self.rest += 1;
         }

@@ -249,17 +249,18 @@ impl<T: Entry> Consumer<T> {
     /// Gives the slots of all popped entries back to the producer.
     #[inline]
     pub fn release(&mut self) -> Peer {
-        let old = self.released;
-        if self.head == old && !self.fresh {
+        let (shared, old, head) = (self.shared, self.released, self.head);
+        if head == old && !self.fresh {
             return Peer::Awake;
         }
-        self.released = self.head;
+        let fresh = core::mem::take(&mut self.fresh);
+        self.released = head;
         self.store_word();
         // The fence is between our word and its announcement: either we see that it waits, or it
         // sees what we released.
         fence(Ordering::SeqCst);
-        let wanted = self.shared.header().producer.wanted.load(Ordering::Relaxed);
-        Peer::asleep_if(core::mem::take(&mut self.fresh) | passed(wanted, old, self.head))
+        let wanted = shared.header().producer.wanted.load(Ordering::Relaxed);
+        Peer::asleep_if(fresh | passed(wanted, old, head))
     }
 
     /// Releases only if at least `count` slots can be given back together, or a notification is due
@@ -275,10 +276,11 @@ impl<T: Entry> Consumer<T> {
     /// there is one already.
     #[inline(always)]
     pub fn sleep(&mut self) -> Progress {
+        let (shared, tail, known) = (self.shared, self.tail, self.peer_generation << 32 | u64::from(self.tail));
+        let is_empty = self.head == tail;
         self.announce(1);
-        let peer = self.shared.header().producer.word.load(Ordering::Acquire);
         // Nothing new, nothing to pop: the usual case.
-        if peer == self.peer_generation << 32 | u64::from(self.tail) && self.head == self.tail {
+        if is_empty && shared.header().producer.word.load(Ordering::Acquire) == known {
             Progress::Asleep
         } else {
             self.sleep_until(1)

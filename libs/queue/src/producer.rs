@@ -275,17 +275,18 @@ impl<T: Entry> Producer<T> {
     /// Makes all pushed entries visible to the consumer.
     #[inline]
     pub fn publish(&mut self) -> Peer {
-        let old = self.published;
-        if self.tail == old && !self.fresh {
+        let (shared, old, tail) = (self.shared, self.published, self.tail);
+        if tail == old && !self.fresh {
             return Peer::Awake;
         }
-        self.published = self.tail;
+        let fresh = core::mem::take(&mut self.fresh);
+        self.published = tail;
         self.store_word();
         // The fence is between our word and its announcement: either we see that it sleeps, or it
         // sees what we published.
         fence(Ordering::SeqCst);
-        let wanted = self.shared.header().consumer.wanted.load(Ordering::Relaxed);
-        Peer::asleep_if(core::mem::take(&mut self.fresh) | passed(wanted, old, self.tail))
+        let wanted = shared.header().consumer.wanted.load(Ordering::Relaxed);
+        Peer::asleep_if(fresh | passed(wanted, old, tail))
     }
 
     /// Publishes only if at least `count` entries can be shown together, or a notification is due

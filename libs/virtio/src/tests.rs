@@ -213,6 +213,31 @@ fn a_device_gets_again_what_the_driver_keeps() {
     }
 }
 
+/// A device that uses three buffers, of which the second is none, and then one that cannot be.
+#[test]
+fn what_a_device_cannot_have_used_counts_as_an_error_and_as_no_buffer() {
+    let (mut queue, memory, layout) = bare_queue(16);
+    let head = memory.atomics_u16(layout.used, 2).expect("inside");
+    let elements = memory.atomics_u64(layout.used + 4, 16).expect("inside");
+    let relaxed = core::sync::atomic::Ordering::Relaxed;
+    for token in 0..4 {
+        assert!(queue.add(0, 1, token));
+    }
+    queue.publish();
+    for (element, number) in elements.iter().zip([0, 0, 2]) {
+        element.store(number, relaxed);
+    }
+    head[1].store(3, relaxed);
+    assert_eq!(queue.refresh(), 3);
+    assert_eq!(core::iter::from_fn(|| queue.take()).count(), 1);
+    assert_eq!((queue.taken(), queue.skipped(), queue.errors(), queue.is_broken()), (3, 2, 1, true));
+    // An index of entries that it was never given is one too, once.
+    let (mut queue, memory, layout) = bare_queue(16);
+    memory.atomics_u16(layout.used, 2).expect("inside")[1].store(1, relaxed);
+    assert_eq!([queue.refresh(), queue.refresh()], [0, 0]);
+    assert_eq!((queue.errors(), queue.skipped(), queue.is_broken()), (1, 0, true));
+}
+
 /// A queue without a driver, and the device's side of it.
 fn bare_queue(size: u16) -> (Virtqueue, Region, Layout) {
     let memory = memory(SIZE);

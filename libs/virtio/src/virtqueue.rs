@@ -104,6 +104,8 @@ pub struct Virtqueue {
     /// The device's used index, as last read and accepted.
     device: u16,
     errors: u32,
+    /// Used entries that were passed over when the queue broke.
+    skipped: u16,
     broken: bool,
 }
 
@@ -138,6 +140,7 @@ impl Virtqueue {
             seen: 0,
             device: 0,
             errors: 0,
+            skipped: 0,
             broken: false,
         })
     }
@@ -252,18 +255,18 @@ impl Virtqueue {
     /// Makes the added buffers visible to the device. Returns true if its doorbell must be rung.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        let old = self.published;
-        if self.next == old {
+        let (old, new) = (self.published, self.next);
+        if new == old {
             return false;
         }
-        self.published = self.next;
+        self.published = new;
         crash_point();
-        self.available_index.store(self.next, Release);
+        self.available_index.store(new, Release);
         // The fence is between our index and the device's wish: either the device sees the one, or
         // we see the other (§2.7.21).
         fence(SeqCst);
         if self.event_index {
-            passed(self.avail_event.load(Relaxed), old, self.next)
+            passed(self.avail_event.load(Relaxed), old, new)
         } else {
             self.used_flags.load(Relaxed) & USED_NO_NOTIFY == 0
         }
@@ -276,8 +279,8 @@ impl Virtqueue {
         // The device cannot have used more than it was given.
         if device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen) {
             self.device = device;
-        } else {
-            self.broken = true;
+        } else if !self.broken {
+            self.break_down();
         }
         self.device.wrapping_sub(self.seen)
     }
@@ -346,10 +349,18 @@ impl Virtqueue {
     /// does not have, so one that it has may never come back. Nothing more is taken from it.
     #[cold]
     fn lose_place(&mut self) -> Option<Used> {
-        self.errors += 1;
-        self.broken = true;
+        self.break_down();
+        // The entry itself was read, and is no buffer's.
+        self.skipped += self.device.wrapping_sub(self.seen) + 1;
         self.seen = self.device;
         None
+    }
+
+    /// Marks the queue as broken: the device wrote what cannot be.
+    #[cold]
+    fn break_down(&mut self) {
+        self.errors += 1;
+        self.broken = true;
     }
 
     /// Returns `length` if the buffer can have it, else 0.
@@ -395,6 +406,12 @@ impl Virtqueue {
     #[inline(always)]
     pub fn errors(&mut self) -> u32 {
         core::mem::take(&mut self.errors)
+    }
+
+    /// Returns how many of the used entries that count as [taken](Self::taken) gave no buffer back,
+    /// since the last call of this: there are some only if there are [errors](Self::errors).
+    pub fn skipped(&mut self) -> u16 {
+        core::mem::take(&mut self.skipped)
     }
 
     /// Returns whether the queue is broken: then the device must be reset.

@@ -156,7 +156,9 @@ impl<E: BufferEntry> Receiver<E> {
                 && self.slots.holds(number, descriptor.length)
             {
                 self.device = descriptor.flags & DEVICE;
-                self.read_large |= self.slots.is_large(number);
+                if self.slots.is_large(number) {
+                    self.read_large = true;
+                }
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
                 // SAFETY: [A3, A6] nobody writes the buffer before it goes back, which it does when
                 // the packet that has the slice is dropped: not the copier (or device) that filled

@@ -366,7 +366,12 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX
         if core::mem::take(&mut transmit.rings) {
             self.ring_doorbell(QUEUE_TRANSMIT);
         }
-        let received = receive.count(receive.queue.taken());
+        let mut received = receive.count(receive.queue.taken());
+        let errors = receive.queue.errors() + transmit.queue.errors();
+        if errors > 0 {
+            counters::DEVICE_ERRORS.add(errors.into());
+            received = received.saturating_sub(receive.queue.skipped().into());
+        }
         if received > 0 {
             counters::RECEIVED_PACKETS.add(received);
         }
@@ -376,10 +381,6 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX
         }
         if core::mem::take(&mut self.interrupted) && received == 0 {
             self.health.check(&self.device);
-        }
-        let errors = receive.queue.errors() + transmit.queue.errors();
-        if errors > 0 {
-            counters::DEVICE_ERRORS.add(errors.into());
         }
         if self.health.has_failed() | receive.queue.is_broken() | transmit.queue.is_broken() {
             return self.repair(receive, transmit);

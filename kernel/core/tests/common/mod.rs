@@ -411,6 +411,9 @@ impl Fake {
             switch.domain.context.notified(Event::notified(0), switch.result);
             return;
         }
+        if fast && core.fast_idle(signals, deadline, options) {
+            return;
+        }
         _ = core.wait(signals, deadline, options);
     }
 

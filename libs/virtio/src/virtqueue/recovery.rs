@@ -137,7 +137,7 @@ impl Virtqueue {
         self.available_index.store(count, Release);
         (self.next, self.published, self.seen, self.device) = (count, count, 0, 0);
         self.event_index = event_index;
-        (self.errors, self.broken) = (0, false);
+        (self.errors, self.skipped, self.broken) = (0, 0, false);
         self.list_idle(&busy);
         self.suppress();
     }

@@ -458,14 +458,17 @@ impl<D: DriverLink> Receive<D> {
         }
         let Some(client) = self.clients.get_mut(index) else { return };
         let (stock, before) = (&mut self.stock, client.held);
-        let (slots, record) = (stock.slots, stock.holders);
-        while let Some(entry) = client.link.input.pop_known() {
+        // The compiler keeps these in registers, which it cannot do with what is in memory that the
+        // records' stores might change.
+        let (slots, record, mut held) = (stock.slots, stock.holders, before);
+        let known = client.link.input.available();
+        for entry in client.link.input.drain(known) {
             if entry.flags == 0
                 && let Some(number) = slots.number(entry.offset)
                 && let Some(record) = record.entry(number)
                 && record.get().has_client(index)
             {
-                stock.shares.repay(&mut client.held);
+                stock.shares.repay(&mut held);
                 stock.take_back(number, record, record.get().without(index));
                 continue;
             }
@@ -476,7 +479,8 @@ impl<D: DriverLink> Receive<D> {
                 break;
             }
         }
-        let returned = before - client.held;
+        client.held = held;
+        let returned = before - held;
         stock.lent -= returned;
         client.allowance.earn(2 * returned);
         self.disconnected.set(index, !client.link.is_live());
@@ -533,7 +537,8 @@ impl<D: DriverLink> Receive<D> {
             return;
         }
         let stock = &mut self.stock;
-        let (slots, base, length) = (stock.slots, stock.data.dma(), stock.slots.buffer_size() as u16);
+        let (slots, holders) = (stock.slots, stock.holders);
+        let (base, length) = (stock.data.dma(), slots.buffer_size() as u16);
         let mut index = self.driver.positions().output;
         let mut space = self.driver.reserve(stock.idle.len() as u32);
         while space.left() > 0
@@ -541,7 +546,7 @@ impl<D: DriverLink> Receive<D> {
         {
             let address = base + u64::from(slots.small_offset(number));
             space.push(DmaDescriptor { address, length, flags: 0, token: number });
-            stock.holders.set(number, Holders::driver(index));
+            holders.set(number, Holders::driver(index));
             index = index.wrapping_add(1);
         }
     }

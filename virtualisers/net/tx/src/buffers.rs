@@ -107,10 +107,12 @@ impl Buffers {
     /// Returns the buffer of a client's `entry`, if the client holds it.
     #[inline(always)]
     pub(crate) fn held(&self, entry: Descriptor) -> Option<(u32, Place)> {
+        if entry.flags != 0 {
+            return None;
+        }
         let number = self.slots.number(entry.offset)?;
         let place = self.place(number)?;
-        let held = place.get().is_with_client() && entry.flags == 0;
-        if held { Some((number, place)) } else { None }
+        if place.get().is_with_client() { Some((number, place)) } else { None }
     }
 
     /// Returns where a buffer is, if there is one of this number.

@@ -245,10 +245,14 @@ impl<D: DriverLink> Transmit<D> {
         if !self.driver.link.look() {
             self.start_over();
         }
-        let mut taken = 0;
+        let (mut taken, mut last) = (0, usize::MAX);
         while let Some(entry) = self.driver.link.pop() {
-            if self.sent(entry.token) {
+            if let Some(index) = self.sent(entry.token) {
                 taken += 1;
+                if index != last {
+                    self.active.insert(index);
+                    last = index;
+                }
             } else {
                 self.driver.account.skip();
                 counters::BUFFERS_REFUSED.behind(D::COUNTERS_BEFORE).add(1);
@@ -274,32 +278,30 @@ impl<D: DriverLink> Transmit<D> {
         }
     }
 
-    /// Takes back one buffer. Returns false if the driver does not have it. Call
-    /// [`Self::count_taken`] for it otherwise.
+    /// Takes back one buffer. Returns whose frame was in it, if the driver has it: that client is
+    /// active. Call [`Self::count_taken`] for it.
     #[inline(always)]
-    fn sent(&mut self, token: u32) -> bool {
+    fn sent(&mut self, token: u32) -> Option<usize> {
         let (index, number) = (token >> 16, token & 0xffff);
         if index == BOUNCE {
             return self.sent_copy(number);
         }
-        let Some(client) = self.clients.get_mut(index as usize) else { return false };
-        let Some(length) = client.sent(number) else { return false };
+        let client = self.clients.get_mut(index as usize)?;
+        let length = client.sent(number)?;
         self.shares.repay_amount(&mut client.share, share_cost(length));
-        self.active.insert(index as usize);
-        true
+        Some(index as usize)
     }
 
     /// Does what [`Self::sent`] does, for one of the virtualiser's own buffers.
-    fn sent_copy(&mut self, number: u32) -> bool {
-        let Some(sent) = self.bounce.sent(number) else { return false };
-        let Some(client) = self.clients.get_mut(sent.client) else { return true };
+    fn sent_copy(&mut self, number: u32) -> Option<usize> {
+        let sent = self.bounce.sent(number)?;
+        let Some(client) = self.clients.get_mut(sent.client) else { return Some(sent.client) };
         client.sent_copy();
         if sent.large {
             self.bounce.free_large(&mut client.large_copies);
         }
         self.shares.repay_amount(&mut client.share, share_cost(sent.length));
-        self.active.insert(sent.client);
-        true
+        Some(sent.client)
     }
 
     /// Takes back all buffers that the driver had, because the pair of queues starts over: they
@@ -308,11 +310,11 @@ impl<D: DriverLink> Transmit<D> {
     fn take_all_back(&mut self) {
         let mut taken = 0;
         for number in 0..self.bounce.count() {
-            taken += u32::from(self.sent(BOUNCE << 16 | number));
+            taken += u32::from(self.sent(BOUNCE << 16 | number).is_some());
         }
         for index in 0..self.clients.len() {
             for number in 0..self.clients[index].count() {
-                taken += u32::from(self.sent(token(index, number)));
+                taken += u32::from(self.sent(token(index, number)).is_some());
             }
         }
         self.count_taken(taken);
