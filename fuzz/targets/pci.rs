@@ -31,6 +31,7 @@ impl ConfigSpace for Bus<'_> {
         let mut input = self.input.borrow_mut();
         let usual = self.registers[usize::from(offset / 4)];
         match input.byte() {
+            _ if input.is_over() => usual,
             1 => input.bytes(4).iter().fold(0, |word, byte| word << 8 | u32::from(*byte)),
             2 => usual ^ 1 << (input.byte() & 31),
             _ => usual,

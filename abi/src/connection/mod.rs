@@ -7,6 +7,7 @@
 
 mod basic;
 pub mod block;
+mod bus;
 mod clock;
 mod entropy;
 mod form;
@@ -18,6 +19,7 @@ mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
 pub use block::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClient};
+pub use bus::{BusClient, BusProvider, BusProviderClient};
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
@@ -110,6 +112,8 @@ connections!(
     ClockClient,
     GpioProvider,
     GpioClient,
+    BusProvider,
+    BusClient,
     Supervision,
     Observation,
 );

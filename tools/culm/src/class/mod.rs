@@ -3,6 +3,7 @@
 //! queues, regions and channels, and names no class.
 
 mod block;
+mod bus;
 mod clock;
 mod entropy;
 mod gpio;
@@ -25,6 +26,7 @@ const CLASSES: &[(&str, &dyn Class)] = &[
     ("clock", &clock::Clock),
     ("entropy", &entropy::Entropy),
     ("gpio", &gpio::Gpio),
+    ("bus", &bus::Bus),
 ];
 
 /// A class that has drivers or providers and is not here does not compile.

@@ -1,6 +1,7 @@
 //! Board files: what a board has. A board is data; no code asks which board it is on.
 
 use super::board_checks as checks;
+use super::slots;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
 use culm_abi::memory::PAGE_SIZE;
@@ -20,7 +21,7 @@ pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 pub const DEFAULT_ASID_BITS: u32 = 16;
 
 /// An interrupt and the interrupt controller, as advice shows them.
-const INTERRUPT_FORM: &str = "{ number = 33, trigger = \"level\" }";
+pub const INTERRUPT_FORM: &str = "{ number = 33, trigger = \"level\" }";
 const GIC_FORM: &str =
     "{ version = 3, distributor = { address = …, size = … }, interface = { address = …, size = … } }";
 
@@ -145,9 +146,10 @@ fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>
     let gic = table.require_like("gic", GIC_FORM).and_then(|entry| read_gic(&entry, cores.as_ref(), problems));
     let qemu = table.take("qemu").map(|entry| read_qemu(&entry, problems));
     let tables = table.named("device", problems);
-    let devices: Vec<(Located<String>, BoardDevice)> =
+    let mut devices: Vec<(Located<String>, BoardDevice)> =
         tables.iter().filter_map(|entry| Some((entry.key.clone(), read_device(entry, problems)?))).collect();
     table.finish(problems);
+    slots::resolve(&mut devices, &tables.iter().map(|table| table.key.value.as_str()).collect::<Vec<_>>(), problems);
     // A device that could not be read is there all the same.
     let is_unread = |name: &str| {
         tables.iter().any(|table| table.key.value == name) && !devices.iter().any(|(read, _)| read.value == name)
@@ -217,7 +219,12 @@ fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut P
     Some(values.into_iter().map(|value| value.value).collect())
 }
 
-fn read_range<'a>(entry: &Entry<'a>, address_key: &'a str, problems: &mut Problems) -> Option<Located<PhysicalRange>> {
+/// Reads `{ address, size }`, with the key of the address.
+pub fn read_range<'a>(
+    entry: &Entry<'a>,
+    address_key: &'a str,
+    problems: &mut Problems,
+) -> Option<Located<PhysicalRange>> {
     let mut table = entry.table(format!("`{}`", entry.key.value), problems)?;
     let address = table.require(address_key).and_then(|entry| entry.unsigned(problems));
     let size = table.require("size").and_then(|entry| entry.size(problems));
@@ -309,6 +316,8 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
         interrupts.iter().filter_map(|interrupt| read_interrupt(interrupt, problems)).collect();
     let dma = table.take("dma").map_or(Some(0), |entry| checks::dma(entry.size(problems)?, problems));
     let qemu = table.take("qemu").and_then(|entry| entry.arguments(problems)).unwrap_or_default();
+    let slot = table.take("slot").map_or(Some(None), |entry| slots::read_slot(&entry, problems).map(Some));
+    let bridge = table.take("bridge").map_or(Some(None), |entry| slots::read_bridge(&entry, problems).map(Some));
     table.finish(problems);
     checks::device(registers.as_ref(), &interrupts, &qemu, problems);
     Some(BoardDevice {
@@ -319,10 +328,13 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
         interrupts: interrupts.into_iter().map(|interrupt| interrupt.value).collect(),
         dma: dma?.next_multiple_of(PAGE_SIZE),
         qemu: qemu.into_iter().map(|argument| argument.value).collect(),
+        slot: slot?,
+        bridge: bridge?,
     })
 }
 
-fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
+/// Reads `{ number, trigger }`.
+pub fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
     if !entry.is_table() {
         problems.push(entry.wrong("a list of tables").help(format!("write each interrupt as `{INTERRUPT_FORM}`")));
         return None;

@@ -3,5 +3,6 @@
 pub mod board;
 mod board_checks;
 pub mod catalogue;
+pub mod slots;
 pub mod system;
 pub mod workspace;

@@ -113,6 +113,37 @@ pub struct BoardDevice {
     /// Arguments by which QEMU has this device; `{name}` and `{mac}` stand for its name and
     /// hardware address.
     pub qemu: Vec<String>,
+    /// The slot of a bridge in which it sits, where its address is not fixed by the board.
+    pub slot: Option<Slot>,
+    /// What it has for devices behind it, where it is a bridge.
+    pub bridge: Option<Bridge>,
+}
+
+/// The slot of a bridge in which a device sits, and what is expected there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Name of the bridge's device.
+    pub bridge: String,
+    /// Number of the slot.
+    pub number: u32,
+    /// The device's vendor.
+    pub vendor: u16,
+    /// The device's number among its vendor's.
+    pub product: u16,
+    /// Which of its base address registers is for the registers of its driver.
+    pub bar: u32,
+}
+
+/// What a bridge has for the devices behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    /// Addresses that it passes on.
+    pub window: PhysicalRange,
+    /// Those among them at which memory of devices is put that no driver uses.
+    pub aside: PhysicalRange,
+    /// Its interrupt lines: that of a device is the one at the number of its slot, divided by
+    /// their count.
+    pub interrupts: Vec<Interrupt>,
 }
 
 impl BoardDevice {

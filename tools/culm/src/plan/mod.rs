@@ -9,7 +9,7 @@
 mod board;
 mod connection;
 
-pub use board::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu};
+pub use board::{Board, BoardDevice, Bridge, Gic, Interrupt, PhysicalRange, Qemu, Slot};
 pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};

@@ -3,6 +3,7 @@
 
 use super::table::{Table, choices, key, write_tables};
 use crate::description::board::{DEFAULT_ASID_BITS, MAX_CORES};
+use crate::description::slots::{MAX_BAR, MAX_SLOT};
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
 use culm_manifest::{DeviceClass, Trigger};
 
@@ -23,6 +24,11 @@ pub const RANGE: &str = "`{ address, size }`";
 pub const RANGES: &str = "`{ address, size }`, or a list of these";
 /// Interrupts of a device.
 pub const INTERRUPTS: &str = "list of `{ number, trigger }`";
+
+/// Where a device behind a bridge sits.
+pub const SLOT: &str = "`{ bridge, number, vendor, product, bar }`";
+/// What a bridge has for the devices behind it.
+pub const BRIDGE: &str = "`{ window, aside, interrupts }`";
 
 /// Every table and key of a board file.
 pub fn tables() -> Vec<Table> {
@@ -86,6 +92,12 @@ fn device() -> Table {
         END_INTERRUPT - 1,
         choices(Trigger::NAMES)
     );
+    let slot = format!(
+        "the bridge's slot in which it sits (0 to {MAX_SLOT}), what is expected there, and which base address register (0 \
+         to {MAX_BAR}, else 0) is for `registers`, which are in the bridge's window; its interrupt follows from the slot"
+    );
+    let bridge = "of a PCI host bridge the addresses that it passes on, a part of them for memory that no driver uses, \
+                  and the four interrupt lines of slot 0";
     Table {
         heading: DEVICE,
         intro: String::new(),
@@ -101,6 +113,8 @@ fn device() -> Table {
             key("interrupts", INTERRUPTS, "none", interrupts),
             key("dma", "size", "0", "bytes of memory for the device's own structures"),
             key("qemu", "texts", "none", "QEMU's arguments that make it; `{name}` and `{mac}` are filled in"),
+            key("slot", SLOT, "its addresses are fixed", slot),
+            key("bridge", BRIDGE, "it is none", bridge),
         ],
     }
 }

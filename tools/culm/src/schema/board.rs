@@ -2,7 +2,8 @@
 
 use super::{address, boolean, choice, list, name, named, number, object, one_or_several, size, text};
 use crate::description::board::MAX_CORES;
-use crate::reference::board::{self, DEVICE, GIC, INTERRUPTS, MEMORY, QEMU, RANGE, RANGES, TOP_LEVEL};
+use crate::description::slots::{MAX_BAR, MAX_SLOT};
+use crate::reference::board::{self, BRIDGE, DEVICE, GIC, INTERRUPTS, MEMORY, QEMU, RANGE, RANGES, SLOT, TOP_LEVEL};
 use crate::reference::table::Key;
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
 use culm_manifest::{DeviceClass, Trigger};
@@ -34,6 +35,8 @@ fn value(key: &Key) -> Value {
         (_, MEMORY) => range("base"),
         (_, RANGE) => range("address"),
         (_, RANGES) => one_or_several(range("address")),
+        (_, SLOT) => slot(),
+        (_, BRIDGE) => bridge(),
         (_, INTERRUPTS) => list(interrupt()),
         (_, "name") => name("_-"),
         (_, "size") => size(),
@@ -45,6 +48,30 @@ fn value(key: &Key) -> Value {
 
 fn range(key: &'static str) -> Value {
     super::table(vec![(key, address(), "its first address"), ("size", size(), "its bytes")], &[key, "size"])
+}
+
+fn slot() -> Value {
+    super::table(
+        vec![
+            ("bridge", text(), "the bridge's device"),
+            ("number", number(0, MAX_SLOT as u64), "the slot's number"),
+            ("vendor", number(0, 0xfffe), "the device's vendor"),
+            ("product", number(0, 0xffff), "the device's number among its vendor's"),
+            ("bar", number(0, MAX_BAR as u64), "the base address register of its driver's registers"),
+        ],
+        &["bridge", "number", "vendor", "product"],
+    )
+}
+
+fn bridge() -> Value {
+    super::table(
+        vec![
+            ("window", range("address"), "the addresses that it passes on"),
+            ("aside", range("address"), "those for memory that no driver uses"),
+            ("interrupts", list(interrupt()), "the lines INTA to INTD of slot 0"),
+        ],
+        &["window", "aside", "interrupts"],
+    )
 }
 
 fn interrupt() -> Value {

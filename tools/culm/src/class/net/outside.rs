@@ -176,6 +176,8 @@ mod tests {
                 interrupts: Vec::new(),
                 dma: 0,
                 qemu: Vec::new(),
+                slot: None,
+                bridge: None,
             },
             driver: 0,
             registers: 0,

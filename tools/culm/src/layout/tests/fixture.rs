@@ -216,6 +216,8 @@ fn board(memory: u64) -> Board {
         interrupts: vec![Interrupt { number: 33, trigger: Trigger::Level }],
         dma: 0,
         qemu: Vec::new(),
+        slot: None,
+        bridge: None,
     };
     Board {
         name: "test".into(),

@@ -1,0 +1,155 @@
+//! The bus class: whether a device on a bus is ready for its driver.
+//!
+//! The registers of such a device are mapped from the beginning, but nothing answers there before
+//! the provider has checked the device and given it its address. So a driver looks at
+//! [`Seat::state`] before it touches a register, and again whenever it is notified over
+//! [`Seat::channel`]. The provider may be on another core, of any priority, and start later.
+//!
+//! The provider shows each client one word, which outlives both sides: a driver that is restarted
+//! finds its device ready, and a provider that is restarted knows which devices are in use.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use culm::connection::{BusClient, BusProviderClient};
+use culm::{Channel, Region};
+
+/// Where the word is in what is shown.
+const STATE: usize = 0;
+
+/// The word of a device that is ready.
+const READY: u64 = 1;
+/// The word of a device that stays off.
+const REFUSED: u64 = 2;
+
+/// What a device is to its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody has looked at the device yet.
+    Waiting,
+    /// The device has its addresses.
+    Ready,
+    /// The device is not the one that the system was built for, and stays off.
+    Refused,
+}
+
+impl State {
+    fn of(word: u64) -> Self {
+        match word {
+            READY => Self::Ready,
+            REFUSED => Self::Refused,
+            _ => Self::Waiting,
+        }
+    }
+}
+
+/// A driver's view of its device's place on the bus.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    state: &'static AtomicU64,
+    channel: Channel,
+}
+
+impl Seat {
+    /// Creates the client's side of `connection`.
+    ///
+    /// # Panics
+    ///
+    /// If `connection` gives no memory, which those of a start block do.
+    pub fn new(connection: BusClient) -> Self {
+        Self { state: word(&Region::read_only(connection.shown)), channel: Channel::new(connection.channel) }
+    }
+
+    /// Returns the channel over which the provider notifies of a change.
+    pub fn channel(&self) -> Channel {
+        self.channel
+    }
+
+    /// Returns what the device is now. Where it is not [`State::Ready`], registers must be left
+    /// alone: an access to an address at which nothing answers may be an error of the machine.
+    pub fn state(&self) -> State {
+        State::of(self.state.load(Ordering::Acquire))
+    }
+}
+
+/// A provider's side: what one client reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Tenant {
+    state: &'static AtomicU64,
+    channel: Channel,
+}
+
+impl Tenant {
+    /// Creates the provider's side of one of its clients. What an earlier life showed stays.
+    ///
+    /// # Panics
+    ///
+    /// If `client` gives no memory, which those of a start block do.
+    pub fn new(client: &BusProviderClient) -> Self {
+        Self { state: word(&Region::new(client.shown)), channel: Channel::new(client.channel) }
+    }
+
+    /// Returns what the client was told, by an earlier life perhaps. Only this side writes it.
+    pub fn state(&self) -> State {
+        State::of(self.state.load(Ordering::Relaxed))
+    }
+
+    /// Takes back what was told: the device is about to be looked at.
+    pub fn withdraw(&self) {
+        self.state.store(0, Ordering::Release);
+    }
+
+    /// Tells the client whether its device is ready. What was done to the device before is done
+    /// when the client sees that.
+    pub fn tell(&self, is_ready: bool) {
+        self.state.store(if is_ready { READY } else { REFUSED }, Ordering::Release);
+        self.notify();
+    }
+
+    /// Notifies the client. A new life of the provider does so even if nothing has changed: the one
+    /// before may have died after it told something, before the client was notified.
+    pub fn notify(&self) {
+        self.channel.notify();
+    }
+}
+
+fn word(shown: &Region) -> &'static AtomicU64 {
+    shown.atomic_u64(STATE).expect("a start block gives a page")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culm_abi::start::Memory;
+
+    extern crate std;
+
+    #[test]
+    fn a_driver_sees_what_it_was_told_whoever_was_restarted() {
+        let words = std::boxed::Box::leak(std::boxed::Box::new([const { AtomicU64::new(0) }; 8]));
+        let shown = Memory { address: words.as_ptr().addr() as u64, size: 64, dma: 0 };
+        let client = BusProviderClient {
+            shown,
+            address: 0x1000_0000,
+            size: 0x100,
+            slot: 3,
+            bar: 0,
+            vendor: 0x1b36,
+            product: 7,
+            channel: 3,
+            is_master: 0,
+        };
+        let seat = || Seat::new(BusClient { shown, channel: 2 });
+        let tenant = || Tenant::new(&client);
+        assert_eq!((seat().state(), tenant().state()), (State::Waiting, State::Waiting));
+        tenant().tell(true);
+        assert_eq!((seat().state(), tenant().state()), (State::Ready, State::Ready));
+        tenant().withdraw();
+        assert_eq!(seat().state(), State::Waiting);
+        tenant().tell(false);
+        assert_eq!((seat().state(), tenant().state()), (State::Refused, State::Refused));
+        words[0].store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(seat().state(), State::Waiting, "a word that means nothing is no permission");
+    }
+}

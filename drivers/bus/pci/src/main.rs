@@ -1,0 +1,104 @@
+//! Driver for PCI host bridges with an ECAM window: the only component that sees configuration
+//! space.
+//!
+//! It works once in each life, when it starts: turns off all that nobody planned, checks each
+//! planned device, gives it its address, and tells its driver. A device that is in use, which an
+//! earlier life made ready, is only looked at. After that the component sleeps for good: a bus
+//! does not change without hot plugging, which Culm does not have.
+//!
+//! What is done to a device, and why, is in `culm-pci`.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "none")]
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std as alloc;
+
+mod ecam;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use culm::connection::BusProviderClient;
+use culm::{Channels, Component, start};
+use culm_bus::{State, Tenant};
+use culm_mmio::Mapped;
+use culm_pci::{BUS_BYTES, ConfigSpace, Function, Planned, keeps, prepare, silence};
+use ecam::Ecam;
+
+culm::component!(Pci);
+
+struct Pci;
+
+/// A device with the driver that waits for it.
+struct Seated {
+    planned: Planned,
+    tenant: Tenant,
+}
+
+impl Component for Pci {
+    type Config = Config;
+    type Connections = Connections;
+
+    fn init(_: Config, connections: Connections) -> Self {
+        let Connections { device, clients } = connections;
+        let seated: Box<[Seated]> = start::list(clients.clients).iter().filter_map(seat).collect();
+        let mut space = Ecam::new(Mapped::<BUS_BYTES>::new(device.registers()));
+        make_ready(&mut space, &seated, (clients.aside, clients.aside_size));
+        Self
+    }
+
+    fn notified(&mut self, _: Channels) {}
+}
+
+/// Reads what the build tool planned for a client. It let only slots and registers pass that there
+/// are.
+fn seat(client: &BusProviderClient) -> Option<Seated> {
+    let planned = Planned {
+        function: Function::new(u8::try_from(client.slot).ok()?, 0)?,
+        vendor: client.vendor as u16,
+        product: client.product as u16,
+        bar: client.bar as u8,
+        address: client.address,
+        size: client.size,
+        is_master: client.is_master != 0,
+    };
+    Some(Seated { planned, tenant: Tenant::new(client) })
+}
+
+/// Makes the bus as it was planned, and tells each driver of its device.
+fn make_ready(space: &mut impl ConfigSpace, seated: &[Seated], aside: (u64, u64)) {
+    let in_use = |seated: &&Seated| seated.tenant.state() == State::Ready && keeps(space, &seated.planned);
+    let kept: Vec<Function> = seated.iter().filter(in_use).map(|seated| seated.planned.function).collect();
+    for seated in seated.iter().filter(|seated| !kept.contains(&seated.planned.function)) {
+        seated.tenant.withdraw();
+    }
+    let count = silence(space, &kept);
+    counters::TURNED_OFF.add(count as u64);
+    culm::info!("found {count} functions on the bus that nobody uses yet, and turned them off");
+    for Seated { planned, tenant } in seated {
+        let slot = planned.function.slot();
+        if kept.contains(&planned.function) {
+            culm::info!("slot {slot}: in use");
+            tenant.notify();
+            continue;
+        }
+        let prepared = prepare(space, planned, aside);
+        match &prepared {
+            Ok(extras) => {
+                let unused = if extras.has_msi_x { "; its MSI-X is not used" } else { "" };
+                culm::info!("slot {slot}: ready, {:#x} bytes at {:#x}{unused}", planned.size, planned.address);
+                counters::READY.add(1);
+            }
+            Err(refusal) => {
+                let (vendor, product) = (planned.vendor, planned.product);
+                culm::error!("slot {slot}: off, it is not {vendor:04x}:{product:04x} as planned: {refusal}");
+                counters::REFUSED.add(1);
+            }
+        }
+        tenant.tell(prepared.is_ok());
+    }
+}
