@@ -20,14 +20,6 @@ pub struct Taken {
     pub request: Request,
 }
 
-/// A request of which further segments are to come.
-#[derive(Debug)]
-struct Partial {
-    taken: Taken,
-    /// Whether it has more segments than a request can have.
-    is_excessive: bool,
-}
-
 /// The provider's end of the queues to one client.
 #[derive(Debug)]
 pub struct Port {
@@ -40,7 +32,10 @@ pub struct Port {
     shown: Option<Disk>,
     /// Requests that were begun to be read and are not answered.
     under_way: u32,
-    partial: Option<Partial>,
+    /// The request that was read last. It is filled in place: a request is long.
+    taken: Taken,
+    /// Whether `taken` lacks segments, which are to come, and has more than a request can have.
+    partial: Option<bool>,
     /// The client's requests are for another medium: the pair must start over.
     is_outdated: bool,
     /// The client must be told that its medium is gone before it is told of another one, which may
@@ -69,6 +64,7 @@ impl Port {
             disk: None,
             shown: None,
             under_way: 0,
+            taken: Taken { token: 0, request: Request::flush() },
             partial: None,
             is_outdated: false,
             is_replaced: false,
@@ -139,6 +135,12 @@ impl Port {
     /// are answered here.
     #[inline]
     pub fn next_request(&mut self) -> Option<Taken> {
+        self.next_in_place().cloned()
+    }
+
+    /// Does what [`Self::next_request`] does, without a copy of the request.
+    #[inline]
+    pub fn next_in_place(&mut self) -> Option<&Taken> {
         // The client may not have been told yet what it is now.
         let disk = self.disk.filter(|_| self.shown.is_some())?;
         if !self.is_open() {
@@ -150,12 +152,12 @@ impl Port {
                 return None;
             }
             let entry = self.link.input.pop_known()?;
-            let Some((taken, is_excessive)) = self.assemble(entry) else { continue };
+            let Some(is_excessive) = self.assemble(entry) else { continue };
             let checked =
-                if is_excessive { Err(Error::Invalid) } else { disk.check(&taken.request, self.memory_blocks) };
+                if is_excessive { Err(Error::Invalid) } else { disk.check(&self.taken.request, self.memory_blocks) };
             match checked {
-                Ok(()) => return Some(taken),
-                Err(error) => self.refuse(taken.token, error),
+                Ok(()) => return Some(&self.taken),
+                Err(error) => self.refuse(self.taken.token, error),
             }
         }
     }
@@ -168,38 +170,27 @@ impl Port {
         self.link.output.free() >= needed || self.link.output.refresh() >= needed
     }
 
-    /// Adds an entry to the request that it belongs to; returns that if it is whole, and whether it
+    /// Adds an entry to the request that it belongs to. If that is whole then, returns whether it
     /// has too many segments. Each request is under way from its first entry on.
     #[inline]
-    fn assemble(&mut self, entry: RequestEntry) -> Option<(Taken, bool)> {
+    fn assemble(&mut self, entry: RequestEntry) -> Option<bool> {
         match entry.step() {
             Step::Begin { token, operation, block, segment, continues } => {
                 self.refuse_partial();
                 self.under_way += 1;
-                let mut request = Request::without_data(operation, block, 0);
-                if operation.moves_data() {
-                    request.add(segment);
-                } else {
-                    request.blocks = segment.blocks;
-                }
-                let taken = Taken { token, request };
-                if !continues {
-                    return Some((taken, false));
-                }
-                self.partial = Some(Partial { taken, is_excessive: false });
-                None
+                self.taken.token = token;
+                self.taken.request.begin_again(operation, block, segment);
+                self.partial = continues.then_some(false);
+                (!continues).then_some(false)
             }
             Step::Continue { segment, continues } => {
-                let Some(mut partial) = self.partial.take() else {
+                let Some(was_excessive) = self.partial else {
                     self.entries_refused += 1;
                     return None;
                 };
-                partial.is_excessive |= !partial.taken.request.add(segment);
-                if !continues {
-                    return Some((partial.taken, partial.is_excessive));
-                }
-                self.partial = Some(partial);
-                None
+                let is_excessive = !self.taken.request.add(segment) | was_excessive;
+                self.partial = continues.then_some(is_excessive);
+                (!continues).then_some(is_excessive)
             }
             Step::Nonsense { token } => {
                 self.refuse_partial();
@@ -213,8 +204,8 @@ impl Port {
     /// Refuses the request of which segments are missing: another one begins.
     #[inline(always)]
     fn refuse_partial(&mut self) {
-        if let Some(partial) = self.partial.take() {
-            self.refuse(partial.taken.token, Error::Invalid);
+        if self.partial.take().is_some() {
+            self.refuse(self.taken.token, Error::Invalid);
         }
     }
 

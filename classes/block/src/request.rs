@@ -53,7 +53,7 @@ impl Segment {
 }
 
 /// A request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// The operation.
     pub operation: Operation,
@@ -103,6 +103,15 @@ impl Request {
         whole.then_some(request)
     }
 
+    /// Makes another request of this one, with its first segment, whose count of blocks is the
+    /// request's if it moves no data. What stands behind its segments stays.
+    #[inline(always)]
+    pub(crate) fn begin_again(&mut self, operation: Operation, block: u64, segment: Segment) {
+        (self.operation, self.block, self.blocks) = (operation, block, segment.blocks);
+        self.segments[0] = segment;
+        self.count = usize::from(operation.moves_data());
+    }
+
     /// Adds a segment. Returns false if there are [`MAX_SEGMENTS`] already.
     pub(crate) fn add(&mut self, segment: Segment) -> bool {
         let Some(free) = self.segments.get_mut(self.count) else { return false };
@@ -137,6 +146,16 @@ impl Request {
         Some(translated)
     }
 }
+
+/// What stands behind the segments is no part of a request.
+impl PartialEq for Request {
+    fn eq(&self, other: &Self) -> bool {
+        let head = |request: &Self| (request.operation, request.block, request.blocks);
+        head(self) == head(other) && self.segments() == other.segments()
+    }
+}
+
+impl Eq for Request {}
 
 /// The reason why a request failed. It had no effect, unless the reason says otherwise, or the
 /// provider was restarted since the request was sent: an earlier life may have done some of it.

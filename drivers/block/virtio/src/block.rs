@@ -147,14 +147,15 @@ impl<R: Registers> Block<R> {
             if self.queue.space() < needed || !self.requests.has_space() {
                 break false;
             }
-            let Some(taken) = self.port.next_request() else { break true };
+            let Some(taken) = self.port.next_in_place() else { break true };
             count += 1;
             if taken.request.operation == Operation::Flush && !self.flushes {
-                self.port.answer(taken.token, Ok(()));
+                let token = taken.token;
+                self.port.answer(token, Ok(()));
                 continue;
             }
             // There is space for both, as just asked.
-            if let Some((number, parts)) = self.requests.begin(&taken) {
+            if let Some((number, parts)) = self.requests.begin(taken) {
                 let _ = self.queue.add_chain(parts.as_slice(), number.into());
             }
         };
