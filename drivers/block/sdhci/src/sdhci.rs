@@ -29,6 +29,9 @@ pub struct Options {
     pub base_clock: u32,
     /// The slot has no write-protect switch, as those of small cards.
     pub has_no_switch: bool,
+    /// A card is believed that says that erased blocks read as zeroes, and zeroes are written by
+    /// erasing. Some lie: QEMU's (10.0) says so and erases to ones.
+    pub trusts_erasing: bool,
 }
 
 /// The reason why a controller cannot be used.

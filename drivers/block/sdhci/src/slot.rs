@@ -217,7 +217,7 @@ impl<R: Registers> Sdhci<R> {
         let disk = Disk {
             read_only: is_read_only,
             discards: card.erases(),
-            writes_zeroes: card.erases_to_zeroes(),
+            writes_zeroes: self.options.trusts_erasing && card.erases_to_zeroes(),
             most_cleared: MOST_CLEARED,
             ..Disk::new(card.blocks(), card.number())
         };
