@@ -6,7 +6,7 @@
 
 use crate::counters;
 use crate::device::Device;
-use crate::requests::{Outcome, RECORD, Requests};
+use crate::requests::{Outcome, Parts, RECORD, Requests};
 use culm::connection::BlockDriver;
 use culm::time::{self, Duration, Instant};
 use culm::{Progress, Region};
@@ -27,6 +27,8 @@ pub struct Block<R> {
     pub(crate) memory: Region,
     pub(crate) queue: Virtqueue,
     pub(crate) requests: Requests,
+    /// The parts of the last request, kept so that each is written once.
+    parts: Parts,
     pub(crate) port: Port,
     /// What the disk is, as the virtualiser was told.
     pub(crate) disk: Disk,
@@ -63,6 +65,7 @@ impl<R: Registers> Block<R> {
             memory,
             queue,
             requests,
+            parts: Parts::new(),
             port,
             disk: Disk::ABSENT,
             flushes: false,
@@ -155,8 +158,8 @@ impl<R: Registers> Block<R> {
                 continue;
             }
             // There is space for both, as just asked.
-            if let Some((number, parts)) = self.requests.begin(taken) {
-                let _ = self.queue.add_chain(parts.as_slice(), number.into());
+            if let Some(number) = self.requests.begin(taken, &mut self.parts) {
+                let _ = self.queue.add_chain(self.parts.as_slice(), number.into());
             }
         };
         if count > 0 {

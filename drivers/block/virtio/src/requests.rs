@@ -78,7 +78,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    fn new() -> Self {
+    /// Creates a chain without parts.
+    pub fn new() -> Self {
         Self { parts: [Part { address: 0, length: 0, access: Access::Read }; MOST_PARTS], count: 0 }
     }
 
@@ -121,10 +122,10 @@ impl Requests {
         self.free.len() == self.owners.len()
     }
 
-    /// Writes the record of a request. Returns its number, and the parts of the chain. `None` if
-    /// there is no free record.
+    /// Writes the record of a request, and the parts of its chain to `parts`. Returns its number,
+    /// or `None` if there is no free record.
     #[inline]
-    pub fn begin(&mut self, taken: &Taken) -> Option<(u16, Parts)> {
+    pub fn begin(&mut self, taken: &Taken, parts: &mut Parts) -> Option<u16> {
         let number = self.free.pop()?;
         let (record, owner) = (self.records.get(usize::from(number))?, self.owners.get_mut(usize::from(number))?);
         let Taken { token, request } = taken;
@@ -142,7 +143,7 @@ impl Requests {
         record[1].store(block, Relaxed);
         record[4].store(NO_STATUS, Relaxed);
         let address = self.dma + (RECORD * usize::from(number)) as u64;
-        let mut parts = Parts::new();
+        parts.count = 0;
         parts.push(address, 16, Access::Read);
         let mut written = 1;
         match request.operation {
@@ -171,7 +172,7 @@ impl Requests {
         // device could say that it is done, and blocks that it has lost would count as durable.
         let chances = if request.operation == Operation::Flush { 0 } else { MOST_RESETS };
         *owner = Owner { token: Some(*token), written, chances, period: self.period };
-        Some((number, parts))
+        Some(number)
     }
 
     /// Ends the request that the device has used, and frees its record. Returns `None` if there is
