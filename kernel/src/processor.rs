@@ -147,8 +147,8 @@ unsafe fn make(
 
 // ---- what the entry code calls ------------------------------------------------------------------
 //
-// The fast paths return to the entry code and contain no call that returns, so the compiler makes
-// no stack frame for them. Everything else is in separate functions, never inlined, which leave the
+// The fast paths return to the entry code and contain no call that returns, so that the compiler
+// can leave the stack frame to the rest. Everything else is in separate functions, never inlined, which leave the
 // kernel by [`Processor::resume`].
 
 #[unsafe(no_mangle)]

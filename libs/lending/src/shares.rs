@@ -45,6 +45,16 @@ impl Shares {
         true
     }
 
+    /// Records that a client holds one piece besides `held`, which [`Self::take`] granted earlier: in
+    /// the previous life of the component whose stock it is. It counts even if that life cannot have
+    /// granted it, as a life can claim that wrote over its own account.
+    pub fn restore(&mut self, held: &mut u32) {
+        if *held >= self.guarantee {
+            self.take_beyond(1);
+        }
+        *held += 1;
+    }
+
     /// Grants `amount` to a client that holds `held`, of a stock whose pieces are of different
     /// sizes. A client below its guarantee always gets one piece, even if that exceeds the
     /// guarantee and the rest together; otherwise a large piece could never be granted. The excess
@@ -93,6 +103,7 @@ impl Shares {
         *held = after;
     }
 
+    #[inline(always)]
     fn give_beyond(&mut self, amount: u32) {
         let repaid = amount.min(self.overdrawn);
         self.overdrawn -= repaid;
@@ -104,7 +115,7 @@ impl Shares {
     pub fn repay(&mut self, held: &mut u32) {
         *held -= 1;
         if *held >= self.guarantee {
-            self.rest += 1;
+            self.give_beyond(1);
         }
     }
 
@@ -194,6 +205,17 @@ mod tests {
         let mut held = 0;
         assert!((0..4).all(|_| shares.take(&mut held)));
         assert!(!shares.take(&mut held));
+    }
+
+    /// Of two clients, the account says, one holds everything.
+    #[test]
+    fn what_no_life_can_have_granted_comes_back_all_the_same() {
+        let start = Shares::new(16, 2);
+        let (mut shares, mut held) = (start, 0);
+        (0..16).for_each(|_| shares.restore(&mut held));
+        assert_eq!(held, 16);
+        (0..16).for_each(|_| shares.repay(&mut held));
+        assert_eq!((shares, held), (start, 0));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! comes back is written behind the last idle one. The device has read those entries before it used
 //! as many buffers, and does not look at them again before they are published. Hazard: if it uses
 //! buffers in another order than it got them, the ring forgets which of those in flight came first.
-//! The used ring, which the device writes, is read once and checked.
+//! The used ring, which the device writes, is read once and checked. The available ring and the
+//! records are believed: they lie in memory that the device could write, and no honest one does.
 //!
 //! The driver's record of each buffer lies beside the queue, in memory that outlives the driver;
 //! the next life goes on from it ([`crate::checkpoint`]; how is in `recovery`). Two rules let it:
@@ -346,12 +347,13 @@ impl Virtqueue {
     }
 
     /// Marks the queue as broken: the device returned a descriptor that does not exist or that it
-    /// does not have, so one that it has may never come back. Nothing more is taken from it.
+    /// does not have, so one that it has may never come back. Of what it has used so far, nothing
+    /// more is taken.
     #[cold]
     fn lose_place(&mut self) -> Option<Used> {
         self.break_down();
         // The entry itself was read, and is no buffer's.
-        self.skipped += self.device.wrapping_sub(self.seen) + 1;
+        self.skipped = self.skipped.wrapping_add(self.device.wrapping_sub(self.seen)).wrapping_add(1);
         self.seen = self.device;
         None
     }

@@ -90,7 +90,8 @@ impl Pair {
     fn start_over(&mut self, queue: &Virtqueue, checkpoint: &Checkpoint) {
         // Empty buffers that are left in the queue are void, and the device never gets them.
         let is_left = self.number == QUEUE_TRANSMIT && self.link.input.available() > 0;
-        if queue.in_flight() > 0 || is_left {
+        // Of a queue that lost its place nobody knows what the device has.
+        if queue.in_flight() > 0 || queue.is_broken() || is_left {
             if !self.stale {
                 self.stale = true;
                 self.await_drain(queue);

@@ -2,9 +2,9 @@
 //! the device failed.
 //!
 //! Buffers of which the checkpoint tells stay with the device across its reset: it gets packets to
-//! send again, in order, and empty buffers too. No virtualiser learns of it. Hazard: a packet that
-//! the device had received but not reported is lost, and one that it had sent but not reported is
-//! sent twice; the driver cannot tell.
+//! send again, and empty buffers too; in order, unless it uses buffers out of order. No virtualiser
+//! learns of it. Hazard: a packet that the device had received but not reported is lost, and one
+//! that it had sent but not reported is sent twice; the driver cannot tell.
 
 use crate::counters;
 use crate::net::{Net, take_received, take_sent};

@@ -176,8 +176,7 @@ impl<D: DriverLink> Receive<D> {
         let mut lent = 0;
         for (index, client) in clients.iter_mut().enumerate() {
             for _ in holders.all().filter(|(_, holders)| holders.has_client(index)) {
-                // Each was granted in the previous life.
-                let _ = shares.take(&mut client.held);
+                shares.restore(&mut client.held);
                 lent += 1;
             }
         }

@@ -161,6 +161,20 @@ fn an_index_that_cannot_be_ends_no_turn_late_while_the_queue_is_full() {
     assert_eq!(world.state.resets.get(), 2, "the pair starts over");
 }
 
+/// The device returns one buffer twice while the virtualiser's next life begins.
+#[test]
+fn a_device_that_lies_gets_no_buffer_of_a_dead_virtualiser_again() {
+    let mut world = World::new();
+    world.provide(0..4);
+    world.rx = Peer::new(world.connection.rx_filled, world.connection.rx_free);
+    let _ = world.rx.take();
+    world.state.set_used_index(RECEIVE, 4);
+    world.interrupt();
+    world.settle();
+    assert!(world.rx.is_live());
+    assert_eq!(world.state.take(RECEIVE).len(), 0);
+}
+
 /// The device waits for its reset, and its line is high for something else.
 #[test]
 fn an_interrupt_while_the_device_is_out_of_service_is_acknowledged() {
