@@ -14,7 +14,8 @@ mod peers;
 
 use block_virt::Virtualiser;
 use culm::connection::{BlockClient, BlockVirtualiser, BlockVirtualiserClient};
-use culm::testing::{memory, set_start_block, signalled, take_log};
+use culm::testing::{channels, memory, set_start_block, set_time, signalled, take_log};
+use culm::time::{self, Duration};
 use culm::{Link, Region};
 use culm_abi::start::{MAGIC, Span, StartHeader};
 use culm_block::testing::{RamDisk, ring, segment};
@@ -37,6 +38,18 @@ const DISK: Disk = Disk { granule: 1, segments: 4, most: 6, discards: true, writ
 
 /// First block and count of blocks of each partition.
 const PARTS: [(u64, u64); 2] = [(8, 20), (32, 24)];
+
+/// The others' ends of the virtualiser's channels: the driver's, and each client's.
+const ENDS: [u32; 3] = [63, 40, 41];
+
+/// The virtualiser's turn, where some time has passed and it hears of who has notified it.
+fn turn(virtualiser: &mut Virtualiser) {
+    set_time(time::now() + Duration::from_millis(5));
+    let told: Vec<u32> =
+        signalled().iter().filter_map(|end| ENDS.iter().position(|other| other == end)).map(|end| end as u32).collect();
+    virtualiser.mark_due(channels(&told));
+    let _ = virtualiser.round();
+}
 
 fn place(client: usize) -> u64 {
     TABLE + 0x1000 * (1 + client as u64)
@@ -90,12 +103,12 @@ impl Ground {
 
     fn client(&self, index: usize) -> BlockClient {
         let BlockVirtualiserClient { requests, answers, data, .. } = self.clients[index];
-        BlockClient { requests, answers, data, channel: 40 }
+        BlockClient { requests, answers, data, channel: ENDS[1 + index] }
     }
 
     fn disk(&self, medium: u32) -> RamDisk {
         let BlockVirtualiser { requests, answers, table, .. } = self.connection;
-        let port = Port::new(requests, answers, 63, MAX_DISK);
+        let port = Port::new(requests, answers, ENDS[0], MAX_DISK);
         let mut memory = vec![(TABLE, Region::new(table))];
         memory.extend((0..2).map(|index| (place(index), Region::new(self.clients[index].data))));
         let mut disk = RamDisk::with_port(port, Disk { medium, ..DISK }, memory);
@@ -205,9 +218,9 @@ fn against_client(input: &mut Input<'_>) {
     let (mut disk, mut honest) = (ground.disk(1), Honest::new(ground));
     let mut virtualiser = Virtualiser::new(&ground.connection, &ground.clients);
     let BlockVirtualiserClient { requests, answers, .. } = ground.clients[1];
-    let mut hostile = Link::<RequestEntry, AnswerEntry>::new(requests, answers, 41);
+    let mut hostile = Link::<RequestEntry, AnswerEntry>::new(requests, answers, ENDS[2]);
     let mut round = |disk: &mut RamDisk| {
-        let _ = virtualiser.round();
+        turn(&mut virtualiser);
         disk.take();
         disk.taken.iter().for_each(|taken| check(&taken.request));
         honest.turn(true);
@@ -278,10 +291,10 @@ fn against_driver(input: &mut Input<'_>) {
     let mut honest = Honest::new(ground);
     let mut other = Client::<()>::connect(&ground.client(1));
     let BlockVirtualiser { requests, answers, .. } = ground.connection;
-    let mut hostile = Link::<AnswerEntry, RequestEntry>::new(answers, requests, 63);
+    let mut hostile = Link::<AnswerEntry, RequestEntry>::new(answers, requests, ENDS[0]);
     let mut virtualiser = Virtualiser::new(&ground.connection, &ground.clients);
     let mut round = |is_strict: bool| {
-        let _ = virtualiser.round();
+        turn(&mut virtualiser);
         honest.turn(is_strict);
         other.begin();
         while other.next_completion().is_some() {}

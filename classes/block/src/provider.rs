@@ -188,7 +188,10 @@ impl Port {
                     self.entries_refused += 1;
                     return None;
                 };
-                let is_excessive = !self.taken.request.add(segment) | was_excessive;
+                let is_refused = !self.taken.request.add(segment);
+                // A request can go on without end.
+                self.entries_refused += u64::from(is_refused);
+                let is_excessive = is_refused | was_excessive;
                 self.partial = continues.then_some(is_excessive);
                 (!continues).then_some(is_excessive)
             }

@@ -312,7 +312,8 @@ fn no_connection_is_lost_and_none_waits_for_a_retransmission() {
         eprintln!("{downloads} downloads, {} deaths, changed: {changed:?}", died(machine) - before);
         assert_eq!(changed, [], "something was sent twice, or came out of order");
         only_restarts(machine, "nic0_driver");
-        assert_eq!((set_up, resets(machine)), (1, 1), "each life goes on with the card as it is");
+        // The first lives may end before the card is set up.
+        assert_eq!(resets(machine), set_up, "each life goes on with the card as it is");
     });
 }
 

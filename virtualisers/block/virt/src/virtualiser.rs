@@ -174,8 +174,11 @@ impl Virtualiser {
         let Some(client) = self.clients.get_mut(number) else { return };
         client.share.complete(cost);
         self.busy -= usize::from(client.share.is_idle());
-        if operation == Operation::Flush && client.port.is_open() {
-            client.unflushed.tell();
+        if operation == Operation::Flush {
+            // One that went well says nothing of what was lost before it was sent.
+            if result == Err(Error::Failed) && client.port.is_open() {
+                client.unflushed.tell();
+            }
         } else if operation.changes_blocks() {
             client.unflushed.change(failed_flushes != self.failed_flushes);
         }

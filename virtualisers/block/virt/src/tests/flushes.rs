@@ -78,6 +78,51 @@ fn a_flush_covers_what_was_answered_before_it() {
     assert_eq!(world.disk.durable[5 * BLOCK], 0xbb);
 }
 
+/// Has the disk do, and answer, the first of what it has that is of this operation at this block.
+fn finish(world: &mut World, operation: Operation, block: u64) {
+    let is_it = |request: &Request| request.operation == operation && request.block == block;
+    let found = world.disk.taken.iter().position(|taken| is_it(&taken.request));
+    world.disk.finish(found.expect("it is under way"));
+    let _ = world.disk.end_round();
+    pass(world);
+}
+
+/// Passes requests and answers on, and has the disk do nothing.
+fn pass(world: &mut World) {
+    for _ in 0..3 {
+        world.round();
+        world.disk.take();
+    }
+}
+
+/// Tests that a flush that went well does not hide that an older write may be lost, which was
+/// answered while that flush was under way.
+#[test]
+fn a_flush_that_went_well_hides_no_lost_write() {
+    let mut world = World::new(&[ALL, ALL], Disk::new(400, 7));
+    world.run();
+    for number in 0..2 {
+        assert_eq!(world.ask(number, &Request::flush()), Ok(()));
+    }
+    assert_eq!(world.ask(1, &write(5, 0, 1)), Ok(()));
+    world.clients[0].send(&write(0, 0, 1), 1).expect("there is space");
+    world.clients[1].send(&Request::flush(), 2).expect("there is space");
+    pass(&mut world);
+    world.disk.failing = Some(Error::Failed);
+    finish(&mut world, Operation::Flush, 0);
+    world.disk.failing = None;
+    world.clients[0].send(&write(1, 0, 1), 3).expect("there is space");
+    pass(&mut world);
+    finish(&mut world, Operation::Write, 1);
+    world.clients[0].send(&Request::flush(), 4).expect("there is space");
+    pass(&mut world);
+    finish(&mut world, Operation::Write, 0);
+    finish(&mut world, Operation::Flush, 0);
+    world.run();
+    assert_eq!(world.ask(0, &Request::flush()), Err(Error::Failed));
+    assert_eq!(world.ask(0, &Request::flush()), Ok(()), "it has been told");
+}
+
 /// Tests that a write that was under way when another client's flush failed is not taken for
 /// durable: the device may have done it before, and lost it then.
 #[test]

@@ -93,6 +93,18 @@ fn nonsense_is_paid_for() {
     storm(20, |_, hostile| while hostile.output.push(RequestEntry([7 << 56, 0])).is_ok() {});
 }
 
+/// A request of which each segment says that there are more.
+#[test]
+fn requests_without_end_are_paid_for() {
+    let mut has_begun = false;
+    storm(20, |_, hostile| {
+        if !core::mem::replace(&mut has_begun, true) {
+            hostile.output.push(RequestEntry([1 << 56 | 1 << 60, 1 << 40])).expect("space");
+        }
+        while hostile.output.push(RequestEntry([6 << 56 | 1 << 60, 1 << 40])).is_ok() {}
+    });
+}
+
 #[test]
 fn requests_that_are_refused_are_paid_for() {
     storm(20, |_, hostile| {
