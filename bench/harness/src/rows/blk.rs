@@ -19,7 +19,7 @@ const ROWS: &[(u64, &str)] = &[
     (4, "write-4k-d32"),
     (5, "read-128k-d1"),
     (6, "write-128k-d1"),
-    (7, "flush"),
+    (7, "write-flush-4k-d1"),
 ];
 
 /// Runs the benchmark.
