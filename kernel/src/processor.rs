@@ -148,8 +148,8 @@ unsafe fn make(
 // ---- what the entry code calls ------------------------------------------------------------------
 //
 // The fast paths return to the entry code and contain no call that returns, so that the compiler
-// can leave the stack frame to the rest. Everything else is in separate functions, never inlined, which leave the
-// kernel by [`Processor::resume`].
+// can leave the stack frame to the rest. Everything else is in separate functions, never inlined,
+// which leave the kernel by [`Processor::resume`].
 
 #[unsafe(no_mangle)]
 extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> FastReturn {

@@ -5,8 +5,8 @@
 //! Each function either does what the general path in [`crate::core`] would do, or changes nothing
 //! and returns `None` (or false) because its preconditions do not hold; the caller then takes the
 //! general path. Nearly all entries of a busy system are of these kinds. Tests run random systems
-//! with and without them and compare. (There is one difference: [`Core::fast_wait`] also takes a signal from
-//! another core whose interrupt has not arrived yet.)
+//! with and without them and compare. (There is one difference: [`Core::fast_wait`] also takes a
+//! signal from another core whose interrupt has not arrived yet.)
 //!
 //! The preconditions: no budget is on the core, each domain has exactly one notification word and
 //! no queue of callers ([`Domain::fast_word`]), and no deadline is set. So neither the timer nor

@@ -45,9 +45,9 @@ impl Shares {
         true
     }
 
-    /// Records that a client holds one piece besides `held`, which [`Self::take`] granted earlier: in
-    /// the previous life of the component whose stock it is. It counts even if that life cannot have
-    /// granted it, as a life can claim that wrote over its own account.
+    /// Records that a client holds one piece besides `held`, which [`Self::take`] granted earlier:
+    /// in the previous life of the component whose stock it is. It counts even if that life cannot
+    /// have granted it, as a life can claim that wrote over its own account.
     pub fn restore(&mut self, held: &mut u32) {
         if *held >= self.guarantee {
             self.take_beyond(1);
