@@ -45,11 +45,13 @@ impl Component for EntropyVirtio {
     }
 
     fn notified(&mut self, channels: Channels) {
-        // The interrupt of a device that cannot be used stays off: nobody would acknowledge it.
-        let interrupted = self.source.as_mut().filter(|_| channels.contains(self.interrupt.channel()));
-        let interrupted = interrupted.map(Source::interrupted).is_some();
+        let interrupted = channels.contains(self.interrupt.channel());
+        if let (true, Some(source)) = (interrupted, &mut self.source) {
+            source.interrupted();
+        }
         self.run();
-        if interrupted {
+        // The interrupt of a device that cannot be used stays off: nobody would acknowledge it.
+        if interrupted && self.source.is_some() {
             self.interrupt.enable();
         }
     }

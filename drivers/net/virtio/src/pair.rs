@@ -112,7 +112,8 @@ impl Pair {
         (self.drained, self.drain_deadline) = (queue.taken(), time::now() + DRAIN_LIMIT);
     }
 
-    /// Returns whether the device has sent no packet of the previous life in [`DRAIN_LIMIT`].
+    /// Returns whether the device has sent no packet of the previous life in [`DRAIN_LIMIT`]. Each
+    /// one that it has sent since the last call gives it as long again.
     pub fn is_stuck(&mut self, queue: &Virtqueue) -> bool {
         if queue.taken() != self.drained {
             self.await_drain(queue);
