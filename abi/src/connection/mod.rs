@@ -10,6 +10,7 @@ pub mod block;
 mod bus;
 mod clock;
 mod entropy;
+pub mod file;
 mod form;
 mod gpio;
 pub mod net;
@@ -22,6 +23,7 @@ pub use block::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClie
 pub use bus::{BusClient, BusProvider, BusProviderClient};
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
+pub use file::FileClient;
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
 pub use net::{
@@ -103,6 +105,7 @@ connections!(
     BlockDriver,
     BlockVirtualiser,
     BlockClient,
+    FileClient,
     EntropyProvider,
     EntropyClient,
     SerialDriver,
