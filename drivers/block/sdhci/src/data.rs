@@ -28,11 +28,6 @@ impl DataPort {
         Self { memory, segments, next: 0, within: 0, register: [0; LONGEST_REGISTER] }
     }
 
-    /// Returns whether there is memory for requests.
-    pub fn has_memory(&self) -> bool {
-        !self.memory.is_empty()
-    }
-
     /// Begins with block `skip` of the segments. Returns false if they are not all mapped.
     pub fn begin(&mut self, segments: &[Segment], skip: u32) -> bool {
         self.segments = [Segment::default(); MAX_SEGMENTS];

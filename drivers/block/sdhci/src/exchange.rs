@@ -1,7 +1,7 @@
 //! One command that is under way, from its sending to its end.
 
 use crate::data::DataPort;
-use crate::host::{CARD_EVENTS, Host, Way};
+use crate::host::{CARD_EVENTS, Host, Way, is_of_card};
 use crate::registers::{Auto, Events};
 use culm::time::{Duration, Instant};
 use culm_mmio::Registers;
@@ -30,6 +30,9 @@ pub enum Progress {
     Done(u128),
     /// It failed. Lines must be reset before the next one.
     Failed(Fault),
+    /// The card has taken it, with this reply, and is busy for longer than the controller waits.
+    /// Lines must be reset before the next one, which asks the card when it is done.
+    Busy(u128),
     /// A card was put in or out.
     CardChanged,
     /// An interrupt tells more, or this deadline passes.
@@ -77,20 +80,20 @@ impl Exchange {
     pub fn poll<R: Registers>(&mut self, host: &mut Host<R>, port: &mut DataPort, now: Instant) -> Progress {
         for _ in 0..LOOKS {
             let events = host.take_events();
-            if events.has(Events::INSERTED) || events.has(Events::REMOVED) {
+            if is_of_card(events) {
                 return Progress::CardChanged;
             }
-            if let Some(fault) = fault_of(events) {
-                return Progress::Failed(fault);
-            }
             self.see(events);
+            if let Some(fault) = fault_of(events) {
+                return self.late(fault, host);
+            }
             match self.move_block(host, port) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(fault) => return Progress::Failed(fault),
             }
-            if self.seen.has(Events::TRANSFERRED) && (!self.seen.has(Events::REPLIED) || self.left > 0) {
-                // The end of data before the reply, or of more data than was there.
+            if self.seen.has(Events::TRANSFERRED) && self.left > 0 {
+                // The end of more data than was there.
                 return Progress::Failed(Fault::Nonsense);
             }
             if self.is_done() {
@@ -98,7 +101,7 @@ impl Exchange {
                 return Progress::Done(host.reply(self.command.reply));
             }
             if now >= self.limit {
-                return Progress::Failed(Fault::Overdue);
+                return self.late(Fault::Overdue, host);
             }
             if events == Events::ZERO {
                 host.signal(self.awaited());
@@ -106,6 +109,16 @@ impl Exchange {
             }
         }
         Progress::More
+    }
+
+    /// Returns what a fault comes to: a card that is only busy for long has not failed.
+    #[cold]
+    fn late<R: Registers>(&self, fault: Fault, host: &Host<R>) -> Progress {
+        let is_busy = self.command.reply == Reply::R1b && self.seen.has(Events::REPLIED);
+        match fault {
+            Fault::Overdue if is_busy => Progress::Busy(host.reply(self.command.reply)),
+            _ => Progress::Failed(fault),
+        }
     }
 
     fn see(&mut self, events: Events) {
@@ -149,7 +162,9 @@ impl Exchange {
         if !self.has_second_half() {
             return awaited.set(Events::REPLIED);
         }
-        let awaited = awaited.set(Events::TRANSFERRED);
+        // Both may come in any order.
+        let is_reply_left = self.seen.has(Events::TRANSFERRED);
+        let awaited = if is_reply_left { awaited.set(Events::REPLIED) } else { awaited.set(Events::TRANSFERRED) };
         if self.way == Way::Port { awaited.set(Events::CAN_READ).set(Events::CAN_WRITE) } else { awaited }
     }
 
@@ -180,5 +195,9 @@ fn cold_fault_of(events: Events) -> Option<Fault> {
     if events.has(Events::TRANSFERRED) && errors == data_time_out {
         return None;
     }
-    Some(if events.has(Events::SILENT) { Fault::Silent } else { Fault::Damaged })
+    Some(match errors {
+        _ if events.has(Events::SILENT) => Fault::Silent,
+        _ if errors == data_time_out => Fault::Overdue,
+        _ => Fault::Damaged,
+    })
 }

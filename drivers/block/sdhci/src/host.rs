@@ -21,6 +21,12 @@ const RECORDED_EVENTS: Events = Events::ZERO
 /// Events that interrupt at all times.
 pub const CARD_EVENTS: Events = Events::ZERO.set(Events::INSERTED).set(Events::REMOVED);
 
+/// Returns whether a card was put in or taken out.
+#[inline(always)]
+pub fn is_of_card(events: Events) -> bool {
+    events.has(Events::INSERTED) || events.has(Events::REMOVED)
+}
+
 /// How a command's data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -30,6 +36,15 @@ pub enum Way {
     Dma(u64),
     /// The driver reads and writes it.
     Port,
+}
+
+/// What can be reset apart from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// What commands use.
+    Command,
+    /// What data uses.
+    Data,
 }
 
 /// A controller.
@@ -109,19 +124,21 @@ impl<R: Registers> Host<R> {
         (0..LOOKS).any(|_| self.registers.read(RESET) == Reset::ZERO)
     }
 
-    /// Resets what commands and data use, after a failure (3.10.1). Returns false if that does not
-    /// end: only a reset of everything may help.
+    /// Begins to reset what commands use, or what data uses, after a failure. Some controllers take
+    /// one of the two at a time.
     #[cold]
-    pub fn reset_lines(&mut self) -> bool {
-        // One after the other: some controllers take one bit at a time.
-        let is_done = [Reset::COMMAND, Reset::DATA].into_iter().all(|line| {
-            self.registers.write(RESET, Reset::ZERO.set(line));
-            self.is_reset()
-        });
-        // What the failed command still had to say is nobody's, but what is said of the card.
+    pub fn reset_line(&mut self, line: Line) {
+        let bit = match line {
+            Line::Command => Reset::COMMAND,
+            Line::Data => Reset::DATA,
+        };
+        self.registers.write(RESET, Reset::ZERO.set(bit));
+    }
+
+    /// Forgets what the failed command still had to say, but not what is said of the card.
+    pub fn forget_events(&self) {
         let events = RECORDED_EVENTS.clear(Events::INSERTED).clear(Events::REMOVED);
         self.registers.write(STATUS, events.set(Events::ERROR).with(Events::ERRORS, u16::MAX));
-        is_done
     }
 
     /// Has events recorded, and those of the card signalled.

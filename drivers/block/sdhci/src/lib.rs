@@ -1,8 +1,8 @@
 //! Driver for standard SD host controllers (SDHCI) and the memory card behind each: all of it but
 //! the bus that the controller is on.
 //!
-//! [`Sdhci`] is given the controller's registers, memory for its table of descriptors, and the
-//! queues to the virtualiser; it is told of interrupts. Whoever finds the controller, on a PCI bus
+//! [`Starting`] is given the controller's registers and memory for its table of descriptors, resets
+//! it, and becomes [`Sdhci`] with the queues to the virtualiser, which is told of interrupts. Whoever finds the controller, on a PCI bus
 //! or at a fixed address, has these. It never waits: each turn looks at the controller a few times,
 //! and what takes longer ends by an interrupt or a deadline.
 //!
@@ -47,6 +47,7 @@ mod recovery;
 pub mod registers;
 mod sdhci;
 mod slot;
+mod starting;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
 #[cfg(test)]
@@ -54,3 +55,4 @@ mod tests;
 mod work;
 
 pub use sdhci::{Counts, Options, Sdhci, Unusable};
+pub use starting::Starting;

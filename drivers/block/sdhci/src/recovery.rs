@@ -1,21 +1,40 @@
 //! What is done if a command fails.
 //!
-//! First what commands and data use is reset (SD Host Controller 3.00, 3.10.1), and the card told
-//! to stop. If the request fails again, the controller is reset and the card set up anew. If it
-//! fails once more, it is answered by an error.
+//! First what commands and data use is reset (SD Host Controller 3.00, "Error Recovery"), and the
+//! card told to stop. If the request fails again, the controller is reset and the card set up anew.
+//! If it fails once more, it is answered by an error. A controller that does not end even the first
+//! is reset as a whole.
 
 use crate::exchange::Fault;
+use crate::host::Line;
 use crate::registers::State;
-use crate::sdhci::Sdhci;
-use crate::slot::Phase;
+use crate::sdhci::{Sdhci, Turn};
+use crate::slot::{Phase, SETTLE_LIMIT, SOON};
 use crate::work::Stage;
 use culm::time::Instant;
 use culm_block::Error;
 use culm_mmio::Registers;
-use culm_sd::Status;
+use culm_sd::{Command, Status};
 
 /// Failures after which a request is answered by an error.
 const MOST_FAILURES: u8 = 3;
+
+/// A reset of the lines that is under way, one line after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mending {
+    line: Line,
+    limit: Instant,
+    after: After,
+}
+
+/// The thing that is done after the lines were reset.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    /// A command has failed.
+    Fault(Fault),
+    /// This command was taken, with this reply; the card is busy still.
+    Busy(Command, u128),
+}
 
 impl<R: Registers> Sdhci<R> {
     /// Goes on after a command has failed, or was not taken.
@@ -24,34 +43,80 @@ impl<R: Registers> Sdhci<R> {
         // A card that was not sending refuses CMD12.
         let is_refused_stop = self.work.as_ref().is_some_and(|work| work.stage == Stage::Stop);
         self.counts.faults += u64::from(!is_refused_stop);
-        let are_reset = self.host.reset_lines();
+        self.mend_line(Line::Command, now, After::Fault(fault));
+    }
+
+    /// Goes on after the controller stopped waiting for a card that is busy.
+    #[cold]
+    pub(crate) fn stay_busy(&mut self, command: Command, reply: u128, now: Instant) {
+        self.mend_line(Line::Command, now, After::Busy(command, reply));
+    }
+
+    fn mend_line(&mut self, line: Line, now: Instant, after: After) {
+        self.host.reset_line(line);
+        self.mending = Some(Mending { line, limit: now + SETTLE_LIMIT, after });
+    }
+
+    /// Looks whether a line is reset.
+    #[cold]
+    pub(crate) fn mend(&mut self, Mending { line, limit, after }: Mending, now: Instant) -> Turn {
+        let is_reset = self.host.is_reset();
+        if !is_reset && now < limit {
+            return Turn::Until(now + SOON);
+        }
+        if is_reset && line == Line::Command {
+            self.mend_line(Line::Data, now, after);
+            return Turn::Again;
+        }
+        self.mending = None;
+        self.host.forget_events();
         if !self.host.state().has(State::HAS_CARD) {
-            return self.change_card(now);
+            self.change_card(now);
+            return Turn::Again;
         }
-        match self.phase {
-            Phase::Ready => self.recover(are_reset, now),
-            _ if are_reset => self.initialise_after(fault, now),
-            _ => self.reset(now),
+        match (after, self.phase) {
+            _ if !is_reset => self.start_over(now),
+            (After::Busy(command, reply), Phase::Ready) => self.done(&command, reply, now),
+            // The next one is not sent before the card is free, so fails if it stays so.
+            (After::Busy(command, reply), _) => self.initialised(&command, reply, now),
+            (After::Fault(_), Phase::Ready) => self.recover(now),
+            (After::Fault(fault), _) => self.initialise_after(fault, now),
         }
+        Turn::Again
+    }
+
+    /// Has everything reset, since the lines were not: the request under way is done again.
+    fn start_over(&mut self, now: Instant) {
+        culm::error!("the controller does not end the reset of its lines");
+        self.trouble.count();
+        self.count_failure();
+        self.reset(now);
+    }
+
+    /// Counts a failure of the request under way, which begins again.
+    fn count_failure(&mut self) {
+        let Some(work) = &mut self.work else { return };
+        work.failures += 1;
+        if work.failures >= MOST_FAILURES {
+            work.verdict.get_or_insert(Error::Failed);
+        }
+        work.begin_again();
     }
 
     /// Has the request under way done again, or answered by an error.
-    fn recover(&mut self, are_reset: bool, now: Instant) {
+    fn recover(&mut self, now: Instant) {
         let Some(work) = &mut self.work else { return self.reset(now) };
-        if work.stage == Stage::Stop && are_reset {
-            work.stage = Stage::Check { limit: now };
+        if work.stage == Stage::Stop {
+            // A card that was not sending may be writing, or erasing.
+            work.stage = Stage::Check { limit: now + work.patience };
             return;
         }
-        work.failures += 1;
-        if work.failures == 1 && are_reset {
+        if work.failures == 0 {
+            work.failures = 1;
             work.stage = Stage::Stop;
             return;
         }
-        if work.failures >= MOST_FAILURES {
-            work.verdict = Some(Error::Failed);
-        }
-        work.not_before = None;
-        work.stage = if work.taken.request.operation.moves_data() { Stage::Move } else { Stage::Clear(0) };
+        self.count_failure();
         self.reset(now);
     }
 

@@ -3,15 +3,15 @@
 use crate::data::DataPort;
 use crate::descriptors::Table;
 use crate::exchange::{Exchange, Progress as Step};
-use crate::host::Host;
-use crate::registers::{Auto, Events};
+use crate::host::{Host, is_of_card};
+use crate::recovery::Mending;
+use crate::registers::Auto;
 use crate::slot::{Phase, Trouble};
 use crate::work::Work;
-use alloc::vec::Vec;
 use core::fmt;
+use culm::Progress;
 use culm::connection::BlockDriver;
 use culm::time::{self, Instant};
-use culm::{Progress, Region};
 use culm_block::{Disk, MAX_DISK, Port};
 use culm_mmio::Registers;
 use culm_sd::{Bus, Card, Init};
@@ -20,11 +20,8 @@ use culm_sd::{Bus, Card, Init};
 const STEPS: u32 = 64;
 
 /// How a controller is used.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The memory of requests' data, mapped, if the driver is to move that itself (PIO). Otherwise
-    /// it is empty, and the controller does, by ADMA2.
-    pub memory: Vec<Region>,
     /// Frequency of the base clock in Hz, for controllers that do not say; 0 otherwise.
     pub base_clock: u32,
     /// The slot has no write-protect switch, as those of small cards.
@@ -90,6 +87,8 @@ pub struct Sdhci<R> {
     pub(crate) client: Port,
     pub(crate) phase: Phase,
     pub(crate) exchange: Option<Exchange>,
+    /// What is done about a command that failed.
+    pub(crate) mending: Option<Mending>,
     pub(crate) init: Init,
     pub(crate) card: Option<Card>,
     /// How the controller ends commands with several blocks.
@@ -105,45 +104,34 @@ pub struct Sdhci<R> {
 }
 
 impl<R: Registers> Sdhci<R> {
-    /// Begins with a controller in whatever state a previous life left it; `memory` is for its
-    /// table of descriptors. No request is taken before its reset is done.
-    ///
-    /// # Errors
-    ///
-    /// If the controller cannot be used as `options` say.
-    pub fn new(registers: R, memory: &Region, connection: &BlockDriver, options: Options) -> Result<Self, Unusable> {
-        let mut host = Host::new(registers, options.base_clock);
-        if !host.is_usable() {
-            return Err(Unusable::Slot);
-        }
-        let data = DataPort::new(options.memory.clone());
-        let table = match data.has_memory() {
-            true => None,
-            false if !host.has_dma() => return Err(Unusable::Dma),
-            false => Some(Table::new(memory, host.has_long_addresses()).ok_or(Unusable::Memory)?),
-        };
-        host.use_long_addresses(host.has_long_addresses() && table.is_some());
-        let BlockDriver { requests, answers, channel } = *connection;
-        let mut driver = Self {
+    /// Begins with a controller that has just been reset.
+    pub(crate) fn begin(
+        host: Host<R>,
+        options: Options,
+        data: DataPort,
+        table: Option<Table>,
+        connection: &BlockDriver,
+    ) -> Self {
+        let BlockDriver { requests, answers, channel, .. } = *connection;
+        Self {
             host,
             options,
             table,
             data,
             client: Port::new(requests, answers, channel, MAX_DISK),
-            phase: Phase::Empty,
+            phase: Phase::off(time::now()),
             exchange: None,
+            mending: None,
             init: Init::new(Bus::default()),
             card: None,
             auto: Auto::STOP,
             most: 1,
             work: None,
             disk: None,
-            trouble: Trouble::new(),
-            counts: Counts::default(),
+            trouble: Trouble::default(),
+            counts: Counts { resets: 1, ..Counts::default() },
             interrupted: false,
-        };
-        driver.reset(time::now());
-        Ok(driver)
+        }
     }
 
     /// Returns what was counted.
@@ -168,7 +156,8 @@ impl<R: Registers> Sdhci<R> {
                 Turn::Again => {}
                 Turn::Until(when) => {
                     culm::wake_at(when);
-                    return self.client.end_round(false);
+                    // Those for a disk that is not there are refused at once.
+                    return self.client.end_round(self.disk == Some(Disk::ABSENT));
                 }
                 Turn::Idle => return self.client.end_round(true),
             }
@@ -182,12 +171,12 @@ impl<R: Registers> Sdhci<R> {
         if self.exchange.is_some() {
             return self.look(now);
         }
-        if core::mem::take(&mut self.interrupted) {
-            let events = self.host.take_events();
-            if events.has(Events::INSERTED) || events.has(Events::REMOVED) {
-                self.change_card(now);
-                return Turn::Again;
-            }
+        if let Some(mending) = self.mending {
+            return self.mend(mending, now);
+        }
+        if core::mem::take(&mut self.interrupted) && is_of_card(self.host.take_events()) {
+            self.change_card(now);
+            return Turn::Again;
         }
         match self.phase {
             Phase::Ready => self.go_on(now),
@@ -211,6 +200,11 @@ impl<R: Registers> Sdhci<R> {
                     Phase::Ready => self.done(&command, reply, now),
                     _ => self.initialised(&command, reply, now),
                 }
+            }
+            Step::Busy(reply) => {
+                let command = *exchange.command();
+                self.exchange = None;
+                self.stay_busy(command, reply, now);
             }
             Step::Failed(fault) => {
                 self.exchange = None;

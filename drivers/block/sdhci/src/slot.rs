@@ -1,7 +1,7 @@
 //! The slot: what becomes of a card from its insertion until it can be used.
 
 use crate::exchange::{COMMAND_LIMIT, Exchange, Fault};
-use crate::host::{CARD_EVENTS, Way};
+use crate::host::{Way, is_of_card};
 use crate::registers::{Auto, State};
 use crate::sdhci::{Sdhci, Turn};
 use culm::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use culm_mmio::Registers;
 use culm_sd::{Action, Bus, Card, Command, Init, Outcome, Problem};
 
 /// A reset, or a clock, that takes longer than this has failed. Both take microseconds.
-const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+pub(crate) const SETTLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// The time between two looks at what changes soon.
-const SOON: Duration = Duration::from_millis(1);
+pub(crate) const SOON: Duration = Duration::from_millis(1);
 
 /// The time from power to the first command: 35 ms until the voltage is there, 1 ms more, and 74
 /// clocks of 400 kHz (SD Physical Layer 9.10 §6.4.1).
@@ -22,9 +22,15 @@ const POWER_UP: Duration = Duration::from_millis(40);
 /// The time between two looks at a card that is not in for good yet.
 const INSERTION: Duration = Duration::from_millis(10);
 
-/// The first wait after a card, or the controller, failed, and the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The time without power before a card is set up: 1 ms below 0.5 V (SD Physical Layer 9.10, "Power
+/// Up Time and Power Cycle"), which capacitors reach late. It is twice as long after each failure.
+const POWER_OFF: Duration = Duration::from_millis(10);
+
+/// The longest time without power.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Failures in a row, without a card that could be used in between, after which there is no disk.
+const MOST_FAILURES: u32 = 3;
 
 /// Exponent of the most blocks that one request clears: 32 MiB, which is erased in some seconds.
 const MOST_CLEARED: u8 = 16;
@@ -34,6 +40,8 @@ const MOST_CLEARED: u8 = 16;
 pub(crate) enum Phase {
     /// The controller resets everything.
     Reset { limit: Instant },
+    /// The card is to be without power until then.
+    Off { until: Instant },
     /// There is no card, or none that is in for good.
     Empty,
     /// The clock changes.
@@ -44,36 +52,49 @@ pub(crate) enum Phase {
     Init,
     /// The card can be used.
     Ready,
-    /// The card cannot be used; it is tried again later.
-    Broken { until: Instant },
 }
 
-/// How long to wait after failures.
-#[derive(Debug)]
+impl Phase {
+    /// Returns the first one after a reset of the controller.
+    pub(crate) fn off(now: Instant) -> Self {
+        Self::Off { until: now + POWER_OFF }
+    }
+}
+
+/// Failures since a card could be used, or was put in.
+#[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    wait: Duration,
-    /// Whether it was said that the controller does not end its reset.
-    is_told: bool,
+    failures: u32,
+    /// What was said last of a card that cannot be used.
+    told: Option<Problem>,
+    /// Looks at a controller that does not end its reset.
+    late: u32,
 }
 
 impl Trouble {
-    pub(crate) fn new() -> Self {
-        Self { wait: FIRST_WAIT, is_told: false }
+    pub(crate) fn count(&mut self) {
+        self.failures = self.failures.saturating_add(1);
     }
 
-    /// Returns the wait after this failure; that after the next one is twice as long.
-    fn next(&mut self) -> Duration {
-        let wait = self.wait;
-        self.wait = (wait * 2).min(LONGEST_WAIT);
-        wait
+    /// Returns how long the slot is left alone.
+    fn wait(&self) -> Duration {
+        wait_after(self.failures)
     }
+}
+
+fn wait_after(failures: u32) -> Duration {
+    (POWER_OFF * (1 << failures.min(16))).min(LONGEST_WAIT)
 }
 
 impl<R: Registers> Sdhci<R> {
     /// Begins to reset the controller. Everything follows from there.
     pub(crate) fn reset(&mut self, now: Instant) {
+        // The reset forgets it.
+        if is_of_card(self.host.take_events()) {
+            self.lose_medium();
+        }
         self.counts.resets += 1;
-        (self.exchange, self.card) = (None, None);
+        (self.exchange, self.mending, self.card) = (None, None, None);
         self.host.reset();
         self.phase = Phase::Reset { limit: now + SETTLE_LIMIT };
     }
@@ -84,12 +105,12 @@ impl<R: Registers> Sdhci<R> {
             Phase::Reset { limit } => self.await_reset(limit, now),
             Phase::Empty => self.look_for_card(now),
             Phase::Clock { limit, is_first } => self.await_clock(limit, is_first, now),
-            Phase::Wait { until, .. } | Phase::Broken { until } if now < until => {
+            Phase::Wait { until, .. } | Phase::Off { until } if now < until => {
                 self.refuse_all();
                 Turn::Until(until)
             }
-            Phase::Broken { .. } => {
-                self.reset(now);
+            Phase::Off { .. } => {
+                self.phase = Phase::Empty;
                 Turn::Again
             }
             Phase::Wait { is_first, .. } => {
@@ -116,20 +137,24 @@ impl<R: Registers> Sdhci<R> {
 
     fn await_reset(&mut self, limit: Instant, now: Instant) -> Turn {
         if self.host.is_reset() {
-            self.trouble.is_told = false;
+            self.trouble.late = 0;
             self.host.begin();
-            self.phase = Phase::Empty;
+            self.phase = Phase::Off { until: now + self.trouble.wait() };
             self.end_failed_work();
+            if self.trouble.failures >= MOST_FAILURES {
+                self.lose_card();
+            }
             return Turn::Again;
         }
         if now < limit {
             return Turn::Until(now + SOON);
         }
         // It may still write to the memory of the request under way, which waits, as all do.
-        if !core::mem::replace(&mut self.trouble.is_told, true) {
+        if self.trouble.late == 0 {
             culm::error!("the controller does not end its reset");
         }
-        Turn::Until(now + self.trouble.next())
+        self.trouble.late = self.trouble.late.saturating_add(1);
+        Turn::Until(now + wait_after(self.trouble.late))
     }
 
     fn look_for_card(&mut self, now: Instant) -> Turn {
@@ -158,7 +183,8 @@ impl<R: Registers> Sdhci<R> {
                 return Turn::Until(now + SOON);
             }
             culm::error!("the controller's clock does not get stable");
-            self.give_up(now);
+            self.trouble.count();
+            self.reset(now);
             return Turn::Again;
         }
         self.phase = if is_first { Phase::Wait { until: now + POWER_UP, is_first } } else { Phase::Init };
@@ -228,21 +254,19 @@ impl<R: Registers> Sdhci<R> {
         if let Some(work) = self.work.take_if(|_| self.disk.is_some_and(|known| known.medium != disk.medium)) {
             self.answer(&work, Err(Error::Changed));
         }
+        self.trouble = Trouble::default();
         (self.card, self.disk, self.phase) = (Some(card), Some(disk), Phase::Ready);
         self.client.set_disk(disk);
     }
 
     /// Leaves a card that cannot be used.
     fn refuse_card(&mut self, problem: Problem, now: Instant) {
-        culm::error!("the card cannot be used: {problem}");
-        self.give_up(now);
-    }
-
-    /// Leaves the slot alone for a while.
-    fn give_up(&mut self, now: Instant) {
+        if self.trouble.told.replace(problem) != Some(problem) {
+            culm::error!("the card cannot be used: {problem}");
+        }
+        self.trouble.count();
         self.lose_card();
-        self.host.signal(CARD_EVENTS);
-        self.phase = Phase::Broken { until: now + self.trouble.next() };
+        self.reset(now);
     }
 
     /// Says that there is no disk. The controller has ended what it did.
@@ -260,10 +284,16 @@ impl<R: Registers> Sdhci<R> {
     /// Goes on after a card was put in or taken out, or both.
     #[cold]
     pub(crate) fn change_card(&mut self, now: Instant) {
+        self.lose_medium();
+        self.reset(now);
+    }
+
+    /// Has the request under way answered, after the reset, by the card's being gone.
+    fn lose_medium(&mut self) {
         if self.card.is_some() {
             culm::info!("the card was taken out");
         }
-        self.trouble = Trouble::new();
+        self.trouble = Trouble::default();
         if let Some(work) = &mut self.work {
             work.verdict.get_or_insert(Error::Absent);
         }
@@ -271,6 +301,5 @@ impl<R: Registers> Sdhci<R> {
             self.disk = Some(Disk::ABSENT);
             self.client.set_disk(Disk::ABSENT);
         }
-        self.reset(now);
     }
 }

@@ -41,6 +41,10 @@ pub enum Flaw {
     Events(u32),
     /// The card is pulled out meanwhile.
     Pull,
+    /// The card is busy for so many statuses, which is longer than the controller waits.
+    Busy(u32),
+    /// Data ends before the reply is said to be there, which follows by an interrupt.
+    Early,
 }
 
 /// Data that is under way.
@@ -69,6 +73,8 @@ pub struct State {
     pub hold: Cell<bool>,
     /// Resets do not end.
     pub never_resets: Cell<bool>,
+    /// Resets of the lines do not end; that of everything ends all.
+    pub keeps_lines: Cell<bool>,
     /// The clock does not get stable.
     pub is_unstable: Cell<bool>,
     /// The write-protect switch.
@@ -86,6 +92,8 @@ pub struct State {
     memory: Vec<Region>,
     words: RefCell<[u32; 64]>,
     held: Cell<Option<u32>>,
+    /// What is said later.
+    late_events: Cell<u32>,
     /// The card that a flaw has pulled.
     pulled: RefCell<Option<FakeCard>>,
     transfer: RefCell<Option<Transfer>>,
@@ -100,6 +108,7 @@ const RECORDED_AT: usize = 0x34 / 4;
 const SIGNALLED_AT: usize = 0x38 / 4;
 
 /// Errors in [`STATUS`].
+const DATA_TIME_OUT: u32 = 1 << 20;
 const REPLY_SUM: u32 = 1 << 17;
 const DATA_SUM: u32 = 1 << 21;
 const DMA_ERROR: u32 = 1 << 25;
@@ -114,6 +123,7 @@ impl Fake {
             log: RefCell::default(),
             hold: Cell::default(),
             never_resets: Cell::default(),
+            keeps_lines: Cell::default(),
             is_unstable: Cell::default(),
             is_protected: Cell::default(),
             capabilities: Cell::new(0x0178_34b4),
@@ -124,6 +134,7 @@ impl Fake {
             memory,
             words: RefCell::new([0; 64]),
             held: Cell::default(),
+            late_events: Cell::default(),
             pulled: RefCell::default(),
             transfer: RefCell::default(),
         }))
@@ -147,6 +158,11 @@ impl Fake {
     /// Returns whether the controller interrupts.
     pub fn interrupts(&self) -> bool {
         self.word(STATUS_AT) & self.word(SIGNALLED_AT) != 0
+    }
+
+    /// Returns whether the card has power.
+    pub fn has_power(&self) -> bool {
+        self.word(0x28 / 4) & 0x100 != 0
     }
 
     /// Puts a card in.
@@ -176,8 +192,9 @@ impl Fake {
         self.reset(1);
     }
 
-    /// Does the command that was held.
+    /// Does the command that was held, or says what was held back.
     pub fn let_go(&self) {
+        self.raise(self.0.late_events.take());
         if let Some(word) = self.0.held.take() {
             self.carry_out(word);
         }
@@ -237,7 +254,7 @@ impl Fake {
         if bits == 0 {
             return;
         }
-        if self.0.never_resets.get() {
+        if self.0.never_resets.get() || self.0.keeps_lines.get() && bits & 1 == 0 {
             self.set_word(0x2c / 4, self.word(0x2c / 4) | u32::from(bits) << 24);
             return;
         }
@@ -293,13 +310,21 @@ impl Fake {
         if let Flaw::Events(more) = flaw {
             events |= more;
         }
-        if command.get(Command::REPLY) == Reply::SHORT_BUSY && reply.is_some() {
+        if let (Flaw::Busy(statuses), Some(card)) = (flaw, self.0.card.borrow_mut().as_mut()) {
+            card.stay_busy(statuses);
+            events |= DATA_TIME_OUT;
+        } else if command.get(Command::REPLY) == Reply::SHORT_BUSY && reply.is_some() {
             events |= Events::ZERO.set(Events::TRANSFERRED).bits();
         }
         if flaw == Flaw::Reply {
             events |= REPLY_SUM;
         }
-        self.raise(events);
+        let is_early = flaw == Flaw::Early && reply.is_some() && command.has(Command::DATA);
+        if is_early {
+            self.0.late_events.set(events);
+        } else {
+            self.raise(events);
+        }
         if command.has(Command::DATA) && reply.is_some() {
             self.begin_transfer(command, flaw);
         }

@@ -5,7 +5,7 @@ mod world;
 
 use crate::sdhci::Unusable;
 use crate::testing::FakeCard;
-use crate::{Options, Sdhci};
+use crate::{Options, Starting};
 use culm::Region;
 use culm_block::{BLOCK, Disk, Error, MAX_SEGMENTS, Request};
 use std::vec::Vec;
@@ -171,7 +171,7 @@ fn a_controller_that_is_of_no_use_is_refused() {
     };
     let new = |capabilities, options| {
         let memory = Region::new(culm::testing::memory(64, 0x1000));
-        Sdhci::new(fake(capabilities), &memory, &world::connection(), options).err()
+        Starting::new(fake(capabilities), &memory, Vec::new(), options).err()
     };
     assert_eq!(new(0x0178_34b4, Options::default()), None);
     assert_eq!(new(0x0078_34b4, Options::default()), Some(Unusable::Slot));
@@ -179,7 +179,7 @@ fn a_controller_that_is_of_no_use_is_refused() {
     assert_eq!(new(0x0178_00b4, Options { base_clock: 50_000_000, ..Options::default() }), None);
     assert_eq!(new(0x0170_34b4, Options::default()), Some(Unusable::Dma));
     let none = Region::new(culm::testing::memory(0, 0x1000));
-    let refused = Sdhci::new(fake(0x0178_34b4), &none, &world::connection(), Options::default()).err();
+    let refused = Starting::new(fake(0x0178_34b4), &none, Vec::new(), Options::default()).err();
     assert_eq!(refused, Some(Unusable::Memory));
 }
 

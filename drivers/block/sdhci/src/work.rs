@@ -47,6 +47,8 @@ pub(crate) enum Stage {
 pub(crate) struct Work {
     pub taken: Taken,
     pub stage: Stage,
+    /// How long the card may be busy with its commands.
+    pub patience: Duration,
     /// Blocks that are done.
     pub done: u32,
     /// Blocks of the command under way.
@@ -57,6 +59,24 @@ pub(crate) struct Work {
     pub verdict: Option<Error>,
     /// The moment from which on the next command is sent.
     pub not_before: Option<Instant>,
+}
+
+impl Work {
+    fn new(taken: Taken) -> Self {
+        let stage = first_stage(&taken);
+        let (done, part, failures) = (0, 0, 0);
+        Self { taken, stage, patience: WRITE_LIMIT, done, part, failures, verdict: None, not_before: None }
+    }
+
+    /// Does it again from where it failed.
+    pub fn begin_again(&mut self) {
+        (self.stage, self.not_before) = (first_stage(&self.taken), None);
+    }
+}
+
+#[inline(always)]
+fn first_stage(taken: &Taken) -> Stage {
+    if taken.request.operation.moves_data() { Stage::Move } else { Stage::Clear(0) }
 }
 
 impl<R: Registers> Sdhci<R> {
@@ -71,9 +91,7 @@ impl<R: Registers> Sdhci<R> {
                 self.client.answer(taken.token, Ok(()));
                 return Turn::Again;
             }
-            let stage = if taken.request.operation.moves_data() { Stage::Move } else { Stage::Clear(0) };
-            let (done, part, failures) = (0, 0, 0);
-            self.work = Some(Work { taken, stage, done, part, failures, verdict: None, not_before: None });
+            self.work = Some(Work::new(taken));
         }
         let Some(work) = &mut self.work else { return Turn::Again };
         if let Some(when) = work.not_before {
@@ -123,6 +141,7 @@ impl<R: Registers> Sdhci<R> {
                         // So many allocation units are at most in what one request clears.
                         Duration::from_secs(u64::from(seconds) * 32).clamp(ERASE_LIMIT, LONGEST_ERASURE)
                     });
+                    work.patience = limit;
                 }
                 work.part = request.blocks;
                 let commands = card.clear(clearing, request.block, request.blocks).ok_or(Error::OutOfRange)?;
@@ -140,7 +159,7 @@ impl<R: Registers> Sdhci<R> {
         let status = Status(reply as u32);
         let Some(work) = &mut self.work else { return };
         if work.stage == Stage::Stop {
-            work.stage = Stage::Check { limit: now + WRITE_LIMIT };
+            work.stage = Stage::Check { limit: now + work.patience };
             return;
         }
         if let Stage::Check { limit } = work.stage {
@@ -157,7 +176,7 @@ impl<R: Registers> Sdhci<R> {
                 fence(Ordering::SeqCst);
                 self.advance();
             }
-            Stage::Move | Stage::Clear(2) => work.stage = Stage::Verify { limit: now + WRITE_LIMIT },
+            Stage::Move | Stage::Clear(2) => work.stage = Stage::Verify { limit: now + work.patience },
             Stage::Clear(number) => work.stage = Stage::Clear(number + 1),
             Stage::Verify { limit } => self.verified(status, limit, now),
             Stage::Stop | Stage::Check { .. } => {}
@@ -203,8 +222,7 @@ impl<R: Registers> Sdhci<R> {
     fn checked(&mut self, status: Status, limit: Instant, now: Instant) {
         let Some(work) = &mut self.work else { return };
         if status.is_ready() {
-            let is_move = work.taken.request.operation.moves_data();
-            work.stage = if is_move { Stage::Move } else { Stage::Clear(0) };
+            work.begin_again();
         } else if now < limit && status.state() == State::PROGRAMMING {
             work.not_before = Some(now + BUSY);
         } else {

@@ -3,7 +3,7 @@
 //!
 //! Without QEMU these tests say so and pass.
 
-use block_sdhci::{Options, Sdhci};
+use block_sdhci::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::{Region, testing, time};
 use culm_block::testing::ring;
@@ -180,8 +180,8 @@ impl World {
         let controller = Controller { machine: Rc::new(RefCell::new(machine)), data, table };
         let connection = BlockDriver { requests: ring(64), answers: ring(64), channel: 1 };
         let memory = if is_pio { vec![data] } else { Vec::new() };
-        let options = Options { memory, ..Options::default() };
-        let driver = Sdhci::new(controller, &table, &connection, options).expect("it is of use");
+        let starting = Starting::new(controller, &table, memory, Options::default()).expect("it is of use");
+        let driver = starting.finish(&connection).ok().expect("QEMU's controller is reset at once");
         let client = Client::new(connection.requests, connection.answers, 2, MAX_DISK);
         let mut world = Self { driver, client, data };
         world.run();

@@ -14,6 +14,7 @@ enum Mode {
     Transfer = 4,
     Sending = 5,
     Receiving = 6,
+    Programming = 7,
 }
 
 /// A memory card.
@@ -52,6 +53,8 @@ pub struct FakeCard {
     erase: [usize; 2],
     /// What was written is not kept.
     loses: bool,
+    /// Statuses that say that it is busy.
+    programming: u32,
 }
 
 impl FakeCard {
@@ -76,7 +79,13 @@ impl FakeCard {
             register: None,
             erase: [0; 2],
             loses: false,
+            programming: 0,
         }
+    }
+
+    /// Makes the card busy until it was asked for its status so often.
+    pub fn stay_busy(&mut self, statuses: u32) {
+        self.programming = statuses;
     }
 
     /// A card of standard capacity and of version 1, with 1 MiB.
@@ -136,7 +145,7 @@ impl FakeCard {
         match (index, is_application, mode) {
             (0, ..) => {
                 self.mode = Mode::Idle;
-                (self.errors, self.counted, self.register) = (0, None, None);
+                (self.errors, self.counted, self.register, self.programming) = (0, None, None, 0);
                 None
             }
             (8, _, Mode::Idle) if self.is_version_2 => Some([argument, 0, 0, 0]),
@@ -169,6 +178,12 @@ impl FakeCard {
                 (status[13], status[16]) = (0x03, 0x01);
                 self.send_register(status)
             }
+            (13, false, Mode::Transfer) if mine && self.programming > 0 => {
+                self.programming -= 1;
+                Some([(Mode::Programming as u32) << 9, 0, 0, 0])
+            }
+            // A card that is busy hears nothing else.
+            (1..=54 | 56.., ..) if self.programming > 0 => None,
             (13, false, Mode::StandBy | Mode::Transfer | Mode::Sending | Mode::Receiving) if mine => {
                 Some(self.status(mode))
             }

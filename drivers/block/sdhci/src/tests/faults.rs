@@ -165,12 +165,182 @@ fn a_clock_that_never_gets_stable_is_no_disk() {
     assert!(world.disk().is_some_and(|disk| disk.is_present()));
 }
 
+/// The controller waits for 2^27 cycles of its clock at most, 2.6 s at 52 MHz.
+#[test]
+fn a_card_that_is_busy_for_longer_than_the_controller_waits_has_not_failed() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7).with(|card| card.discards = true));
+    world.fake.0.log.borrow_mut().clear();
+    world.fake.0.flaws.borrow_mut().extend([Flaw::None, Flaw::None, Flaw::Busy(3)]);
+    assert_eq!(world.ask(&Request::discard(0, 2000)), Ok(()));
+    assert_eq!(*world.fake.0.log.borrow(), [32, 33, 38, 13, 13, 13, 13]);
+    let counts = world.driver.counts();
+    assert_eq!((counts.faults, counts.resets), (0, 1), "the card keeps its power");
+}
+
+/// The same if the card was busy when it was told to stop, and if it refused that.
+#[test]
+fn a_card_that_is_busy_after_a_failure_keeps_its_power() {
+    for (flaws, log) in
+        [(&[Flaw::Stall(1), Flaw::Busy(20)][..], 12), (&[Flaw::None, Flaw::None, Flaw::Busy(20), Flaw::Silent], 38)]
+    {
+        let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+        world.fill(0, 4, 0x40);
+        world.fake.0.flaws.borrow_mut().extend(flaws);
+        let request = if log == 12 { write(9, 0, 4) } else { Request::discard(9, 4) };
+        assert_eq!(world.ask(&request), Ok(()));
+        assert!(world.fake.0.log.borrow().contains(&log));
+        assert_eq!(world.driver.counts().resets, 1);
+    }
+}
+
+#[test]
+fn data_may_end_before_the_reply_is_told_of() {
+    for request in [read(9, 10, 1), write(9, 0, 4)] {
+        let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+        world.fake.0.flaws.borrow_mut().push_back(Flaw::Early);
+        world.send(&request, 1);
+        world.run();
+        assert_eq!(world.completions(), []);
+        let interrupts = world.interrupts;
+        world.fake.let_go();
+        world.run();
+        assert_eq!(world.completions(), [(1, Ok(()))]);
+        assert!(world.interrupts > interrupts);
+        assert_eq!(world.driver.counts().faults, 0);
+    }
+}
+
+/// A controller whose lines stay in reset, from the first failure on.
+#[test]
+fn lines_that_do_not_end_their_reset_are_no_loop() {
+    for is_ready in [false, true] {
+        let _ = testing::take_log();
+        let mut world = World::with(Mode::Dma, Options::default(), |fake| {
+            fake.0.keeps_lines.set(true);
+            if !is_ready {
+                fake.0.flaws.borrow_mut().extend([Flaw::Silent; 1000]);
+            }
+            fake.insert(FakeCard::new(2, 7));
+        });
+        if is_ready {
+            world.fake.0.flaws.borrow_mut().extend([Flaw::Silent; 1000]);
+            assert!(world.ask(&read(0, 0, 4)).is_err());
+        }
+        assert!(world.disk().is_some_and(|disk| !disk.is_present()));
+        let (resets, before) = (world.driver.counts().resets, time::now());
+        while time::now() - before < time::Duration::from_secs(60) {
+            world.run();
+            testing::set_time(world.deadline.expect("it tries again").max(time::now()));
+        }
+        let resets = world.driver.counts().resets - resets;
+        assert!((1..20).contains(&resets), "{resets} resets in a minute");
+        assert!(testing::take_log().contains("does not end the reset of its lines"));
+        world.fake.0.flaws.borrow_mut().clear();
+        world.run_for_a_while();
+        testing::set_time(time::now() + time::Duration::from_secs(20));
+        world.run_for_a_while();
+        assert_eq!(world.ask(&read(0, 0, 4)), Ok(()));
+    }
+}
+
+/// Until then the controller may write to the memory of requests for the earlier life.
+#[test]
+fn a_new_life_touches_no_queue_before_the_first_reset_is_done() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+    world.fake.0.hold.set(true);
+    world.send(&read(0, 0, 4), 1);
+    world.run();
+    world.fake.0.never_resets.set(true);
+    let mut starting = world.restart();
+    let (changes, before) = (world.client.changes(), time::now());
+    while time::now() - before < time::Duration::from_secs(5) {
+        starting = world.take_over(starting).expect_err("the reset is not done");
+        world.client.begin();
+        assert!(world.client.next_completion().is_none());
+        assert_eq!((world.client.changes(), world.client.under_way()), (changes, 1));
+        testing::set_time(testing::deadline().expect("it looks again").max(time::now()));
+    }
+    assert!(testing::take_log().contains("does not end its reset"));
+    world.fake.0.never_resets.set(false);
+    world.fake.0.hold.set(false);
+    world.fake.end_reset();
+    world.take_over(starting).expect("it is done");
+    world.run_for_a_while();
+    assert_eq!(world.completions(), [(1, Ok(()))]);
+}
+
+/// The wait after failures is as short as at first if there was a card that could be used.
+#[test]
+fn a_wait_after_failures_gets_short_again() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+    let mut waits = Vec::new();
+    for _ in 0..2 {
+        world.fake.0.flaws.borrow_mut().extend([Flaw::Silent; 300]);
+        let _ = world.ask(&read(0, 0, 1));
+        world.fake.0.flaws.borrow_mut().clear();
+        testing::set_time(time::now() + time::Duration::from_secs(20));
+        world.run_for_a_while();
+        assert_eq!(world.ask(&read(0, 0, 1)), Ok(()));
+        world.fake.0.flaws.borrow_mut().extend([Flaw::Silent; 2]);
+        let before = time::now();
+        assert_eq!(world.ask(&read(0, 0, 1)), Ok(()));
+        waits.push(time::now() - before);
+    }
+    assert!(waits.iter().all(|wait| *wait < time::Duration::from_millis(500)), "{waits:?}");
+}
+
+/// A card without power for less than that may not notice.
+#[test]
+fn a_card_is_without_power_for_a_while_before_it_is_set_up_anew() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+    world.fake.0.flaws.borrow_mut().extend([Flaw::Stall(0), Flaw::None, Flaw::None, Flaw::Stall(0)]);
+    world.send(&read(0, 0, 4), 1);
+    let (mut off, mut longest) = (None, time::Duration::ZERO);
+    while world.completions().is_empty() {
+        world.run();
+        match (world.fake.has_power(), off) {
+            (false, None) => off = Some(time::now()),
+            (true, Some(since)) => {
+                longest = longest.max(time::now() - since);
+                off = None;
+            }
+            _ => {}
+        }
+        if let Some(deadline) = world.deadline {
+            testing::set_time(deadline.max(time::now()));
+        }
+    }
+    assert!(longest >= time::Duration::from_millis(10), "{longest:?}");
+}
+
+/// The reset of the controller forgets what it has said of the card.
+#[test]
+fn a_card_that_is_pulled_right_before_a_reset_was_gone() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+    let changes = world.client.changes();
+    world.fake.0.hold.set(true);
+    world.send(&read(0, 0, 4), 1);
+    world.run();
+    world.fake.0.keeps_lines.set(true);
+    // It fails, and while its lines are being reset the card is changed.
+    world.fake.raise(1 << 25);
+    world.turn();
+    let card = world.fake.pull().expect("it was there");
+    world.fake.0.hold.set(false);
+    world.fake.insert(card);
+    world.run_for_a_while();
+    assert!(matches!(world.completions()[..], [(1, Err(Error::Absent | Error::Changed))]));
+    assert!(world.client.changes() != changes);
+}
+
 fn flaw() -> impl Strategy<Value = Flaw> {
     let events = Events::ZERO.with(Events::ERRORS, u16::MAX).set(Events::TRANSFERRED).set(Events::CAN_READ).bits();
     prop_oneof![
         6 => Just(Flaw::None),
         4 => prop::sample::select(FLAWS.to_vec()),
         1 => Just(Flaw::Pull),
+        1 => (0_u32..5).prop_map(Flaw::Busy),
+        1 => Just(Flaw::Early),
         1 => (0_u16..6).prop_map(Flaw::Data),
         1 => (0_u16..6).prop_map(Flaw::Stall),
         1 => any::<u32>().prop_map(move |bits| Flaw::Events(bits & events)),

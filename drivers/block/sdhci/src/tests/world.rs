@@ -1,7 +1,7 @@
 //! A driver, its fake controller, and the virtualiser, which is a client like any other.
 
 use crate::testing::{Fake, FakeCard};
-use crate::{Options, Sdhci};
+use crate::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::{Region, testing, time};
 use culm_block::testing::ring;
@@ -43,8 +43,11 @@ pub struct World {
     /// Interrupts that the driver got.
     pub interrupts: u64,
     data: Region,
+    table: Region,
+    connection: BlockDriver,
     done: Vec<(u64, Result<(), Error>)>,
-    deadline: Option<time::Instant>,
+    /// The moment at which the driver wants a turn without an event.
+    pub deadline: Option<time::Instant>,
 }
 
 impl World {
@@ -71,13 +74,36 @@ impl World {
         prepare(&fake);
         let memory = if mode == Mode::Pio { vec![data] } else { Vec::new() };
         let connection = connection();
-        let driver = Sdhci::new(fake.clone(), &own, &connection, Options { memory, trusts_erasing: true, ..options })
-            .expect("it is of use");
+        let options = Options { trusts_erasing: true, ..options };
+        let starting = Starting::new(fake.clone(), &own, memory, options).expect("it is of use");
+        let driver = starting.finish(&connection).expect("a fake is reset at once");
         let client = Client::new(connection.requests, connection.answers, 2, MAX_DISK);
-        let mut world = Self { fake, driver, client, interrupts: 0, data, done: Vec::new(), deadline: None };
+        let mut world = Self {
+            fake,
+            driver,
+            client,
+            interrupts: 0,
+            data,
+            table: own,
+            connection,
+            done: Vec::new(),
+            deadline: None,
+        };
         world.run_for_a_while();
         world.interrupts = 0;
         world
+    }
+
+    /// The driver's next life, which moves data by DMA.
+    pub fn restart(&self) -> Starting<Fake> {
+        Starting::new(self.fake.clone(), &self.table, Vec::new(), Options::default()).expect("it is of use")
+    }
+
+    /// Has the next life take over.
+    #[expect(clippy::result_large_err, reason = "it is moved a few times in a test")]
+    pub fn take_over(&mut self, starting: Starting<Fake>) -> Result<(), Starting<Fake>> {
+        self.driver = starting.finish(&self.connection)?;
+        Ok(())
     }
 
     pub fn disk(&self) -> Option<Disk> {
