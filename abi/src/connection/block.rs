@@ -29,6 +29,23 @@ pub struct BlockDriver<F: Form = Start> {
     pub channel: F::Channel,
 }
 
+/// Block class, driver's side: the memory of requests, where the driver is to move their data.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 99, name = "block-memory", class = "block", role = Made)]
+#[repr(C)]
+pub struct BlockMemory<F: Form = Start> {
+    /// All that requests may name.
+    pub regions: F::List<BlockMemoryRegion<F>>,
+}
+
+/// One region of a [`BlockMemory`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct BlockMemoryRegion<F: Form = Start> {
+    /// The memory, mapped; requests name it by the address at which a device would see it.
+    pub data: F::Memory,
+}
+
 /// Block class, client.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 98, name = "block-client", class = "block", role = Client)]

@@ -19,7 +19,7 @@ mod serial;
 mod supervision;
 
 pub use basic::{Channel, Device, Interrupt, Region};
-pub use block::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClient};
+pub use block::{BlockClient, BlockDriver, BlockMemory, BlockMemoryRegion, BlockVirtualiser, BlockVirtualiserClient};
 pub use bus::{BusClient, BusProvider, BusProviderClient};
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
@@ -103,6 +103,7 @@ connections!(
     NetClient,
     NetBare,
     BlockDriver,
+    BlockMemory,
     BlockVirtualiser,
     BlockClient,
     FileClient,

@@ -7,6 +7,10 @@
 //!
 //! The provider shows each client one word, which outlives both sides: a driver that is restarted
 //! finds its device ready, and a provider that is restarted knows which devices are in use.
+//!
+//! A provider that is restarted and finds a device changed withdraws it and makes it ready anew.
+//! The number in [`State::Ready`] is another one then: the device has lost all that its driver told
+//! it, even if the driver never saw it withdrawn.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,26 +22,26 @@ use culm::{Channel, Region};
 /// Where the word is in what is shown.
 const STATE: usize = 0;
 
-/// The word of a device that is ready.
-const READY: u64 = 1;
-/// The word of a device that stays off.
-const REFUSED: u64 = 2;
+/// The word's lower half of a device that is ready; the upper half has its number.
+const READY: u32 = 1;
+/// The word's lower half of a device that stays off.
+const REFUSED: u32 = 2;
 
 /// What a device is to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nobody has looked at the device yet.
     Waiting,
-    /// The device has its addresses.
-    Ready,
+    /// The device has its addresses. The number says how often it was made ready, modulo 2³².
+    Ready(u32),
     /// The device is not the one that the system was built for, and stays off.
     Refused,
 }
 
 impl State {
     fn of(word: u64) -> Self {
-        match word {
-            READY => Self::Ready,
+        match word as u32 {
+            READY => Self::Ready((word >> 32) as u32),
             REFUSED => Self::Refused,
             _ => Self::Waiting,
         }
@@ -95,15 +99,24 @@ impl Tenant {
         State::of(self.state.load(Ordering::Relaxed))
     }
 
-    /// Takes back what was told: the device is about to be looked at.
+    /// Takes back what was told, and notifies the client: the device is about to be looked at.
     pub fn withdraw(&self) {
-        self.state.store(0, Ordering::Release);
+        self.show(0, self.number());
     }
 
     /// Tells the client whether its device is ready. What was done to the device before is done
     /// when the client sees that.
     pub fn tell(&self, is_ready: bool) {
-        self.state.store(if is_ready { READY } else { REFUSED }, Ordering::Release);
+        if is_ready { self.show(READY, self.number().wrapping_add(1)) } else { self.show(REFUSED, self.number()) }
+    }
+
+    /// Returns how often the device was made ready so far.
+    fn number(&self) -> u32 {
+        (self.state.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    fn show(&self, state: u32, number: u32) {
+        self.state.store(u64::from(number) << 32 | u64::from(state), Ordering::Release);
         self.notify();
     }
 
@@ -144,9 +157,13 @@ mod tests {
         let tenant = || Tenant::new(&client);
         assert_eq!((seat().state(), tenant().state()), (State::Waiting, State::Waiting));
         tenant().tell(true);
-        assert_eq!((seat().state(), tenant().state()), (State::Ready, State::Ready));
+        assert_eq!((seat().state(), tenant().state()), (State::Ready(1), State::Ready(1)));
+        let _ = culm::testing::signalled();
         tenant().withdraw();
         assert_eq!(seat().state(), State::Waiting);
+        assert_eq!(culm::testing::signalled(), [3], "a driver at work is told");
+        tenant().tell(true);
+        assert_eq!(seat().state(), State::Ready(2), "a driver that missed it sees that it is another time");
         tenant().tell(false);
         assert_eq!((seat().state(), tenant().state()), (State::Refused, State::Refused));
         words[0].store(u64::MAX, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! Driver for standard SD host controllers (SDHCI) and the memory card behind each: all of it but
-//! the bus that the controller is on.
+//! the entry point.
 //!
 //! [`Starting`] is given the controller's registers and memory for its table of descriptors, resets
-//! it, and becomes [`Sdhci`] with the queues to the virtualiser, which is told of interrupts. Whoever finds the controller, on a PCI bus
-//! or at a fixed address, has these. It never waits: each turn looks at the controller a few times,
-//! and what takes longer ends by an interrupt or a deadline.
+//! it, and becomes [`Sdhci`] with the queues to the virtualiser, which is told of interrupts.
+//! [`Seated`] does so when the bus's driver has made the controller ready, and not before: until
+//! then nothing answers at its registers. None of them waits: each turn looks at the controller a
+//! few times, and what takes longer ends by an interrupt or a deadline.
 //!
 //! `registers` has the registers and `host` what is done with them, `exchange` one command from its
 //! sending to its end, `descriptors` and `data` the two ways of its data, `slot` what becomes of a
@@ -41,11 +42,13 @@ extern crate std as alloc;
 mod clock;
 mod data;
 mod descriptors;
+mod driver;
 mod exchange;
 mod host;
 mod recovery;
 pub mod registers;
 mod sdhci;
+mod seated;
 mod slot;
 mod starting;
 #[cfg(not(target_os = "none"))]
@@ -54,5 +57,9 @@ pub mod testing;
 mod tests;
 mod work;
 
+pub use driver::Driver;
 pub use sdhci::{Counts, Options, Sdhci, Unusable};
+pub use seated::Seated;
 pub use starting::Starting;
+
+culm::manifest!();

@@ -65,6 +65,15 @@ pub struct Counts {
     pub resets: u64,
 }
 
+impl Counts {
+    /// Returns whether anything but requests was counted since.
+    #[inline(always)]
+    pub fn is_eventful(&self, earlier: &Self) -> bool {
+        let events = |counts: &Self| (counts.failed, counts.faults, counts.resets);
+        events(self) != events(earlier)
+    }
+}
+
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {

@@ -160,6 +160,11 @@ impl Fake {
         self.word(STATUS_AT) & self.word(SIGNALLED_AT) != 0
     }
 
+    /// Returns whether a command waits until [`Fake::let_go`].
+    pub fn is_sending(&self) -> bool {
+        self.0.held.get().is_some()
+    }
+
     /// Returns whether the card has power.
     pub fn has_power(&self) -> bool {
         self.word(0x28 / 4) & 0x100 != 0

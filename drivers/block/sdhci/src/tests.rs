@@ -1,6 +1,7 @@
 //! The driver between a fake controller and a virtualiser.
 
 mod faults;
+mod seated;
 mod world;
 
 use crate::sdhci::Unusable;

@@ -71,7 +71,7 @@ fn seat(client: &BusProviderClient) -> Option<Seated> {
 
 /// Makes the bus as it was planned, and tells each driver of its device.
 fn make_ready(space: &mut impl ConfigSpace, seated: &[Seated], aside: (u64, u64)) {
-    let in_use = |seated: &&Seated| seated.tenant.state() == State::Ready && keeps(space, &seated.planned);
+    let in_use = |seated: &&Seated| matches!(seated.tenant.state(), State::Ready(_)) && keeps(space, &seated.planned);
     let kept: Vec<Function> = seated.iter().filter(in_use).map(|seated| seated.planned.function).collect();
     for seated in seated.iter().filter(|seated| !kept.contains(&seated.planned.function)) {
         seated.tenant.withdraw();

@@ -63,7 +63,7 @@ fn bus(identity: u32) -> (Window, Seated, Seat) {
 fn a_driver_is_told_of_its_device() {
     let (window, seated, seat) = bus(0x0007_1b36);
     make_ready(&mut Ecam::new(&window), &[seated], (0, 0));
-    assert_eq!(seat.state(), State::Ready);
+    assert_eq!(seat.state(), State::Ready(1));
     assert_eq!(window.registers.borrow()[4], 0x1000_0000);
     assert_eq!(window.registers.borrow()[1] & 0x407, 6, "memory and bus mastering");
 }
@@ -83,9 +83,9 @@ fn a_device_in_use_is_left_alone_by_the_next_life() {
     make_ready(&mut Ecam::new(&window), &seated, (0, 0));
     let writes = *window.writes.borrow();
     make_ready(&mut Ecam::new(&window), &seated, (0, 0));
-    assert_eq!((*window.writes.borrow(), seat.state()), (writes, State::Ready));
+    assert_eq!((*window.writes.borrow(), seat.state()), (writes, State::Ready(1)));
     // The address is gone, as after a reset of the device: it is made ready again.
     window.registers.borrow_mut()[4] = 0;
     make_ready(&mut Ecam::new(&window), &seated, (0, 0));
-    assert_eq!((window.registers.borrow()[4], seat.state()), (0x1000_0000, State::Ready));
+    assert_eq!((window.registers.borrow()[4], seat.state()), (0x1000_0000, State::Ready(2)));
 }

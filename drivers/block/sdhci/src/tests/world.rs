@@ -13,8 +13,8 @@ use std::vec::Vec;
 pub const MEMORY: u64 = 512;
 
 /// Where the controller sees the client's memory, and its table.
-const DATA: u64 = 0x4000_0000;
-const TABLE: u64 = 0x5000_0000;
+pub const DATA: u64 = 0x4000_0000;
+pub const TABLE: u64 = 0x5000_0000;
 
 /// Who moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

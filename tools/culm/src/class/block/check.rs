@@ -3,6 +3,8 @@
 use super::options::{ClientOptions, DeviceOptions, NAME};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::expand::draft::{Client, Draft, DraftProvider};
+use culm_abi::connection::BlockMemory;
+use culm_manifest::ConnectionKind;
 use culm_partition::Table;
 
 /// The most clients of one disk: the virtualiser's notification word has a bit for each, and one
@@ -13,6 +15,7 @@ const MAX_CLIENTS: usize = 63;
 pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     let mut found = Vec::new();
     found.extend(check_image(draft, provider));
+    found.extend(check_pio(draft, provider));
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
     let name = &draft.providers[provider].name;
     if let Some(client) = clients.get(MAX_CLIENTS) {
@@ -43,6 +46,18 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     for diagnostic in found {
         draft.error(diagnostic);
     }
+}
+
+/// Returns what is wrong if the driver is to move the data and cannot.
+fn check_pio(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
+    let provider = &draft.providers[provider];
+    let at = DeviceOptions::of(provider).pio.as_ref()?;
+    let manifest = draft.domains[provider.domain].manifest;
+    if manifest.connection_of_kind(ConnectionKind::of::<BlockMemory>()).is_some() {
+        return None;
+    }
+    let message = format!("`{}` cannot move data itself", manifest.name);
+    Some(draft.at(at, message).help("leave `pio` out: its device moves it"))
 }
 
 /// Returns what is wrong if an earlier device has the same image, and one of the two writes.

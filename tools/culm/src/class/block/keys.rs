@@ -30,6 +30,12 @@ pub fn device_keys() -> Vec<Key> {
         ),
         key("read_only", "true or false", "false", "block: nobody can write"),
         key(
+            "pio",
+            "true or false",
+            "false",
+            "block: the driver moves the data (PIO), not the device (DMA), and so sees the memory of all clients; not every driver can",
+        ),
+        key(
             "queue",
             "power of two",
             DEVICE_QUEUE.to_string(),

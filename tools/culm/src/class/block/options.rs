@@ -37,6 +37,8 @@ pub struct DeviceOptions {
     pub queue: u32,
     /// Nobody can write.
     pub read_only: bool,
+    /// Where the system file says that the driver moves the data, if it does.
+    pub pio: Option<Range<usize>>,
     /// The file that it is in an emulated machine, if that could be read.
     pub image: Option<Image>,
 }
@@ -75,16 +77,19 @@ pub fn read_provider(
     keys: Option<&mut TableReader<'_>>,
     problems: &mut Problems,
 ) -> DeviceOptions {
-    let Some(keys) = keys else { return DeviceOptions { queue: DEVICE_QUEUE, read_only: false, image: None } };
+    let Some(keys) = keys else {
+        return DeviceOptions { queue: DEVICE_QUEUE, read_only: false, pio: None, image: None };
+    };
     let before = problems.len();
     let given = keys.take("image").and_then(|entry| entry.text(problems));
     let size = keys.take("size").and_then(|entry| blocks(&entry, 1, problems));
     let is_clear = problems.len() == before;
     let read_only = read_flag(keys, "read_only", false, problems);
+    let pio = keys.take("pio").and_then(|entry| entry.boolean(problems)).filter(|pio| pio.value).map(|pio| pio.span);
     let queue = queue_size(keys, DEVICE_QUEUE, MAX_DEVICE_QUEUE, problems);
     let file = if is_clear { image::find(draft, &keys.span, given, size) } else { None };
     let image = file.and_then(|file| image::read(draft, file, read_only));
-    DeviceOptions { queue, read_only, image }
+    DeviceOptions { queue, read_only, pio, image }
 }
 
 /// Returns the entries of queues that are given, within what serves the class, or else `default`.

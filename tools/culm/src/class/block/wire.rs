@@ -2,9 +2,11 @@
 
 use super::options::{ClientOptions, DeviceOptions};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
-use crate::plan::{DomainId, Memory, Planned, Purpose, RegionKind, RingId};
+use crate::plan::{DomainId, Memory, Planned, Purpose, RegionId, RegionKind, RingId};
 use culm_abi::connection::block::{BLOCK, ENTRY_SIZE};
-use culm_abi::connection::{BlockClient, BlockDriver, BlockVirtualiser, BlockVirtualiserClient};
+use culm_abi::connection::{
+    BlockClient, BlockDriver, BlockMemory, BlockMemoryRegion, BlockVirtualiser, BlockVirtualiserClient,
+};
 
 /// Connects driver, virtualiser and clients of one disk.
 pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
@@ -19,6 +21,7 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let size = u64::from(culm_partition::MAX_READ) * BLOCK as u64;
     let table =
         wiring.region(format!("{name} table"), size, RegionKind::Dma, Purpose::Buffers, &[(virtualiser, false)]);
+    let mut memory = vec![(table, size)];
     let clients = device.clients.iter().map(|(client, domain)| {
         let options = ClientOptions::of(client);
         let label = format!("{} {}", wiring.name(*domain), client.connection);
@@ -26,6 +29,7 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
         let (client_end, channel) = wiring.channel((*domain, true), (virtualiser, true), &label);
         let data_name = format!("{label} data");
         let data = wiring.region(data_name, options.memory, RegionKind::Dma, Purpose::Buffers, &[(*domain, true)]);
+        memory.push((data, options.memory));
         let connection =
             BlockClient { requests, answers, data: Memory::region(data, options.memory), channel: client_end };
         wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
@@ -42,8 +46,21 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
         }
     });
     let clients = clients.collect();
+    if DeviceOptions::of(device.provider).pio.is_some() {
+        give_memory(wiring, driver, name, &memory);
+    }
     let connection = BlockVirtualiser { requests, answers, table: Memory::dma(table, size), clients, channel };
     wiring.connect(virtualiser, &wiring.name(driver), connection);
+}
+
+/// Lets a driver that moves the data itself see the memory of requests.
+fn give_memory(wiring: &mut Wiring, driver: DomainId, name: &str, memory: &[(RegionId, u64)]) {
+    let region = |(region, size): &(RegionId, u64)| BlockMemoryRegion { data: Memory::dma(*region, *size) };
+    let regions = memory.iter().map(region).collect();
+    for (region, _) in memory {
+        wiring.map(*region, driver, true);
+    }
+    wiring.connect(driver, name, BlockMemory { regions });
 }
 
 /// Makes the queues between who asks and who answers; returns that of requests, and that of
