@@ -116,6 +116,8 @@ pub enum Reference {
     Commands,
     /// Of what components are given of each kind of connection.
     Connections,
+    /// Of descriptions of disks.
+    Image,
 }
 
 /// `culm reference`: prints a page of the book that is made from the code.
@@ -125,6 +127,7 @@ pub fn reference(which: Reference, command_line: &clap::Command) -> Result<()> {
         Reference::ComponentFile => print!("{}", crate::reference::component::page()),
         Reference::BoardFile => print!("{}", crate::reference::board::page()),
         Reference::Commands => print!("{}", crate::reference::commands(command_line)),
+        Reference::Image => print!("{}", crate::disk::keys::page()),
         Reference::Connections => print!("{}", crate::reference::connections::page()),
     }
     Ok(())

@@ -336,7 +336,7 @@ pub(crate) mod tests {
     use std::path::{Path, PathBuf};
 
     /// The keys that code asks a table for.
-    pub(super) fn asked(source: &str) -> BTreeSet<String> {
+    pub(crate) fn asked(source: &str) -> BTreeSet<String> {
         let calls = [
             "take(\"",
             "require(\"",

@@ -7,6 +7,7 @@
 
 mod board;
 mod component;
+mod disk;
 mod system;
 
 use crate::reference::table::Key;

@@ -46,7 +46,9 @@ impl Outside {
 
     /// Lines on what can be reached, for who runs the system.
     pub fn announcements(&self) -> Vec<String> {
-        self.network.announcements()
+        let mut lines = self.disks.announcements();
+        lines.extend(self.network.announcements());
+        lines
     }
 
     /// The port of this machine that leads to a TCP port of the guest, if that is clear; `address`

@@ -6,14 +6,12 @@
 //! archive; then the bytes. Paths are sorted bytewise and use `/`.
 
 use crate::failure::Failure;
+use crate::folder;
 use crate::plan::{ConfigValue, Plan};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nix::fcntl::OFlag;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Contents by the path that the plan gives.
@@ -74,13 +72,10 @@ pub fn pack_folder(folder: &Path, gzip: bool) -> Result<Vec<u8>, Failure> {
     pack(&files).ok_or_else(|| too_large(folder))
 }
 
-/// The regular files in `folder` and below, by their paths within it. Files and folders whose names
-/// begin with a dot are left out: editors and version control leave such. A link may lead to
-/// something else in `folder`, so that a site may be put together from links; one that leads out of
-/// it is refused, because what it leads to was never meant to be published.
+/// The regular files in `folder` and below, by their paths within it, as [`folder::list`] finds
+/// them.
 pub fn list_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    let mut listing = Listing { files: BTreeMap::new(), size: 0, open: Vec::new() };
-    listing.add_folder(folder, "")?;
+    let listing = folder::list(folder)?;
     if listing.size > u64::from(u32::MAX) { Err(too_large(folder)) } else { Ok(listing.files) }
 }
 
@@ -89,97 +84,11 @@ fn too_large(folder: &Path) -> Failure {
         .help("an archive's offsets have 32 bits; leave something out")
 }
 
-/// The files that were found in a folder so far.
-struct Listing {
-    files: BTreeMap<String, PathBuf>,
-    /// Bytes of all files.
-    size: u64,
-    /// The folders that are being looked through, each within the one before, without links in
-    /// their paths.
-    open: Vec<PathBuf>,
-}
-
-impl Listing {
-    fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| Failure::io(format_args!("list {}", folder.display()), &error);
-        let place = folder.canonicalize().map_err(failed)?;
-        if self.open.contains(&place) {
-            return Err(Failure::new(format!("the link {} leads back to a folder that it is in", folder.display()))
-                .help("that would be packed without end: remove the link"));
-        }
-        self.open.push(place);
-        for entry in std::fs::read_dir(folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                return Err(Failure::new(format!("the name of {} is not UTF-8", path.display()))
-                    .help("rename it; a component sees paths as text"));
-            };
-            if !name.starts_with('.') {
-                self.add(&path, format!("{prefix}{name}"))?;
-            }
-        }
-        self.open.pop();
-        Ok(())
-    }
-
-    fn add(&mut self, path: &Path, name: String) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| Failure::io(format_args!("read {}", path.display()), &error);
-        if path.symlink_metadata().map_err(failed)?.is_symlink() {
-            self.check_link(path)?;
-        }
-        let metadata = path.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            return self.add_folder(path, &format!("{name}/"));
-        }
-        if !metadata.is_file() {
-            return Err(not_regular(path));
-        }
-        self.size = self.size.saturating_add(metadata.len());
-        self.files.insert(name, path.to_path_buf());
-        Ok(())
-    }
-
-    fn check_link(&self, link: &Path) -> Result<(), Failure> {
-        let target = link
-            .canonicalize()
-            .map_err(|error| Failure::io(format_args!("follow the link {}", link.display()), &error))?;
-        if self.open.first().is_some_and(|root| target.starts_with(root)) {
-            return Ok(());
-        }
-        Err(Failure::new(format!("the link {} leads out of its folder, to {}", link.display(), target.display())).help(
-            "all that is packed can be read by whoever reaches the component: copy what is meant into the folder",
-        ))
-    }
-}
-
-/// The content of a regular file that is as long as its file system says. So neither a pipe nor
-/// what a kernel makes up while it is read (all of /proc) keeps the tool waiting or fills its
-/// memory.
+/// The content of a regular file that is as long as its file system says.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |error: std::io::Error| Failure::io(format_args!("read {}", path.display()), &error);
-    // Opening a pipe waits for its writer, unless it is asked not to.
-    let options = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
-    let file = options.map_err(|error| match std::fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => not_regular(path),
-        _ => failed(error),
-    })?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(not_regular(path));
-    }
-    let size = metadata.len();
     let mut content = Vec::new();
-    match file.take(size.saturating_add(1)).read_to_end(&mut content) {
-        Ok(count) if count as u64 == size => Ok(content),
-        Ok(_) => Err(Failure::new(format!("{} is not as long as its {size} bytes when it is read", path.display()))
-            .help("only files with a content of their own can be packed, and while nobody writes them")),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-fn not_regular(path: &Path) -> Failure {
-    Failure::new(format!("{} is neither a file nor a folder", path.display()))
-        .help("pipes, sockets and devices cannot be packed: remove it")
+    folder::copy(path, &mut content)?;
+    Ok(content)
 }
 
 /// Files below this many bytes are sent in one packet either way.
@@ -230,6 +139,7 @@ fn pack(files: &BTreeMap<String, Packed>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
 
     fn word(archive: &[u8], index: usize) -> usize {
         u32::from_le_bytes(archive[index * 4..index * 4 + 4].try_into().expect("four bytes")) as usize

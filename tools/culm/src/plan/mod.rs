@@ -15,6 +15,7 @@ pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
 
 use crate::diagnostics::Location;
+use crate::disk::Disk;
 use culm_manifest::MemoryKind;
 use std::path::PathBuf;
 
@@ -396,8 +397,10 @@ pub struct Device {
 /// A file of the host's that a device of an emulated machine stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFile {
-    /// The file; `None` for one of zeroes that the first run makes and further ones find again.
+    /// The file; `None` for one that the first run makes and further ones find again.
     pub path: Option<PathBuf>,
+    /// What the first run writes to the file that it makes; zeroes where there is nothing.
+    pub disk: Option<Disk>,
     /// Its bytes.
     pub size: u64,
     /// The machine cannot write it.

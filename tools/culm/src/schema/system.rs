@@ -98,6 +98,7 @@ fn value(key: &Key) -> Value {
         ("log", _) => choice(LogLevel::NAMES),
         ("on_fault", _) => choice(FaultAction::NAMES),
         ("kind", _) => choice(MemoryKind::NAMES),
+        ("image", _) => json!({ "anyOf": [text(), super::disk::schema()] }),
         ("mac", _) => mac(),
         ("at", _) => address(),
         ("core", _) => number(0, MAX_CORES - 1),

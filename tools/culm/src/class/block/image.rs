@@ -1,9 +1,12 @@
 //! The file that a device of an emulated machine has for its disk.
 
+use crate::disk::read::{self as description, Context};
+use crate::disk::{Disk, Medium, write_table};
 use crate::expand::draft::Draft;
 use crate::plan::HostFile;
 use culm_abi::connection::block::BLOCK;
 use culm_manifest::Located;
+use culm_manifest::reader::{Entry, Problems};
 use culm_partition::{MAX_READ, NoTable, Scan, Selector, Table};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
@@ -25,10 +28,42 @@ pub struct Image {
     pub table: Result<Table, NoTable>,
 }
 
+/// The value of the key `image`.
+pub enum Given {
+    /// The path of a file that is there.
+    File(Located<String>),
+    /// A disk that the first run makes.
+    Disk(Located<Disk>),
+}
+
+impl Given {
+    /// Reads the value; `None` if it is neither.
+    pub fn read(draft: &Draft<'_>, entry: &Entry<'_>, device: &str, problems: &mut Problems) -> Option<Self> {
+        if !entry.is_table() {
+            return entry.text(problems).map(Self::File);
+        }
+        let table = entry.table("`image`", problems)?;
+        let stem = draft.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let system = draft.file.name.as_ref().map_or(stem.as_str(), |name| name.value.as_str());
+        let find = |path: &str| draft.as_written(path);
+        let disk = description::read(table, &Context { name: &format!("{system} {device}"), find: &find }, problems);
+        disk.map(|disk| Self::Disk(Located::new(disk, entry.key.span.clone())))
+    }
+
+    fn span(&self) -> &Range<usize> {
+        match self {
+            Self::File(file) => &file.span,
+            Self::Disk(disk) => &disk.span,
+        }
+    }
+}
+
 /// An image that a description names.
 pub enum Found {
     /// A file that is there.
     Given(Located<String>),
+    /// One with this on it that the first run makes.
+    Described(Located<Disk>),
     /// One of so many blocks that the first run makes.
     Made(Located<u64>),
 }
@@ -38,7 +73,7 @@ pub enum Found {
 pub fn find(
     draft: &mut Draft<'_>,
     header: &Range<usize>,
-    given: Option<Located<String>>,
+    given: Option<Given>,
     size: Option<Located<u64>>,
 ) -> Option<Found> {
     let board = &draft.board.board;
@@ -46,16 +81,20 @@ pub fn find(
     let diagnostic = match (given, size) {
         (Some(given), Some(size)) => draft
             .at(&size.span, "the image has its size already")
-            .related(draft.source, given.span, "the image")
+            .related(draft.source, given.span().clone(), "the image")
             .help("leave out `size`; without `image`, the first run makes an empty one of that size"),
         (None, None) if is_emulated => draft
             .at(header, "the emulated disk has no image")
             .help("add `image = \"…\"`, a file that is there, or `size = \"64MiB\"` for an empty one that the first run makes"),
         (None, None) => return None,
-        (Some(Located { span, .. }), None) | (None, Some(Located { span, .. })) if !is_emulated => draft
-            .at(&span, format!("QEMU does not emulate the board `{name}`: its disk is no file"))
+        (given, size) if !is_emulated => draft
+            .at(
+                given.as_ref().map(Given::span).or(size.as_ref().map(|size| &size.span)).unwrap_or(header),
+                format!("QEMU does not emulate the board `{name}`: its disk is no file"),
+            )
             .help("leave out `image` and `size`"),
-        (Some(given), None) => return Some(Found::Given(given)),
+        (Some(Given::File(file)), None) => return Some(Found::Given(file)),
+        (Some(Given::Disk(disk)), None) => return Some(Found::Described(disk)),
         (None, Some(size)) => return Some(Found::Made(size)),
     };
     draft.error(diagnostic);
@@ -68,17 +107,22 @@ pub fn read(draft: &mut Draft<'_>, found: Found, read_only: bool) -> Option<Imag
         Found::Given(given) => given,
         Found::Made(blocks) => {
             let size = blocks.value * BLOCK as u64;
-            let file = HostFile { path: None, size, read_only };
+            let file = HostFile { path: None, disk: None, size, read_only };
             let (name, table) = ("the empty image".to_string(), Err(NoTable::None));
             return Some(Image { file, name, at: blocks.span, blocks: blocks.value, table });
+        }
+        Found::Described(Located { value: disk, span }) => {
+            let (table, blocks, size) = (table_of(&disk), disk.sectors, disk.size());
+            let file = HostFile { path: None, disk: Some(disk), size, read_only };
+            return Some(Image { file, name: "the image".to_string(), at: span, blocks, table });
         }
     };
     let path = draft.beside(&given.value);
     match open(&path, read_only) {
         Ok((file, size)) => {
             let blocks = size / BLOCK as u64;
-            let table = scan(&file, blocks);
-            let file = HostFile { path: Some(path), size, read_only };
+            let table = scan(blocks, |at, bytes| file.read_exact_at(bytes, at).is_ok());
+            let file = HostFile { path: Some(path), disk: None, size, read_only };
             Some(Image { file, name: format!("`{}`", given.value), at: given.span, blocks, table })
         }
         Err((what, help)) => {
@@ -115,12 +159,22 @@ fn open(path: &Path, read_only: bool) -> Result<(File, u64), (String, String)> {
     File::open(path).map(|file| (file, size)).map_err(|error| failed(&error))
 }
 
-/// Returns the partition table of an image, as the virtualiser will find it.
-fn scan(file: &File, blocks: u64) -> Result<Table, NoTable> {
+/// Returns the partition table of a disk that is not made yet.
+fn table_of(disk: &Disk) -> Result<Table, NoTable> {
+    let mut medium = Medium::in_memory(disk.size());
+    if write_table(disk, &mut medium).is_err() {
+        return Err(NoTable::Unreadable);
+    }
+    scan(disk.sectors, |at, bytes| medium.read_at(at, bytes).is_ok())
+}
+
+/// Returns the partition table of an image, as the virtualiser will find it; `read` reads what is
+/// at a byte of it.
+fn scan(blocks: u64, mut read: impl FnMut(u64, &mut [u8]) -> bool) -> Result<Table, NoTable> {
     let mut scan = Scan::new(blocks, 0, MAX_READ);
-    while let Some(read) = scan.wants() {
-        let mut bytes = vec![0; read.blocks as usize * BLOCK];
-        let is_read = file.read_exact_at(&mut bytes, read.block * BLOCK as u64).is_ok();
+    while let Some(wanted) = scan.wants() {
+        let mut bytes = vec![0; wanted.blocks as usize * BLOCK];
+        let is_read = read(wanted.block * BLOCK as u64, &mut bytes);
         scan.give(is_read.then_some(&bytes[..]));
     }
     scan.finish().unwrap_or(Err(NoTable::Unreadable))

@@ -17,9 +17,10 @@ pub fn device_keys() -> Vec<Key> {
     vec![
         key(
             "image",
-            "text",
+            "text or table",
             "none",
-            "block: the file that an emulated machine has for its disk, relative to the system file",
+            "block: the file that an emulated machine has for its disk, relative to the system file; or a table of \
+             what is on it ([Disk images](image.md)), from which the first run makes one in `build/disks`",
         ),
         key(
             "size",

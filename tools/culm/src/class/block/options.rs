@@ -1,6 +1,6 @@
 //! The options of the class's devices and clients.
 
-use super::image::{self, Image};
+use super::image::{self, Given, Image};
 use super::part::{self, Part, Wanted};
 use crate::class::interface::NewClient;
 use crate::description::system::{read_flag, read_queue};
@@ -81,7 +81,8 @@ pub fn read_provider(
         return DeviceOptions { queue: DEVICE_QUEUE, read_only: false, pio: None, image: None };
     };
     let before = problems.len();
-    let given = keys.take("image").and_then(|entry| entry.text(problems));
+    let device = keys.what.clone();
+    let given = keys.take("image").and_then(|entry| Given::read(draft, &entry, &device, problems));
     let size = keys.take("size").and_then(|entry| blocks(&entry, 1, problems));
     let is_clear = problems.len() == before;
     let read_only = read_flag(keys, "read_only", false, problems);

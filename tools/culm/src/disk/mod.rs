@@ -1,0 +1,183 @@
+//! Images of disks: a partition table, and FAT partitions that are filled from folders.
+//!
+//! A description ([`read`]) says what is on the disk; [`make`] writes it. The same description and
+//! the same files make the same bytes: what a formatter would take from the time of day or from
+//! chance is fixed, or derived from names.
+
+pub mod command;
+mod fat;
+pub mod keys;
+mod make;
+mod medium;
+pub mod read;
+mod record;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use make::{Progress, make};
+pub use medium::Medium;
+pub use record::{Record, State};
+pub use table::write_table;
+
+use crate::failure::Failure;
+use crate::folder;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// Bytes of a sector, the unit of partition tables.
+pub const SECTOR: u64 = 512;
+
+/// A disk as it is to be made: every place and identity is decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The kind of table, with the identity of the disk.
+    pub table: Table,
+    /// Sectors of the disk.
+    pub sectors: u64,
+    /// Its partitions, in the order of their numbers, which count from 1.
+    pub partitions: Vec<Partition>,
+}
+
+/// A kind of partition table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// GUID partition table (UEFI Specification, chapter GUID Partition Table), with the disk's
+    /// GUID.
+    Gpt(Uuid),
+    /// Master boot record with four primary partitions, with the disk's signature.
+    Mbr(u32),
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name, which a GPT has and an MBR does not.
+    pub name: String,
+    /// Its identity in a GPT; an MBR has the disk's signature and a number for it.
+    pub uuid: Uuid,
+    /// Its first sector on the disk.
+    pub first: u64,
+    /// The count of its sectors.
+    pub sectors: u64,
+    /// Firmware is to look for what it boots there.
+    pub bootable: bool,
+    /// Its file system; without one, it is zeroes.
+    pub volume: Option<Volume>,
+}
+
+/// A FAT file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its kind.
+    pub kind: Fat,
+    /// Its label: upper case, filled with spaces.
+    pub label: Option<[u8; 11]>,
+    /// Its identity.
+    pub id: u32,
+    /// The folder that it is filled from, if there is one.
+    pub folder: Option<Folder>,
+}
+
+/// A kind of FAT, by the bits of its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fat {
+    /// Up to 65524 clusters.
+    Fat16,
+    /// From 65525 clusters on.
+    Fat32,
+}
+
+/// A folder of the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Its path as the description has it.
+    pub given: String,
+    /// Its path from where the tool runs.
+    pub path: PathBuf,
+}
+
+/// The files and folders of a volume.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// The files, by their paths.
+    files: BTreeMap<String, File>,
+    /// The folders, by theirs; each is behind the one that it is in.
+    folders: BTreeSet<String>,
+}
+
+/// A file that is to be on a volume.
+#[derive(Debug)]
+struct File {
+    /// The file of the host's.
+    path: PathBuf,
+    /// Its bytes.
+    size: u64,
+}
+
+impl Disk {
+    /// Returns the bytes of the disk.
+    pub fn size(&self) -> u64 {
+        self.sectors * SECTOR
+    }
+}
+
+impl Volume {
+    /// Returns what is to be on the volume.
+    ///
+    /// # Errors
+    ///
+    /// Names a file or folder that cannot be read, or whose name FAT does not have.
+    pub fn content(&self) -> Result<Content, Failure> {
+        let Some(folder) = &self.folder else { return Ok(Content::default()) };
+        let listing = folder::list(&folder.path)?;
+        let mut files = BTreeMap::new();
+        for (name, path) in listing.files {
+            let failed = |error| Failure::io(format_args!("read {}", path.display()), &error);
+            let size = std::fs::metadata(&path).map_err(failed)?.len();
+            files.insert(name, File { path, size });
+        }
+        let content = Content { files, folders: listing.folders };
+        content.check()?;
+        Ok(content)
+    }
+}
+
+impl Content {
+    /// The bytes of all files.
+    pub fn size(&self) -> u64 {
+        self.files.values().fold(0, |sum, file| sum.saturating_add(file.size))
+    }
+
+    /// Refuses what FAT cannot hold, or would not tell apart.
+    fn check(&self) -> Result<(), Failure> {
+        let mut seen = BTreeMap::new();
+        for path in self.files.keys().chain(&self.folders) {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            if let Some(reason) = fat::reason_against(name) {
+                return Err(Failure::new(format!("`{path}` cannot be on a FAT file system: {reason}"))
+                    .help("rename it, or leave it out"));
+            }
+            if let Some(other) = seen.insert(path.to_uppercase(), path) {
+                let message = format!("`{other}` and `{path}` have the same name on a FAT file system");
+                return Err(Failure::new(message).help("upper and lower case are the same there: rename one"));
+            }
+        }
+        if let Some((path, _)) = self.files.iter().find(|(_, file)| file.size > u64::from(u32::MAX)) {
+            return Err(Failure::new(format!("`{path}` is too large for a FAT file system"))
+                .help("a file has less than 4 GiB there"));
+        }
+        Ok(())
+    }
+}
+
+impl Fat {
+    /// The bits of an entry, by which people name the kind.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Fat16 => 16,
+            Self::Fat32 => 32,
+        }
+    }
+}

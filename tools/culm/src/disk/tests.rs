@@ -1,0 +1,282 @@
+//! Descriptions of disks, and what is made of them.
+
+use super::read::{Context, read};
+use super::*;
+use crate::diagnostics::{Diagnostics, Source};
+use culm_manifest::reader::{Problems, TableReader, parse_table};
+use culm_partition::{MAX_READ, Scan};
+use lamfat::{FileSystem, FsOptions, StdIoWrapper};
+use proptest::prelude::*;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Reads a description in `folder`; an error is what is shown.
+fn described(text: &str, folder: &Path) -> Result<Disk, String> {
+    let mut problems = Problems::new();
+    let document = parse_table(text, &mut problems);
+    assert!(problems.is_empty(), "{problems:?}");
+    let table = TableReader::new("the disk", 0..0, document.get_ref());
+    let find = |path: &str| folder.join(path);
+    read(table, &Context { name: "test", find: &find }, &mut problems).ok_or_else(|| {
+        let mut found = Diagnostics::default();
+        found.extend(&Source::new("disk.toml", text), problems);
+        found.render(false)
+    })
+}
+
+/// Makes a disk in memory.
+fn made(disk: &Disk) -> Medium {
+    let mut medium = Medium::in_memory(disk.size());
+    make::write(disk, Path::new("test"), &mut medium).expect("it can be made");
+    medium
+}
+
+/// The files of a partition, with their content, and its folders.
+fn files_of(medium: &mut Medium, partition: &Partition) -> BTreeMap<String, Option<Vec<u8>>> {
+    let part = medium.part(partition.first * SECTOR, partition.sectors * SECTOR);
+    let mounted = FileSystem::new(StdIoWrapper::new(part), FsOptions::new()).expect("it is FAT");
+    let mut found = BTreeMap::new();
+    let mut left = vec![String::new()];
+    while let Some(folder) = left.pop() {
+        let root = mounted.root_dir();
+        let opened = if folder.is_empty() { root } else { root.open_dir(&folder).expect("it is there") };
+        for entry in opened.iter() {
+            let entry = entry.expect("it can be read");
+            let name = entry.file_name();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = format!("{folder}{name}");
+            if entry.is_dir() {
+                left.push(format!("{path}/"));
+                found.insert(path, None);
+            } else {
+                let mut content = Vec::new();
+                entry.to_file().read_to_end(&mut content).expect("it can be read");
+                found.insert(path, Some(content));
+            }
+        }
+    }
+    found
+}
+
+const TWO: &str = "[[partition]]\nname = \"site\"\nsize = \"40MiB\"\nfat = 32\nfolder = \"site\"\n\
+                   [[partition]]\nname = \"data\"\nsize = \"8MiB\"\nfat = 16\n";
+
+fn site(folder: &Path) {
+    fs::create_dir_all(folder.join("site/deep/empty")).expect("folders");
+    fs::write(folder.join("site/index.html"), "<p>text").expect("a file");
+    fs::write(folder.join("site/deep/A long näme of a file.txt"), vec![7; 100_000]).expect("a file");
+    fs::write(folder.join("site/.hidden"), "no").expect("a file");
+}
+
+#[test]
+fn what_is_described_is_on_the_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    for table in ["gpt", "mbr"] {
+        let disk = described(&format!("table = \"{table}\"\n{TWO}"), folder.path()).expect("it is well");
+        let mut medium = made(&disk);
+        let mut scan = Scan::new(disk.sectors, 0, MAX_READ);
+        while let Some(wanted) = scan.wants() {
+            let mut bytes = vec![0; wanted.blocks as usize * SECTOR as usize];
+            medium.read_at(wanted.block * SECTOR, &mut bytes).expect("it is on the disk");
+            scan.give(Some(&bytes));
+        }
+        let found = scan.finish().expect("it has ended").expect("there is a table");
+        assert!(found.flaw.is_none(), "{:?}", found.flaw);
+        let found: Vec<(u64, u64)> = found.partitions.iter().map(|found| (found.first, found.blocks)).collect();
+        assert_eq!(found, [(2048, 80 * 1024), (2048 + 80 * 1024, 16 * 1024)], "{table}");
+        let files = files_of(&mut medium, &disk.partitions[0]);
+        let expected = [
+            ("deep", None),
+            ("deep/A long näme of a file.txt", Some(vec![7; 100_000])),
+            ("deep/empty", None),
+            ("index.html", Some(b"<p>text".to_vec())),
+        ];
+        assert_eq!(files, expected.map(|(name, content)| (name.to_string(), content)).into());
+        assert!(files_of(&mut medium, &disk.partitions[1]).is_empty());
+    }
+}
+
+#[test]
+fn the_same_files_make_the_same_bytes() {
+    let (first, second) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let image = |folder: &Path| {
+        let disk = described(TWO, folder).expect("it is well");
+        make(&disk, &folder.join("disk.img")).expect("it can be made");
+        let left = fs::read_dir(folder).expect("it is there").count();
+        assert_eq!(left, 2, "the folder and the image");
+        fs::read(folder.join("disk.img")).expect("it is there")
+    };
+    site(first.path());
+    site(second.path());
+    let before = image(first.path());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(before == image(second.path()));
+    fs::write(first.path().join("site/index.html"), "<p>else").expect("a file");
+    assert!(before != image(first.path()));
+}
+
+/// What is wrong with a description in a folder with a `site`.
+fn refusal(text: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    described(text, folder.path()).expect_err(text)
+}
+
+#[test]
+fn mistakes_are_underlined() {
+    let one = |keys: &str| format!("partition = [{{ name = \"a\", {keys} }}]\n");
+    let cases = [
+        ("siez = 3\n".to_string() + &one("size = 512"), "unknown key `siez`"),
+        (String::new(), "the disk has no `partition`"),
+        ("table = \"bsd\"\n".to_string() + &one("size = 512"), "`bsd` is not something"),
+        (one("size = 513"), "`size` is no whole count of sectors"),
+        (one("sise = \"1MiB\""), "unknown key `sise`"),
+        ("partition = [{ size = 512 }]".into(), "the partition has no `name`"),
+        (one("start = 512"), "partition `a` has no size"),
+        (one("size = 512, start = 512"), "partition `a` begins within the GPT"),
+        (one("size = \"1MiB\", fat = 32"), "there is no FAT32 of 1MiB"),
+        (one("size = \"3GiB\", fat = 16"), "there is no FAT16 of 3GiB"),
+        (one("size = \"8MiB\", fat = 12"), "there is no FAT12 here"),
+        (one("size = \"8MiB\", folder = \"site\""), "partition `a` has no file system for it"),
+        (one("size = \"8MiB\", fat = 16, folder = \"none\""), "cannot list"),
+        (one("size = \"8MiB\", fat = 16, label = \"a.b\""), "`a.b` is no label"),
+        (one("size = 512, uuid = \"123\""), "`123` is no UUID"),
+        ("table = \"mbr\"\nuuid = \"00000000\"\n".to_string() + &one("size = 512"), "no signature of an MBR"),
+        ("align = 3\n".to_string() + &one("size = 512"), "cannot be aligned so"),
+        ("size = \"1MiB\"\n".to_string() + &one("size = \"1MiB\""), "the disk is too small for its partitions"),
+        ("size = \"2MiB\"\n".to_string() + &one("start = \"2MiB\""), "partition `a` has no room on the disk"),
+        ("table = \"mbr\"\n".to_string() + &one("size = \"2048GiB\""), "beyond what the table can say"),
+        (
+            "partition = [{ name = \"a\", size = \"2MiB\" }, { name = \"b\", size = 512, start = \"2MiB\" }]".into(),
+            "partition `b` overlaps `a`",
+        ),
+        (
+            "partition = [{ name = \"a\", size = 512 }, { name = \"a\", size = 512 }]".into(),
+            "two partitions are called `a`",
+        ),
+        (
+            "table = \"mbr\"\npartition = [".to_string()
+                + &(0..5).map(|index| format!("{{ name = \"p{index}\", size = 512 }},")).collect::<String>()
+                + "]",
+            "5 partitions are too many",
+        ),
+    ];
+    for (text, message) in cases {
+        let shown = refusal(&text);
+        assert!(shown.contains(message) && shown.contains("^"), "{text}\n{shown}");
+        assert!(shown.contains("help: "), "{text}\n{shown}");
+    }
+}
+
+#[test]
+fn a_folder_that_does_not_fit_is_found_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    let text = "[[partition]]\nname = \"a\"\nsize = \"8MiB\"\nfat = 16\nfolder = \"site\"\n";
+    let disk = described(text, folder.path()).expect("it fits");
+    let volume = disk.partitions[0].volume.as_ref().expect("a file system");
+    let room = fat::capacity(volume, disk.partitions[0].sectors).expect("there is one");
+    let used = |content: &Content| content.files.values().map(|file| file.size.div_ceil(room.cluster)).sum::<u64>();
+    let content = volume.content().expect("it can be read");
+    // Each of the two folders below the first one has a cluster.
+    let left = (room.clusters - used(&content) - 2) * room.cluster;
+    fs::write(folder.path().join("site/fill"), vec![1; left as usize]).expect("a file");
+    let disk = described(text, folder.path()).expect("it just fits");
+    assert_eq!(files_of(&mut made(&disk), &disk.partitions[0])["fill"].as_ref().map(Vec::len), Some(left as usize));
+    fs::write(folder.path().join("site/fill"), vec![1; left as usize + 1]).expect("a file");
+    let shown = described(text, folder.path()).expect_err("it does not fit");
+    assert!(shown.contains("`site` does not fit"), "{shown}");
+    fs::remove_file(folder.path().join("site/fill")).expect("it is there");
+    for number in 0..600 {
+        fs::write(folder.path().join(format!("site/{number}")), "").expect("a file");
+    }
+    let shown = described(text, folder.path()).expect_err("too many in the first folder");
+    assert!(shown.contains("its first folder has room for 511 entries"), "{shown}");
+}
+
+#[test]
+fn names_that_fat_does_not_have_are_refused() {
+    for (name, message) in [("a:b", "no name has one of"), ("dot.", "no name begins"), ("INDEX.html", "the same name")]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        site(folder.path());
+        fs::write(folder.path().join("site").join(name), "").expect("a file");
+        let shown = described(TWO, folder.path()).expect_err(name);
+        assert!(shown.contains(message), "{shown}");
+    }
+}
+
+#[test]
+fn bounds_of_file_systems_are_near() {
+    for kind in [Fat::Fat16, Fat::Fat32] {
+        let volume = Volume { kind, label: None, id: 1, folder: None };
+        let (least, most) = fat::bounds(kind);
+        let is_there = |sectors| fat::capacity(&volume, sectors).is_some();
+        let first = (least / 2..=least).find(|sectors| sectors % 64 == 0 && is_there(*sectors));
+        assert!(first.is_some_and(|first| first > least - least / 64), "{kind:?}: from {first:?}, not {least}");
+        for size in [least, least * 2, 70 << 11, 130 << 11, 1 << 21, 1 << 22, 1 << 24] {
+            let size = size.clamp(least, most);
+            assert!(is_there(size), "{kind:?}: not {size}");
+        }
+    }
+}
+
+#[test]
+fn a_record_tells_what_has_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    let record = |text: &str| Record::of(&described(text, folder.path()).expect("it is well")).expect("it can be read");
+    let then = record(TWO);
+    let stored = folder.path().join("record");
+    fs::write(&stored, then.text()).expect("a file");
+    let then = Record::read(&stored).expect("it is there");
+    assert_eq!(then.compare(&record(TWO)), State::Same);
+    let other = TWO.replace("8MiB", "9MiB");
+    let State::Description(before, now) = then.compare(&record(&other)) else { panic!("it has changed") };
+    assert!(before.contains("of 52428800 bytes") && now.contains("of 53477376 bytes"), "{before} {now}");
+    let State::Description(_, now) = record(&other).compare(&then) else { panic!("it has changed") };
+    assert!(now.contains("52428800"));
+    fs::write(folder.path().join("site/new"), "").expect("a file");
+    assert_eq!(then.compare(&record(TWO)), State::Files(vec!["site".into()]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn partitions_lie_apart_and_on_the_disk(
+        is_gpt in any::<bool>(),
+        align in 0..12_u32,
+        places in prop::collection::vec((prop::option::of(0..20_000_u64), 0..10_000_u64), 1..5),
+        size in prop::option::of(1..40_000_u64),
+    ) {
+        let mut text = format!("table = \"{}\"\nalign = {}\n", if is_gpt { "gpt" } else { "mbr" }, SECTOR << align);
+        if let Some(size) = size {
+            text += &format!("size = {}\n", size * SECTOR);
+        }
+        for (index, (start, sectors)) in places.iter().enumerate() {
+            text += &format!("[[partition]]\nname = \"p{index}\"\n");
+            if let Some(start) = start {
+                text += &format!("start = {}\n", start * SECTOR);
+            }
+            if *sectors > 0 {
+                text += &format!("size = {}\n", sectors * SECTOR);
+            }
+        }
+        if let Ok(disk) = described(&text, Path::new("")) {
+            let (head, tail) = disk.table.reserved();
+            let mut taken = vec![0..head, disk.sectors - tail..disk.sectors];
+            for partition in &disk.partitions {
+                let place = partition.first..partition.first + partition.sectors;
+                prop_assert!(taken.iter().all(|other| place.end <= other.start || other.end <= place.start));
+                prop_assert!(place.end <= disk.sectors - tail && !place.is_empty());
+                taken.push(place);
+            }
+            prop_assert!(size.is_none_or(|size| size == disk.sectors));
+        }
+    }
+}
