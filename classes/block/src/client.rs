@@ -5,7 +5,7 @@
 //! there is nothing, sends by [`Client::send`], and ends by [`Client::end_round`], which publishes
 //! everything at once and announces that the client sleeps.
 
-use crate::{Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Request, RequestEntry, depth};
+use crate::{Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Request, RequestEntry, Shift, depth};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,6 +14,7 @@ use culm::link::Event;
 use culm::{Link, Progress};
 use culm_abi::connection::block::MIN_QUEUE;
 use culm_abi::connection::{BlockClient, Ring};
+use culm_queue::Producer;
 
 /// A request that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +60,31 @@ struct Slot<T> {
     sent_before: u64,
     /// Whether the provider's present life can have seen it.
     is_sent: bool,
+    /// Whether an earlier life of the provider may have it still: the device may be at its memory
+    /// until the present life has said what the disk is.
+    is_left: bool,
+    /// Whether it ends, and is not sent again, as soon as no earlier life can have it.
+    is_cancelled: bool,
     /// The request as it lies in the queue.
     entries: [RequestEntry; MAX_SEGMENTS],
     count: usize,
+}
+
+impl<T> Slot<T> {
+    /// Pushes the request's entries, for which there is space, so that they are published together.
+    #[inline(always)]
+    fn push(&mut self, output: &mut Producer<RequestEntry>) {
+        self.is_sent = true;
+        match self.entries.get(..self.count) {
+            Some([entry]) => {
+                let _ = output.push(*entry);
+            }
+            Some(entries) => {
+                let _ = output.push_slice(entries);
+            }
+            None => {}
+        }
+    }
 }
 
 /// A client's connection to a disk. Each request has a tag of type `T`, with which it comes back.
@@ -118,6 +141,8 @@ impl<T> Client<T> {
             token,
             sent_before: 0,
             is_sent: false,
+            is_left: false,
+            is_cancelled: false,
             entries: [RequestEntry::default(); MAX_SEGMENTS],
             count: 0,
         };
@@ -193,7 +218,7 @@ impl<T> Client<T> {
         let (slots, ended) = (&mut self.slots, &self.ended);
         self.waiting.clear();
         for (index, slot) in (0..).zip(slots.iter_mut()) {
-            slot.is_sent = false;
+            slot.is_left |= core::mem::take(&mut slot.is_sent);
             if slot.tag.is_some() && !ended.contains(&index) {
                 self.waiting.push_back(index);
             }
@@ -212,27 +237,58 @@ impl<T> Client<T> {
     pub fn send(&mut self, request: &Request, tag: T) -> Result<(), NotSent> {
         let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
         disk.check(request, self.memory_blocks).map_err(NotSent::Refused)?;
+        self.forward(request, Shift::NONE, tag)
+    }
+
+    /// Sends a request that a [`Port`](crate::Port) has taken from a client of this client's, with
+    /// its numbers shifted. It is within that client's part and memory, and not compared with this
+    /// disk, whose provider does it once more.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSent::Full`].
+    #[inline]
+    pub fn forward(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
         let index = self.free.pop().ok_or(NotSent::Full)?;
         let Some(slot) = self.slots.get_mut(usize::from(index)) else { return Err(NotSent::Full) };
-        slot.count = RequestEntry::write(request, slot.token, &mut slot.entries);
-        (slot.tag, slot.sent_before, slot.is_sent) = (Some(tag), self.sent, false);
+        slot.count = RequestEntry::write_shifted(request, shift, slot.token, &mut slot.entries);
+        (slot.tag, slot.sent_before) = (Some(tag), self.sent);
         self.sent += 1;
-        self.waiting.push_back(index);
+        // Those that wait come first: a provider's turns keep the order as far as they can.
+        let output = &mut self.link.output;
+        if self.is_confirmed && self.waiting.is_empty() && output.free() as usize >= slot.count {
+            slot.push(output);
+        } else {
+            self.waiting.push_back(index);
+        }
         Ok(())
     }
 
     /// Ends those requests whose tag `is_meant` and that are not at the provider, by
-    /// [`Error::Changed`]. What of them an earlier life of the provider has done stays done.
+    /// [`Error::Changed`]. What of them an earlier life of the provider has done stays done; one
+    /// that such a life may have still ends when the present one has said what the disk is, and so
+    /// that nothing is at the request's memory any more.
     #[cold]
     pub fn cancel(&mut self, mut is_meant: impl FnMut(&T) -> bool) {
+        for index in &self.waiting {
+            if let Some(slot) = self.slots.get_mut(usize::from(*index)) {
+                slot.is_cancelled |= slot.tag.as_ref().is_some_and(&mut is_meant);
+            }
+        }
+        self.end_cancelled();
+    }
+
+    /// Ends the requests that are cancelled and that no earlier life of the provider can have.
+    #[cold]
+    fn end_cancelled(&mut self) {
         let (slots, ended) = (&self.slots, &mut self.ended);
         self.waiting.retain(|index| {
-            let tag = slots.get(usize::from(*index)).and_then(|slot| slot.tag.as_ref());
-            let is_cancelled = tag.is_some_and(&mut is_meant);
-            if is_cancelled {
+            let slot = slots.get(usize::from(*index));
+            let ends = slot.is_some_and(|slot| slot.is_cancelled && !slot.is_left);
+            if ends {
                 ended.push(*index);
             }
-            !is_cancelled
+            !ends
         });
     }
 
@@ -275,7 +331,7 @@ impl<T> Client<T> {
     fn release(&mut self, index: u16) -> Option<T> {
         let slot = self.slots.get_mut(usize::from(index))?;
         let tag = slot.tag.take()?;
-        slot.is_sent = false;
+        (slot.is_sent, slot.is_left, slot.is_cancelled) = (false, false, false);
         slot.token = slot.token.wrapping_add(self.stride);
         self.free.push(index);
         Some(tag)
@@ -298,6 +354,9 @@ impl<T> Client<T> {
             self.ended.extend(self.waiting.drain(..));
         }
         (self.disk, self.is_confirmed) = (Some(disk), true);
+        // The provider has ended what its earlier lives had, before it said so.
+        self.slots.iter_mut().for_each(|slot| slot.is_left = false);
+        self.end_cancelled();
     }
 
     /// Ends a round: publishes the requests that were sent, and announces that the client sleeps.
@@ -319,14 +378,11 @@ impl<T> Client<T> {
         }
         while let Some(index) = self.waiting.front() {
             let slot = self.slots.get_mut(usize::from(*index))?;
-            let entries = slot.entries.get(..slot.count)?;
             let output = &mut self.link.output;
             if (output.free() as usize) < slot.count && (output.refresh() as usize) < slot.count {
                 return Some(slot.count as u32);
             }
-            // All of a request's entries are published together.
-            let _ = output.push_slice(entries);
-            slot.is_sent = true;
+            slot.push(output);
             self.waiting.pop_front();
         }
         None

@@ -13,7 +13,7 @@
 //!
 //! A request that moves no data has its count of blocks in the second word, and place 0.
 
-use crate::{Disk, Error, MAX_SEGMENTS, Operation, Request, Segment};
+use crate::{Disk, Error, MAX_SEGMENTS, Operation, Request, Segment, Shift};
 use culm_abi::connection::block::ENTRY_SIZE;
 use culm_queue::Entry;
 
@@ -75,6 +75,12 @@ impl RequestEntry {
     ///
     /// The request's numbers are those that [`Disk::check`] accepts: larger ones are cut off.
     pub fn write(request: &Request, token: u16, entries: &mut [Self; MAX_SEGMENTS]) -> usize {
+        Self::write_shifted(request, Shift::NONE, token, entries)
+    }
+
+    /// Does what [`Self::write`] does, with the request's numbers shifted.
+    #[inline]
+    pub fn write_shifted(request: &Request, shift: Shift, token: u16, entries: &mut [Self; MAX_SEGMENTS]) -> usize {
         let (operation, flags) = match request.operation {
             Operation::Read => (code::READ, 0),
             Operation::Write => (code::WRITE, 0),
@@ -85,22 +91,25 @@ impl RequestEntry {
         };
         let Some((first, rest)) = request.segments().split_first() else {
             let counted = Segment { place: 0, blocks: request.blocks };
-            entries[0] = Self::new(operation, flags, request.block, token, counted);
+            entries[0] = Self::new(operation, flags, shift.block(request), token, counted);
             return 1;
         };
+        let shifted = |segment: &Segment| Segment { place: shift.place(*segment), ..*segment };
         let continues = |behind: usize| if behind == 0 { 0 } else { flag::CONTINUES };
-        entries[0] = Self::new(operation, flags | continues(rest.len()), request.block, token, *first);
+        entries[0] = Self::new(operation, flags | continues(rest.len()), shift.block(request), token, shifted(first));
         for (index, (entry, segment)) in entries.iter_mut().skip(1).zip(rest).enumerate() {
-            *entry = Self::new(code::SEGMENT, continues(rest.len() - index - 1), 0, token, *segment);
+            *entry = Self::new(code::SEGMENT, continues(rest.len() - index - 1), 0, token, shifted(segment));
         }
         1 + rest.len()
     }
 
+    #[inline(always)]
     fn new(operation: u64, flags: u64, block: u64, token: u16, segment: Segment) -> Self {
         let word = bits(block, 0, 40) | u64::from(token) << 40 | operation << 56 | flags << 60;
         Self([word, bits(segment.place, 0, 40) | bits(segment.blocks.into(), 0, 24) << 40])
     }
 
+    #[inline]
     pub(crate) fn step(self) -> Step {
         let Self([word, memory]) = self;
         let (token, flags) = (bits(word, 40, 16) as u16, bits(word, 60, 4));

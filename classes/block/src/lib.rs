@@ -103,7 +103,7 @@ pub use culm_abi::connection::block::BLOCK;
 pub use disk::Disk;
 pub use entry::{Answer, AnswerEntry, RequestEntry};
 pub use provider::{Port, Taken};
-pub use request::{Error, Operation, Request, Segment};
+pub use request::{Error, Operation, Request, Segment, Shift};
 
 /// The most segments of one request.
 pub const MAX_SEGMENTS: usize = 16;

@@ -162,6 +162,13 @@ impl Port {
         }
     }
 
+    /// Returns the request that [`Self::next_in_place`] returned last, if it has returned one; it
+    /// stays until the next call of that.
+    #[inline(always)]
+    pub fn taken(&self) -> &Taken {
+        &self.taken
+    }
+
     /// Returns whether there is space for the answer to one more request, besides those under way
     /// and what the disk is.
     #[inline(always)]

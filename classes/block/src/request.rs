@@ -1,6 +1,6 @@
 //! A client's requests, and why they may be refused.
 
-use crate::{MAX_DISK, MAX_SEGMENTS};
+use crate::MAX_SEGMENTS;
 use core::fmt;
 
 /// An operation on blocks.
@@ -47,6 +47,7 @@ pub struct Segment {
 
 impl Segment {
     /// Returns the block behind the last one. It does not overflow for a segment from a queue.
+    #[inline(always)]
     pub const fn end(self) -> u64 {
         self.place.saturating_add(self.blocks as u64)
     }
@@ -68,12 +69,14 @@ pub struct Request {
 impl Request {
     /// Creates a request that reads blocks from `block` on into the segments, one after the other.
     /// Returns `None` if there is none, or more than [`MAX_SEGMENTS`].
+    #[inline]
     pub fn read(block: u64, segments: &[Segment]) -> Option<Self> {
         Self::moving(Operation::Read, block, segments)
     }
 
     /// Creates a request that writes the segments, one after the other, to the blocks from `block`
     /// on. Returns `None` if there is none, or more than [`MAX_SEGMENTS`].
+    #[inline]
     pub fn write(block: u64, segments: &[Segment]) -> Option<Self> {
         Self::moving(Operation::Write, block, segments)
     }
@@ -93,10 +96,12 @@ impl Request {
         Self::without_data(Operation::WriteZeroes { may_discard }, block, blocks)
     }
 
+    #[inline]
     pub(crate) fn without_data(operation: Operation, block: u64, blocks: u32) -> Self {
         Self { operation, block, blocks, segments: [Segment::default(); MAX_SEGMENTS], count: 0 }
     }
 
+    #[inline]
     fn moving(operation: Operation, block: u64, segments: &[Segment]) -> Option<Self> {
         let mut request = Self::without_data(operation, block, 0);
         let whole = !segments.is_empty() && segments.iter().all(|segment| request.add(*segment));
@@ -113,6 +118,7 @@ impl Request {
     }
 
     /// Adds a segment. Returns false if there are [`MAX_SEGMENTS`] already.
+    #[inline]
     pub(crate) fn add(&mut self, segment: Segment) -> bool {
         let Some(free) = self.segments.get_mut(self.count) else { return false };
         *free = segment;
@@ -126,24 +132,36 @@ impl Request {
     pub fn segments(&self) -> &[Segment] {
         self.segments.get(..self.count).unwrap_or_default()
     }
+}
 
-    /// Returns the same request with its blocks `first` further on the disk, and its places
-    /// `first_place` further on in memory: what a virtualiser makes of its client's. Returns `None`
-    /// if one of them is then outside what a queue can express.
-    pub fn translated(&self, first: u64, first_place: u64) -> Option<Self> {
-        let mut translated = self.clone();
-        if self.operation == Operation::Flush {
-            return Some(translated);
-        }
-        let fits = |number: u64, base: u64, blocks: u32| {
-            let moved = number.checked_add(base)?;
-            (moved.checked_add(blocks.into())? <= MAX_DISK).then_some(moved)
-        };
-        translated.block = fits(self.block, first, self.blocks)?;
-        for segment in translated.segments.get_mut(..self.count)? {
-            segment.place = fits(segment.place, first_place, segment.blocks)?;
-        }
-        Some(translated)
+/// How far a client's blocks and its memory lie from where its virtualiser counts them: what is
+/// added to the numbers in its requests on the way to the driver.
+///
+/// The sums stay within what a queue can express: the client's part lies within a disk, its memory
+/// within what a device can address ([`crate::MAX_DISK`]), and each of its requests within both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shift {
+    /// The first block of the client's part.
+    pub blocks: u64,
+    /// The first place of the client's memory.
+    pub places: u64,
+}
+
+impl Shift {
+    /// Everything stays where it is.
+    pub const NONE: Self = Self { blocks: 0, places: 0 };
+
+    /// Returns the first block of a request there.
+    #[inline(always)]
+    pub fn block(self, request: &Request) -> u64 {
+        // A flush has no blocks to lie anywhere.
+        if request.operation == Operation::Flush { 0 } else { request.block.wrapping_add(self.blocks) }
+    }
+
+    /// Returns the place of a segment there.
+    #[inline(always)]
+    pub fn place(self, segment: Segment) -> u64 {
+        segment.place.wrapping_add(self.places)
     }
 }
 

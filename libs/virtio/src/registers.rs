@@ -104,6 +104,8 @@ values! {
     }
 }
 
+/// Feature: a buffer can be a table of descriptors (§6, `VIRTIO_F_INDIRECT_DESC`).
+pub const FEATURE_TABLES: u64 = 1 << 28;
 /// Feature: interrupts and doorbells at an index (§6).
 pub const FEATURE_EVENT_INDEX: u64 = 1 << 29;
 /// Feature: the modern interface (§6).
@@ -117,6 +119,8 @@ pub const FEATURE_ORDER_PLATFORM: u64 = 1 << 36;
 pub const DESCRIPTOR_NEXT: u16 = 1;
 /// Bit of a descriptor: the device writes the buffer (§2.7.5).
 pub const DESCRIPTOR_WRITE: u16 = 2;
+/// Bit of a descriptor: the buffer is a table of descriptors (§2.7.5.3).
+pub const DESCRIPTOR_TABLE: u16 = 4;
 /// Bit of the flags of what the driver writes: no interrupts, where there is no
 /// [`FEATURE_EVENT_INDEX`] (§2.7.7).
 pub const AVAILABLE_NO_INTERRUPT: u16 = 1;

@@ -189,15 +189,36 @@ impl State {
         taken
     }
 
-    /// Reads the descriptors of a chain, or of the one buffer that it is.
+    /// Reads the descriptors of a chain, of a table, or of the one buffer that it is.
+    ///
+    /// # Panics
+    ///
+    /// At a table that the driver did not settle on, or that is no whole one of its own.
     fn parts(&self, layout: Layout, number: u16) -> Vec<Part> {
+        let (address, rest) = self.descriptor(layout.descriptors + 16 * usize::from(number));
+        if (rest >> 32) as u16 & DESCRIPTOR_TABLE == 0 {
+            return self.chain(layout.descriptors, layout.size, number);
+        }
+        assert!(self.has(FEATURE_TABLES), "a table that was not settled on");
+        assert_eq!((rest >> 32, rest as u32 % 16), (DESCRIPTOR_TABLE.into(), 0), "a table stands alone");
+        let (length, table) = (rest as u32 / 16, address.checked_sub(DMA).expect("in the device's memory"));
+        let parts = self.chain(table as usize, length as u16, 0);
+        assert_eq!(parts.len(), length as usize, "all of a table is used");
+        parts
+    }
+
+    fn descriptor(&self, at: usize) -> (u64, u64) {
+        let words = self.memory.atomics_u64(at, 2).expect("a descriptor that exists");
+        (words[0].load(Relaxed), words[1].load(Relaxed))
+    }
+
+    /// Reads the chain that begins with descriptor `number` of the `size` at `start`.
+    fn chain(&self, start: usize, size: u16, number: u16) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut next = Some(number);
         while let Some(number) = next {
-            assert!(parts.len() < layout.size.into(), "a chain without end");
-            let at = layout.descriptors + 16 * usize::from(number);
-            let words = self.memory.atomics_u64(at, 2).expect("a descriptor that exists");
-            let (address, rest) = (words[0].load(Relaxed), words[1].load(Relaxed));
+            assert!(parts.len() < size.into(), "a chain without end");
+            let (address, rest) = self.descriptor(start + 16 * usize::from(number));
             let flags = (rest >> 32) as u16;
             let access = if flags & DESCRIPTOR_WRITE != 0 { Access::Write } else { Access::Read };
             parts.push(Part { address, length: rest as u32, access });

@@ -3,9 +3,9 @@
 mod restarts;
 
 use crate::registers::*;
-use crate::testing::{Fake, Given, State, memory};
+use crate::testing::{DMA, Fake, Given, State, memory};
 use crate::transport::{FEATURES, Transport, Unusable};
-use crate::virtqueue::{Access, Layout, NotAdded, Part, Used, Virtqueue};
+use crate::virtqueue::{Access, Layout, NotAdded, Part, Used, Virtqueue, write_table};
 use culm::Region;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -135,6 +135,40 @@ fn the_parts_of_a_chain_reach_the_device_in_order() {
     assert_eq!(queue.take(), Some(Used { token: 7, length: 0x3_0001 }));
     assert_eq!(queue.take(), Some(Used { token: 8, length: 0 }));
     assert_eq!((queue.take(), queue.space(), queue.errors()), (None, 16, 0));
+}
+
+/// The length that the device says it wrote is the driver's to compare: also one that no single
+/// buffer can have.
+#[test]
+fn the_parts_of_a_table_reach_the_device_in_order() {
+    const TABLE: usize = 2048;
+    let (fake, memory) = fake();
+    fake.0.features.set(fake.0.features.get() | FEATURE_TABLES);
+    let (mut device, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+    device.reset(|offered| offered).expect("it works");
+    queue.renew(true);
+    device.set_to_work(&memory, &[(QUEUE, &queue)]);
+    let words = memory.atomics_u64(TABLE, 6).expect("inside");
+    for length in [0x3_0001, 0xffff, u32::MAX] {
+        write_table(words, &REQUEST);
+        assert!(queue.add_table(DMA + TABLE as u64, 3, 7));
+        assert_eq!((queue.space(), queue.in_flight()), (15, 1));
+        let _ = queue.publish();
+        assert_eq!(fake.0.take(QUEUE)[0].parts, REQUEST);
+        // A reset does not take it from the device.
+        queue.rank();
+        device.reset(|offered| offered).expect("it works");
+        queue.renew(true);
+        device.set_to_work(&memory, &[(QUEUE, &queue)]);
+        let given = fake.0.take(QUEUE);
+        assert_eq!(given[0].parts, REQUEST);
+        fake.0.use_raw(QUEUE, given[0].number.into(), length);
+        assert_eq!(queue.refresh(), 1);
+        assert_eq!(queue.take(), Some(Used { token: 7, length }));
+        assert_eq!((queue.take(), queue.space(), queue.errors()), (None, 16, 0));
+    }
+    assert!((0..16).all(|token| queue.add_table(DMA, 1, token)));
+    assert!(!queue.add_table(DMA, 1, 16));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A split virtqueue (VIRTIO 1.2 §2.7): buffers of one descriptor each, and chains of several.
+//! A split virtqueue (VIRTIO 1.2 §2.7): buffers of one descriptor each, chains of several, and
+//! tables of them.
 //!
 //! Descriptors are slots of their own. The numbers of idle ones wait in the available ring, in the
 //! entries that are added next: so adding a buffer is going on by one entry, and a descriptor that
@@ -17,6 +18,7 @@
 mod layout;
 mod recovery;
 mod slot;
+mod table;
 
 use crate::crash_point;
 use crate::registers::{AVAILABLE_NO_INTERRUPT, DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, USED_NO_NOTIFY};
@@ -25,6 +27,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
 use culm::{Cyclic, Progress, Region};
 pub use layout::Layout;
 use slot::Slot;
+pub use table::{DESCRIPTOR, write_table};
 
 /// The access of the device to the buffers of one descriptor that a queue takes, or with a part of
 /// a chain.
@@ -70,7 +73,8 @@ pub enum NotAdded {
 pub struct Used {
     /// The token that [`Virtqueue::add`] or [`Virtqueue::add_chain`] was given.
     pub token: u32,
-    /// Bytes that the device says it wrote, at most those that it was given to write.
+    /// Bytes that the device says it wrote, at most those that it was given to write, if it was
+    /// given no [table](Virtqueue::add_table).
     pub length: u32,
 }
 
@@ -180,8 +184,8 @@ impl Virtqueue {
         self.layout.size
     }
 
-    /// Gives the device a buffer, which it sees after [`Self::publish`]. Returns false if there is
-    /// no space.
+    /// Gives the device a buffer of less than 65,535 bytes, which it sees after [`Self::publish`].
+    /// Returns false if there is no space.
     #[inline(always)]
     pub fn add(&mut self, address: u64, length: u16, token: u32) -> bool {
         let mut space = self.reserve(1);
@@ -368,11 +372,14 @@ impl Virtqueue {
     /// Returns `length` if the buffer can have it, else 0.
     #[inline(always)]
     fn credible(&mut self, length: u32, longest: u32) -> u32 {
-        if length > longest { self.lie() } else { length }
+        if length > longest { self.doubt(length, longest) } else { length }
     }
 
     #[cold]
-    fn lie(&mut self) -> u32 {
+    fn doubt(&mut self, length: u32, longest: u32) -> u32 {
+        if longest == Slot::ANY_LENGTH.into() {
+            return length;
+        }
         self.errors += 1;
         0
     }

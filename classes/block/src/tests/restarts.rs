@@ -213,3 +213,43 @@ fn a_reset_that_loses_writes_is_a_change_of_medium() {
     assert_ne!(client.changes(), changes);
     assert!(!disk.content.contains(&1), "nothing is written that its client does not know of");
 }
+
+/// A request that is cancelled while an earlier life of the provider may have it ends only when the
+/// device cannot be at its memory any more.
+#[test]
+fn the_memory_of_a_cancelled_request_is_not_the_devices_when_it_ends() {
+    let connection = connection(32, BLOCKS, 0, 1);
+    let (mut client, mut disk) = (Client::connect(&connection), RamDisk::new(&connection, Disk::new(BLOCKS, 1)));
+    let end = |client: &mut Client<u64>| {
+        client.begin();
+        let complete = core::iter::from_fn(|| client.next_completion().map(|complete| (complete.tag, complete.result)));
+        let complete: Vec<_> = complete.collect();
+        let _ = client.end_round();
+        complete
+    };
+    for _ in 0..4 {
+        assert_eq!(end(&mut client), []);
+        disk.take();
+        let _ = disk.end_round();
+    }
+    let read = |block| Request::read(block, &[segment(block, 1)]).expect("one segment");
+    client.send(&read(1), 1).expect("there is space");
+    assert_eq!(end(&mut client), []);
+    disk.take();
+    assert_eq!(disk.taken.len(), 1);
+    // The provider dies, and its next life has not said yet that all has ended.
+    let mut disk = disk.restarted(port(&connection));
+    assert_eq!(end(&mut client), []);
+    client.send(&read(2), 2).expect("there is space");
+    client.cancel(|_| true);
+    assert_eq!(end(&mut client), [(2, Err(Error::Changed))], "nobody has seen it");
+    let mut complete = Vec::new();
+    for _ in 0..4 {
+        complete.extend(end(&mut client));
+        disk.take();
+        assert_eq!(disk.taken, [], "it is not sent again");
+        let _ = disk.end_round();
+    }
+    assert_eq!(complete, [(1, Err(Error::Changed))]);
+    assert_eq!(client.under_way(), 0);
+}

@@ -4,7 +4,7 @@ use crate::registers::*;
 use culm::Region;
 use culm_block::{BLOCK, Disk, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS};
 use culm_mmio::Registers;
-use culm_virtio::registers::Kind;
+use culm_virtio::registers::{FEATURE_TABLES, Kind};
 use culm_virtio::virtqueue::Access;
 use culm_virtio::{Transport, Unusable, Virtqueue, transport};
 
@@ -22,6 +22,7 @@ const WANTED: u64 = FEATURE_SEGMENT_SIZE
     | FEATURE_FLUSH
     | FEATURE_DISCARD
     | FEATURE_WRITE_ZEROES
+    | FEATURE_TABLES
     | transport::FEATURES;
 
 /// A device.
@@ -29,6 +30,8 @@ pub struct Device<R> {
     transport: Transport<R>,
     /// The most segments for which its queue has descriptors.
     segments: u8,
+    /// Whether it gets tables of descriptors; `None` before that is settled.
+    tables: Option<bool>,
 }
 
 /// The device's configuration (§5.2.4). What it lacks the feature for is 0.
@@ -54,13 +57,25 @@ impl<R: Registers> Device<R> {
         if segments == 0 {
             return Err(Unusable::Queue);
         }
-        Ok((Self { transport, segments }, queue))
+        Ok((Self { transport, segments, tables: None }, queue))
     }
 
     /// Resets the device and negotiates its features. It touches no memory from here on, and has
     /// ended all requests.
     pub fn reset(&mut self) -> Result<(), Unusable> {
-        self.transport.reset(|offered| offered & WANTED)
+        self.transport.reset(|offered| offered & WANTED)?;
+        let tables = self.transport.has(FEATURE_TABLES);
+        if *self.tables.get_or_insert(tables) && !tables {
+            // What it is to get again are tables.
+            return Err(Unusable::Features);
+        }
+        Ok(())
+    }
+
+    /// Returns whether it takes tables of descriptors, as it said first: it knows chains anyway.
+    #[inline(always)]
+    pub fn takes_tables(&self) -> bool {
+        self.tables == Some(true)
     }
 
     /// Sets a device that was reset to work in its queue, which was renewed.

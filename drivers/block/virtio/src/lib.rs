@@ -3,8 +3,9 @@
 //!
 //! It moves requests between the virtualiser's queues and the device's, and maps no data: the
 //! device reads and writes that itself. `device` sets a device up by `culm-virtio`'s transport and
-//! says what disk it is, `requests` has the records of what is under way, `block` moves them, and
-//! `reset` resets a device that failed.
+//! says what disk it is, `requests` has the records of what is under way, `engine` gives them to
+//! the device and takes them back, `reset` resets one that failed, and `block` moves requests
+//! between the engine and the virtualiser.
 //!
 //! # Order
 //!
@@ -37,6 +38,7 @@ extern crate std as alloc;
 mod block;
 mod device;
 mod driver;
+mod engine;
 pub mod registers;
 mod requests;
 mod reset;

@@ -1,29 +1,36 @@
 //! The requests that are under way: what the device has of each besides its data, and whose it is.
 //!
-//! Header, range and status of a request lie in the device's memory, in a *record*; its number is
-//! the token by which the virtqueue returns the request. Whose the request is stands in the
-//! driver's own memory, which the device cannot write.
+//! Header, range and status of a request lie in the device's memory, in a *record*, and so does the
+//! table of its parts, if the device takes tables. A record's number is the token by which the
+//! virtqueue returns the request. Whose the request is stands in the driver's own memory, which the
+//! device cannot write.
 
 use crate::registers::*;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
-use culm_block::{BLOCK, Error, MAX_SEGMENTS, Operation, Taken};
-use culm_virtio::virtqueue::Access;
+use culm_block::{BLOCK, Error, MAX_SEGMENTS, Operation, Request, Shift};
+use culm_virtio::virtqueue::{self, Access, DESCRIPTOR};
 use culm_virtio::{Part, Used};
 
-/// Words of a record: header (two words), range (two words), status; the rest fills its cache line.
-const WORDS: usize = 8;
+/// Words of a record: header (two words), range (two words), status, the rest of a cache line, and
+/// the table.
+const WORDS: usize = TABLE / 8 + 2 * MOST_PARTS + 4;
 
-/// Bytes of a record.
+/// Bytes of a record: whole cache lines.
 pub const RECORD: usize = 8 * WORDS;
+
+const _: () = assert!(RECORD.is_multiple_of(64) && DESCRIPTOR == 16);
 
 /// Offset of a record's range to discard or to zero (§5.2.6, `virtio_blk_discard_write_zeroes`).
 const RANGE: u64 = 16;
 
 /// Offset of a record's status.
 const STATUS: u64 = 32;
+
+/// Offset of a record's table.
+const TABLE: usize = 64;
 
 /// A status that no device writes.
 const NO_STATUS: u64 = 0xff;
@@ -35,10 +42,10 @@ const MOST_PARTS: usize = MAX_SEGMENTS + 2;
 const MOST_RESETS: u8 = 2;
 
 /// Whose a record is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Owner {
-    /// The virtualiser's token of the request; `None` if the record is free.
-    token: Option<u16>,
+#[derive(Clone, Copy, Debug)]
+struct Owner<T> {
+    /// The name of the request for who asked; `None` if the record is free.
+    tag: Option<T>,
     /// Bytes that the device writes if the request is done: its data if it reads, and the status.
     written: u32,
     /// How many resets of the device the request survives from now on.
@@ -49,10 +56,10 @@ struct Owner {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The virtualiser's token.
-    pub token: u16,
-    /// The result for the virtualiser.
+pub struct Outcome<T> {
+    /// The name of the request for who asked.
+    pub tag: T,
+    /// The result for who asked.
     pub result: Result<(), Error>,
     /// Whether what the device said of it cannot be.
     pub is_lie: bool,
@@ -60,11 +67,11 @@ pub struct Outcome {
 
 /// The records.
 #[derive(Debug)]
-pub struct Requests {
+pub struct Requests<T> {
     records: &'static [[AtomicU64; WORDS]],
     /// Where the device sees the first record.
     dma: u64,
-    owners: Vec<Owner>,
+    owners: Vec<Owner<T>>,
     free: Vec<u16>,
     period: u32,
     /// Whether a request to write zeroes may allow the device to discard the blocks.
@@ -96,14 +103,16 @@ impl Parts {
     }
 }
 
-impl Requests {
-    /// Creates `count` records in `memory` from `offset` on. Returns `None` if that is too small.
-    pub fn new(memory: &Region, offset: usize, count: u16) -> Option<Self> {
+impl<T> Requests<T> {
+    /// Creates `count` records in `memory`, behind what ends at `end`. Returns `None` if that is too
+    /// small.
+    pub fn new(memory: &Region, end: usize, count: u16) -> Option<Self> {
+        let offset = end.next_multiple_of(64);
         let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
         Some(Self {
             records: words.as_chunks().0,
             dma: memory.dma() + offset as u64,
-            owners: (0..count).map(|_| Owner::default()).collect(),
+            owners: (0..count).map(|_| Owner { tag: None, written: 0, chances: 0, period: 0 }).collect(),
             free: (0..count).rev().collect(),
             period: 0,
             zeroes_may_discard: false,
@@ -125,10 +134,9 @@ impl Requests {
     /// Writes the record of a request, and the parts of its chain to `parts`. Returns its number,
     /// or `None` if there is no free record.
     #[inline]
-    pub fn begin(&mut self, taken: &Taken, parts: &mut Parts) -> Option<u16> {
+    pub fn begin(&mut self, request: &Request, shift: Shift, tag: T, parts: &mut Parts) -> Option<u16> {
         let number = self.free.pop()?;
         let (record, owner) = (self.records.get(usize::from(number))?, self.owners.get_mut(usize::from(number))?);
-        let Taken { token, request } = taken;
         let kind = match request.operation {
             Operation::Read => TYPE_READ,
             Operation::Write => TYPE_WRITE,
@@ -138,7 +146,7 @@ impl Requests {
         };
         // A header's block is 0 where the request moves no data (§5.2.6.1): blocks to clear stand
         // in the range.
-        let block = if request.operation.moves_data() { request.block } else { 0 };
+        let block = if request.operation.moves_data() { shift.block(request) } else { 0 };
         record[0].store(kind.into(), Relaxed);
         record[1].store(block, Relaxed);
         record[4].store(NO_STATUS, Relaxed);
@@ -152,7 +160,7 @@ impl Requests {
                 let access = if is_read { Access::Write } else { Access::Read };
                 for segment in request.segments() {
                     // Both factors are bounded: places have 40 bits, blocks 24.
-                    parts.push(segment.place * BLOCK as u64, segment.blocks * BLOCK as u32, access);
+                    parts.push(shift.place(*segment) * BLOCK as u64, segment.blocks * BLOCK as u32, access);
                 }
                 if is_read {
                     written += request.blocks * BLOCK as u32;
@@ -162,7 +170,7 @@ impl Requests {
             Operation::Discard | Operation::WriteZeroes { .. } => {
                 let may_discard = request.operation == Operation::WriteZeroes { may_discard: true };
                 let flags = if may_discard && self.zeroes_may_discard { RANGE_MAY_DISCARD } else { 0 };
-                record[2].store(request.block, Relaxed);
+                record[2].store(shift.block(request), Relaxed);
                 record[3].store(u64::from(request.blocks) | u64::from(flags) << 32, Relaxed);
                 parts.push(address + RANGE, 16, Access::Read);
             }
@@ -171,44 +179,63 @@ impl Requests {
         // A flush that a failing device did not answer may have failed. If it were sent again, the
         // device could say that it is done, and blocks that it has lost would count as durable.
         let chances = if request.operation == Operation::Flush { 0 } else { MOST_RESETS };
-        *owner = Owner { token: Some(*token), written, chances, period: self.period };
+        *owner = Owner { tag: Some(tag), written, chances, period: self.period };
         Some(number)
+    }
+
+    /// Writes the parts of the request in record `number` into its table; returns where the device
+    /// sees that.
+    #[inline]
+    pub fn write_table(&self, number: u16, parts: &[Part]) -> u64 {
+        if let Some(table) = self.records.get(usize::from(number)).and_then(|record| record.get(TABLE / 8..)) {
+            virtqueue::write_table(table, parts);
+        }
+        self.dma + (RECORD * usize::from(number) + TABLE) as u64
+    }
+
+    /// Frees the record of a request that the device does not get; returns its tag.
+    #[cold]
+    pub fn forget(&mut self, number: u16) -> Option<T> {
+        let tag = self.owners.get_mut(usize::from(number))?.tag.take()?;
+        self.free.push(number);
+        Some(tag)
     }
 
     /// Ends the request that the device has used, and frees its record. Returns `None` if there is
     /// no such request, which only a device that writes outside the used ring can bring about.
     #[inline]
-    pub fn end(&mut self, used: Used) -> Option<Outcome> {
+    pub fn end(&mut self, used: Used) -> Option<Outcome<T>> {
         let (record, owner) = (self.records.get(used.token as usize)?, self.owners.get_mut(used.token as usize)?);
-        let token = owner.token.take()?;
+        let tag = owner.tag.take()?;
         self.free.push(used.token as u16);
         let (result, is_lie) = match record[4].load(Relaxed) as u8 {
             // What is not known to be written (§2.7.8.2) was not read.
             STATUS_OK => {
-                let is_lie = used.length < owner.written;
+                let is_lie = used.length != owner.written;
                 (if is_lie { Err(Error::Failed) } else { Ok(()) }, is_lie)
             }
             STATUS_FAILED => (Err(Error::Failed), false),
             STATUS_UNSUPPORTED => (Err(Error::Unsupported), false),
             _ => (Err(Error::Failed), true),
         };
-        Some(Outcome { token, result, is_lie })
+        Some(Outcome { tag, result, is_lie })
     }
 
     /// Records a reset of the device, which has ended all requests. Frees the records of those that
-    /// do not survive it, all of them if the device `is_lost`, and calls `fail` with the token of
+    /// do not survive it, all of them if the device `is_lost`, and calls `fail` with the tag of
     /// each. The device is to get the others again.
-    pub fn survive(&mut self, is_lost: bool, mut fail: impl FnMut(u16)) {
+    pub fn survive(&mut self, is_lost: bool, mut fail: impl FnMut(T)) {
         for (number, (owner, record)) in (0..).zip(self.owners.iter_mut().zip(self.records)) {
-            let Some(token) = owner.token else { continue };
+            if owner.tag.is_none() {
+                continue;
+            }
             owner.period = self.period;
             record[4].store(NO_STATUS, Relaxed);
             match owner.chances.checked_sub(1).filter(|_| !is_lost) {
                 Some(left) => owner.chances = left,
                 None => {
-                    owner.token = None;
                     self.free.push(number);
-                    fail(token);
+                    owner.tag.take().into_iter().for_each(&mut fail);
                 }
             }
         }
@@ -216,13 +243,13 @@ impl Requests {
 
     /// Returns whether record `number` is that of a request.
     pub fn is_under_way(&self, number: u32) -> bool {
-        self.owners.get(number as usize).is_some_and(|owner| owner.token.is_some())
+        self.owners.get(number as usize).is_some_and(|owner| owner.tag.is_some())
     }
 
     /// Ends a period. Returns whether the device has had a request for the whole of it.
     pub fn end_period(&mut self) -> bool {
         let before = self.period;
         self.period = before.wrapping_add(1);
-        self.owners.iter().any(|owner| owner.token.is_some() && owner.period != before)
+        self.owners.iter().any(|owner| owner.tag.is_some() && owner.period != before)
     }
 }

@@ -6,14 +6,14 @@
 //! cannot be used has none: they are answered by an error, and there is no disk until the device is
 //! of use again.
 
-use crate::block::Block;
 use crate::counters;
+use crate::engine::Engine;
 use culm::time;
 use culm_block::{Disk, Error};
 use culm_mmio::Registers;
 use culm_virtio::Unusable;
 
-impl<R: Registers> Block<R> {
+impl<R: Registers, T> Engine<R, T> {
     /// Resets the device. If it fails repeatedly, that waits for the back-off, and the device is
     /// out of service until then.
     #[cold]
@@ -47,7 +47,6 @@ impl<R: Registers> Block<R> {
             Err(reason) => {
                 self.fail(true);
                 self.disk = Disk::ABSENT;
-                self.port.set_disk(self.disk);
                 return Err(reason);
             }
             Ok(()) => self.fail(false),
@@ -59,12 +58,12 @@ impl<R: Registers> Block<R> {
         Ok(())
     }
 
-    /// Answers the requests that do not survive this reset, which is all of them if the device
+    /// Ends the requests that do not survive this reset, which is all of them if the device
     /// `is_lost`. The queue keeps the others, and nothing that is none.
     fn fail(&mut self, is_lost: bool) {
-        let (requests, port) = (&mut self.requests, &mut self.port);
-        requests.survive(is_lost, |token| {
-            port.answer(token, Err(Error::Failed));
+        let (requests, ended) = (&mut self.requests, &mut self.ended);
+        requests.survive(is_lost, |tag| {
+            ended.push_back((tag, Err(Error::Failed)));
             counters::FAILED.add(1);
         });
         self.queue.retain(|record| requests.is_under_way(record));

@@ -6,7 +6,7 @@ use crate::turns::Share;
 use crate::unflushed::Unflushed;
 use culm::connection::BlockVirtualiserClient;
 use culm::{Progress, start};
-use culm_block::{BLOCK, Error, MAX_DISK, Operation, Port, Request, Taken, depth};
+use culm_block::{BLOCK, Error, MAX_DISK, Operation, Port, Shift, Taken, depth};
 use culm_lending::Allowance;
 use culm_partition::Selector;
 
@@ -23,8 +23,8 @@ pub struct Client {
     placement: Option<Placement>,
     /// Where the client's data region begins for the device, in blocks.
     memory: u64,
-    /// A request that was taken and not sent to the driver yet.
-    held: Option<Taken>,
+    /// Whether the request that the port has taken is to be sent to the driver.
+    holds: bool,
     /// Its share of the driver.
     pub share: Share,
     /// Its writes that are not durable.
@@ -46,6 +46,8 @@ impl Client {
         let BlockVirtualiserClient { requests, answers, data, channel, .. } = *connection;
         let memory = data.dma / BLOCK as u64;
         assert!(data.dma.is_multiple_of(BLOCK as u64), "a data region at {:#x}: let it begin at a page", data.dma);
+        let end = memory.saturating_add(data.size / BLOCK as u64);
+        assert!(end <= MAX_DISK, "a data region at {:#x}: no device reaches its end", data.dma);
         let partition = match start::text(connection.partition) {
             "" => None,
             text => Some(Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))),
@@ -62,7 +64,7 @@ impl Client {
             part,
             placement: None,
             memory,
-            held: None,
+            holds: false,
             share: Share::default(),
             unflushed: Unflushed::new(!part.read_only),
             allowance: Allowance::new(depth(requests.capacity, answers.capacity)),
@@ -82,12 +84,17 @@ impl Client {
         }
         self.placement = Some(placement);
         self.port.set_disk(placement.disk);
-        if let Some(held) = self.held.take() {
-            match placement.disk.check(&held.request, MAX_DISK) {
-                Ok(()) => self.held = Some(held),
-                Err(error) => self.port.answer(held.token, Err(error)),
-            }
+        if self.holds
+            && let Err(error) = placement.disk.check(&self.port.taken().request, MAX_DISK)
+        {
+            self.end_held(Err(error));
         }
+    }
+
+    /// Answers the request that is held.
+    fn end_held(&mut self, result: Result<(), Error>) {
+        self.holds = false;
+        self.port.answer(self.port.taken().token, result);
     }
 
     /// Begins a round: looks at what the client sent, and whether it was restarted. A request of
@@ -100,8 +107,8 @@ impl Client {
         if !was_open || !is_open {
             self.allowance.spend(START_OVER);
         }
-        if !is_open && let Some(held) = self.held.take() {
-            self.port.answer(held.token, Err(Error::Changed));
+        if !is_open && self.holds {
+            self.end_held(Err(Error::Changed));
         }
         is_open
     }
@@ -109,21 +116,22 @@ impl Client {
     /// Ends a round. While a request is held, or the client is left alone, no other request is
     /// wanted.
     pub fn end_round(&mut self, wants: bool) -> Progress {
-        self.port.end_round(wants && self.held.is_none())
+        self.port.end_round(wants && !self.holds)
     }
 
     /// Returns the next request, if there is one: what it is, and the count of blocks that it
     /// counts for. What the port refuses on the way is charged to the client.
     #[inline]
     pub fn next(&mut self) -> Option<(Operation, u32)> {
-        if self.held.is_none() {
-            self.held = self.port.next_request();
+        if !self.holds {
+            self.holds = self.port.next_in_place().is_some();
             let refused = self.port.entries_refused() - self.refused;
             if refused > 0 {
                 self.charge(refused);
             }
         }
-        self.held.as_ref().map(|held| (held.request.operation, crate::turns::cost(&held.request)))
+        let request = &self.port.taken().request;
+        self.holds.then(|| (request.operation, crate::turns::cost(request)))
     }
 
     /// Charges the client for entries or requests that were refused.
@@ -134,13 +142,12 @@ impl Client {
         counters::REQUESTS_REFUSED.add(refused);
     }
 
-    /// Takes the request of [`Self::next`], as the driver is to see it. `None` stands for one that
-    /// cannot be translated.
+    /// Takes the request of [`Self::next`], which stays in place until the next call of that, and
+    /// how far the driver is to see it from where the client does.
     #[inline]
-    pub fn take(&mut self) -> Option<(u16, Option<Request>)> {
-        let held = self.held.take()?;
-        let first = self.placement?.first;
-        Some((held.token, held.request.translated(first, self.memory)))
+    pub fn take(&mut self) -> Option<(&Taken, Shift)> {
+        let blocks = self.placement?.first;
+        core::mem::take(&mut self.holds).then(|| (self.port.taken(), Shift { blocks, places: self.memory }))
     }
 
     /// Answers a request of the client's, which pays for a step of work.
@@ -153,8 +160,8 @@ impl Client {
     /// Answers the request of [`Self::next`] without the driver, whose time would bound the work
     /// that it causes: so it costs a step.
     pub fn answer_held(&mut self, result: Result<(), Error>) {
-        if let Some(held) = self.held.take() {
-            self.port.answer(held.token, result);
+        if self.holds {
+            self.end_held(result);
             self.allowance.spend(1);
         }
     }

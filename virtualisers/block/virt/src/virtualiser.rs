@@ -28,7 +28,7 @@ const _: () = assert!(culm_partition::BLOCK == BLOCK && MAX_READ == 1 << Disk::L
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// A client's.
-    Client { number: usize, token: u16, cost: u32, operation: Operation, failed_flushes: u32 },
+    Client { number: u16, token: u16, cost: u32, operation: Operation, failed_flushes: u32 },
     /// The virtualiser's own read of the partition table, of the scan of this number.
     Table { scans: u32 },
 }
@@ -151,7 +151,7 @@ impl Virtualiser {
     fn complete(&mut self, Completion { tag, result }: Completion<Owner>) {
         let (number, token, cost, operation, failed_flushes) = match tag {
             Owner::Client { number, token, cost, operation, failed_flushes } => {
-                (number, token, cost, operation, failed_flushes)
+                (usize::from(number), token, cost, operation, failed_flushes)
             }
             Owner::Table { scans } => {
                 self.is_reading = false;
@@ -203,7 +203,9 @@ impl Virtualiser {
             } else {
                 // What the driver has not seen yet would be done with the next life's memory.
                 self.ready.remove(number);
-                self.driver.cancel(|owner| matches!(owner, Owner::Client { number: other, .. } if *other == number));
+                self.driver.cancel(
+                    |owner| matches!(owner, Owner::Client { number: other, .. } if usize::from(*other) == number),
+                );
             }
             self.pause_if_spent(number);
         }

@@ -26,8 +26,19 @@ const MEMORY: u64 = 64;
 const DATA: u64 = 0x4000_0000;
 
 /// The features that a device of these tests offers.
-pub const FEATURES: u64 =
-    FEATURE_VERSION_1 | FEATURE_EVENT_INDEX | FEATURE_SEGMENTS | FEATURE_FLUSH | FEATURE_DISCARD | FEATURE_WRITE_ZEROES;
+pub const FEATURES: u64 = FEATURE_TABLES
+    | FEATURE_VERSION_1
+    | FEATURE_EVENT_INDEX
+    | FEATURE_SEGMENTS
+    | FEATURE_FLUSH
+    | FEATURE_DISCARD
+    | FEATURE_WRITE_ZEROES;
+
+/// The same, and without what changes how the queue is used.
+pub fn kinds() -> Vec<u64> {
+    let without = |features: u64| FEATURES & !features;
+    vec![FEATURES, without(FEATURE_EVENT_INDEX), without(FEATURE_TABLES), without(FEATURE_EVENT_INDEX | FEATURE_TABLES)]
+}
 
 /// The device's configuration.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Devices that fail, lie, or never answer.
 
 use super::device::{World, segment};
-use crate::block::PERIOD;
+use crate::engine::PERIOD;
 use crate::registers::*;
 use culm::time::{self, Duration};
 use culm_block::{BLOCK, Error, NotSent, Request};

@@ -4,7 +4,7 @@
 //! ([`culm_queue::crash`]). The device and the virtualiser act only on what they are told: a
 //! doorbell, an interrupt or a notification that is lost stops the load.
 
-use super::device::{self, BLOCKS, Config, Device, World as Parts, segment};
+use super::device::{self, BLOCKS, Config, Device, FEATURES as ALL, World as Parts, segment};
 use crate::block::Block;
 use crate::registers::*;
 use culm::Region;
@@ -70,11 +70,9 @@ struct World {
 }
 
 impl World {
-    fn new(event_index: bool) -> Self {
+    fn new(features: u64) -> Self {
         let (fake, memory) = device::fake(Config::default());
-        if !event_index {
-            fake.0.features.set(device::FEATURES & !FEATURE_EVENT_INDEX);
-        }
+        fake.0.features.set(features);
         let connection = device::connection();
         let mut world = Self {
             connection,
@@ -298,10 +296,10 @@ const LOAD: [Act; 22] = {
 };
 
 /// Runs `acts` once for each step at which the driver can die.
-fn die_everywhere(event_index: bool, acts: &[Act]) {
+fn die_everywhere(features: u64, acts: &[Act]) {
     let mut steps = 0;
     loop {
-        let mut world = World::new(event_index);
+        let mut world = World::new(features);
         world.death = Some(steps);
         acts.iter().for_each(|act| world.act(*act));
         world.finish(&std::format!("death at step {steps}"));
@@ -315,7 +313,7 @@ fn die_everywhere(event_index: bool, acts: &[Act]) {
 
 #[test]
 fn the_load_of_these_tests_needs_no_deaths() {
-    let mut world = World::new(true);
+    let mut world = World::new(ALL);
     LOAD.iter().for_each(|act| world.act(*act));
     world.finish("no death");
     assert_eq!((world.complete, world.state.resets.get()), (39, 1));
@@ -323,8 +321,7 @@ fn the_load_of_these_tests_needs_no_deaths() {
 
 #[test]
 fn a_driver_that_dies_at_any_step_loses_no_request() {
-    die_everywhere(true, &LOAD);
-    die_everywhere(false, &LOAD);
+    device::kinds().into_iter().for_each(|features| die_everywhere(features, &LOAD));
 }
 
 #[test]
@@ -332,7 +329,7 @@ fn a_driver_that_dies_while_it_resets_the_device_loses_no_request() {
     let mut acts = LOAD[..11].to_vec();
     acts.extend([Act::Fail, Act::Turn, Act::Device(1, false), Act::Turn]);
     acts.extend(LOAD);
-    die_everywhere(true, &acts);
+    die_everywhere(ALL, &acts);
 }
 
 #[test]
@@ -340,17 +337,17 @@ fn a_driver_that_dies_while_the_virtualiser_restarts_is_of_use_to_the_next_one()
     let mut acts = LOAD[..11].to_vec();
     acts.extend([Act::Restart, Act::Turn, Act::Client(2), Act::Device(2, false), Act::Turn]);
     acts.extend(LOAD);
-    die_everywhere(true, &acts);
+    die_everywhere(ALL, &acts);
 }
 
 /// The first life's write must not reach the disk after the second life's, whose answer is given.
 #[test]
 fn what_a_previous_life_gave_the_device_has_ended_before_the_next_takes_requests() {
-    let mut world = World::new(true);
+    let mut world = World::new(ALL);
     world.act(Act::Client(8));
     world.act(Act::Turn);
     world.act(Act::Device(0, false));
-    assert_eq!(world.device.held.len(), 4);
+    assert_eq!(world.device.held.len(), 8);
     world.block = None;
     world.act(Act::Turn);
     let told: BTreeSet<u64> = world.asked.keys().copied().collect();
@@ -375,8 +372,8 @@ proptest! {
     /// Any load, and any number of deaths, also of lives that just began. A device that fails more
     /// often than a request survives ends it by an error, so here it fails twice at most.
     #[test]
-    fn any_number_of_deaths_loses_nothing(acts in acts(), event_index: bool) {
-        let mut world = World::new(event_index);
+    fn any_number_of_deaths_loses_nothing(acts in acts(), features in proptest::sample::select(device::kinds())) {
+        let mut world = World::new(features);
         for (act, death) in acts {
             if world.failures >= 2 && matches!(act, Act::Fail) {
                 continue;

@@ -4,7 +4,7 @@ use super::{Owner, Virtualiser};
 use crate::counters;
 use crate::turns::WINDOW;
 use crate::unflushed::Flush;
-use culm_block::{Error, NotSent, Operation};
+use culm_block::{Error, Operation, Taken};
 
 /// The outcome of the attempt to send a client's next request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,16 +130,12 @@ impl Virtualiser {
     #[inline]
     fn dispatch(&mut self, number: usize, cost: u32, operation: Operation) {
         let Some(client) = self.clients.get_mut(number) else { return };
-        let Some((token, request)) = client.take() else { return };
-        let sent = match &request {
-            Some(request) => {
-                let failed_flushes = self.failed_flushes;
-                self.driver.send(request, Owner::Client { number, token, cost, operation, failed_flushes })
-            }
-            None => Err(NotSent::Refused(Error::OutOfRange)),
-        };
-        if let Err(reason) = sent {
-            return client.refuse(token, if let NotSent::Refused(error) = reason { error } else { Error::Failed });
+        let Some((Taken { token, request }, shift)) = client.take() else { return };
+        let (token, blocks, failed_flushes) = (*token, request.blocks, self.failed_flushes);
+        let owner = Owner::Client { number: number as u16, token, cost, operation, failed_flushes };
+        if self.driver.forward(request, shift, owner).is_err() {
+            // There was space, as the caller has seen.
+            return client.refuse(token, Error::Failed);
         }
         self.busy += usize::from(client.share.is_idle());
         client.share.send(cost);
@@ -149,6 +145,6 @@ impl Virtualiser {
             self.clients.iter_mut().for_each(|client| client.unflushed.cover());
         }
         counters::REQUESTS.add(1);
-        counters::BLOCKS.add(request.map_or(0, |request| request.blocks.into()));
+        counters::BLOCKS.add(blocks.into());
     }
 }

@@ -1,0 +1,263 @@
+//! The device at work: requests go in, each with a tag, and come back complete.
+//!
+//! A round begins by [`Engine::begin`], takes what is complete by [`Engine::next_completion`] until
+//! there is nothing, gives the device more by [`Engine::give`], and ends by [`Engine::end_round`],
+//! which publishes everything at once and rings the doorbell at most once. A device that fails is
+//! reset on the way ([`crate::reset`]), of which those who asked notice nothing but the time.
+
+use crate::counters;
+use crate::device::Device;
+use crate::requests::{Outcome, Parts, Requests};
+use alloc::collections::VecDeque;
+use culm::time::{self, Duration, Instant};
+use culm::{Progress, Region};
+use culm_block::{Completion, Disk, Error, NotSent, Operation, Request, Shift};
+use culm_mmio::Registers;
+use culm_virtio::{ResetBackoff, Unusable, Virtqueue};
+
+/// A device that has a request for the whole of a period has failed. Disks that have to spin up or
+/// to move a bad block take some seconds.
+pub const PERIOD: Duration = Duration::from_secs(30);
+
+/// Descriptors of a request besides those of its segments: its header, its status, or its range.
+const BESIDES: usize = 2;
+
+/// A device and what it has to do. Each request has a tag of type `T`, with which it comes back.
+pub struct Engine<R, T> {
+    pub(crate) device: Device<R>,
+    pub(crate) memory: Region,
+    pub(crate) queue: Virtqueue,
+    pub(crate) requests: Requests<T>,
+    /// The parts of the last request, kept so that each is written once.
+    parts: Parts,
+    /// Requests that ended without the device, and how.
+    pub(crate) ended: VecDeque<(T, Result<(), Error>)>,
+    pub(crate) disk: Disk,
+    /// Whether flushes are sent to the device.
+    flushes: bool,
+    /// The device has interrupted since the last round.
+    interrupted: bool,
+    /// Requests that came back in this round.
+    completed: u64,
+    /// Requests that were given in this round.
+    given: u64,
+    /// The end of the period that runs if the device has requests.
+    period_end: Instant,
+    /// The device needs a reset.
+    pub(crate) failed: bool,
+    /// The device waits for its reset.
+    pub(crate) out_of_service: bool,
+    pub(crate) backoff: ResetBackoff,
+}
+
+impl<R: Registers, T> Engine<R, T> {
+    /// Sets the device up, whatever state a previous life left it in.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the device cannot be used.
+    pub fn new(registers: R, memory: Region) -> Result<Self, Unusable> {
+        let (mut device, mut queue) = Device::find(registers, &memory)?;
+        let requests = Requests::new(&memory, queue.layout().end, queue.size() / 2).ok_or(Unusable::Queue)?;
+        counters::RESETS.add(1);
+        // Reset before anything else: the device may be at work for the previous life. See the
+        // order of requests at the head of this crate.
+        device.reset()?;
+        queue.clear();
+        queue.renew(device.has_event_index());
+        device.set_to_work(&memory, &queue);
+        let mut engine = Self {
+            device,
+            memory,
+            queue,
+            requests,
+            parts: Parts::new(),
+            ended: VecDeque::new(),
+            disk: Disk::ABSENT,
+            flushes: false,
+            interrupted: false,
+            completed: 0,
+            given: 0,
+            period_end: Instant::default(),
+            failed: false,
+            out_of_service: false,
+            backoff: ResetBackoff::new(),
+        };
+        engine.look();
+        Ok(engine)
+    }
+
+    /// Returns what disk the device is, as it said last.
+    #[inline(always)]
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Returns whether the device waits for its reset. Requests wait too, unless there is no disk.
+    #[inline(always)]
+    pub fn is_out_of_service(&self) -> bool {
+        self.out_of_service
+    }
+
+    /// Handles the device's interrupt.
+    #[inline(always)]
+    pub fn interrupted(&mut self) {
+        self.device.acknowledge();
+        counters::INTERRUPTS.add(1);
+        self.interrupted = true;
+    }
+
+    /// Begins a round: looks at what the device has used.
+    #[inline]
+    pub fn begin(&mut self) {
+        if !self.out_of_service {
+            self.queue.refresh();
+        }
+    }
+
+    /// Returns the next request that is complete, of those that were at the beginning of the round.
+    /// When there is none, the device is looked after, so call it again until then.
+    #[inline]
+    pub fn next_completion(&mut self) -> Option<Completion<T>> {
+        if !self.out_of_service
+            && let Some(used) = self.queue.take()
+        {
+            if let Some(Outcome { tag, result, is_lie }) = self.requests.end(used) {
+                self.completed += 1;
+                if result.is_err() {
+                    self.count_failure(is_lie);
+                }
+                return Some(Completion { tag, result });
+            }
+            counters::DEVICE_ERRORS.add(1);
+            self.failed = true;
+        }
+        let is_odd = core::mem::take(&mut self.interrupted) & (self.completed == 0);
+        if is_odd | self.failed | self.queue.is_broken() | !self.ended.is_empty() {
+            return self.look_after(is_odd);
+        }
+        None
+    }
+
+    #[cold]
+    fn count_failure(&mut self, is_lie: bool) {
+        counters::FAILED.add(1);
+        counters::DEVICE_ERRORS.add(is_lie.into());
+    }
+
+    /// Looks at the device if its interrupt `is_odd`: there was nothing to take. Resets it if it
+    /// failed. Returns the next request that has ended by that.
+    #[cold]
+    fn look_after(&mut self, is_odd: bool) -> Option<Completion<T>> {
+        if is_odd {
+            self.check();
+        }
+        if self.failed | self.queue.is_broken() {
+            self.repair();
+        }
+        self.ended.pop_front().map(|(tag, result)| Completion { tag, result })
+    }
+
+    /// Returns whether there is space for a request.
+    #[inline(always)]
+    pub fn has_space(&self) -> bool {
+        let needed = if self.device.takes_tables() { 1 } else { usize::from(self.disk.segments) + BESIDES };
+        !self.out_of_service && self.queue.space() >= needed && self.requests.has_space()
+    }
+
+    /// Gives the device a request, with its numbers shifted.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSent::Full`] if there is no space.
+    #[inline]
+    pub fn give(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
+        if !self.has_space() {
+            return Err(NotSent::Full);
+        }
+        self.given += 1;
+        if request.operation == Operation::Flush && !self.flushes {
+            self.ended.push_back((tag, Ok(())));
+            return Ok(());
+        }
+        let number = self.requests.begin(request, shift, tag, &mut self.parts).ok_or(NotSent::Full)?;
+        let parts = self.parts.as_slice();
+        let is_added = if self.device.takes_tables() {
+            let table = self.requests.write_table(number, parts);
+            self.queue.add_table(table, parts.len() as u16, number.into())
+        } else {
+            self.queue.add_chain(parts, number.into()).is_ok()
+        };
+        if !is_added {
+            // It has more segments than the disk takes, as who asked should know.
+            self.ended.extend(self.requests.forget(number).map(|tag| (tag, Err(Error::Invalid))));
+        }
+        Ok(())
+    }
+
+    /// Ends a round: has the device look at what it was given, and asks for a turn when it has used
+    /// something.
+    #[inline]
+    pub fn end_round(&mut self) -> Progress {
+        self.completed = 0;
+        if self.out_of_service {
+            return Progress::more_if(!self.ended.is_empty());
+        }
+        if self.queue.publish() {
+            self.device.ring_doorbell();
+            counters::DOORBELLS.add(1);
+        }
+        if self.given > 0 {
+            counters::REQUESTS.add(core::mem::take(&mut self.given));
+        }
+        let errors = self.queue.errors();
+        if errors > 0 {
+            counters::DEVICE_ERRORS.add(errors.into());
+        }
+        let more = Progress::more_if(!self.ended.is_empty());
+        if self.requests.is_empty() { more } else { more & self.watch() & self.queue.wait_for(1) }
+    }
+
+    /// Looks whether the device has had a request for too long, and asks for a turn to look again.
+    #[inline]
+    fn watch(&mut self) -> Progress {
+        let now = time::now();
+        if now >= self.period_end {
+            self.period_end = now + PERIOD;
+            if self.requests.end_period() {
+                culm::warn!("the device does not answer");
+                self.failed = true;
+                return Progress::More;
+            }
+        }
+        culm::wake_at(self.period_end);
+        Progress::Asleep
+    }
+
+    /// Looks at the device after an interrupt that may be about something other than requests.
+    #[cold]
+    fn check(&mut self) {
+        if !self.device.has_changed() {
+            return;
+        }
+        if self.device.needs_reset() {
+            culm::warn!("the device has met an error");
+            self.failed = true;
+        } else if !self.out_of_service {
+            self.look();
+        }
+    }
+
+    /// Reads what the device is.
+    #[cold]
+    pub(crate) fn look(&mut self) {
+        let disk = self.device.disk();
+        self.flushes = self.device.flushes();
+        self.requests.zeroes_may_discard = self.device.zeroes_may_discard();
+        if disk != self.disk {
+            let Disk { blocks, read_only, .. } = disk;
+            culm::info!("{blocks} blocks of 512 bytes{}", if read_only { ", read-only" } else { "" });
+        }
+        self.disk = disk;
+    }
+}
