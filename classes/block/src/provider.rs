@@ -273,7 +273,13 @@ impl Port {
     /// under way, their answers bring another turn.
     #[cold]
     fn sleep_for_space(&mut self) -> Progress {
-        if self.under_way() > 0 { Progress::Asleep } else { self.link.sleep_for_space(self.under_way + 2) }
+        if self.under_way() > 0 {
+            return Progress::Asleep;
+        }
+        let progress = self.link.sleep_for_space(self.under_way + 2);
+        // A provider may want no request now, and would find the same space again and again.
+        self.is_starved &= progress.is_asleep();
+        progress
     }
 
     /// Tells the client what the disk is.

@@ -22,6 +22,34 @@ fn entry() -> impl Strategy<Value = RequestEntry> {
     ]
 }
 
+/// A client that takes no answers, until it does: a provider that wants nothing meanwhile sleeps.
+#[test]
+fn a_provider_that_wants_no_requests_does_not_wait_for_space_that_is_there() {
+    let connection = connection(32, MEMORY, 0, 1);
+    let mut disk = RamDisk::new(&connection, DISK);
+    let mut client = Link::<RequestEntry, AnswerEntry>::new(connection.requests, connection.answers, 1);
+    let mut entries = [RequestEntry::default(); crate::MAX_SEGMENTS];
+    RequestEntry::write(&Request::flush(), 3, &mut entries);
+    for _ in 0..8 {
+        let _ = client.begin();
+        while client.output.push(entries[0]).is_ok() {}
+        client.publish();
+        let _ = disk.round();
+    }
+    disk.take();
+    assert_eq!(disk.taken, [], "there is no space for answers");
+    let _ = client.begin();
+    while client.input.pop().is_some() {}
+    client.publish();
+    disk.port.begin();
+    let asleep = (0..2).any(|_| disk.port.end_round(false).is_asleep());
+    assert!(asleep, "it turns around for nothing");
+    // It takes the others when it wants them.
+    assert!(disk.port.end_round(true).is_more());
+    disk.take();
+    assert_ne!(disk.taken, []);
+}
+
 proptest! {
     #[test]
     fn a_provider_is_given_nothing_outside(rounds in proptest::collection::vec(

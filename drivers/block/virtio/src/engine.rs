@@ -16,7 +16,7 @@ use culm_mmio::Registers;
 use culm_virtio::{ResetBackoff, Unusable, Virtqueue};
 
 /// A device that has a request for the whole of a period has failed. Disks that have to spin up or
-/// to move a bad block take some seconds.
+/// to move a bad block take some seconds. A flush may take several periods.
 pub const PERIOD: Duration = Duration::from_secs(30);
 
 /// Descriptors of a request besides those of its segments: its header, its status, or its range.

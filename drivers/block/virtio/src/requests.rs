@@ -41,6 +41,10 @@ const MOST_PARTS: usize = MAX_SEGMENTS + 2;
 /// The most resets that a request survives. The device may have failed because of it.
 const MOST_RESETS: u8 = 2;
 
+/// How many periods a flush may take: a disk that has much in its cache, or whose host has, is at
+/// it for minutes. A device that is reset for it loses what it has done so far.
+const FLUSH_PERIODS: u32 = 10;
+
 /// Whose a record is.
 #[derive(Clone, Copy, Debug)]
 struct Owner<T> {
@@ -50,6 +54,8 @@ struct Owner<T> {
     written: u32,
     /// How many resets of the device the request survives from now on.
     chances: u8,
+    /// How many whole periods the device may have it.
+    patience: u32,
     /// The period in which the device got it: see [`Requests::end_period`].
     period: u32,
 }
@@ -104,15 +110,15 @@ impl Parts {
 }
 
 impl<T> Requests<T> {
-    /// Creates `count` records in `memory`, behind what ends at `end`. Returns `None` if that is too
-    /// small.
+    /// Creates `count` records in `memory`, behind what ends at `end`. Returns `None` if that is
+    /// too small.
     pub fn new(memory: &Region, end: usize, count: u16) -> Option<Self> {
         let offset = end.next_multiple_of(64);
         let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
         Some(Self {
             records: words.as_chunks().0,
             dma: memory.dma() + offset as u64,
-            owners: (0..count).map(|_| Owner { tag: None, written: 0, chances: 0, period: 0 }).collect(),
+            owners: (0..count).map(|_| Owner { tag: None, written: 0, chances: 0, patience: 0, period: 0 }).collect(),
             free: (0..count).rev().collect(),
             period: 0,
             zeroes_may_discard: false,
@@ -178,8 +184,9 @@ impl<T> Requests<T> {
         parts.push(address + STATUS, 1, Access::Write);
         // A flush that a failing device did not answer may have failed. If it were sent again, the
         // device could say that it is done, and blocks that it has lost would count as durable.
-        let chances = if request.operation == Operation::Flush { 0 } else { MOST_RESETS };
-        *owner = Owner { tag: Some(tag), written, chances, period: self.period };
+        let is_flush = request.operation == Operation::Flush;
+        let (chances, patience) = if is_flush { (0, FLUSH_PERIODS) } else { (MOST_RESETS, 1) };
+        *owner = Owner { tag: Some(tag), written, chances, patience, period: self.period };
         Some(number)
     }
 
@@ -222,20 +229,26 @@ impl<T> Requests<T> {
     }
 
     /// Records a reset of the device, which has ended all requests. Frees the records of those that
-    /// do not survive it, all of them if the device `is_lost`, and calls `fail` with the tag of
-    /// each. The device is to get the others again.
-    pub fn survive(&mut self, is_lost: bool, mut fail: impl FnMut(T)) {
+    /// do not survive it, all of them if the device `is_lost`, and calls `end` with the tag of each
+    /// and its outcome. The device is to get the others again.
+    ///
+    /// A flush that does not survive is done if the device said so before the reset had ended, and
+    /// only did not come to say that it used the request. Of data that is no proof: it may lie.
+    pub fn survive(&mut self, is_lost: bool, mut end: impl FnMut(T, Result<(), Error>)) {
         for (number, (owner, record)) in (0..).zip(self.owners.iter_mut().zip(self.records)) {
             if owner.tag.is_none() {
                 continue;
             }
             owner.period = self.period;
+            let is_done = owner.patience == FLUSH_PERIODS && record[4].load(Relaxed) as u8 == STATUS_OK;
             record[4].store(NO_STATUS, Relaxed);
             match owner.chances.checked_sub(1).filter(|_| !is_lost) {
                 Some(left) => owner.chances = left,
                 None => {
                     self.free.push(number);
-                    owner.tag.take().into_iter().for_each(&mut fail);
+                    if let Some(tag) = owner.tag.take() {
+                        end(tag, if is_done { Ok(()) } else { Err(Error::Failed) });
+                    }
                 }
             }
         }
@@ -246,10 +259,11 @@ impl<T> Requests<T> {
         self.owners.get(number as usize).is_some_and(|owner| owner.tag.is_some())
     }
 
-    /// Ends a period. Returns whether the device has had a request for the whole of it.
+    /// Ends a period. Returns whether the device has had a request for as many whole ones as it
+    /// may.
     pub fn end_period(&mut self) -> bool {
         let before = self.period;
         self.period = before.wrapping_add(1);
-        self.owners.iter().any(|owner| owner.tag.is_some() && owner.period != before)
+        self.owners.iter().any(|owner| owner.tag.is_some() && before.wrapping_sub(owner.period) >= owner.patience)
     }
 }

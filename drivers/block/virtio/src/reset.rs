@@ -1,7 +1,8 @@
 //! Reset of a device that failed: it gets the unanswered requests again.
 //!
 //! A request during which the device failed several times may be the reason, so it is answered by
-//! an error, after the reset that ends it; a flush each time. A device that does not reset keeps
+//! an error, after the reset that ends it; a flush each time, unless the device has said before
+//! that it is done. A device that does not reset keeps
 //! the requests, since it may still write to their memory: they wait. One that resets and then
 //! cannot be used has none: they are answered by an error, and there is no disk until the device is
 //! of use again.
@@ -9,7 +10,7 @@
 use crate::counters;
 use crate::engine::Engine;
 use culm::time;
-use culm_block::{Disk, Error};
+use culm_block::Disk;
 use culm_mmio::Registers;
 use culm_virtio::Unusable;
 
@@ -62,9 +63,9 @@ impl<R: Registers, T> Engine<R, T> {
     /// `is_lost`. The queue keeps the others, and nothing that is none.
     fn fail(&mut self, is_lost: bool) {
         let (requests, ended) = (&mut self.requests, &mut self.ended);
-        requests.survive(is_lost, |tag| {
-            ended.push_back((tag, Err(Error::Failed)));
-            counters::FAILED.add(1);
+        requests.survive(is_lost, |tag, result| {
+            counters::FAILED.add(result.is_err().into());
+            ended.push_back((tag, result));
         });
         self.queue.retain(|record| requests.is_under_way(record));
     }

@@ -29,8 +29,8 @@ impl Slot {
     /// From this bit on: the buffer's rank among those that a device gets again after a reset.
     const RANK: u32 = 51;
 
-    /// Stands for the length of a buffer into which the device may write as much as it likes, as far
-    /// as the queue knows.
+    /// Stands for the length of a buffer into which the device may write as much as it likes, as
+    /// far as the queue knows.
     pub const ANY_LENGTH: u16 = u16::MAX;
 
     /// Stands for the next descriptor in the last one of a chain. No queue has so many.

@@ -1,5 +1,5 @@
-//! Tables of descriptors (VIRTIO 1.2 §2.7.5.3): a chain whose parts stand in memory of the driver's,
-//! so that it takes one descriptor of the queue, however many parts it has.
+//! Tables of descriptors (VIRTIO 1.2 §2.7.5.3): a chain whose parts stand in memory of the
+//! driver's, so that it takes one descriptor of the queue, however many parts it has.
 
 use super::{Part, Slot, Virtqueue};
 use crate::crash_point;
@@ -26,8 +26,8 @@ pub fn write_table(table: &[AtomicU64], parts: &[Part]) {
 
 impl Virtqueue {
     /// Gives the device a chain of `count` parts, which stand in the table at `address` and stay
-    /// there until it is used. The device sees it after [`Self::publish`]. Returns false if there is
-    /// no space.
+    /// there until it is used. The device sees it after [`Self::publish`]. Returns false if there
+    /// is no space.
     ///
     /// The device must have [`crate::registers::FEATURE_TABLES`]. How many bytes it may write is
     /// not recorded: [`Used::length`](super::Used::length) is what it says.

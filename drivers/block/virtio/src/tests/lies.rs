@@ -203,6 +203,56 @@ fn a_request_that_the_device_forgot_is_given_to_it_again() {
     assert_eq!(world.state.resets.get(), 2);
 }
 
+/// A flush takes as long as there is something in caches: that is no failure of the device's.
+#[test]
+fn a_flush_may_take_minutes() {
+    let mut world = World::new();
+    world.client.send(&Request::flush(), 9).expect("space");
+    world.run();
+    world.take();
+    let start = time::now();
+    while time::now().since(start) < 8 * PERIOD {
+        pass_time(&mut world);
+    }
+    assert_eq!((world.completions(), world.state.resets.get()), (vec![], 1));
+    world.serve(1);
+    world.run();
+    assert_eq!(world.completions(), [(9, Ok(()))]);
+    // It is not waited for for ever.
+    world.client.send(&Request::flush(), 8).expect("space");
+    world.run();
+    world.take();
+    for _ in 0..20 {
+        pass_time(&mut world);
+        if world.state.resets.get() == 2 {
+            break;
+        }
+    }
+    world.run();
+    assert_eq!(world.completions(), [(8, Err(Error::Failed))]);
+}
+
+/// A device that has done a flush, and fails before it returns the request.
+#[test]
+fn a_flush_that_the_device_has_done_is_done() {
+    let mut world = World::new();
+    world.client.send(&Request::flush(), 9).expect("space");
+    read(&mut world, 1);
+    world.take();
+    for given in core::mem::take(&mut world.device.held) {
+        world.device.carry_out(&given);
+    }
+    let held = world.take();
+    assert_eq!(held, []);
+    world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
+    world.state.raise(Causes::CHANGE);
+    world.run();
+    assert_eq!(world.completions(), [(9, Ok(()))], "the read is done again");
+    world.serve(1);
+    world.run();
+    check(&mut world, 1);
+}
+
 /// An interrupt that gets lost: what the device has used is found when the period ends.
 #[test]
 fn an_answer_without_an_interrupt_is_found_in_the_end() {
