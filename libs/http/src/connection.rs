@@ -2,10 +2,12 @@
 
 use crate::decision::{After, Answer, Decision, LastRequest, decide};
 use crate::documents::{Documents, Renderer, RenderingId};
+use crate::files::{Files, Offer};
 use crate::limits::{self, Timeouts};
-use crate::request::{Parser, Part, Progress, START};
+use crate::request::{Parser, Part, Progress, Request, START};
 use crate::response::{self, Date, Head, Persistence, Refusal, Status};
 use crate::site::{ResourceId, Site};
+use crate::stored::{self, Asked, Commit, Upload};
 use crate::transport::Stream;
 
 /// Counts of what a server has done. They only grow.
@@ -24,11 +26,15 @@ pub struct Tally {
 }
 
 /// The state that all connections share.
-pub struct Shared<'a, R> {
+pub struct Shared<'a, R, F> {
     /// The site that is served.
     pub site: Site<'a>,
     /// The documents that are rendered on request.
     pub documents: Documents<R>,
+    /// The files that are not in memory.
+    pub files: F,
+    /// What clients may do with them.
+    pub offer: Offer,
     /// Room for a head that lies in two pieces, and for a decoded path.
     pub scratch: alloc::boxed::Box<Scratch>,
     /// The counts of what was done.
@@ -41,13 +47,15 @@ pub struct Shared<'a, R> {
 
 /// See [`Shared::scratch`].
 pub struct Scratch {
-    head: [u8; limits::HEAD],
-    path: [u8; limits::REQUEST_LINE],
+    pub(crate) head: [u8; limits::HEAD],
+    pub(crate) path: [u8; limits::REQUEST_LINE],
+    /// A path that the files are asked for.
+    pub(crate) name: [u8; stored::NAME],
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { head: [0; limits::HEAD], path: [0; limits::REQUEST_LINE] }
+        Self { head: [0; limits::HEAD], path: [0; limits::REQUEST_LINE], name: [0; stored::NAME] }
     }
 }
 
@@ -63,11 +71,17 @@ pub enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+pub(crate) enum Phase {
     /// Awaits or reads a request's head.
     Reading,
-    /// Has a refusal to send that ends the connection.
-    Refusing(Refusal),
+    /// Has a refusal to send that ends the connection; whether with content.
+    Refusing(Refusal, bool),
+    /// Waits for the files. The request's head is still in the receive buffer.
+    Asking(Asked),
+    /// Takes a request's body for a file.
+    Uploading(Upload),
+    /// Waits until the file is there to stay.
+    Committing(Commit),
     /// Sends a response's body.
     Sending(Body),
     /// Drops as many bytes of a request's body.
@@ -85,49 +99,55 @@ enum Duty {
     Complete,
     /// Acknowledge more of what was sent.
     Acknowledge,
+    /// None: the files have to answer.
+    None,
     /// End its side, after this side was ended, and all of it acknowledged, at this time.
     End(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Body {
-    source: Source,
-    at: usize,
-    end: usize,
-    after: After,
+pub(crate) struct Body {
+    pub(crate) source: Source,
+    pub(crate) at: usize,
+    pub(crate) end: usize,
+    pub(crate) after: After,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Source {
+pub(crate) enum Source {
     Resource(ResourceId),
     Rendering(RenderingId),
+    /// The file that the slot has under way.
+    Stored,
 }
 
 /// The state of one connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    phase: Phase,
-    parser: Parser,
+    pub(crate) phase: Phase,
+    pub(crate) parser: Parser,
     /// When it last got on: connected, began a head, finished a response, had bytes of it
-    /// acknowledged.
-    since: u64,
+    /// acknowledged, sent a piece of an upload.
+    pub(crate) since: u64,
     /// Bytes that were not acknowledged at the end of its last turn.
     unacknowledged: usize,
+    /// Its place among the connections.
+    pub(crate) slot: u16,
 }
 
 impl Connection {
     /// A connection that was just made.
-    pub fn new(now: u64) -> Self {
-        Self { phase: Phase::Reading, parser: Parser::default(), since: now, unacknowledged: 0 }
+    pub fn new(slot: u16, now: u64) -> Self {
+        Self { phase: Phase::Reading, parser: Parser::default(), since: now, unacknowledged: 0, slot }
     }
 
     /// Does what can be done now, but answers no more than one request. `last` is the slot's last
     /// request.
     #[inline]
-    pub fn advance<S: Stream, R: Renderer>(
+    pub fn advance<S: Stream, R: Renderer, F: Files>(
         &mut self,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
         last: &mut LastRequest,
     ) -> Step {
         if stream.is_over() {
@@ -138,7 +158,10 @@ impl Connection {
         let step = match self.phase {
             Phase::Reading => self.read(stream, shared, last),
             Phase::Sending(body) => self.send(body, stream, shared),
-            Phase::Refusing(refusal) => self.refuse(refusal, stream, shared),
+            Phase::Refusing(refusal, with_body) => self.send_refusal(refusal, with_body, stream, shared),
+            Phase::Asking(asked) => self.ask(asked, stream, shared),
+            Phase::Uploading(upload) => self.upload(upload, stream, shared),
+            Phase::Committing(commit) => self.commit(commit, stream, shared),
             Phase::Dropping(left) => self.drop_body(left, stream, shared),
             Phase::Draining(began) => self.drain(began, stream, shared),
         };
@@ -165,7 +188,10 @@ impl Connection {
     #[inline]
     fn duty(&self) -> Duty {
         match self.phase {
-            Phase::Sending(_) | Phase::Refusing(_) => Duty::Acknowledge,
+            Phase::Sending(_) | Phase::Refusing(..) => Duty::Acknowledge,
+            Phase::Asking(_) | Phase::Committing(_) => Duty::None,
+            Phase::Uploading(upload) if upload.is_held_up => Duty::None,
+            Phase::Uploading(_) => Duty::Complete,
             // The answer finds no room.
             Phase::Reading if self.parser.is_complete() => Duty::Acknowledge,
             Phase::Reading if !self.parser.is_fresh() => Duty::Complete,
@@ -177,27 +203,37 @@ impl Connection {
     }
 
     /// Gives back what the connection holds, before it is forgotten.
-    pub fn forget<R: Renderer>(&mut self, shared: &mut Shared<R>) {
-        if let Phase::Sending(Body { source: Source::Rendering(id), .. }) = self.phase {
-            shared.documents.release(id);
+    pub fn forget<R: Renderer, F: Files>(&mut self, shared: &mut Shared<R, F>) {
+        match self.phase {
+            Phase::Sending(Body { source: Source::Rendering(id), .. }) => shared.documents.release(id),
+            Phase::Sending(Body { source: Source::Stored, .. })
+            | Phase::Asking(_)
+            | Phase::Uploading(_)
+            | Phase::Committing(_) => shared.files.close(usize::from(self.slot)),
+            _ => {}
         }
         self.phase = Phase::Draining(0);
     }
 
     #[inline]
-    fn read<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>, last: &mut LastRequest) -> Step {
+    fn read<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+        last: &mut LastRequest,
+    ) -> Step {
         if self.parser.is_untouched()
             && let Some(decision) = last.recall(stream.received())
         {
-            return self.answer(decision, stream, shared);
+            return self.answer(decision, stream, shared, last);
         }
         self.parse(stream, shared, last)
     }
 
-    fn parse<S: Stream, R: Renderer>(
+    fn parse<S: Stream, R: Renderer, F: Files>(
         &mut self,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
         last: &mut LastRequest,
     ) -> Step {
         let fresh = self.parser.is_fresh();
@@ -212,7 +248,7 @@ impl Connection {
         match progress {
             Ok(Progress::Complete) => {
                 let decision = self.decide(stream, shared, last);
-                self.answer(decision, stream, shared)
+                self.answer(decision, stream, shared, last)
             }
             Ok(Progress::Incomplete) => {
                 if fresh && !self.parser.is_fresh() {
@@ -224,7 +260,7 @@ impl Connection {
         }
     }
 
-    fn incomplete<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn incomplete<S: Stream, R: Renderer, F: Files>(&mut self, stream: &mut S, shared: &mut Shared<R, F>) -> Step {
         if !stream.ended() {
             return Step::Wait;
         }
@@ -236,28 +272,30 @@ impl Connection {
     }
 
     /// Decides what to answer to the request that the parser has read.
-    fn decide<S: Stream, R: Renderer>(
+    fn decide<S: Stream, R: Renderer, F: Files>(
         &self,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
         last: &mut LastRequest,
     ) -> Decision {
         let request = self.parser.request();
-        let length = usize::from(request.length);
-        let scratch = &mut *shared.scratch;
-        if stream.received().len() < length {
-            stream.copy_received(&mut scratch.head[..length]);
-        }
-        let received = stream.received();
-        let head = if received.len() >= length { &received[..length] } else { &scratch.head[..length] };
-        let decision = decide(request, head, &mut scratch.path, &shared.site);
-        last.remember(head, decision);
+        let Shared { site, scratch, offer, .. } = shared;
+        let Scratch { head, path, .. } = &mut **scratch;
+        let head = head_of(request, stream, head);
+        let decision = decide(request, head, path, site, *offer);
+        last.remember(head, request, decision);
         decision
     }
 
     #[inline]
-    fn answer<S: Stream, R: Renderer>(&mut self, decision: Decision, stream: &mut S, shared: &mut Shared<R>) -> Step {
-        match self.begin(decision, stream, shared) {
+    fn answer<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        decision: Decision,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+        last: &LastRequest,
+    ) -> Step {
+        match self.begin(decision, stream, shared, last) {
             Some(step) => {
                 shared.tally.requests += 1;
                 step
@@ -268,11 +306,12 @@ impl Connection {
     }
 
     /// Begins a response, unless its head finds no room.
-    fn begin<S: Stream, R: Renderer>(
+    fn begin<S: Stream, R: Renderer, F: Files>(
         &mut self,
         decision: Decision,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
+        last: &LastRequest,
     ) -> Option<Step> {
         let persistence = decision.persistence;
         let body = match decision.answer {
@@ -306,23 +345,39 @@ impl Connection {
                 let head = response::unsatisfiable(shared.site.resource(id).bytes().len(), &shared.date, persistence);
                 return self.begin_fixed(&head, decision, stream, shared);
             }
-            Answer::Refused(refusal) => {
-                let head = response::refusal(refusal, &shared.date, persistence, decision.with_body);
-                return self.begin_fixed(&head, decision, stream, shared);
+            Answer::Refused(refusal) => return self.begin_refusal(refusal, decision, stream, shared),
+            Answer::Stored => {
+                // A request that is answered from memory of the last one was not parsed.
+                let request = if self.parser.is_complete() { self.parser.request() } else { last.request() };
+                let asked = Asked::new(*request, decision);
+                return Some(self.look_up(asked, stream, shared));
             }
+            Answer::Change => return self.begin_change(decision, stream, shared),
         };
         let (source, at, end) = body;
         let end = if decision.with_body { end } else { at };
         Some(self.begin_body(decision, Body { source, at, end, after: decision.after }, stream, shared))
     }
 
+    /// Begins and ends a response that refuses the request.
+    pub(crate) fn begin_refusal<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        refusal: Refusal,
+        decision: Decision,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Option<Step> {
+        let head = response::refusal(refusal, &shared.date, decision.persistence, decision.with_body);
+        self.begin_fixed(&head, decision, stream, shared)
+    }
+
     /// Begins and ends a response that is all in `whole`.
-    fn begin_fixed<S: Stream, R: Renderer>(
+    pub(crate) fn begin_fixed<S: Stream, R: Renderer, F: Files>(
         &mut self,
         whole: &Head,
         decision: Decision,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
     ) -> Option<Step> {
         put(&[whole.as_bytes()], stream, &mut shared.tally)?;
         shared.tally.requests_refused += 1;
@@ -330,17 +385,16 @@ impl Connection {
         Some(self.end_response(decision.after, stream, shared))
     }
 
-    fn begin_document<S: Stream, R: Renderer>(
+    fn begin_document<S: Stream, R: Renderer, F: Files>(
         &mut self,
         id: ResourceId,
         number: u16,
         decision: Decision,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
     ) -> Option<Step> {
         let Some(rendering) = shared.documents.acquire(number, shared.now) else {
-            let head = response::refusal(BUSY, &shared.date, decision.persistence, decision.with_body);
-            return self.begin_fixed(&head, decision, stream, shared);
+            return self.begin_refusal(BUSY, decision, stream, shared);
         };
         let length = shared.documents.bytes(rendering).len();
         let head = response::rendered(length, shared.site.resource(id).media());
@@ -356,12 +410,12 @@ impl Connection {
     }
 
     #[inline]
-    fn begin_body<S: Stream, R: Renderer>(
+    pub(crate) fn begin_body<S: Stream, R: Renderer, F: Files>(
         &mut self,
         decision: Decision,
         body: Body,
         stream: &mut S,
-        shared: &mut Shared<R>,
+        shared: &mut Shared<R, F>,
     ) -> Step {
         self.consume_head(decision, stream);
         self.since = shared.now;
@@ -369,17 +423,23 @@ impl Connection {
     }
 
     /// Drops the request's head, which nothing refers to any more.
-    fn consume_head<S: Stream>(&mut self, decision: Decision, stream: &mut S) {
+    pub(crate) fn consume_head<S: Stream>(&mut self, decision: Decision, stream: &mut S) {
         stream.consume(usize::from(decision.length));
         if !self.parser.is_untouched() {
             self.parser = Parser::default();
         }
     }
 
-    fn send<S: Stream, R: Renderer>(&mut self, mut body: Body, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn send<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        mut body: Body,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         let bytes = match body.source {
             Source::Resource(id) => shared.site.resource(id).bytes(),
             Source::Rendering(id) => shared.documents.bytes(id),
+            Source::Stored => return self.send_stored(body, stream, shared),
         };
         let taken = stream.send(&bytes[body.at..body.end]);
         shared.tally.bytes += taken as u64;
@@ -394,7 +454,12 @@ impl Connection {
         self.end_response(body.after, stream, shared)
     }
 
-    fn end_response<S: Stream, R: Renderer>(&mut self, after: After, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    pub(crate) fn end_response<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        after: After,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         self.since = shared.now;
         match after {
             After::Close => self.finish(stream, shared),
@@ -411,21 +476,57 @@ impl Connection {
 
     /// Answers a request whose end cannot be known, and ends the connection.
     #[cold]
-    fn refuse<S: Stream, R: Renderer>(&mut self, refusal: Refusal, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn refuse<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        refusal: Refusal,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         let mut start = [0; START];
         let count = stream.copy_received(&mut start);
         let with_body = !self.parser.is_head(&start[..count]);
+        shared.tally.requests += 1;
+        self.break_off(refusal, with_body, stream, shared)
+    }
+
+    /// Answers a request that was counted and whose end cannot be known or is not awaited, and ends
+    /// the connection.
+    #[cold]
+    pub(crate) fn break_off<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        refusal: Refusal,
+        with_body: bool,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
+        self.forget(shared);
+        shared.tally.requests_refused += 1;
+        self.since = shared.now;
+        self.send_refusal(refusal, with_body, stream, shared)
+    }
+
+    #[cold]
+    fn send_refusal<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        refusal: Refusal,
+        with_body: bool,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         let head = response::refusal(refusal, &shared.date, Persistence::Close, with_body);
         if put(&[head.as_bytes()], stream, &mut shared.tally).is_none() {
-            self.phase = Phase::Refusing(refusal);
+            self.phase = Phase::Refusing(refusal, with_body);
             return Step::Wait;
         }
-        shared.tally.requests += 1;
-        shared.tally.requests_refused += 1;
         self.finish(stream, shared)
     }
 
-    fn drop_body<S: Stream, R: Renderer>(&mut self, left: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn drop_body<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        left: u64,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         let count = (stream.received_count() as u64).min(left);
         stream.consume(count as usize);
         let left = left - count;
@@ -441,13 +542,22 @@ impl Connection {
 
     /// Ends this side. The peer's side is read on, so that the last response is not lost to a
     /// reset.
-    fn finish<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    pub(crate) fn finish<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         stream.finish();
         self.since = shared.now;
         self.drain(shared.now, stream, shared)
     }
 
-    fn drain<S: Stream, R: Renderer>(&mut self, began: u64, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    fn drain<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        began: u64,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         let count = stream.received_count();
         stream.consume(count);
         if count > 0 && self.unacknowledged == 0 {
@@ -462,7 +572,7 @@ impl Connection {
         let limit = match self.duty() {
             Duty::Ask => timeouts.idle,
             Duty::Complete => timeouts.request,
-            Duty::Acknowledge => timeouts.response,
+            Duty::Acknowledge | Duty::None => timeouts.response,
             Duty::End(began) => {
                 return self.since.saturating_add(timeouts.linger).min(began.saturating_add(timeouts.farewell));
             }
@@ -471,8 +581,10 @@ impl Connection {
     }
 
     /// Ends what took too long, unless there is an acknowledgement that has had no turn yet.
-    pub fn expire<S: Stream, R: Renderer>(&mut self, stream: &mut S, shared: &mut Shared<R>) -> Step {
+    pub fn expire<S: Stream, R: Renderer, F: Files>(&mut self, stream: &mut S, shared: &mut Shared<R, F>) -> Step {
         const SLOW: Refusal = Refusal::new(Status::RequestTimeout, "The request's head did not arrive in time.");
+        const SLOW_CONTENT: Refusal = Refusal::new(Status::RequestTimeout, "The content did not arrive in time.");
+        const NO_ANSWER: Refusal = Refusal::new(Status::Unavailable, "The medium of the files did not answer in time.");
         if stream.is_over() {
             self.forget(shared);
             return Step::Over;
@@ -483,6 +595,11 @@ impl Connection {
         shared.tally.timeouts += 1;
         let step = match (self.duty(), self.phase) {
             (Duty::Complete, Phase::Reading) => self.refuse(SLOW, stream, shared),
+            (Duty::Complete, Phase::Uploading(_)) => self.break_off(SLOW_CONTENT, true, stream, shared),
+            (Duty::None, phase) => {
+                let with_body = !matches!(phase, Phase::Asking(asked) if !asked.decision.with_body);
+                self.break_off(NO_ANSWER, with_body, stream, shared)
+            }
             (Duty::Ask | Duty::Complete, _) => self.finish(stream, shared),
             (Duty::Acknowledge | Duty::End(_), _) => {
                 self.forget(shared);
@@ -499,22 +616,36 @@ impl Connection {
     pub fn rests(&self) -> bool {
         match self.phase {
             Phase::Reading | Phase::Dropping(_) | Phase::Draining(_) => true,
-            Phase::Sending(_) | Phase::Refusing(_) => false,
+            Phase::Sending(_) | Phase::Refusing(..) | Phase::Asking(_) | Phase::Uploading(_) | Phase::Committing(_) => {
+                false
+            }
         }
     }
 }
 
 const BUSY: Refusal = Refusal::new(Status::Unavailable, "Too many readers are at this page. Try again in a moment.");
 
+/// The head of `request`, which the receive buffer begins with: where it is, or in `copy` if it
+/// goes over the buffer's end.
+pub(crate) fn head_of<'b, S: Stream>(request: &Request, stream: &'b mut S, copy: &'b mut [u8]) -> &'b [u8] {
+    let length = usize::from(request.length);
+    let copy = &mut copy[..length];
+    if stream.received().len() < length {
+        stream.copy_received(copy);
+        return copy;
+    }
+    &stream.received()[..length]
+}
+
 /// Sends a redirect's head, if it finds room, with the query of the request that is still in the
 /// receive buffer.
 #[cold]
-fn begin_redirect<S: Stream, R: Renderer>(
+fn begin_redirect<S: Stream, R: Renderer, F: Files>(
     id: ResourceId,
     query: Part,
     decision: Decision,
     stream: &mut S,
-    shared: &mut Shared<R>,
+    shared: &mut Shared<R, F>,
 ) -> Option<()> {
     let count = stream.copy_received(&mut shared.scratch.head[..usize::from(decision.length)]);
     let query = query.of(&shared.scratch.head[..count]);
@@ -524,7 +655,11 @@ fn begin_redirect<S: Stream, R: Renderer>(
 
 /// Sends a head that is in pieces, if all of it finds room.
 #[inline]
-fn put<S: Stream, const COUNT: usize>(pieces: &[&[u8]; COUNT], stream: &mut S, tally: &mut Tally) -> Option<()> {
+pub(crate) fn put<S: Stream, const COUNT: usize>(
+    pieces: &[&[u8]; COUNT],
+    stream: &mut S,
+    tally: &mut Tally,
+) -> Option<()> {
     let length = pieces.iter().map(|piece| piece.len()).sum();
     if stream.room() < length {
         return None;

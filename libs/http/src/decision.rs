@@ -2,6 +2,7 @@
 //! one.
 
 use crate::fields::{self, Codings, Comparison, Range};
+use crate::files::Offer;
 use crate::limits;
 use crate::request::{Expect, Framing, List, Method, Part, Request};
 use crate::response::{Persistence, Refusal, Status};
@@ -23,6 +24,10 @@ pub(crate) enum Answer {
     Document(ResourceId, u16),
     /// It is elsewhere, where this query, which begins with `?`, goes along.
     Redirect(ResourceId, Part),
+    /// It may be among the files that are not in memory.
+    Stored,
+    /// One of these files is to be replaced or removed.
+    Change,
     /// It is not served.
     Refused(Refusal),
 }
@@ -57,6 +62,8 @@ pub struct LastRequest {
     /// Bytes of `head`; 0 for none.
     length: usize,
     decision: Decision,
+    /// What was asked, where the decision does not say all of it.
+    request: Request,
 }
 
 impl Default for LastRequest {
@@ -69,7 +76,7 @@ impl Default for LastRequest {
             length: 0,
             with_body: false,
         };
-        Self { head: [0; limits::REMEMBERED], length: 0, decision }
+        Self { head: [0; limits::REMEMBERED], length: 0, decision, request: Request::default() }
     }
 }
 
@@ -84,57 +91,108 @@ impl LastRequest {
     }
 
     #[inline]
-    pub(crate) fn remember(&mut self, head: &[u8], decision: Decision) {
+    pub(crate) fn remember(&mut self, head: &[u8], request: &Request, decision: Decision) {
+        match decision.answer {
+            // Who may change files is asked each time.
+            Answer::Change => return,
+            Answer::Stored => self.request = *request,
+            _ => {}
+        }
         if let Some(place) = self.head.get_mut(..head.len()) {
             place.copy_from_slice(head);
             self.length = head.len();
             self.decision = decision;
+        } else if matches!(decision.answer, Answer::Stored) {
+            self.length = 0;
         }
+    }
+
+    /// The request that was remembered last with the answer [`Answer::Stored`].
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
     }
 }
 
 /// Decides what to answer. `head` are the request's bytes.
-pub(crate) fn decide(request: &Request, head: &[u8], path: &mut [u8], site: &Site) -> Decision {
-    let (refusal, body) = refused_body(request);
-    let keep = request.keep && body.is_some();
-    let (persistence, after) = match (keep, request.old) {
-        (false, _) => (Persistence::Close, After::Close),
-        (true, false) => (Persistence::Keep, After::Next(body.unwrap_or(0))),
-        (true, true) => (Persistence::KeepOld, After::Next(body.unwrap_or(0))),
-    };
+pub(crate) fn decide(request: &Request, head: &[u8], path: &mut [u8], site: &Site, offer: Offer) -> Decision {
+    let (refusal, body) = refused_body(request, offer);
+    let (persistence, after) = persistence(request, body);
     let answer = match (refusal, request.method) {
         (Some(refusal), _) => Answer::Refused(refusal),
-        (None, Method::NotAllowed) => Answer::Refused(NOT_ALLOWED),
+        (None, Method::NotAllowed) => Answer::Refused(not_allowed(offer)),
         (None, Method::Unknown) => Answer::Refused(UNKNOWN_METHOD),
+        (None, Method::Put | Method::Delete) => change(request, head, path, site, offer),
         (None, Method::Get | Method::Head) => match target::path(request.target.of(head), path) {
-            Ok(path) => select(request, head, site, site.find(path)),
+            Ok(path) => {
+                let id = site.find(path);
+                if offer != Offer::Nothing && site.is_not_found(id) {
+                    Answer::Stored
+                } else {
+                    select(request, head, site, id)
+                }
+            }
             Err(refusal) => Answer::Refused(refusal),
         },
     };
     Decision { answer, persistence, after, length: request.length, with_body: request.method != Method::Head }
 }
 
+/// Whether the connection goes on after a response, if so many bytes of the request's body are then
+/// left. None: its end cannot be known or awaited.
+pub(crate) fn persistence(request: &Request, left: Option<u64>) -> (Persistence, After) {
+    match (left.filter(|_| request.keep), request.old) {
+        (None, _) => (Persistence::Close, After::Close),
+        (Some(left), false) => (Persistence::Keep, After::Next(left)),
+        (Some(left), true) => (Persistence::KeepOld, After::Next(left)),
+    }
+}
+
 const NOT_ALLOWED: Refusal = Refusal::new(Status::MethodNotAllowed, "Only GET and HEAD are allowed here.");
+const NOT_ALLOWED_HERE: Refusal =
+    Refusal::new(Status::MethodNotAllowed, "Only GET, HEAD, PUT and DELETE are allowed here.");
 const UNKNOWN_METHOD: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the request's method.");
+
+fn not_allowed(offer: Offer) -> Refusal {
+    match offer {
+        Offer::Write { .. } => NOT_ALLOWED_HERE.with("Allow: GET, HEAD, PUT, DELETE\r\n"),
+        Offer::Nothing | Offer::Read => NOT_ALLOWED.with("Allow: GET, HEAD\r\n"),
+    }
+}
+
+/// What is in memory cannot be changed, and hides what is not.
+#[cold]
+fn change(request: &Request, head: &[u8], path: &mut [u8], site: &Site, offer: Offer) -> Answer {
+    if !matches!(offer, Offer::Write { .. }) {
+        return Answer::Refused(not_allowed(offer));
+    }
+    match target::path(request.target.of(head), path) {
+        Ok(path) if site.is_not_found(site.find(path)) => Answer::Change,
+        Ok(_) => Answer::Refused(not_allowed(Offer::Read)),
+        Err(refusal) => Answer::Refused(refusal),
+    }
+}
 
 /// Whether the request's body, or what is said about it, is a reason to refuse; and how many bytes
 /// of it are to be dropped before the next request. None: its end cannot be known or awaited, so
 /// the connection must end.
-fn refused_body(request: &Request) -> (Option<Refusal>, Option<u64>) {
+fn refused_body(request: &Request, offer: Offer) -> (Option<Refusal>, Option<u64>) {
     const TOO_LARGE: Refusal = Refusal::new(Status::ContentTooLarge, "This server takes no content as large as that.");
     const CODING: Refusal = Refusal::new(Status::NotImplemented, "This server does not know the transfer coding.");
     const NO_LENGTH: Refusal = Refusal::new(Status::LengthRequired, "Content must come with its Content-Length.");
     const EXPECTATION: Refusal = Refusal::new(Status::ExpectationFailed, "This server cannot do what is expected.");
-    let is_read = matches!(request.method, Method::Get | Method::Head);
+    // Content that is for a file has a limit of its own, which only those are told who may send it.
+    let is_stored = request.method == Method::Put && matches!(offer, Offer::Write { .. });
+    let is_dropped = matches!(request.method, Method::Get | Method::Head)
+        || (request.method == Method::Delete && matches!(offer, Offer::Write { .. }));
     match (request.framing, request.expect) {
         (Framing::None | Framing::Length(0), Expect::Unknown) => (Some(EXPECTATION), Some(0)),
         (Framing::None | Framing::Length(0), _) => (None, Some(0)),
-        (Framing::Length(length), _) if length > limits::BODY => (Some(TOO_LARGE), None),
+        (Framing::Length(length), _) if length > limits::BODY && !is_stored => (Some(TOO_LARGE), None),
         (_, Expect::Unknown) => (Some(EXPECTATION), None),
         // RFC 9110 §10.1.1: after a final answer the client may or may not send the content.
         (Framing::Length(_), Expect::Continue) => (None, None),
-        (Framing::Length(length), Expect::None) => (None, Some(length)),
-        (Framing::Chunked, _) => (is_read.then_some(NO_LENGTH), None),
+        (Framing::Length(length), Expect::None) => (None, Some(length).filter(|length| *length <= limits::BODY)),
+        (Framing::Chunked, _) => (is_dropped.then_some(NO_LENGTH), None),
         (Framing::Unknown, _) => (Some(CODING), None),
     }
 }

@@ -118,6 +118,65 @@ fn tag_length(bytes: &[u8]) -> Option<usize> {
     inner.iter().position(|&byte| byte == b'"').map(|end| end + 2)
 }
 
+/// The token of an `Authorization` field with the scheme `Bearer` (RFC 6750, "Authorization Request
+/// Header Field"); none where the field has another scheme or no token.
+pub fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(7)?;
+    let token = rest.trim_ascii();
+    let is_token = |&byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    let is_good = scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty() && token.iter().all(is_token);
+    is_good.then_some(token)
+}
+
+/// A moment, comparable with others: the fields of its date, the greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment([u16; 6]);
+
+/// Reads a date in any of HTTP's three forms (RFC 9110 §5.6.7). That it is a day of the calendar is
+/// not checked: nothing but the order matters.
+pub fn date(value: &[u8]) -> Option<Moment> {
+    let mut words = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let (first, second) = (words.next()?, words.next()?);
+    let (day, month, year, time) = if !first.ends_with(b",") {
+        // asctime: Sun Nov  6 08:49:37 1994
+        let (day, time, year) = (words.next()?, words.next()?, words.next()?);
+        (day, second, digits(year, 4..=4)?, time)
+    } else if let Some([day, month, year]) = parts(second, b'-') {
+        // RFC 850: Sunday, 06-Nov-94 08:49:37 GMT. The century is the one that makes the year one
+        // of the Unix epoch.
+        let year = digits(year, 2..=2)?;
+        (day, month, if year < 70 { 2000 + year } else { 1900 + year }, words.next()?)
+    } else {
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        let (month, year, time) = (words.next()?, words.next()?, words.next()?);
+        (second, month, digits(year, 4..=4)?, time)
+    };
+    if first.ends_with(b",") && words.next()? != b"GMT" || words.next().is_some() {
+        return None;
+    }
+    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = MONTHS.chunks(3).position(|name| name == month)? as u16;
+    let [hour, minute, second] = parts(time, b':')?;
+    let two = |text, most| digits(text, 2..=2).filter(|number| *number <= most);
+    let day = digits(day, 1..=2).filter(|day| (1..=31).contains(day))?;
+    // A minute may have a leap second.
+    Some(Moment([year, month, day, two(hour, 23)?, two(minute, 59)?, two(second, 60)?]))
+}
+
+fn digits(text: &[u8], lengths: core::ops::RangeInclusive<usize>) -> Option<u16> {
+    if !lengths.contains(&text.len()) {
+        return None;
+    }
+    number(text).and_then(|number| u16::try_from(number).ok())
+}
+
+/// The three parts of `text` between two separators.
+fn parts(text: &[u8], separator: u8) -> Option<[&[u8]; 3]> {
+    let mut parts = text.split(|&byte| byte == separator);
+    let all = [parts.next()?, parts.next()?, parts.next()?];
+    parts.next().is_none().then_some(all)
+}
+
 /// The wishes of `Accept-Encoding` (RFC 9110 §12.5.3), as far as this server has a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codings {
@@ -251,6 +310,50 @@ mod tests {
         assert!(strong("\"a\"") && strong("W/\"a\", \"a\"") && !strong("W/\"a\""));
         for none in ["", "a", "\"a", "\"b\"", "W/", "\"b\" x \"a\"", ", ,"] {
             assert!(!weak(none), "{none}");
+        }
+    }
+
+    #[test]
+    fn dates() {
+        let read = |text: &str| date(text.as_bytes());
+        let moment = read("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(moment, Some(Moment([1994, 10, 6, 8, 49, 37])));
+        assert_eq!(read("Sunday, 06-Nov-94 08:49:37 GMT"), moment);
+        assert_eq!(read("Sun Nov  6 08:49:37 1994"), moment);
+        for later in
+            ["Sun, 06 Nov 1994 08:49:38 GMT", "Thu, 01 Dec 1994 00:00:00 GMT", "Saturday, 01-Jan-00 00:00:00 GMT"]
+        {
+            assert!(read(later) > moment, "{later}");
+        }
+        for bad in [
+            "",
+            "0",
+            "Sun",
+            "Sun,",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 94 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Sun, 32 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 24:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49 GMT",
+            "Sun, 06 Nov 1994 08:49:37:1 GMT",
+            "Sun, 06 Nov 1994 08:49:37 GMT x",
+            "Sun, +6 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-1994 08:49:37 GMT",
+            "Sun Nov 6 08:49:37 94",
+        ] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bearers() {
+        for (value, token) in [("Bearer abc", "abc"), ("bearer  a-._~+/= ", "a-._~+/=")] {
+            assert_eq!(bearer(value.as_bytes()), Some(token.as_bytes()));
+        }
+        for none in ["", "Bearer", "Bearer ", "Bearer a b", "Basic abc", "Bearerabc", "Bearer a,b", "Bearer é"] {
+            assert_eq!(bearer(none.as_bytes()), None, "{none}");
         }
     }
 

@@ -10,6 +10,8 @@
 //!   its fields, [`target`] the way from a request's target to a path.
 //! * [`site`] holds the files, each with its response head rendered once at start ([`caching`] says
 //!   what caches may do), and [`response`] renders the others.
+//! * [`files`] is the way to files that are not in memory, [`stored`] what a connection does with
+//!   them, and [`content`] how an upload is told from what frames it.
 //! * [`decision`] is about what to answer; [`connection`] takes one connection from request to
 //!   response; [`server`] is fair among many, ends those that took too long, and tells the
 //!   transport which ones rest; [`documents`] holds what is rendered on request.
@@ -25,9 +27,11 @@ extern crate alloc;
 
 pub mod caching;
 pub mod connection;
+pub mod content;
 pub mod decision;
 pub mod documents;
 pub mod fields;
+pub mod files;
 pub mod limits;
 pub mod media;
 pub mod request;
@@ -35,11 +39,13 @@ pub mod response;
 pub mod scan;
 pub mod server;
 pub mod site;
+pub mod stored;
 pub mod target;
 pub mod transport;
 
 pub use caching::Caching;
 pub use documents::Renderer;
+pub use files::Files;
 pub use limits::Timeouts;
 pub use server::Server;
 pub use site::Site;

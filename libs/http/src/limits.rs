@@ -23,6 +23,19 @@ pub const BLANK_LINES: u8 = 2;
 /// beyond.
 pub const BODY: u64 = 64 * 1024;
 
+/// Bytes of all extensions of a request's chunks together: 400 beyond.
+pub const CHUNK_EXTENSIONS: u16 = 1024;
+
+/// Bytes of the trailers after a request's chunks, their line ends and colons excluded: 431 beyond.
+pub const TRAILERS: u16 = 4096;
+
+/// Bytes of a path that is looked for among [`Files`](crate::Files): 404 or 414 beyond.
+pub const STORED_PATH: usize = 1024;
+
+/// Bytes of an upload that a client must send within the time for a request, so that it does not
+/// hold its place for ever.
+pub const UPLOAD_PIECE: u64 = 16 * 1024;
+
 /// Bytes of a head that is remembered for the case that it comes again: what browsers send fits.
 pub const REMEMBERED: usize = 512;
 

@@ -81,6 +81,10 @@ pub enum Method {
     Get,
     /// Send the head that GET would have.
     Head,
+    /// Store the content as the resource.
+    Put,
+    /// Remove the resource.
+    Delete,
     /// A method that HTTP knows and this server's resources do not allow.
     NotAllowed,
     /// A method that this server does not know.
@@ -132,12 +136,22 @@ pub struct Request {
     pub if_match: List,
     /// `If-None-Match`.
     pub if_none_match: List,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Option<Part>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Option<Part>,
     /// `Accept-Encoding`.
     pub accept_encoding: List,
     /// `If-Range`.
     pub if_range: Option<Part>,
     /// `Range`.
     pub range: Option<Part>,
+    /// `Authorization`.
+    pub authorization: Option<Part>,
+    /// Whether there is a `Content-Range`: the content is a part of the resource.
+    pub is_partial: bool,
+    /// Whether there is a `Content-Encoding` other than `identity`.
+    pub is_encoded: bool,
     /// Bytes of the head.
     pub length: u16,
 }
@@ -378,6 +392,17 @@ impl Parser {
                 let chunked = value.eq_ignore_ascii_case(b"chunked") && self.codings == 1;
                 request.framing = if chunked { Framing::Chunked } else { Framing::Unknown };
             }
+            (13, b'a') if name.eq_ignore_ascii_case(b"authorization") => once(&mut request.authorization, at)?,
+            (13, b'c') if name.eq_ignore_ascii_case(b"content-range") => request.is_partial = true,
+            (16, b'c') if name.eq_ignore_ascii_case(b"content-encoding") => {
+                fields::each(value, |coding| request.is_encoded |= !coding.eq_ignore_ascii_case(b"identity"));
+            }
+            (17, b'i') if name.eq_ignore_ascii_case(b"if-modified-since") => {
+                once(&mut request.if_modified_since, at)?;
+            }
+            (19, b'i') if name.eq_ignore_ascii_case(b"if-unmodified-since") => {
+                once(&mut request.if_unmodified_since, at)?;
+            }
             (6, b'e') if name.eq_ignore_ascii_case(b"expect") => {
                 fields::each(value, |expectation| {
                     let known = expectation.eq_ignore_ascii_case(b"100-continue");
@@ -418,12 +443,17 @@ impl Parser {
 /// A method other than GET and HEAD, and the bytes up to its target.
 #[cold]
 fn other_method(rest: &[u8]) -> Result<(Method, usize), Refusal> {
-    const KNOWN: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT"];
+    const KNOWN: [&[u8]; 5] = [b"POST", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT"];
     let end = rest.iter().position(|&byte| scan::class(byte) & classes::TOKEN == 0).ok_or(BAD_REQUEST_LINE)?;
     if end == 0 || rest[end] != b' ' {
         return Err(BAD_REQUEST_LINE);
     }
-    let method = if KNOWN.contains(&&rest[..end]) { Method::NotAllowed } else { Method::Unknown };
+    let method = match &rest[..end] {
+        b"PUT" => Method::Put,
+        b"DELETE" => Method::Delete,
+        other if KNOWN.contains(&other) => Method::NotAllowed,
+        _ => Method::Unknown,
+    };
     Ok((method, end + 1))
 }
 

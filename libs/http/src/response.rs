@@ -11,6 +11,10 @@ use core::fmt::{self, Write};
 pub enum Status {
     /// 200
     Ok = 200,
+    /// 201
+    Created = 201,
+    /// 204
+    NoContent = 204,
     /// 206
     PartialContent = 206,
     /// 301
@@ -19,12 +23,18 @@ pub enum Status {
     NotModified = 304,
     /// 400
     BadRequest = 400,
+    /// 401
+    Unauthorized = 401,
+    /// 403
+    Forbidden = 403,
     /// 404
     NotFound = 404,
     /// 405
     MethodNotAllowed = 405,
     /// 408
     RequestTimeout = 408,
+    /// 409
+    Conflict = 409,
     /// 411
     LengthRequired = 411,
     /// 412
@@ -33,18 +43,26 @@ pub enum Status {
     ContentTooLarge = 413,
     /// 414
     UriTooLong = 414,
+    /// 415
+    UnsupportedMediaType = 415,
     /// 416
     RangeNotSatisfiable = 416,
     /// 417
     ExpectationFailed = 417,
+    /// 429
+    TooManyRequests = 429,
     /// 431
     FieldsTooLarge = 431,
+    /// 500
+    InternalError = 500,
     /// 501
     NotImplemented = 501,
     /// 503
     Unavailable = 503,
     /// 505
     VersionNotSupported = 505,
+    /// 507
+    InsufficientStorage = 507,
 }
 
 impl Status {
@@ -52,23 +70,32 @@ impl Status {
     pub fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
+            Self::Created => "201 Created",
+            Self::NoContent => "204 No Content",
             Self::PartialContent => "206 Partial Content",
             Self::MovedPermanently => "301 Moved Permanently",
             Self::NotModified => "304 Not Modified",
             Self::BadRequest => "400 Bad Request",
+            Self::Unauthorized => "401 Unauthorized",
+            Self::Forbidden => "403 Forbidden",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
             Self::RequestTimeout => "408 Request Timeout",
+            Self::Conflict => "409 Conflict",
             Self::LengthRequired => "411 Length Required",
             Self::PreconditionFailed => "412 Precondition Failed",
             Self::ContentTooLarge => "413 Content Too Large",
             Self::UriTooLong => "414 URI Too Long",
+            Self::UnsupportedMediaType => "415 Unsupported Media Type",
             Self::RangeNotSatisfiable => "416 Range Not Satisfiable",
             Self::ExpectationFailed => "417 Expectation Failed",
+            Self::TooManyRequests => "429 Too Many Requests",
             Self::FieldsTooLarge => "431 Request Header Fields Too Large",
+            Self::InternalError => "500 Internal Server Error",
             Self::NotImplemented => "501 Not Implemented",
             Self::Unavailable => "503 Service Unavailable",
             Self::VersionNotSupported => "505 HTTP Version Not Supported",
+            Self::InsufficientStorage => "507 Insufficient Storage",
         }
     }
 }
@@ -83,6 +110,8 @@ pub struct Refusal {
     pub status: Status,
     /// One sentence for whoever wrote the request.
     pub reason: &'static str,
+    /// A field that the answer has besides, with its line's end; or nothing.
+    pub field: &'static str,
 }
 
 impl Refusal {
@@ -94,7 +123,12 @@ impl Refusal {
     /// it.
     pub const fn new(status: Status, reason: &'static str) -> Self {
         assert!(reason.len() <= REASON, "a reason is one short sentence");
-        Self { status, reason }
+        Self { status, reason, field: "" }
+    }
+
+    /// The same with a field, whose line ends with CR LF.
+    pub const fn with(self, field: &'static str) -> Self {
+        Self { field, ..self }
     }
 }
 
@@ -187,6 +221,21 @@ impl Head {
         self.length += count;
     }
 
+    /// Adds a number in decimal digits.
+    pub fn push_number(&mut self, mut number: u64) {
+        let mut digits = [0; 20];
+        let mut start = digits.len();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.push(&digits[start..]);
+    }
+
     /// Adds formatted text.
     pub fn format(&mut self, text: fmt::Arguments) {
         // Writing to a head cannot fail.
@@ -217,9 +266,7 @@ pub fn begin(into: &mut impl Write, status: Status) {
 #[cold]
 pub fn refusal(refusal: Refusal, date: &Date, persistence: Persistence, with_body: bool) -> Head {
     let mut head = Head::new(refusal.status);
-    if refusal.status == Status::MethodNotAllowed {
-        head.push(b"Allow: GET, HEAD\r\n");
-    }
+    head.push(refusal.field.as_bytes());
     let line = refusal.status.line();
     let length = line.len() + 1 + refusal.reason.len() + 1;
     head.format(format_args!("Content-Type: {}\r\nContent-Length: {length}\r\n", media::TEXT));

@@ -5,6 +5,7 @@
 use crate::connection::{Connection, Scratch, Shared, Step, Tally};
 use crate::decision::LastRequest;
 use crate::documents::{Documents, Renderer};
+use crate::files::Files;
 use crate::limits::Timeouts;
 use crate::response::Date;
 use crate::site::Site;
@@ -20,20 +21,29 @@ struct Slot {
 }
 
 /// The connections of one server, and what they serve.
-pub struct Server<'a, R> {
+pub struct Server<'a, R, F = ()> {
     slots: Box<[Slot]>,
     open: usize,
     queue: Queue,
     timeouts: Timeouts,
-    shared: Shared<'a, R>,
+    shared: Shared<'a, R, F>,
 }
 
 impl<'a, R: Renderer> Server<'a, R> {
     /// A server of up to `capacity` connections.
     pub fn new(site: Site<'a>, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
+        Self::with_files(site, renderer, (), capacity, timeouts)
+    }
+}
+
+impl<'a, R: Renderer, F: Files> Server<'a, R, F> {
+    /// A server of up to `capacity` connections, which looks for what the site has not among
+    /// `files`.
+    pub fn with_files(site: Site<'a>, renderer: R, files: F, capacity: usize, timeouts: Timeouts) -> Self {
+        let offer = files.offer();
         let documents = Documents::new(renderer, timeouts.fresh);
         let (scratch, tally, date) = (Box::<Scratch>::default(), Tally::default(), Date::default());
-        let shared = Shared { site, documents, scratch, tally, now: 0, date };
+        let shared = Shared { site, documents, files, offer, scratch, tally, now: 0, date };
         let slots =
             (0..capacity).map(|_| Slot { connection: None, last: LastRequest::default(), queued: false }).collect();
         Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
@@ -64,6 +74,11 @@ impl<'a, R: Renderer> Server<'a, R> {
         self.shared.documents.renderer()
     }
 
+    /// The files that are not in memory.
+    pub fn files(&mut self) -> &mut F {
+        &mut self.shared.files
+    }
+
     /// Returns the bytes that the heap is short of for all renderings of documents: with fewer,
     /// clients that ask for one are sent away earlier.
     pub fn shortage(&self) -> usize {
@@ -73,7 +88,7 @@ impl<'a, R: Renderer> Server<'a, R> {
     /// The transport has a new connection in `slot`. One that was there has made way for it.
     pub fn opened(&mut self, slot: usize, now: u64) {
         let Some(place) = self.slots.get_mut(slot) else { return };
-        match place.connection.replace(Connection::new(now)) {
+        match place.connection.replace(Connection::new(slot as u16, now)) {
             Some(mut former) => former.forget(&mut self.shared),
             None => self.open += 1,
         }

@@ -203,6 +203,11 @@ impl<'a> Site<'a> {
         &self.resources[usize::from(id.0)]
     }
 
+    /// What answers for paths at which nothing is.
+    pub fn not_found(&self) -> ResourceId {
+        self.not_found
+    }
+
     /// Whether `id` is what answers for missing paths.
     pub fn is_not_found(&self, id: ResourceId) -> bool {
         id == self.not_found

@@ -55,6 +55,14 @@ pub fn path<'b>(target: &'b [u8], scratch: &'b mut [u8]) -> Result<Path<'b>, Ref
     Ok(Path { bytes: target, hash })
 }
 
+/// A target's path, escapes as they are, and its query, which begins with `?`.
+pub fn split(target: &[u8]) -> (&[u8], &[u8]) {
+    let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+    let (path, query) = target.split_at(end);
+    let path = if path.starts_with(b"/") { path } else { path_of_url(path).unwrap_or(b"/") };
+    (path, query)
+}
+
 /// RFC 9112 §3.2.2: servers must accept the absolute form.
 #[cold]
 fn path_of_url(target: &[u8]) -> Result<&[u8], Refusal> {

@@ -3,7 +3,7 @@
 /// One transport connection, borrowed for the time of a call.
 pub trait Stream {
     /// The first bytes that were received and not yet consumed, as many as lie side by side in
-    /// memory.
+    /// memory: one at least if there are any.
     fn received(&mut self) -> &[u8];
 
     /// All bytes that were received and not yet consumed.
@@ -38,6 +38,12 @@ pub trait Stream {
     /// connection for a new one, once its peer has acknowledged all that was sent. It holds until
     /// there is news of the connection.
     fn rest(&mut self);
+
+    /// A number for the peer's host, so that one that guesses is told from others. Several hosts
+    /// may have the same.
+    fn peer(&self) -> u64 {
+        0
+    }
 
     /// Whether the connection is over, by whatever cause: nothing can be sent or received any more.
     fn is_over(&self) -> bool;

@@ -1,7 +1,8 @@
 //! HTTP server with the system's status page.
 //!
 //! The protocol is in `culm-http`; here are the way from it to the network ([`network`]),
-//! the status pages ([`status`]), and for hosts the same server over sockets (`host`). The
+//! the files of the file class ([`store`]) and who may change them ([`guard`]), the status pages
+//! ([`status`]), and for hosts the same server over sockets (`host`). The
 //! component itself is in `main.rs`.
 
 #![cfg_attr(target_os = "none", no_std)]
@@ -9,7 +10,9 @@
 
 extern crate alloc;
 
+pub mod guard;
 #[cfg(not(target_os = "none"))]
 pub mod host;
 pub mod network;
 pub mod status;
+pub mod store;

@@ -15,14 +15,17 @@ extern crate std;
 mod tests;
 
 use core::fmt;
+use culm::connection::FileClient;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};
 use culm_clock::Clock;
 use culm_http::site::File;
 use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
+use http::guard::{self, Guard};
 use http::network::Network;
 use http::status::{self, Source, Status};
+use http::store::Store;
 
 culm::component!(Http);
 
@@ -43,15 +46,21 @@ const FAREWELL: time::Duration = time::Duration::from_secs(30);
 /// How long one rendering of the system's state serves.
 const FRESH: time::Duration = time::Duration::from_millis(200);
 
+/// How long an open file serves all who ask for its path.
+const OPEN_FILE: time::Duration = time::Duration::from_secs(1);
+
 /// How often connections are looked through for those that took too long.
 const PATROL: time::Duration = time::Duration::from_secs(1);
+
+/// The server with what it serves.
+type WebServer = Server<'static, Observer, Option<Store>>;
 
 struct Http {
     stack: Stack,
     clock: Option<Clock>,
     /// When the next second begins, if the time of day is known.
     next_second: Instant,
-    server: Server<'static, Observer>,
+    server: WebServer,
     /// When to look through the connections again.
     patrol: Instant,
     patrol_ticks: u64,
@@ -72,12 +81,13 @@ impl Component for Http {
         let slots = settings.connections;
         let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
         stack.listen(config.port);
-        culm::info!("serves {} files on port {}", config.site.len(), config.port);
+        let files = connections.files.map(|connection| store(&config, &connection));
+        culm::info!("serves {} files on port {}", config.site.as_ref().map_or(0, |site| site.len()), config.port);
         let mut http = Self {
             stack,
             clock: connections.clock.map(Clock::new),
             next_second: Instant::default(),
-            server: Server::new(site, observer, slots, timeouts(&config)),
+            server: Server::with_files(site, observer, files, slots, timeouts(&config)),
             patrol: Instant::default(),
             patrol_ticks: time::ticks(PATROL),
         };
@@ -100,6 +110,9 @@ impl Http {
             self.stack.receive(&mut |_| {});
             let now = time::now();
             tell_time(self.clock.as_ref(), &mut self.next_second, &mut self.server, now);
+            if self.server.files().is_some() {
+                begin_files(&mut self.server, now);
+            }
             while let Some(event) = self.stack.event() {
                 match event {
                     Event::Opened { slot, .. } => self.server.opened(slot, now.ticks()),
@@ -111,7 +124,11 @@ impl Http {
                 self.server.expire(&mut Network(&mut self.stack), now.ticks());
                 self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
             }
-            self.stack.end_round() & Progress::more_if(more)
+            let asleep = match self.server.files() {
+                Some(files) => files.end_round(),
+                None => Progress::Asleep,
+            };
+            self.stack.end_round() & Progress::more_if(more) & asleep
         });
         if self.server.open() > 0 {
             culm::wake_at(self.patrol);
@@ -137,26 +154,42 @@ impl Http {
     }
 }
 
+/// Takes what the files have answered, and gives the connections that it is for a turn.
+#[inline(never)]
+fn begin_files(server: &mut WebServer, now: Instant) {
+    let Some(files) = server.files() else { return };
+    files.begin_round(now.ticks());
+    while let Some(slot) = server.files().as_mut().and_then(Store::news) {
+        server.ready(slot);
+    }
+}
+
 /// Tells the server each new second, if anybody knows the time of day.
 #[inline(always)]
-fn tell_time(clock: Option<&Clock>, next: &mut Instant, server: &mut Server<'static, Observer>, now: Instant) {
+fn tell_time(clock: Option<&Clock>, next: &mut Instant, server: &mut WebServer, now: Instant) {
     if let Some(clock) = clock.filter(|_| now >= *next) {
         tell_second(clock, next, server, now);
     }
 }
 
 #[cold]
-fn tell_second(clock: &Clock, next: &mut Instant, server: &mut Server<'static, Observer>, now: Instant) {
+fn tell_second(clock: &Clock, next: &mut Instant, server: &mut WebServer, now: Instant) {
     let Some(time) = clock.at(now) else { return };
     server.set_date(format_args!("{}", time.http()));
+    if let Some(files) = server.files() {
+        files.set_today(time.since_1970().as_secs());
+    }
     *next = now + (Duration::from_secs(1) - Duration::from_nanos(time.since_1970().subsec_nanos().into()));
 }
 
 /// The files, and the status pages where this component may see the system.
 fn site(config: &Config) -> Site<'static> {
-    let files = config.site.files().map(|file| File { path: file.path, content: file.content, gzip: file.gzip });
+    let files = config.site.iter().flat_map(|site| site.files());
+    let files = files.map(|file| File { path: file.path, content: file.content, gzip: file.gzip });
     let caching = Caching::new(config.cache.iter());
-    for pattern in caching.unused(files.clone().map(|file| file.path)) {
+    // Which files a file service will have is not known.
+    let is_whole = config.site.is_some();
+    for pattern in caching.unused(files.clone().map(|file| file.path)).filter(|_| is_whole) {
         culm::warn!("cache: no file of the site matches \"{pattern}\"");
     }
     if culm::observation().is_some() {
@@ -164,6 +197,20 @@ fn site(config: &Config) -> Site<'static> {
     } else {
         Site::new(files, &caching, &[], &[])
     }
+}
+
+/// The files of a file service, and who may change them.
+fn store(config: &Config, connection: &FileClient) -> Store {
+    let hash = config.upload_token_sha256.and_then(|text| {
+        let hash = guard::read_hash(text);
+        if hash.is_none() {
+            culm::error!("upload_token_sha256 is not 64 hexadecimal digits: nobody can upload");
+        }
+        hash
+    });
+    let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(guard::PAUSE)), config.upload_limit));
+    let caching = Caching::new(config.cache.iter());
+    Store::connect(connection, config.connections as usize, uploads, caching, time::ticks(OPEN_FILE))
 }
 
 fn settings(config: &Config) -> Settings {

@@ -27,7 +27,7 @@ impl Response {
     }
 
     /// The first response in `bytes`, and what follows it.
-    fn read(bytes: &[u8], to_head: bool) -> Option<(Self, &[u8])> {
+    pub fn read(bytes: &[u8], to_head: bool) -> Option<(Self, &[u8])> {
         let mut fields = [httparse::EMPTY_HEADER; 32];
         let mut head = httparse::Response::new(&mut fields);
         let Ok(httparse::Status::Complete(length)) = head.parse(bytes) else { return None };

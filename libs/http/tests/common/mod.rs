@@ -2,11 +2,13 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub mod shelf;
+
 use core::fmt::{self, Write};
 use culm_http::site::{Document, File, Site};
-use culm_http::{Caching, Renderer, Server, Stream, Timeouts, Transport};
+use culm_http::{Caching, Files, Renderer, Server, Stream, Timeouts, Transport};
 
-/// One connection in memory. `piece` is how much lies side by side.
+/// One connection in memory. `piece` is how much lies side by side: one byte at least.
 pub struct Pipe {
     pub input: Vec<u8>,
     pub ended: bool,
@@ -41,7 +43,7 @@ impl Default for Pipe {
 
 impl Stream for &mut Pipe {
     fn received(&mut self) -> &[u8] {
-        &self.input[..self.input.len().min(self.piece)]
+        &self.input[..self.input.len().min(self.piece.max(1))]
     }
     fn received_count(&self) -> usize {
         self.input.len()
@@ -159,8 +161,8 @@ pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<
 }
 
 /// [`exchange`] with a server of one place.
-pub fn exchange_with(
-    mut server: Server<'static, Clock>,
+pub fn exchange_with<F: Files>(
+    mut server: Server<'static, Clock, F>,
     input: &[u8],
     cuts: &[usize],
     piece: usize,
@@ -183,15 +185,20 @@ pub fn exchange_with(
     output
 }
 
-/// Runs until nothing changes, taking what is sent.
-fn run_until_quiet(server: &mut Server<'static, Clock>, pipes: &mut Pipes, output: &mut Vec<u8>) {
-    loop {
+/// Runs until nothing changes, taking what is sent. Files may answer when they are asked for the
+/// [`shelf::PATIENCE`]th time.
+fn run_until_quiet<F: Files>(server: &mut Server<'static, Clock, F>, pipes: &mut Pipes, output: &mut Vec<u8>) {
+    let mut quiet = 0;
+    while quiet < shelf::PATIENCE {
+        let before = pipes.0[0].as_ref().unwrap().input.len();
         server.ready(0);
         while server.run(pipes, 0, 1) {}
         let pipe = pipes.0[0].as_mut().unwrap();
-        if pipe.output.is_empty() && pipe.unacknowledged == 0 {
-            return;
+        if pipe.output.is_empty() && pipe.unacknowledged == 0 && pipe.input.len() == before {
+            quiet += if server.files().offer() == culm_http::files::Offer::Nothing { shelf::PATIENCE } else { 1 };
+            continue;
         }
+        quiet = 0;
         output.append(&mut pipe.output);
         pipe.unacknowledged = 0;
     }

@@ -78,7 +78,7 @@ fn component(connection: NetClient) -> Http {
         stack,
         clock: None,
         next_second: Instant::default(),
-        server: Server::new(site, Observer(None), 4, timeouts),
+        server: Server::with_files(site, Observer(None), None, 4, timeouts),
         patrol: Instant::default(),
         patrol_ticks: time::ticks(PATROL),
     }

@@ -1,0 +1,263 @@
+//! Files that are not in memory: on a disk, behind a service, anywhere that takes time to answer.
+//!
+//! Nothing here waits. What a connection asks for is begun, and asked after again when whoever
+//! implements [`Files`] has said to the server that there is news of that slot
+//! ([`Server::ready`](crate::Server::ready)). Each slot has one thing under way at a time, from
+//! [`Files::begin`] to [`Files::close`].
+//!
+//! A file is replaced as a whole: what is uploaded has another place until [`Files::commit`] is
+//! done, and a reader that has begun with the old file ends with it.
+
+use crate::caching;
+use crate::response::{Refusal, Status};
+
+/// What clients may do with the files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offer {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// Read them.
+    Read,
+    /// Read them; and with permission replace and remove them.
+    Write {
+        /// Bytes that an upload may have: 413 beyond.
+        limit: u64,
+    },
+}
+
+/// The reason for which a path is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To send the file.
+    Read,
+    /// To replace or remove it. From here to [`Files::close`] no other slot changes what is at the
+    /// path.
+    Change,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A file.
+    File(Entry),
+    /// A folder.
+    Folder,
+    /// Nothing.
+    Missing,
+}
+
+/// The properties of a file that responses tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its bytes.
+    pub length: u64,
+    /// A number that is another one after each change.
+    pub version: u64,
+    /// Whether `version` is sure to be another one after the next change. Without this two contents
+    /// may have one version, and the entity tag is a weak one.
+    pub is_settled: bool,
+    /// When it was changed, as HTTP writes it, if that is known.
+    pub modified: Option<[u8; 29]>,
+}
+
+/// The reason why something cannot be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Too much else is under way.
+    Busy,
+    /// No file can have such a name.
+    BadName,
+    /// The folder that the file would be in is not there.
+    NoFolder,
+    /// There is no room.
+    Full,
+    /// No file can be as long as that.
+    TooLarge,
+    /// The files cannot be changed now.
+    ReadOnly,
+    /// The medium failed, or whoever answers for it.
+    Failed,
+}
+
+impl Trouble {
+    /// The answer to a client.
+    pub(crate) const fn refusal(self) -> Refusal {
+        match self {
+            Self::Busy => Refusal::new(Status::Unavailable, "Too much is under way. Try again in a moment.")
+                .with("Retry-After: 1\r\n"),
+            Self::BadName => Refusal::new(Status::BadRequest, "No file can have this name here."),
+            Self::NoFolder => Refusal::new(Status::Conflict, "The folder that the file would be in is not there."),
+            Self::Full => Refusal::new(Status::InsufficientStorage, "There is no room for this."),
+            Self::TooLarge => Refusal::new(Status::ContentTooLarge, "No file here can be as long as that."),
+            Self::ReadOnly => Refusal::new(Status::Forbidden, "These files cannot be changed."),
+            Self::Failed => Refusal::new(Status::InternalError, "The medium of the files failed."),
+        }
+    }
+}
+
+/// Whether a client may change files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// It may.
+    Granted,
+    /// Its token is not the one, or it has none.
+    Denied,
+    /// It has guessed too often, and must wait; whether its token is the one was not looked at.
+    Later,
+}
+
+/// Files that take time to answer, and the permission to change them.
+///
+/// Paths are relative to the root, `/` between folders, without empty segments and segments of
+/// dots.
+pub trait Files {
+    /// What clients may do. It does not change.
+    fn offer(&self) -> Offer;
+
+    /// Whether the client at `peer`, which has sent this token, may change files.
+    fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission;
+
+    /// Begins to look up `path` for the connection in `slot`, which has nothing under way.
+    fn begin(&mut self, slot: usize, purpose: Purpose, path: &str);
+
+    /// What is there, once that is known.
+    fn found(&mut self, slot: usize) -> Option<Result<Found, Trouble>>;
+
+    /// The bytes of the file from `at` on, `count` at most; none while they are not here yet. No
+    /// more are asked for than are sent, so that it may forget what it has given.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be had.
+    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble>;
+
+    /// Begins a new file to be put at the path: of so many bytes, if that is known. [`Self::done`]
+    /// says whether it can be written.
+    fn replace(&mut self, slot: usize, length: Option<u64>);
+
+    /// Takes bytes of the new file, and returns how many.
+    ///
+    /// # Errors
+    ///
+    /// If they, or earlier ones, cannot be written.
+    fn write(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Trouble>;
+
+    /// Puts the new file, which is complete, at the path. It is there to stay when [`Self::done`]
+    /// says so.
+    fn commit(&mut self, slot: usize);
+
+    /// Begins to remove the file at the path.
+    fn remove(&mut self, slot: usize);
+
+    /// The end of what [`Self::replace`], [`Self::commit`] or [`Self::remove`] began, once it is
+    /// known.
+    fn done(&mut self, slot: usize) -> Option<Result<(), Trouble>>;
+
+    /// Ends what the slot has under way, if anything. A new file that was not committed is gone.
+    fn close(&mut self, slot: usize);
+
+    /// What caches may do with the file at `path`.
+    fn cache_control(&self, path: &str) -> &str {
+        let _ = path;
+        caching::DEFAULT
+    }
+}
+
+/// A server without such files: nothing is ever begun.
+impl Files for () {
+    fn offer(&self) -> Offer {
+        Offer::Nothing
+    }
+
+    fn permit(&mut self, _: Option<&[u8]>, _: u64, _: u64) -> Permission {
+        Permission::Denied
+    }
+
+    fn begin(&mut self, _: usize, _: Purpose, _: &str) {}
+
+    fn found(&mut self, _: usize) -> Option<Result<Found, Trouble>> {
+        Some(Ok(Found::Missing))
+    }
+
+    fn read(&mut self, _: usize, _: u64, _: usize) -> Result<&[u8], Trouble> {
+        Err(Trouble::Failed)
+    }
+
+    fn replace(&mut self, _: usize, _: Option<u64>) {}
+
+    fn write(&mut self, _: usize, _: &[u8]) -> Result<usize, Trouble> {
+        Err(Trouble::Failed)
+    }
+
+    fn commit(&mut self, _: usize) {}
+
+    fn remove(&mut self, _: usize) {}
+
+    fn done(&mut self, _: usize) -> Option<Result<(), Trouble>> {
+        Some(Err(Trouble::Failed))
+    }
+
+    fn close(&mut self, _: usize) {}
+}
+
+/// A server that has files, or none.
+impl<F: Files> Files for Option<F> {
+    fn offer(&self) -> Offer {
+        self.as_ref().map_or(Offer::Nothing, Files::offer)
+    }
+
+    fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission {
+        self.as_mut().map_or(Permission::Denied, |files| files.permit(token, peer, now))
+    }
+
+    fn begin(&mut self, slot: usize, purpose: Purpose, path: &str) {
+        if let Some(files) = self {
+            files.begin(slot, purpose, path);
+        }
+    }
+
+    fn found(&mut self, slot: usize) -> Option<Result<Found, Trouble>> {
+        self.as_mut().map_or(Some(Ok(Found::Missing)), |files| files.found(slot))
+    }
+
+    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble> {
+        self.as_mut().map_or(Err(Trouble::Failed), |files| files.read(slot, at, count))
+    }
+
+    fn replace(&mut self, slot: usize, length: Option<u64>) {
+        if let Some(files) = self {
+            files.replace(slot, length);
+        }
+    }
+
+    fn write(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Trouble> {
+        self.as_mut().map_or(Err(Trouble::Failed), |files| files.write(slot, bytes))
+    }
+
+    fn commit(&mut self, slot: usize) {
+        if let Some(files) = self {
+            files.commit(slot);
+        }
+    }
+
+    fn remove(&mut self, slot: usize) {
+        if let Some(files) = self {
+            files.remove(slot);
+        }
+    }
+
+    fn done(&mut self, slot: usize) -> Option<Result<(), Trouble>> {
+        self.as_mut().map_or(Some(Err(Trouble::Failed)), |files| files.done(slot))
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(files) = self {
+            files.close(slot);
+        }
+    }
+
+    fn cache_control(&self, path: &str) -> &str {
+        self.as_ref().map_or(caching::DEFAULT, |files| files.cache_control(path))
+    }
+}

@@ -1,0 +1,321 @@
+//! The server over the file class: its files are in memory, behind the class's queues.
+
+#[path = "../../../libs/http/tests/common/mod.rs"]
+mod common;
+
+use common::{Clock, Pipe, Pipes, TIMEOUTS};
+use culm_file::testing::{RamFiles, connection};
+use culm_file::{Error, Volume};
+use culm_http::{Caching, Server, Site};
+use http::guard::{Guard, read_hash};
+use http::store::Store;
+use proptest::prelude::*;
+
+const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";
+const TOKEN: &str = "open-sesame";
+const LIMIT: u64 = 4 << 20;
+const VOLUME: Volume = Volume::new(1, false);
+
+/// A server, its files, and its clients.
+struct World {
+    server: Server<'static, Clock, Option<Store>>,
+    files: Option<RamFiles>,
+    pipes: Pipes,
+    now: u64,
+}
+
+impl World {
+    /// With so many clients and so much memory for their files.
+    fn new(clients: usize, memory: usize) -> Self {
+        let connection = connection(16, memory, 1);
+        let mut files = RamFiles::new(&connection, VOLUME);
+        files.put("/index.html", b"<p>start");
+        files.put("/album/index.html", b"<p>album");
+        files.put("/large", &large(300_000));
+        let uploads = Some((Guard::new(read_hash(HASH).expect("a hash"), 1), LIMIT));
+        let caching = Caching::new([("*.bin", "no-store")].into_iter());
+        let mut store = Store::connect(&connection, clients, uploads, caching, 1);
+        store.set_today(1_800_000_000);
+        let site = Site::new(std::iter::empty::<(&str, &[u8])>(), &Caching::default(), &[], &[]);
+        let mut server = Server::with_files(site, Clock, Some(store), clients, TIMEOUTS);
+        (0..clients).for_each(|slot| server.opened(slot, 0));
+        let pipes = Pipes((0..clients).map(|_| Some(Pipe { buffer: Some(32 * 1024), ..Pipe::default() })).collect());
+        Self { server, files: Some(files), pipes, now: 0 }
+    }
+
+    fn files(&mut self) -> &mut RamFiles {
+        self.files.as_mut().expect("there are files")
+    }
+
+    fn pipe(&mut self, slot: usize) -> &mut Pipe {
+        self.pipes.0[slot].as_mut().expect("a client")
+    }
+
+    /// A round of the server.
+    fn serve(&mut self) {
+        self.server.files().as_mut().expect("a store").begin_round(self.now);
+        while let Some(slot) = self.server.files().as_mut().and_then(Store::news) {
+            self.server.ready(slot);
+        }
+        while self.server.run(&mut self.pipes, self.now, 1) {}
+        let _ = self.server.files().as_mut().expect("a store").end_round();
+    }
+
+    /// Rounds of both sides until nothing happens. Clients take at once what is sent; the files
+    /// finish what they have taken in an order that `order` decides.
+    fn run(&mut self, mut order: impl FnMut(usize) -> usize) {
+        let mut quiet = 0;
+        while quiet < 6 {
+            let before = self.state();
+            for slot in 0..self.pipes.0.len() {
+                let pipe = self.pipe(slot);
+                pipe.unacknowledged = 0;
+                self.server.ready(slot);
+            }
+            self.serve();
+            if let Some(files) = &mut self.files {
+                files.take();
+                if !files.taken.is_empty() {
+                    let index = order(files.taken.len()) % files.taken.len();
+                    // Changes keep their order.
+                    files.finish(if files.taken.iter().any(|it| it.request.operation.changes_files()) {
+                        0
+                    } else {
+                        index
+                    });
+                }
+                let _ = files.end_round();
+            }
+            quiet = if self.state() == before { quiet + 1 } else { 0 };
+        }
+    }
+
+    fn state(&mut self) -> Vec<usize> {
+        let mut state: Vec<_> =
+            self.pipes.0.iter().flatten().flat_map(|it| [it.input.len(), it.output.len()]).collect();
+        state.push(self.files.as_ref().map_or(0, |files| files.taken.len()));
+        state
+    }
+
+    fn ask(&mut self, slot: usize, request: &str) -> (u16, Vec<u8>) {
+        self.pipe(slot).input.extend(request.bytes());
+        self.run(|_| 0);
+        self.answer(slot)
+    }
+
+    /// Takes the answer that a client got: its status, and what came behind its head.
+    fn answer(&mut self, slot: usize) -> (u16, Vec<u8>) {
+        let output = std::mem::take(&mut self.pipe(slot).output);
+        let text = String::from_utf8_lossy(&output[..output.len().min(300)]).into_owned();
+        let end = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
+        (text[9..12].parse().expect("a status"), output[end + 4..].to_vec())
+    }
+}
+
+fn large(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8).collect()
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+fn put(path: &str, content: &str) -> String {
+    let length = content.len();
+    format!(
+        "PUT {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {length}\r\n\r\n{content}"
+    )
+}
+
+fn delete(path: &str) -> String {
+    format!("DELETE {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n")
+}
+
+#[test]
+fn files_are_read() {
+    for memory in [16 * 1024, 128 * 1024] {
+        let mut world = World::new(2, memory);
+        assert_eq!(world.ask(0, &get("/")), (200, b"<p>start".to_vec()));
+        assert_eq!(world.ask(0, &get("/album/")), (200, b"<p>album".to_vec()));
+        assert_eq!(world.ask(0, &get("/album")).0, 301);
+        assert_eq!(world.ask(0, &get("/missing")).0, 404);
+        assert_eq!(world.ask(0, &get("/large/x")).0, 404);
+        assert_eq!(world.ask(0, &get("/a%01b")).0, 404);
+        assert_eq!(world.ask(0, &get("/large")), (200, large(300_000)));
+        let part = "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=777-99999\r\n\r\n";
+        assert_eq!(world.ask(1, part), (206, large(300_000)[777..100_000].to_vec()));
+    }
+}
+
+#[test]
+fn files_are_changed() {
+    for memory in [16 * 1024, 128 * 1024] {
+        let mut world = World::new(1, memory);
+        let content = String::from_utf8(vec![b'x'; 200_001]).unwrap();
+        assert_eq!(world.ask(0, &put("/new.bin", &content)).0, 201);
+        assert_eq!(world.files().get("/new.bin"), Some(content.as_bytes()));
+        assert_eq!(world.ask(0, &get("/new.bin")), (200, content.into_bytes()));
+        assert_eq!(world.ask(0, &put("/new.bin", "short")).0, 204);
+        // What was open is opened anew.
+        assert_eq!(world.ask(0, &get("/new.bin")), (200, b"short".to_vec()));
+        assert_eq!(world.ask(0, &put("/empty", "")).0, 201);
+        assert_eq!(world.files().get("/empty"), Some(&b""[..]));
+        assert_eq!(world.ask(0, &get("/empty")), (200, Vec::new()));
+        assert_eq!(world.ask(0, &delete("/new.bin")).0, 204);
+        assert_eq!(world.ask(0, &get("/new.bin")).0, 404);
+        assert_eq!(world.ask(0, &delete("/new.bin")).0, 404);
+        assert_eq!(world.ask(0, &put("/missing/x", "abc")).0, 409);
+        assert_eq!(world.ask(0, &put("/album", "abc")).0, 409);
+    }
+}
+
+#[test]
+fn a_full_medium_refuses_and_keeps_the_old_file() {
+    let mut world = World::new(1, 64 * 1024);
+    world.files().space = 310_000;
+    let content = String::from_utf8(vec![b'x'; 20_000]).unwrap();
+    assert_eq!(world.ask(0, &put("/index.html", &content)).0, 507);
+    assert!(world.files().get("/index.html") == Some(b"<p>start"));
+}
+
+#[test]
+fn one_upload_of_a_name_at_a_time() {
+    let mut world = World::new(3, 128 * 1024);
+    let half = put("/Same.txt", "abcdef").strip_suffix("def").unwrap().to_owned();
+    world.pipe(0).input = half.into_bytes();
+    world.run(|_| 0);
+    assert!(world.pipe(0).output.is_empty());
+    assert_eq!(world.ask(1, &put("/same.TXT", "other")).0, 503);
+    assert_eq!(world.ask(2, &put("/another", "other")).0, 201);
+    assert_eq!(world.ask(1, &get("/Same.txt")).0, 404, "nobody sees half a file");
+    assert_eq!(world.ask(0, "def").0, 201);
+    assert_eq!(world.files().get("/Same.txt"), Some(&b"abcdef"[..]));
+}
+
+#[test]
+fn a_client_that_goes_leaves_nothing() {
+    let mut world = World::new(2, 64 * 1024);
+    let content = String::from_utf8(vec![b'x'; 100_000]).unwrap();
+    for round in 0..100 {
+        let request = if round % 2 == 0 { put("/index.html", &content) } else { get("/large") };
+        let request = &request.as_bytes()[..request.len().min(60_000)];
+        world.pipe(0).input = request.to_vec();
+        for _ in 0..round % 7 {
+            world.server.ready(0);
+            world.serve();
+            let _ = world.files().round();
+        }
+        world.pipe(0).aborted = true;
+        world.server.ready(0);
+        world.serve();
+        world.pipes.0[0] = Some(Pipe { buffer: Some(32 * 1024), ..Pipe::default() });
+        world.server.opened(0, 0);
+        world.run(|_| 0);
+        assert_eq!(world.files().get("/index.html"), Some(&b"<p>start"[..]), "round {round}");
+    }
+    assert_eq!(world.ask(1, &put("/index.html", "new")).0, 204);
+    assert_eq!(world.ask(0, &get("/large")), (200, large(300_000)));
+}
+
+#[test]
+fn more_readers_than_there_is_room_for_all_get_theirs() {
+    const CLIENTS: usize = 60;
+    let mut world = World::new(CLIENTS, 32 * 1024);
+    for slot in 0..CLIENTS {
+        let content = large(40_000 + slot);
+        world.files().put(&format!("/file{slot}"), &content);
+        world.pipe(slot).input = get(&format!("/file{slot}")).into_bytes();
+    }
+    let mut random = 7usize;
+    world.run(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random >> 33
+    });
+    for slot in 0..CLIENTS {
+        assert_eq!(world.answer(slot), (200, large(40_000 + slot)), "client {slot}");
+    }
+}
+
+#[test]
+fn a_restarted_provider_is_asked_again() {
+    let mut world = World::new(2, 64 * 1024);
+    world.pipe(0).input = get("/large").into_bytes();
+    world.pipe(1).input = put("/new", &"x".repeat(50_000)).into_bytes()[..30_000].to_vec();
+    for _ in 0..4 {
+        (0..2).for_each(|slot| world.server.ready(slot));
+        world.serve();
+        let _ = world.files().round();
+    }
+    world.files = world.files.take().map(RamFiles::restarted);
+    world.run(|_| 0);
+    assert_eq!(world.answer(0), (200, large(300_000)), "who reads goes on");
+    let rest = "x".repeat(30_000);
+    assert_eq!(world.ask(1, &rest).0, 503, "an upload is lost, and said to be");
+    assert_eq!(world.files().get("/new"), None);
+    assert_eq!(world.ask(0, &put("/new", "abc")).0, 201);
+}
+
+#[test]
+fn without_a_medium_nothing_is_promised() {
+    let mut world = World::new(1, 64 * 1024);
+    world.run(|_| 0);
+    world.files().insert(Volume::ABSENT);
+    assert_eq!(world.ask(0, &get("/index.html")).0, 500);
+    assert_eq!(world.ask(0, &put("/x", "abc")).0, 500);
+    world.files().insert(Volume::new(2, true));
+    world.run(|_| 0);
+    world.now += 10;
+    assert_eq!(world.ask(0, &get("/index.html")).0, 200);
+    assert_eq!(world.ask(0, &put("/x", "abc")).0, 403);
+    world.files().insert(VOLUME);
+    world.run(|_| 0);
+    world.files().failing = Some(Error::Failed);
+    assert_eq!(world.ask(0, &put("/x", "abc")).0, 500);
+    world.files().failing = None;
+    world.now += 10;
+    assert_eq!(world.ask(0, &put("/x", "abc")).0, 201);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Readers of a file that is replaced again and again get one of its contents, and all of it.
+    #[test]
+    fn readers_see_old_or_new(
+        lengths in prop::collection::vec(0usize..60_000, 1..5),
+        seed in any::<u64>(),
+        memory in prop::sample::select(vec![16 * 1024, 64 * 1024]),
+    ) {
+        const READERS: usize = 4;
+        let mut world = World::new(READERS + 1, memory);
+        world.files().put("/file", &[b'a'; 30_000]);
+        let contents: Vec<String> =
+            lengths.iter().zip('b'..).map(|(length, letter)| letter.to_string().repeat(*length)).collect();
+        let writes: String = contents.iter().map(|content| put("/file", content)).collect();
+        world.pipe(READERS).input = writes.into_bytes();
+        for slot in 0..READERS {
+            world.pipe(slot).input = get("/file").repeat(6).into_bytes();
+        }
+        let mut random = seed;
+        world.run(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize
+        });
+        let writer = String::from_utf8(std::mem::take(&mut world.pipe(READERS).output)).unwrap();
+        prop_assert_eq!(writer.matches("HTTP/1.1 204 ").count(), contents.len());
+        prop_assert_eq!(world.files().get("/file"), contents.last().map(|content| content.as_bytes()));
+        for slot in 0..READERS {
+            let output = String::from_utf8(std::mem::take(&mut world.pipe(slot).output)).unwrap();
+            let mut rest = output.as_str();
+            for _ in 0..6 {
+                let (head, body) = rest.split_once("\r\n\r\n").expect("a head");
+                let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+                let (content, after) = body.split_at(length.parse().expect("a number"));
+                let is_first = content == "a".repeat(30_000);
+                prop_assert!(is_first || contents.iter().any(|one| one == content), "neither old nor new");
+                rest = after;
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
+}
