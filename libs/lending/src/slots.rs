@@ -89,17 +89,36 @@ impl<G: Geometry> Slots<G> {
     /// Returns the number of the buffer at `offset`, or `None` if none begins there.
     #[inline(always)]
     pub const fn number(self, offset: u32) -> Option<u32> {
-        if offset >= self.base {
-            return self.large_number(offset);
-        }
+        if let Some(number) = self.small_number(offset) { Some(number) } else { self.large_number(offset) }
+    }
+
+    /// Returns the number of the small buffer at `offset`, or `None` if none begins there.
+    #[inline(always)]
+    pub const fn small_number(self, offset: u32) -> Option<u32> {
+        let number = self.candidate(offset);
+        if number < self.small { Some(number) } else { None }
+    }
+
+    /// Returns the number of the small buffer at `offset`, or one that is too large if none begins
+    /// there.
+    #[inline(always)]
+    pub const fn candidate(self, offset: u32) -> u32 {
         // The rotation moves bits below the buffer's size to the top, so one comparison finds both
         // faults.
-        let number = offset.rotate_right(self.shift);
-        if number < self.small { Some(number) } else { None }
+        offset.rotate_right(self.shift)
+    }
+
+    /// Returns the count of small buffers.
+    #[inline(always)]
+    pub const fn small(self) -> u32 {
+        self.small
     }
 
     #[cold]
     const fn large_number(self, offset: u32) -> Option<u32> {
+        if offset < self.base {
+            return None;
+        }
         let number = (offset - self.base).rotate_right(Self::LARGE_SHIFT);
         if number < self.large { Some(self.small + number) } else { None }
     }
@@ -193,6 +212,7 @@ pub(crate) mod tests {
                 let start = if large { (offset - 24 * 2048) % Mixed::LARGE == 0 } else { offset % 2048 == 0 };
                 let number = slots.number(offset);
                 prop_assert_eq!(number.is_some(), start && u64::from(offset) < BYTES);
+                prop_assert_eq!(slots.small_number(offset), number.filter(|_| !large));
                 if let Some(number) = number {
                     prop_assert_eq!((slots.offset(number), slots.is_large(number), slots.is_large_at(offset)), (offset, large, large));
                     prop_assert!(u64::from(offset) + u64::from(slots.room(number)) <= BYTES);

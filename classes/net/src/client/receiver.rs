@@ -151,14 +151,10 @@ impl<E: BufferEntry> Receiver<E> {
     pub fn receive(&mut self) -> Option<Packet<'_, E>> {
         loop {
             let descriptor = self.link.input.pop_known()?.parts();
-            let place = self.slots.number(descriptor.offset);
-            if let Some(number) = place
-                && self.slots.holds(number, descriptor.length)
-            {
+            let is_small =
+                self.slots.small_number(descriptor.offset).is_some() && self.slots.small_holds(descriptor.length);
+            if is_small || self.is_large_packet(descriptor) {
                 self.device = descriptor.flags & DEVICE;
-                if self.slots.is_large(number) {
-                    self.read_large = true;
-                }
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
                 // SAFETY: [A3, A6] nobody writes the buffer before it goes back, which it does when
                 // the packet that has the slice is dropped: not the copier (or device) that filled
@@ -175,6 +171,15 @@ impl<E: BufferEntry> Receiver<E> {
             }
             self.refuse(descriptor);
         }
+    }
+
+    /// Returns whether an entry is a packet in a large buffer, of which one is read then.
+    #[cold]
+    fn is_large_packet(&mut self, descriptor: Descriptor) -> bool {
+        let is_held =
+            self.slots.number(descriptor.offset).is_some_and(|number| self.slots.holds(number, descriptor.length));
+        self.read_large |= is_held;
+        is_held
     }
 
     /// Handles an entry that is no packet. If only its length is invalid, its buffer is returned.

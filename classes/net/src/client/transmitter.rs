@@ -204,13 +204,24 @@ impl<E: BufferEntry> Transmitter<E> {
                 self.starved |= kept.is_none() && !large;
                 return kept;
             };
-            if descriptor.flags == 0 && self.slots.number(descriptor.offset).is_some() {
-                if self.slots.is_large_at(descriptor.offset) == large {
-                    return Some(descriptor.offset);
-                }
-                self.stash.keep(descriptor.offset, !large);
+            let is_small = descriptor.flags == 0 && self.slots.small_number(descriptor.offset).is_some();
+            if is_small && !large || self.is_taken(descriptor, large) {
+                return Some(descriptor.offset);
             }
         }
+    }
+
+    /// Returns whether an entry is an empty buffer of that size. Keeps one of the other size.
+    #[cold]
+    fn is_taken(&mut self, descriptor: Descriptor, large: bool) -> bool {
+        if descriptor.flags != 0 || self.slots.number(descriptor.offset).is_none() {
+            return false;
+        }
+        let is_wanted = self.slots.is_large_at(descriptor.offset) == large;
+        if !is_wanted {
+            self.stash.keep(descriptor.offset, !large);
+        }
+        is_wanted
     }
 
     #[inline]

@@ -237,9 +237,9 @@ impl Datagram<'_> {
     #[inline(always)]
     pub fn answer(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
         if self.is_ipv6() {
-            // A copy has an address only here, so that the datagram itself stays in registers.
+            // Its parts are passed one by one, so that the datagram itself stays in registers.
             let Self { frame, offsets, transmitter, mac } = self;
-            Datagram { frame, offsets, transmitter, mac }.answer_6(length, write)
+            answer_6(frame, offsets.length, transmitter, mac, offsets.addresses, length, write)
         } else {
             self.answer_4(length, write)
         }
@@ -265,27 +265,36 @@ impl Datagram<'_> {
         });
         sent.is_some()
     }
+}
 
-    #[inline(never)]
-    fn answer_6(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
-        if length > MTU - ipv6::HEADER - udp::HEADER {
-            return false;
-        }
-        let Self { frame, offsets, transmitter, mac } = self;
-        let payload = &frame[HEADERS_6..][..offsets.length - udp::HEADER];
-        let Some(request) = frame.first_chunk::<HEADERS_6>() else { return false };
-        let offload = transmitter.offloads_checksum();
-        let sent = transmitter.send(HEADERS_6 + length, |answer| {
-            let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
-            write(body, payload);
-            let length = (udp::HEADER + length) as u16;
-            write_6(head, request, mac, length);
-            let (ports, pseudo) = (full(request, UDP_6 + udp::SOURCE), pseudo(offsets.addresses, length));
-            let header = write_udp(&mut head[UDP_6..], UDP_6 as u16, ports, pseudo, length, body, offload);
-            (header, ())
-        });
-        sent.is_some()
+/// Does what [`Datagram::answer`] does, for a datagram over IPv6 whose UDP header and payload take
+/// `received` bytes.
+#[inline(never)]
+fn answer_6(
+    frame: &[u8],
+    received: usize,
+    transmitter: &mut Transmitter,
+    mac: &[u8; 6],
+    addresses: Sum,
+    length: usize,
+    write: impl FnOnce(&mut [u8], &[u8]),
+) -> bool {
+    if length > MTU - ipv6::HEADER - udp::HEADER {
+        return false;
     }
+    let payload = &frame[HEADERS_6..][..received - udp::HEADER];
+    let Some(request) = frame.first_chunk::<HEADERS_6>() else { return false };
+    let offload = transmitter.offloads_checksum();
+    let sent = transmitter.send(HEADERS_6 + length, |answer| {
+        let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
+        write(body, payload);
+        let length = (udp::HEADER + length) as u16;
+        write_6(head, request, mac, length);
+        let (ports, pseudo) = (full(request, UDP_6 + udp::SOURCE), pseudo(addresses, length));
+        let header = write_udp(&mut head[UDP_6..], UDP_6 as u16, ports, pseudo, length, body, offload);
+        (header, ())
+    });
+    sent.is_some()
 }
 
 /// The sum of the pseudo-header (RFC 768, RFC 8200 §8.1).

@@ -460,15 +460,21 @@ impl<D: DriverLink> Receive<D> {
         // The compiler keeps these in registers, which it cannot do with what is in memory that the
         // records' stores might change.
         let (slots, record, mut held) = (stock.slots, stock.holders, before);
+        let mut idle = core::mem::take(&mut stock.idle);
         let known = client.link.input.available();
         for entry in client.link.input.drain(known) {
+            // All buffers are small ones.
+            let number = slots.candidate(entry.offset);
             if entry.flags == 0
-                && let Some(number) = slots.number(entry.offset)
                 && let Some(record) = record.entry(number)
                 && record.get().has_client(index)
             {
                 stock.shares.repay(&mut held);
-                stock.take_back(number, record, record.get().without(index));
+                let others = record.get().without(index);
+                record.set(others);
+                if others == Holders::NOBODY {
+                    idle.push(number);
+                }
                 continue;
             }
             self.tally.buffers_refused += 1;
@@ -478,6 +484,7 @@ impl<D: DriverLink> Receive<D> {
                 break;
             }
         }
+        stock.idle = idle;
         client.held = held;
         let returned = before - held;
         stock.lent -= returned;
@@ -540,9 +547,8 @@ impl<D: DriverLink> Receive<D> {
         let (base, length) = (stock.data.dma(), slots.buffer_size() as u16);
         let mut index = self.driver.positions().output;
         let mut space = self.driver.reserve(stock.idle.len() as u32);
-        while space.left() > 0
-            && let Some(number) = stock.idle.pop()
-        {
+        let kept = stock.idle.len() - (space.left() as usize).min(stock.idle.len());
+        for number in stock.idle.drain(kept..).rev() {
             let address = base + u64::from(slots.small_offset(number));
             space.push(DmaDescriptor { address, length, flags: 0, token: number });
             holders.set(number, Holders::driver(index));

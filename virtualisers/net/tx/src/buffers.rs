@@ -71,17 +71,38 @@ impl Place {
     }
 }
 
+/// The buffer in which a frame is that a client sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame {
+    pub(crate) number: u32,
+    place: Place,
+    /// Whether the buffer is a large one.
+    large: bool,
+}
+
+impl Frame {
+    /// Records that the frame, of this length, went to the driver by the entry of this index.
+    /// Returns whether it is in a large buffer.
+    #[inline(always)]
+    pub(crate) fn send(self, length: u16, index: u32) -> bool {
+        self.place.set(BufferState::sent(length, index));
+        self.large
+    }
+}
+
 /// The buffers of a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers {
     pub(crate) slots: Slots,
     states: &'static [AtomicU64],
+    /// The states of the small ones.
+    small: &'static [AtomicU64],
 }
 
 impl Buffers {
     /// Creates the record of the buffers of `slots` in as many words.
     pub(crate) fn new(slots: Slots, states: &'static [AtomicU64]) -> Self {
-        Self { slots, states }
+        Self { slots, states, small: &states[..slots.small() as usize] }
     }
 
     /// Returns the count of buffers.
@@ -96,12 +117,24 @@ impl Buffers {
         Some(Place(self.states.get(number as usize)?))
     }
 
-    /// Returns the buffer in which the frame of a client's `entry` is, by its number and the record
-    /// of its place; `None` if it is no frame.
+    /// Returns the buffer in which the frame of a client's `entry` is; `None` if it is no frame.
     #[inline(always)]
-    pub(crate) fn frame(&self, entry: Descriptor) -> Option<(u32, Place)> {
+    pub(crate) fn frame(&self, entry: Descriptor) -> Option<Frame> {
+        let number = self.slots.candidate(entry.offset);
+        let Some(state) = self.small.get(number as usize).filter(|_| self.slots.small_holds(entry.length)) else {
+            return self.large_frame(entry);
+        };
+        let place = Place(state);
+        let is_held = entry.flags == 0 && place.get().is_with_client();
+        is_held.then_some(Frame { number, place, large: false })
+    }
+
+    /// Does what [`Self::frame`] does, for large buffers.
+    #[inline(never)]
+    fn large_frame(&self, entry: Descriptor) -> Option<Frame> {
         let (number, place) = self.held(entry)?;
-        if self.slots.holds(number, entry.length) { Some((number, place)) } else { None }
+        let is_frame = self.slots.is_large(number) && self.slots.holds(number, entry.length);
+        is_frame.then_some(Frame { number, place, large: true })
     }
 
     /// Returns the buffer of a client's `entry`, if the client holds it.

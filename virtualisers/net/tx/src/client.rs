@@ -1,6 +1,6 @@
 //! A client, as the transmit virtualiser sees it: its queues, and where each of its buffers is.
 
-use crate::buffers::{BufferState, Buffers, Place};
+use crate::buffers::{BufferState, Buffers, Frame, Place};
 use alloc::vec::Vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
@@ -136,12 +136,11 @@ impl Client {
         Entry::NotHeld
     }
 
-    /// Records that a frame of this length went to the driver from the client's buffer `number`, by
-    /// the entry of this index. Call [`Self::count_sent`] for it.
+    /// Records that a frame of this length went to the driver from the client's buffer, by the
+    /// entry of this index. Call [`Self::count_sent`] for it.
     #[inline(always)]
-    pub(crate) fn send(&mut self, (number, place): (u32, Place), length: u16, index: u32) {
-        place.set(BufferState::sent(length, index));
-        if self.buffers.slots.is_large(number) {
+    pub(crate) fn send(&mut self, frame: Frame, length: u16, index: u32) {
+        if frame.send(length, index) {
             self.large_in_flight += 1;
         }
     }

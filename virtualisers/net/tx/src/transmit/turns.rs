@@ -15,7 +15,7 @@ use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
 use culm_net::driver::{DriverLink, Space};
-use culm_net::{Descriptor, DmaDescriptor, HEADROOM};
+use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
 /// Bytes of credit that a turn brings: eleven frames of the link's greatest length, or a quarter of
 /// the longest packet.
@@ -101,13 +101,14 @@ impl<D: DriverLink> Transmit<D> {
         let mut room = available.min(driver.most - driver.in_flight);
         room = room.min(driver.link.space(room));
         let mut space = driver.link.reserve(room);
-        let (buffers, base) = (client.buffers(), client.dma());
+        let (buffers, base, only) = (client.buffers(), client.dma(), client.only);
+        let mut share = client.share;
         let turn = loop {
             let Some(entry) = client.link.input.pop_known() else {
                 // Frames that came meanwhile are found at the end of the round.
                 break Turn::Done;
             };
-            let Some(buffer) = buffers.frame(entry) else {
+            let Some(frame) = buffers.frame(entry) else {
                 if drop_entry(client, entry, D::COUNTERS_BEFORE) {
                     continue;
                 }
@@ -120,29 +121,40 @@ impl<D: DriverLink> Transmit<D> {
             if length > credit_left {
                 break put_back(client, Turn::More);
             }
-            if !self.shares.take_amount(&mut client.share, share_cost(entry.length)) {
+            if !self.shares.take_amount(&mut share, share_cost(entry.length)) {
                 break put_back(client, Turn::Limited);
             }
             let index_of_entry = space.position();
-            if client.only.is_none() {
-                let (address, token) = (base + u64::from(entry.offset), token(index, buffer.0));
+            let Some(only) = only else {
+                let (address, token) = (base + u64::from(entry.offset), token(index, frame.number));
                 space.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
-                client.send(buffer, entry.length, index_of_entry);
-            } else if let Err(refusal) = copy(&mut self.bounce, client, &mut space, (index, buffer.0), entry) {
-                self.shares.repay_amount(&mut client.share, share_cost(entry.length));
-                if refusal == Refusal::NoBuffer {
-                    break put_back(client, Turn::Limited);
-                }
-                counters::DROPS_SPOOFED.behind(D::COUNTERS_BEFORE).add(1);
-                if client.allowance.is_spent() {
-                    break Turn::Paused;
-                }
+                client.send(frame, entry.length, index_of_entry);
+                credit_left -= length;
                 continue;
+            };
+            match copy(&mut self.bounce, client, frame.number, only, entry.length) {
+                Ok(copy) => {
+                    let (address, token) = (self.bounce.dma(copy), BOUNCE << 16 | copy);
+                    space.push(DmaDescriptor { address, length: entry.length, flags: 0, token });
+                    let source = Source { client: index, number: frame.number, index: index_of_entry };
+                    send_copy(&mut self.bounce, client, copy, source, entry.length);
+                    credit_left -= length;
+                }
+                Err(refusal) => {
+                    self.shares.repay_amount(&mut share, share_cost(entry.length));
+                    if refusal == Refusal::NoBuffer {
+                        break put_back(client, Turn::Limited);
+                    }
+                    counters::DROPS_SPOOFED.behind(D::COUNTERS_BEFORE).add(1);
+                    if client.allowance.is_spent() {
+                        break Turn::Paused;
+                    }
+                }
             }
-            credit_left -= length;
         };
         let sent = room - space.left();
         drop(space);
+        client.share = share;
         client.count_sent(sent);
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
@@ -171,32 +183,25 @@ fn put_back(client: &mut Client, turn: Turn) -> Turn {
     turn
 }
 
-/// Sends a copy of a frame of a client that may send from one address only, and gives the client
-/// its buffer back.
+/// Copies a frame of a client that may send from the address `only`. Returns the number of the
+/// buffer in which the copy is.
 #[inline(never)]
-fn copy(
-    bounce: &mut Bounce,
-    client: &mut Client,
-    space: &mut impl Space,
-    (index, number): (usize, u32),
-    entry: Descriptor,
-) -> Result<(), Refusal> {
-    let source = Source { client: index, number, index: space.position() };
-    let (Some(only), Some(packet)) = (client.only, client.packet(number, entry.length)) else {
-        return Err(Refusal::NotAllowed);
-    };
+fn copy(bounce: &mut Bounce, client: &mut Client, number: u32, only: Mac, length: u16) -> Result<u32, Refusal> {
+    let Some(packet) = client.packet(number, length) else { return Err(Refusal::NotAllowed) };
     let copied = bounce.copy(&packet, only, &mut client.large_copies);
-    match copied {
-        Ok(copy) => {
-            let token = BOUNCE << 16 | copy;
-            space.push(DmaDescriptor { address: bounce.dma(copy), length: entry.length, flags: 0, token });
-            bounce.send(copy, source, entry.length);
-        }
-        Err(Refusal::NotAllowed) => client.allowance.spend(REFUSED_COPY),
-        Err(Refusal::NoBuffer) => return Err(Refusal::NoBuffer),
+    if copied == Err(Refusal::NotAllowed) {
+        client.allowance.spend(REFUSED_COPY);
+        client.return_unsent(number);
     }
+    copied
+}
+
+/// Records that a copy went to the driver, and gives the client its buffer back.
+#[inline(never)]
+fn send_copy(bounce: &mut Bounce, client: &mut Client, copy: u32, source: Source, length: u16) {
+    let number = source.number;
+    bounce.send(copy, source, length);
     client.return_unsent(number);
-    copied.map(|_| ())
 }
 
 /// Handles an entry that is no frame. Returns false if the client's allowance is used up with it.
