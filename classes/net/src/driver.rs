@@ -16,12 +16,17 @@ use culm::connection::Ring;
 use culm::link::{Event, Generations, Link, Positions};
 use culm::queue;
 use culm::{Channel, Progress};
-use culm_queue::Reservation;
+use culm_queue::{Drain, Reservation};
 
 /// A driver with which a virtualiser is at work.
 pub trait DriverLink {
     /// Space for entries, being filled.
     type Space<'a>: Space
+    where
+        Self: 'a;
+
+    /// Entries, being taken. Those that are not taken from it stay with the driver.
+    type Entries<'a>: Entries
     where
         Self: 'a;
 
@@ -42,8 +47,8 @@ pub trait DriverLink {
     /// Returns whether entries can pass.
     fn is_live(&self) -> bool;
 
-    /// Takes the next entry from the driver, of those that [`Self::look`] has seen.
-    fn pop(&mut self) -> Option<DmaDescriptor>;
+    /// Takes entries from the driver, of those that [`Self::look`] has seen.
+    fn drain(&mut self) -> Self::Entries<'_>;
 
     /// Returns how many entries the driver can be given at least. If that is less than `wanted`,
     /// looks whether it has become more.
@@ -89,6 +94,12 @@ pub trait Space {
 
     /// Pushes an entry, for which there is space.
     fn push(&mut self, entry: DmaDescriptor);
+}
+
+/// Entries from the driver, being taken.
+pub trait Entries: Iterator<Item = DmaDescriptor> {
+    /// Returns the index of the next entry.
+    fn position(&self) -> u32;
 }
 
 /// Where a virtualiser finds its driver, and what its previous life left there.
@@ -204,6 +215,7 @@ impl FoundDriver for Queues {
 
 impl DriverLink for Link<DmaDescriptor> {
     type Space<'a> = Reservation<'a, DmaDescriptor>;
+    type Entries<'a> = Drain<'a, DmaDescriptor>;
 
     const COUNTERS_BEFORE: usize = 0;
 
@@ -227,8 +239,9 @@ impl DriverLink for Link<DmaDescriptor> {
     }
 
     #[inline(always)]
-    fn pop(&mut self) -> Option<DmaDescriptor> {
-        self.input.pop_known()
+    fn drain(&mut self) -> Drain<'_, DmaDescriptor> {
+        let known = self.input.available();
+        self.input.drain(known)
     }
 
     #[inline(always)]
@@ -282,6 +295,13 @@ impl DriverLink for Link<DmaDescriptor> {
     #[inline(always)]
     fn capacity(&self) -> u32 {
         self.output.capacity()
+    }
+}
+
+impl Entries for Drain<'_, DmaDescriptor> {
+    #[inline(always)]
+    fn position(&self) -> u32 {
+        Drain::position(self)
     }
 }
 

@@ -342,6 +342,14 @@ pub struct Drain<'a, T: Entry> {
     end: u32,
 }
 
+impl<T: Entry> Drain<'_, T> {
+    /// Returns the index of the next entry: see [`Consumer::position`].
+    #[inline(always)]
+    pub fn position(&self) -> u32 {
+        self.head
+    }
+}
+
 impl<T: Entry> Iterator for Drain<'_, T> {
     type Item = T;
 

@@ -18,9 +18,9 @@ use culm::link::{Event, Generations, Positions};
 use culm::{Channel, Progress, Region};
 use culm_mmio::{Mapped, Registers};
 use culm_net::DmaDescriptor;
-use culm_net::driver::{Chip, DriverLink, FoundDriver, Space};
+use culm_net::driver::{Chip, DriverLink, Entries, FoundDriver, Space};
 use culm_virtio::checkpoint::{self, Checkpoint, Position, State};
-use culm_virtio::virtqueue::Reservation;
+use culm_virtio::virtqueue::{Drain, Reservation};
 use culm_virtio::{Unusable, Virtqueue};
 
 /// The device's queue, as the driver of a virtualiser whose counters stand behind so many others.
@@ -67,6 +67,7 @@ impl<const COUNTERS_BEFORE: usize> FusedQueue<COUNTERS_BEFORE> {
 
 impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
     type Space<'a> = FusedSpace<'a>;
+    type Entries<'a> = FusedEntries<'a>;
 
     const COUNTERS_BEFORE: usize = BEFORE;
 
@@ -102,9 +103,8 @@ impl<const BEFORE: usize> DriverLink for FusedQueue<BEFORE> {
     }
 
     #[inline(always)]
-    fn pop(&mut self) -> Option<DmaDescriptor> {
-        let used = self.queue.take()?;
-        Some(DmaDescriptor { address: 0, length: used.length as u16, flags: self.flags, token: used.token })
+    fn drain(&mut self) -> FusedEntries<'_> {
+        FusedEntries { flags: self.flags, used: self.queue.drain() }
     }
 
     #[inline(always)]
@@ -181,6 +181,29 @@ impl Space for FusedSpace<'_> {
     #[inline(always)]
     fn push(&mut self, entry: DmaDescriptor) {
         self.0.add(entry.address, entry.length, entry.token);
+    }
+}
+
+/// Used buffers of the device's queue, being taken.
+pub struct FusedEntries<'a> {
+    used: Drain<'a>,
+    flags: u16,
+}
+
+impl Iterator for FusedEntries<'_> {
+    type Item = DmaDescriptor;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<DmaDescriptor> {
+        let used = self.used.next()?;
+        Some(DmaDescriptor { address: 0, length: used.length as u16, flags: self.flags, token: used.token })
+    }
+}
+
+impl Entries for FusedEntries<'_> {
+    #[inline(always)]
+    fn position(&self) -> u32 {
+        self.used.taken().into()
     }
 }
 

@@ -301,9 +301,10 @@ impl<R: Registers> Net<R> {
 pub(crate) fn take_received(queue: &mut Virtqueue, pair: &mut Pair, flags: u16) -> u64 {
     let count = u32::from(queue.refresh());
     let mut space = pair.link.output.reserve(count);
+    let mut used = queue.drain();
     let mut received = 0;
     while space.left() > 0
-        && let Some(used) = queue.take()
+        && let Some(used) = used.next()
     {
         // There is space, as just asked.
         let _ = space.push(DmaDescriptor { address: 0, length: used.length as u16, flags, token: used.token });
@@ -343,13 +344,14 @@ fn send(queue: &mut Virtqueue, pair: &mut Pair) -> u64 {
 #[inline]
 pub(crate) fn take_sent(queue: &mut Virtqueue, pair: &mut Pair) {
     let mut space = pair.link.output.reserve(u32::from(queue.refresh()));
+    let mut used = queue.drain();
     while space.left() > 0
-        && let Some(used) = queue.take()
+        && let Some(used) = used.next()
     {
         // There is space, as just asked.
         let _ = space.push(DmaDescriptor { address: 0, length: 0, flags: 0, token: used.token });
     }
-    drop(space);
+    drop((space, used));
     pair.pass_on();
     queue.suppress();
 }

@@ -246,15 +246,16 @@ impl<D: DriverLink> Transmit<D> {
             self.start_over();
         }
         let (mut taken, mut last) = (0, usize::MAX);
-        while let Some(entry) = self.driver.link.pop() {
-            if let Some(index) = self.sent(entry.token) {
+        let Self { driver, clients, bounce, shares, active, .. } = self;
+        for entry in driver.link.drain() {
+            if let Some(index) = sent(clients, bounce, shares, entry.token) {
                 taken += 1;
                 if index != last {
-                    self.active.insert(index);
+                    active.insert(index);
                     last = index;
                 }
             } else {
-                self.driver.account.skip();
+                driver.account.skip();
                 counters::BUFFERS_REFUSED.behind(D::COUNTERS_BEFORE).add(1);
             }
         }
@@ -278,47 +279,30 @@ impl<D: DriverLink> Transmit<D> {
         }
     }
 
-    /// Takes back one buffer. Returns whose frame was in it, if the driver has it: that client is
-    /// active. Call [`Self::count_taken`] for it.
-    #[inline(always)]
-    fn sent(&mut self, token: u32) -> Option<usize> {
-        let (index, number) = (token >> 16, token & 0xffff);
-        if index == BOUNCE {
-            return self.sent_copy(number);
-        }
-        let client = self.clients.get_mut(index as usize)?;
-        let length = client.sent(number)?;
-        self.shares.repay_amount(&mut client.share, share_cost(length));
-        Some(index as usize)
-    }
-
-    /// Does what [`Self::sent`] does, for one of the virtualiser's own buffers.
-    fn sent_copy(&mut self, number: u32) -> Option<usize> {
-        let sent = self.bounce.sent(number)?;
-        let Some(client) = self.clients.get_mut(sent.client) else { return Some(sent.client) };
-        client.sent_copy();
-        if sent.large {
-            self.bounce.free_large(&mut client.large_copies);
-        }
-        self.shares.repay_amount(&mut client.share, share_cost(sent.length));
-        Some(sent.client)
-    }
-
     /// Takes back all buffers that the driver had, because the pair of queues starts over: they
     /// will not be sent any more.
     #[cold]
     fn take_all_back(&mut self) {
         let mut taken = 0;
         for number in 0..self.bounce.count() {
-            taken += u32::from(self.sent(BOUNCE << 16 | number).is_some());
+            taken += u32::from(self.sent(BOUNCE << 16 | number));
         }
         for index in 0..self.clients.len() {
             for number in 0..self.clients[index].count() {
-                taken += u32::from(self.sent(token(index, number)).is_some());
+                taken += u32::from(self.sent(token(index, number)));
             }
         }
         self.count_taken(taken);
         self.due = self.all();
+    }
+
+    /// Takes back one buffer. Returns whether the driver had it: call [`Self::count_taken`] for it.
+    fn sent(&mut self, token: u32) -> bool {
+        let index = sent(&mut self.clients, &mut self.bounce, &mut self.shares, token);
+        if let Some(index) = index {
+            self.active.insert(index);
+        }
+        index.is_some()
     }
 
     /// Returns all clients.
@@ -402,6 +386,32 @@ impl<D: DriverLink> Transmit<D> {
         self.woken |= progress.is_more();
         progress
     }
+}
+
+/// Takes back one buffer. Returns whose frame was in it, if the driver had it.
+#[inline(always)]
+fn sent(clients: &mut [Client], bounce: &mut Bounce, shares: &mut Shares, token: u32) -> Option<usize> {
+    let (index, number) = (token >> 16, token & 0xffff);
+    if index == BOUNCE {
+        return sent_copy(clients, bounce, shares, number);
+    }
+    let client = clients.get_mut(index as usize)?;
+    let length = client.sent(number)?;
+    shares.repay_amount(&mut client.share, share_cost(length));
+    Some(index as usize)
+}
+
+/// Does what [`sent`] does, for one of the virtualiser's own buffers.
+#[inline(never)]
+fn sent_copy(clients: &mut [Client], bounce: &mut Bounce, shares: &mut Shares, number: u32) -> Option<usize> {
+    let sent = bounce.sent(number)?;
+    let Some(client) = clients.get_mut(sent.client) else { return Some(sent.client) };
+    client.sent_copy();
+    if sent.large {
+        bounce.free_large(&mut client.large_copies);
+    }
+    shares.repay_amount(&mut client.share, share_cost(sent.length));
+    Some(sent.client)
 }
 
 /// Returns what a packet of `length` bytes with the driver counts of its client's share.

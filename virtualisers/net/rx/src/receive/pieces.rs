@@ -5,11 +5,10 @@
 //! given to a client all or none, so that a reader finds a frame whole. A frame that contradicts
 //! itself is dropped whole.
 
-use super::Receive;
+use super::distribution::Distribution;
 use alloc::vec::Vec;
 use culm_lending::Holders;
 use culm_net::descriptor::flags::{CONTINUES, DEVICE};
-use culm_net::driver::DriverLink;
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, HEADROOM, Mac};
 
@@ -30,9 +29,10 @@ pub(super) struct Frame {
     broken: bool,
 }
 
-struct Piece {
-    number: u32,
-    length: u16,
+/// One buffer of a frame.
+pub(super) struct Piece {
+    pub(super) number: u32,
+    pub(super) length: u16,
 }
 
 impl Frame {
@@ -47,24 +47,25 @@ impl Frame {
     }
 }
 
-impl<D: DriverLink> Receive<D> {
-    /// Takes the first of `count` buffers, more than one, that hold a frame.
+impl Distribution {
+    /// Takes the first of `count` buffers, more than one, that hold a frame. Its entry is before
+    /// index `through`.
     #[cold]
-    pub(super) fn begin_frame(&mut self, number: u32, length: u16, flags: u16, destination: Mac, count: usize) {
+    pub(super) fn begin_frame(&mut self, piece: Piece, flags: u16, destination: Mac, count: usize, through: u32) {
         // The first buffer counts among the driver's until it is taken.
         if count > MAX || !self.driver_has(count) {
             // The entries that follow are not taken as pieces: there may never be so many, and
             // those that came would be kept for ever.
             self.tally.invalid += 1;
-            self.drop_entry(number);
+            self.stock.drop_entry(piece.number);
             return;
         }
-        self.account.begin_run(self.driver.positions().input.wrapping_sub(1));
+        self.account.begin_run(through.wrapping_sub(1));
         self.frame.missing = count;
         self.frame.destination = Some(destination);
         self.frame.flags = flags & DEVICE;
         self.frame.broken = false;
-        self.add_piece(number, length);
+        self.add_piece(piece, through);
     }
 
     /// Returns whether the driver has at least so many buffers. A device that has announced a frame
@@ -74,20 +75,21 @@ impl<D: DriverLink> Receive<D> {
         self.stock.holders.all().filter(|(_, holders)| holders.is_driver()).take(count).count() == count
     }
 
-    /// Takes the next buffer of the frame that is being collected.
+    /// Takes the next buffer of the frame that is being collected. Its entry is before index
+    /// `through`.
     #[cold]
-    pub(super) fn add_piece(&mut self, number: u32, length: u16) {
-        self.stock.holders.set(number, Holders::NOBODY);
+    pub(super) fn add_piece(&mut self, piece: Piece, through: u32) {
+        self.stock.holders.set(piece.number, Holders::NOBODY);
         let frame = &mut self.frame;
-        frame.broken |= length == 0 || usize::from(length) > self.stock.slots.buffer_size();
-        frame.pieces.push(Piece { number, length });
+        frame.broken |= piece.length == 0 || usize::from(piece.length) > self.stock.slots.buffer_size();
+        frame.pieces.push(piece);
         frame.missing -= 1;
         if frame.missing == 0 {
-            self.finish_frame();
+            self.finish_frame(through);
         }
     }
 
-    fn finish_frame(&mut self) {
+    fn finish_frame(&mut self, through: u32) {
         let pieces = core::mem::take(&mut self.frame.pieces);
         let length: usize = pieces.iter().map(|piece| usize::from(piece.length)).sum();
         let destination = self.frame.destination.take();
@@ -96,11 +98,11 @@ impl<D: DriverLink> Receive<D> {
             None => self.tally.invalid += 1,
             Some(destination) if destination.is_group() => {
                 for index in 0..self.clients.len() {
-                    holders = holders.and(self.deliver_pieces(index, &pieces));
+                    holders = holders.and(self.deliver_pieces(index, &pieces, through));
                 }
             }
             Some(destination) => match self.find(destination) {
-                Some(index) => holders = self.deliver_pieces(index, &pieces),
+                Some(index) => holders = self.deliver_pieces(index, &pieces, through),
                 None => self.tally.unknown += 1,
             },
         }
@@ -135,7 +137,7 @@ impl<D: DriverLink> Receive<D> {
 
     /// Gives a frame to a client, if it has room for all of its buffers. Returns the client then,
     /// and nobody if not.
-    fn deliver_pieces(&mut self, index: usize, pieces: &[Piece]) -> Holders {
+    fn deliver_pieces(&mut self, index: usize, pieces: &[Piece], through: u32) -> Holders {
         if self.clients.get(index).is_none_or(|client| client.held >= self.stock.batch) {
             self.take_returned(index);
         }
@@ -166,7 +168,7 @@ impl<D: DriverLink> Receive<D> {
             // There is space for all pieces, as was just checked.
             let _ = output.push(Descriptor { offset, length: piece.length, flags: self.frame.flags | more });
         }
-        client.account.set_progress(client.link.output.position(), self.driver.positions().input);
+        client.account.set_progress(client.link.output.position(), through);
         self.stock.lent += count;
         Holders::client(index)
     }
