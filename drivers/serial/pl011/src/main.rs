@@ -13,11 +13,15 @@ mod registers;
 mod tests;
 
 use culm::queue::{self, Consumer, Producer};
+use culm::time::Duration;
 use culm::{Channel, Channels, Component, Interrupt};
 use culm_mmio::Mapped;
 use port::Port;
 
 culm::component!(Pl011);
+
+/// Time until the next look at a port that was read as often as one turn may and was not empty.
+const RECEIVE_PAUSE: Duration = Duration::from_millis(1);
 
 struct Pl011 {
     port: Port<Mapped<{ registers::SIZE }>>,
@@ -71,6 +75,10 @@ impl Pl011 {
         // make this turn endless.
         if !self.port.waits_to_send() && self.tx.sleep().is_more() {
             culm::wake_at(culm::time::now());
+        }
+        if received.more {
+            // No port receives as fast as it is read. What claims to is not worth all time.
+            culm::wake_at(culm::time::now() + RECEIVE_PAUSE);
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Received {
     pub dropped: u64,
     /// Bytes that arrived damaged, which are not handed on, and times that the port lost bytes.
     pub errors: u64,
+    /// True if the port may hold more bytes, for which it does not interrupt.
+    pub more: bool,
 }
 
 impl<R: Registers> Port<R> {
@@ -58,9 +60,13 @@ impl<R: Registers> Port<R> {
 
     /// Moves received bytes into `queue`, and does not publish it.
     pub fn receive(&mut self, queue: &mut Producer<u8>) -> Received {
-        let mut received = Received::default();
+        // Clear the interrupts before the first look. Afterwards that would discard the interrupt of
+        // a byte that came behind the last look, if the driver was preempted in between.
+        self.registers.write(INTERRUPT_CLEAR, RECEIVE_INTERRUPTS);
+        let mut received = Received { more: true, ..Received::default() };
         for _ in 0..RECEIVE_LIMIT {
             if self.registers.read(FLAGS).has(Flags::RECEIVE_EMPTY) {
+                received.more = false;
                 break;
             }
             let data = self.registers.read(DATA);
@@ -73,9 +79,6 @@ impl<R: Registers> Port<R> {
                 received.dropped += 1;
             }
         }
-        // Clear the interrupts after reading: a byte that came meanwhile keeps its interrupt (it is
-        // a level of the FIFO) or times out again.
-        self.registers.write(INTERRUPT_CLEAR, RECEIVE_INTERRUPTS);
         received
     }
 

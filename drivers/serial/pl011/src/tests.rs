@@ -20,6 +20,10 @@ struct Fake {
     log: Vec<usize>,
     never_empty: bool,
     always_busy: bool,
+    /// The interrupts that are pending, as their bits.
+    pending: u32,
+    /// A byte that arrives, and times out, right after the FIFO was seen to be empty.
+    late: Option<u8>,
 }
 
 impl Fake {
@@ -42,7 +46,14 @@ impl Registers for Shared {
         let empty = fake.received.is_empty() && !fake.never_empty;
         W::truncate(match offset {
             0x00 => fake.received.pop_front().unwrap_or(b'!'.into()),
-            0x18 => u32::from(fake.always_busy) << 3 | u32::from(empty) << 4 | u32::from(fake.fifo.len() == 16) << 5,
+            0x18 => {
+                let full = fake.fifo.len() == 16;
+                if empty && let Some(byte) = fake.late.take() {
+                    fake.received.push_back(byte.into());
+                    fake.pending |= Interrupts::ZERO.set(Interrupts::TIMEOUT).bits();
+                }
+                u32::from(fake.always_busy) << 3 | u32::from(empty) << 4 | u32::from(full) << 5
+            }
             offset => panic!("read of register {offset:#x}"),
         })
     }
@@ -59,7 +70,8 @@ impl Registers for Shared {
             0x2c => fake.line_control = value,
             0x30 => fake.control = value,
             0x38 => fake.mask = value,
-            0x34 | 0x44 => {}
+            0x44 => fake.pending &= !value,
+            0x34 => {}
             offset => panic!("write of register {offset:#x}"),
         }
     }
@@ -110,9 +122,23 @@ fn damaged_bytes_are_counted_and_not_handed_on() {
     fake.0.borrow_mut().received.extend([0x61, 0x62 | 1 << 8, Data::ZERO.set(Data::OVERRUN).bits() | 0x63]);
     let (mut producer, mut consumer) = ring::<64>();
     let received = Port::new(fake).receive(&mut producer);
-    assert_eq!(received, Received { bytes: 2, dropped: 0, errors: 2 });
+    assert_eq!(received, Received { bytes: 2, dropped: 0, errors: 2, more: false });
     let _ = producer.publish();
     assert_eq!(consumer.drain(9).collect::<Vec<_>>(), b"ac");
+}
+
+/// The driver may be preempted between its last look at the FIFO and what follows.
+#[test]
+fn the_interrupt_of_a_byte_after_the_last_look_is_kept() {
+    let fake = Shared::default();
+    let mut port = Port::new(fake.clone());
+    fake.0.borrow_mut().received.push_back(b'a'.into());
+    fake.0.borrow_mut().late = Some(b'b');
+    let (mut producer, _consumer) = ring::<64>();
+    assert_eq!(port.receive(&mut producer).bytes, 1);
+    assert_ne!(fake.0.borrow().pending & fake.0.borrow().mask, 0, "nothing else tells of the byte");
+    assert_eq!(port.receive(&mut producer).bytes, 1);
+    assert_eq!(fake.0.borrow().pending, 0);
 }
 
 #[test]
@@ -121,7 +147,7 @@ fn bytes_without_space_are_counted() {
     fake.0.borrow_mut().received.extend([u32::from(b'a'); 6]);
     let (mut producer, _consumer) = ring::<4>();
     let received = Port::new(fake).receive(&mut producer);
-    assert_eq!(received, Received { bytes: 4, dropped: 2, errors: 0 });
+    assert_eq!(received, Received { bytes: 4, dropped: 2, errors: 0, more: false });
 }
 
 #[test]
@@ -131,4 +157,5 @@ fn a_port_that_never_runs_empty_ends_a_turn() {
     let (mut producer, _consumer) = ring::<4>();
     let received = Port::new(fake).receive(&mut producer);
     assert_eq!(received.bytes + received.dropped, 128);
+    assert!(received.more, "it asks for another turn");
 }
