@@ -358,7 +358,9 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX
 
     fn start(&mut self, receive: &mut FusedQueue<RX>, transmit: &mut FusedQueue<TX>) -> Result<(), Unusable> {
         if !(receive.is_live() && transmit.is_live()) {
-            return self.set_up(receive, transmit);
+            let found = self.checkpoint.state();
+            let outcome = self.set_up(receive, transmit);
+            return self.health.began(outcome, found, &self.checkpoint);
         }
         // That life may have got the notification of an interrupt, and an edge does not come again:
         // so acknowledge the interrupt first, then look at everything.

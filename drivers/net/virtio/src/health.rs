@@ -3,6 +3,7 @@
 use crate::device::Device;
 use culm::time;
 use culm_mmio::Registers;
+use culm_virtio::checkpoint::{Checkpoint, State};
 use culm_virtio::{ResetBackoff, Unusable};
 
 /// The device's health, as far as it is known.
@@ -14,11 +15,13 @@ pub struct Health {
     /// True if the device waits for its reset.
     out_of_service: bool,
     backoff: ResetBackoff,
+    /// The back-off of resets for virtualisers that start over.
+    restarts: ResetBackoff,
 }
 
 impl Health {
     pub fn new() -> Self {
-        Self { link: true, failed: false, out_of_service: false, backoff: ResetBackoff::new() }
+        Self { link: true, failed: false, out_of_service: false, backoff: ResetBackoff::new(), restarts: ResetBackoff::new() }
     }
 
     /// Returns whether the device needs a reset.
@@ -62,18 +65,40 @@ impl Health {
     }
 
     /// Returns whether the device may be reset now. `is_failure`: the reset answers a failure, and
-    /// not only a virtualiser's restart. A device that fails repeatedly waits for the back-off: it
-    /// is out of service until then.
+    /// not only a virtualiser's restart. Whoever causes resets repeatedly waits for the back-off; a
+    /// device that fails is out of service until then, a virtualiser's restart leaves it in use for
+    /// the other one.
     pub fn may_reset(&mut self, is_failure: bool) -> bool {
-        if (self.failed | is_failure)
-            && let Err(when) = self.backoff.ask(time::now())
-        {
-            self.out_of_service = true;
+        let is_failure = self.failed | is_failure;
+        let backoff = if is_failure { &mut self.backoff } else { &mut self.restarts };
+        if let Err(when) = backoff.ask(time::now()) {
+            self.out_of_service |= is_failure;
             culm::wake_at(when);
             return false;
         }
         (self.failed, self.out_of_service) = (false, false);
         true
+    }
+
+    /// Records how the device was set up by a life that found it in state `found`. If a previous
+    /// life had it at work, it may be so again: then it waits for its reset, as it did in that life.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot be used and never was.
+    pub fn began(
+        &mut self,
+        outcome: Result<(), Unusable>,
+        found: State,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), Unusable> {
+        if outcome.is_err() && found == State::Unknown {
+            // The next life finds it as this one did.
+            checkpoint.set_state(State::Unknown);
+            return outcome;
+        }
+        self.was_set_up(outcome);
+        Ok(())
     }
 
     /// Records how the device was set up.

@@ -52,7 +52,8 @@ impl<R: Registers> Net<R> {
         let checkpoint = Checkpoint::new(&memory).ok_or(Unusable::Queue)?;
         let large = connection.large_receive != 0;
         let (mut device, mut queues) = Device::find(registers, &memory, checkpoint::SIZE, large)?;
-        let at_work = checkpoint.state() == State::AtWork;
+        let found = checkpoint.state();
+        let at_work = found == State::AtWork;
         let goes_on = at_work && device.goes_on(checkpoint.features());
         let event_index = device.has_event_index();
         let NetDriver { rx_free, rx_filled, rx_channel, tx_filled, tx_free, tx_channel, .. } = *connection;
@@ -84,7 +85,8 @@ impl<R: Registers> Net<R> {
             if at_work {
                 net.commit_all();
             }
-            net.set_up()?;
+            let outcome = net.set_up();
+            net.health.began(outcome, found, &net.checkpoint)?;
         }
         if let Some(mac) = net.device.mac()
             && mac != Mac::new(connection.mac)

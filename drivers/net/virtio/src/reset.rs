@@ -21,7 +21,10 @@ impl<R: Registers> Net<R> {
         if !self.health.may_reset(self.queues.receive.is_broken() || self.queues.transmit.is_broken()) {
             return;
         }
-        self.commit_all();
+        // A reset that was begun finds everything committed, and queues whose indices mean nothing.
+        if self.checkpoint.state() == State::AtWork {
+            self.commit_all();
+        }
         let outcome = self.set_up();
         self.health.was_set_up(outcome);
     }

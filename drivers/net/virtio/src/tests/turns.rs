@@ -209,3 +209,65 @@ fn the_shortest_queues_receive_without_end() {
         assert_eq!(received, 16, "with {size} entries");
     }
 }
+
+/// The device refuses its reset, and the driver dies before it tries again.
+#[test]
+fn a_driver_that_dies_while_its_device_is_out_of_service_waits_for_it_too() {
+    let mut world = World::new();
+    world.provide(0..4);
+    world.tx.send(&frames(2));
+    world.turn();
+    world.state.accepts_features.set(false);
+    world.state.set_used_index(RECEIVE, 500);
+    world.interrupt();
+    for _ in 0..3 {
+        let fake = Fake(world.state.clone());
+        world.net = Net::new(fake, world.net.memory, &world.connection).expect("it was at work");
+        world.rounds();
+    }
+    world.state.accepts_features.set(true);
+    for _ in 0..2 {
+        // The first is for a try at once, which is too early.
+        culm::testing::set_time(culm::testing::deadline().expect("it tries again"));
+        world.net.mark_due(Channels::NONE);
+        world.rounds();
+    }
+    world.settle();
+    assert_eq!((world.rx.renewals, world.tx.renewals), (1, 1), "no virtualiser notices");
+    assert_eq!((world.state.take(RECEIVE).len(), world.state.take(TRANSMIT).len()), (4, 2), "it has all again");
+}
+
+#[test]
+fn a_device_that_never_worked_is_an_error_of_every_life() {
+    let memory = device_memory();
+    let fake = fake(memory);
+    fake.0.accepts_features.set(false);
+    let connection = World::new().connection;
+    for _ in 0..3 {
+        assert_eq!(Net::new(fake.clone(), memory, &connection).err(), Some(culm_virtio::Unusable::Features));
+    }
+}
+
+/// The receive virtualiser starts over again and again, and each time the device had its buffers.
+#[test]
+fn resets_for_a_virtualiser_that_starts_over_again_and_again_have_a_bound() {
+    let mut world = World::new();
+    let start = time::now();
+    let mut restarts = 0;
+    while time::now().since(start) < Duration::from_secs(60) {
+        if world.rx.is_live() {
+            world.provide(0..4);
+            world.rx = Peer::new(world.connection.rx_filled, world.connection.rx_free);
+            restarts += 1;
+        }
+        let _ = world.rx.take();
+        world.turn();
+        culm::testing::set_time(time::now() + Duration::from_millis(1));
+    }
+    let resets = world.state.resets.get();
+    assert!(restarts > 50 && resets < 100, "{resets} resets for {restarts} restarts in a minute");
+    // The other direction works all the while.
+    world.tx.send(&frames(1));
+    world.turn();
+    assert_eq!(world.state.take(TRANSMIT).len(), 1);
+}
