@@ -46,6 +46,10 @@ pub mod flags {
     /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
     /// copier.
     pub const CONTINUES: u16 = 1 << 8;
+    /// The first packet that the device has received since it was reset: if it was in the middle of
+    /// a frame in several buffers before, the rest does not come. Only from driver to receive
+    /// virtualiser.
+    pub const AFTER_RESET: u16 = 1 << 9;
     /// All bits that describe the device.
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
 }

@@ -37,6 +37,10 @@ pub const QUEUES: u32 = 3;
 /// Upper half of the first word of a checkpoint of this layout.
 const SIGNATURE: u64 = 0x7669_7232 << 32;
 
+/// Bit of the first word of a device at work: nothing that it has used since its reset was passed
+/// on.
+const FRESH: u64 = 1 << 2;
+
 /// Bit of a queue's first word: the checkpoint tells of the queue.
 const KNOWN: u64 = 1 << 32;
 
@@ -80,17 +84,27 @@ impl Checkpoint {
     /// Returns the state in which the previous life left the device.
     pub fn state(&self) -> State {
         match self.load(0) {
-            word if word == SIGNATURE | 1 => State::AtWork,
+            word if word & !FRESH == SIGNATURE | 1 => State::AtWork,
             word if word == SIGNATURE | 2 => State::Resetting,
             _ => State::Unknown,
         }
     }
 
-    /// Records the state of this life.
+    /// Returns whether nothing may have been passed on that the device has used since its reset.
+    pub fn is_fresh(&self) -> bool {
+        self.load(0) == SIGNATURE | 1 | FRESH
+    }
+
+    /// Records that something was passed on that the device has used since its reset.
+    pub fn end_freshness(&self) {
+        self.store(0, SIGNATURE | 1);
+    }
+
+    /// Records the state of this life. A device is set to work after a reset, and is fresh.
     pub fn set_state(&self, state: State) {
         let word = match state {
             State::Unknown => 0,
-            State::AtWork => SIGNATURE | 1,
+            State::AtWork => SIGNATURE | 1 | FRESH,
             State::Resetting => SIGNATURE | 2,
         };
         self.store(0, word);

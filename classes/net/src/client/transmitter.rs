@@ -270,10 +270,12 @@ impl<E: BufferEntry> Transmitter<E> {
 
     #[inline]
     pub(super) fn sleep(&mut self) -> Progress {
+        // What was missing in this round says nothing of the next one.
+        let starved = core::mem::take(&mut self.starved);
         if !self.link.is_live() {
             return self.link.sleep();
         }
-        if !core::mem::take(&mut self.starved) {
+        if !starved {
             return Progress::Asleep;
         }
         // Wait for what is missing: a free buffer if there is none, else queue space for the two

@@ -163,6 +163,25 @@ fn a_reset_does_not_wait_for_a_client_that_has_used_up_its_allowance() {
     assert_eq!(world.free[1].len(), 8);
 }
 
+/// The device refuses its reset, and the domain dies before it tries again.
+#[test]
+fn a_domain_that_dies_while_its_device_is_out_of_service_waits_for_it_too() {
+    let mut world = World::new(64, true);
+    world.waits = false;
+    world.state.accepts_features.set(false);
+    for act in [Act::Fail, Act::Turn] {
+        world.act(act);
+    }
+    for _ in 0..3 {
+        world.fused = None;
+        world.act(Act::Turn);
+    }
+    world.state.accepts_features.set(true);
+    world.waits = true;
+    world.finish();
+    world.check_buffers("the device works again");
+}
+
 /// A life that waited for sent frames asked for interrupts; one that does not wait gets none.
 #[test]
 fn a_wish_for_interrupts_ends_with_the_life_that_had_it() {

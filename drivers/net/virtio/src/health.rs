@@ -21,7 +21,13 @@ pub struct Health {
 
 impl Health {
     pub fn new() -> Self {
-        Self { link: true, failed: false, out_of_service: false, backoff: ResetBackoff::new(), restarts: ResetBackoff::new() }
+        Self {
+            link: true,
+            failed: false,
+            out_of_service: false,
+            backoff: ResetBackoff::new(),
+            restarts: ResetBackoff::new(),
+        }
     }
 
     /// Returns whether the device needs a reset.

@@ -15,6 +15,7 @@ use crate::registers::{QUEUE_RECEIVE, QUEUE_TRANSMIT};
 use culm::connection::NetDriver;
 use culm::{Channels, Progress, Region};
 use culm_mmio::Registers;
+use culm_net::descriptor::flags::AFTER_RESET;
 use culm_net::{DmaDescriptor, Mac};
 use culm_virtio::checkpoint::{self, Checkpoint, State};
 use culm_virtio::{Unusable, Virtqueue};
@@ -35,6 +36,8 @@ pub struct Net<R> {
     pub(crate) transmit: Pair,
     /// Flags of the device's offloads for clients.
     pub(crate) flags: u16,
+    /// True if no packet was passed on since the device was reset.
+    pub(crate) is_fresh: bool,
     pub(crate) health: Health,
     /// Packets received since the virtualiser's buffers were last looked at, which happens at
     /// [`REFILL`].
@@ -69,6 +72,7 @@ impl<R: Registers> Net<R> {
             receive,
             transmit,
             flags: 0,
+            is_fresh: false,
             health: Health::new(),
             missing: REFILL,
             interrupted: false,
@@ -183,9 +187,10 @@ impl<R: Registers> Net<R> {
     /// were.
     #[inline]
     fn serve_receive(&mut self) -> u64 {
+        let first = if self.is_fresh { self.pass_first_on() } else { 0 };
         let Self { device, queues, receive: pair, flags, checkpoint, .. } = self;
         let queue = &mut queues.receive;
-        let received = take_received(queue, pair, *flags);
+        let received = first + take_received(queue, pair, *flags);
         pair.pass_on();
         // Refill in batches while the device has plenty of other buffers.
         self.missing += received;
@@ -222,6 +227,24 @@ impl<R: Registers> Net<R> {
         };
         pair.due = progress.is_more();
         received
+    }
+
+    /// Passes the first packet on that the device has received since its reset, and marks it as
+    /// that. Returns how many packets there were.
+    #[cold]
+    pub(crate) fn pass_first_on(&mut self) -> u64 {
+        let (queue, pair) = (&mut self.queues.receive, &mut self.receive);
+        let mut space = pair.link.output.reserve(u32::from(queue.refresh()).min(1));
+        let Some(used) = (space.left() > 0).then(|| queue.take()).flatten() else { return 0 };
+        let (length, flags) = (used.length as u16, self.flags | AFTER_RESET);
+        // There is space, as just asked.
+        let _ = space.push(DmaDescriptor { address: 0, length, flags, token: used.token });
+        drop(space);
+        pair.pass_on();
+        // A life that ends in between finds by the queue's index that the packet was passed on.
+        self.checkpoint.end_freshness();
+        self.is_fresh = false;
+        1
     }
 
     /// Handles a receive virtualiser that is not there, or has started over. The device's buffers

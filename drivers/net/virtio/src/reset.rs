@@ -32,10 +32,10 @@ impl<R: Registers> Net<R> {
     /// Commits all entries that were taken and passed on, so that the slots alone tell which
     /// buffers the device has.
     pub(crate) fn commit_all(&mut self) {
-        let (queue, pair) = (&mut self.queues.receive, &mut self.receive);
-        if pair.link.is_live() && !queue.is_broken() {
-            let received = take_received(queue, pair, self.flags);
-            counters::RECEIVED_PACKETS.add(received);
+        if self.receive.link.is_live() && !self.queues.receive.is_broken() {
+            let first = if self.is_fresh { self.pass_first_on() } else { 0 };
+            let received = take_received(&mut self.queues.receive, &mut self.receive, self.flags);
+            counters::RECEIVED_PACKETS.add(first + received);
         }
         let (queue, pair) = (&mut self.queues.transmit, &mut self.transmit);
         if pair.link.is_live() && !queue.is_broken() {
@@ -79,6 +79,7 @@ impl<R: Registers> Net<R> {
             }
         }
         self.checkpoint.set_state(State::AtWork);
+        self.is_fresh = true;
         self.device.set_to_work(&self.memory, &self.queues.receive, &self.queues.transmit);
         self.take_over();
         Ok(())
@@ -89,6 +90,7 @@ impl<R: Registers> Net<R> {
     /// first, then look at everything.
     pub(crate) fn adopt(&mut self) {
         self.device.acknowledge();
+        self.is_fresh = self.checkpoint.is_fresh() && self.queues.receive.taken() == 0;
         self.take_over();
         self.health.check(&self.device);
     }

@@ -10,7 +10,7 @@ use culm::connection::NetDriver;
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_net::DmaDescriptor;
-use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use culm_net::descriptor::flags::{AFTER_RESET, CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use culm_net::testing::{Peer, ring};
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory};
@@ -209,7 +209,8 @@ fn received_packets_are_passed_on() {
         assert_eq!((given.address, given.length, given.access), (buffer(token).address, 2048, Access::Write));
         world.interrupt();
         let entries = world.rx.take();
-        let expected = DmaDescriptor { address: 0, length: length as u16, flags: CHECKSUM_OFFLOAD, token };
+        let first = if token == 0 { AFTER_RESET } else { 0 };
+        let expected = DmaDescriptor { address: 0, length: length as u16, flags: CHECKSUM_OFFLOAD | first, token };
         assert_eq!(entries, [expected]);
     }
     assert_eq!(world.state.interrupts.get(), 3, "one for each, since the driver slept each time");
@@ -485,7 +486,7 @@ fn without_event_index_flags_do() {
     world.interrupt();
     let entries = world.rx.take();
     assert_eq!(entries.len(), 1);
-    assert_eq!(entries[0].flags, 0, "nor does it complete checksums");
+    assert_eq!(entries[0].flags, AFTER_RESET, "nor does it complete checksums");
     world.tx.send(&[buffer(0)]);
     world.turn();
     assert_eq!(world.state.take(TRANSMIT).len(), 1);

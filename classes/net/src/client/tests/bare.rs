@@ -149,6 +149,23 @@ fn who_finds_no_buffer_tells_the_driver() {
     assert!(culm::testing::signalled().contains(&world.connection.tx_channel));
 }
 
+/// It had something to send while the driver's next life began, and only receives then.
+#[test]
+fn who_could_not_send_for_a_while_hears_of_packets_again() {
+    let mut world = World::new();
+    world.transmit = Peer::new(world.connection.tx_filled, world.connection.tx_free);
+    assert_eq!(world.send(1), 0, "nobody is there");
+    world.pass(0, &frame(OURS, THEIRS, b"one"));
+    let _ = world.transmit.take();
+    assert_eq!(world.round().len(), 1);
+    let _ = world.transmit.take();
+    assert!(world.transmit.is_live());
+    world.receive.rang = false;
+    world.pass(SIZE, &frame(OURS, THEIRS, b"two"));
+    assert!(world.receive.rang, "the client sleeps");
+    assert_eq!(world.round().len(), 1);
+}
+
 #[test]
 fn either_side_starts_over_with_all_buffers() {
     let mut world = World::new();

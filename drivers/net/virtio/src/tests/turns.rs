@@ -6,6 +6,7 @@ use crate::net::Net;
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_net::DmaDescriptor;
+use culm_net::descriptor::flags::AFTER_RESET;
 use culm_net::testing::Peer;
 use culm_virtio::registers::Causes;
 use culm_virtio::testing::Fake;
@@ -270,4 +271,31 @@ fn resets_for_a_virtualiser_that_starts_over_again_and_again_have_a_bound() {
     world.tx.send(&frames(1));
     world.turn();
     assert_eq!(world.state.take(TRANSMIT).len(), 1);
+}
+
+/// A frame may lie in several buffers, of which the device had filled some.
+#[test]
+fn the_first_packet_after_a_reset_is_marked_whoever_passes_it_on() {
+    for dies in [false, true] {
+        let mut world = World::new();
+        let mut is_marked = |world: &mut World| {
+            world.state.use_next(RECEIVE, 60).expect("a buffer");
+            world.interrupt();
+            world.rx.take().iter().map(|entry| entry.flags & AFTER_RESET != 0).collect::<Vec<_>>()
+        };
+        world.provide(0..8);
+        assert_eq!(is_marked(&mut world), [true], "the first of all is after a reset too");
+        assert_eq!(is_marked(&mut world), [false]);
+        world.state.set_used_index(RECEIVE, 500);
+        world.interrupt();
+        assert_eq!((world.state.resets.get(), world.state.take(RECEIVE).len()), (2, 6));
+        for marked in [true, false, false] {
+            if dies {
+                let fake = Fake(world.state.clone());
+                world.net = Net::new(fake, world.net.memory, &world.connection).expect("it goes on");
+            }
+            assert_eq!(is_marked(&mut world), [marked]);
+        }
+        assert_eq!(world.state.resets.get(), 2);
+    }
 }

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use culm::{Channel, Progress};
 use culm_lending::holders::Holders;
 use culm_lending::{Account, ClientSet, LinkAccount, Paused};
-use culm_net::descriptor::flags::DEVICE;
+use culm_net::descriptor::flags::{AFTER_RESET, DEVICE};
 use culm_net::driver::Entries;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -129,8 +129,11 @@ impl Distribution {
                 continue;
             };
             if self.frame.is_partial() {
-                self.add_piece(Piece { number, length }, entries.position());
-                continue;
+                if flags & AFTER_RESET == 0 {
+                    self.add_piece(Piece { number, length }, entries.position());
+                    continue;
+                }
+                self.forget_frame();
             }
             let offset = self.stock.offset(number);
             let Some((destination, buffers)) = self.stock.destination(offset, length) else {

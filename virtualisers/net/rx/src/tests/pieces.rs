@@ -1,7 +1,7 @@
 //! Frames that lie in several buffers, from devices that are honest about it and from others.
 
 use crate::tests::{BUFFERS, DMA, SIZE, STRANGER, World, mac};
-use culm_net::descriptor::flags::CONTINUES;
+use culm_net::descriptor::flags::{AFTER_RESET, CONTINUES};
 use culm_net::testing::{Peer, frame};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
 use proptest::prelude::*;
@@ -85,6 +85,24 @@ fn buffers_that_come_later_belong_to_the_frame_that_began() {
     }
     let entries = world.clients[0].take();
     assert_eq!((entries.len(), packets(&world, &entries).len()), (3, 1));
+}
+
+/// The device had filled two of three buffers. What it receives after its reset is another frame.
+#[test]
+fn a_reset_of_the_device_ends_a_frame() {
+    let mut world = World::new(2);
+    let entries = fill(&mut world, &packet(&frame(mac(0), STRANGER, &[9; 5000]), 3));
+    world.driver.send(&entries[..2]);
+    world.turn();
+    for (content, flags) in [(&b"first"[..], AFTER_RESET), (b"second", 0)] {
+        let entries = fill(&mut world, &packet(&frame(mac(0), STRANGER, content), 1));
+        world.driver.send(&[DmaDescriptor { flags, ..entries[0] }]);
+        world.turn();
+        let entries = world.clients[0].take();
+        assert!(entries.iter().all(|entry| entry.flags == 0), "it is the virtualiser's to know");
+        let packets = packets(&world, &entries);
+        assert_eq!(packets.iter().map(|packet| &packet[26..]).collect::<Vec<_>>(), [content]);
+    }
 }
 
 #[test]
