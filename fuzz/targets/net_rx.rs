@@ -183,7 +183,7 @@ impl World {
             set_time(time::now() + Duration::from_millis(10));
             self.give_back(usize::MAX);
             self.round();
-            // What is missing of a frame in several buffers comes, and is perhaps for nobody.
+            // The rest of a frame in several buffers comes, and is perhaps for nobody.
             self.receive(100, |data, offset| {
                 write_packet(data, offset as u32, &frame(mac(7), mac(9), &[0; 74]));
             });

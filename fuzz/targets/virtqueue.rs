@@ -103,7 +103,7 @@ impl Driver {
     fn restart(&mut self, reset: bool) {
         self.queue = Virtqueue::new(&self.memory, LAYOUT, Access::Write).expect("space");
         if self.queue.adopt(self.passed_on, self.device.has_event_index()) {
-            // What was added and not published is gone: the next life would add it again.
+            // A buffer that was added and not published is gone: the next life would add it again.
             let with_device: Vec<u32> = self.given.keys().copied().collect();
             let lost = with_device.len() - usize::from(self.queue.in_flight()).min(with_device.len());
             with_device.iter().rev().take(lost).for_each(|token| _ = self.given.remove(token));

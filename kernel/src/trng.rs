@@ -78,7 +78,7 @@ mod tests {
                 [0, 0, given, given - 1]
             }
             PSCI_FEATURES => [UNKNOWN, 0, 0, 0],
-            // What old firmware does when it is asked for what it does not know is not to be found
+            // The answer of old firmware to a call that it does not know is not to be found
             // out.
             _ => panic!("function {function:#x} of firmware {psci:#x}, {convention:#x}"),
         }

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use zerocopy::{FromZeros, IntoBytes};
 
-    /// What a previous life left masked is enabled without the driver's help.
+    /// A line that a previous life left masked is enabled without the driver's help.
     #[test]
     fn the_interrupts_of_all_devices_are_known() {
         let mut header = StartHeader::new_zeroed();

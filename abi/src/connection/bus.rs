@@ -46,7 +46,7 @@ pub struct BusProviderClient<F: Form = Start> {
 #[connection(kind = 129, name = "bus-client", class = "bus", role = Client)]
 #[repr(C)]
 pub struct BusClient<F: Form = Start> {
-    /// What the provider shows of the device; mapped read-only.
+    /// The provider's words about the device; mapped read-only.
     pub shown: F::Memory,
     /// Channel to the provider.
     pub channel: F::Channel,

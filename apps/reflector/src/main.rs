@@ -70,7 +70,7 @@ impl<E: BufferEntry> Station<E> {
         let (mut arp_requests, mut pings, mut datagrams, mut ignored) = (0, 0, 0, 0);
         self.client.begin();
         let Client { receiver, transmitter, .. } = &mut self.client;
-        // What cannot be answered yet is better left where it is.
+        // A frame that cannot be answered yet is better left where it is.
         while transmitter.is_ready() {
             let Some(packet) = receiver.receive() else { break };
             let frame = packet.frame();

@@ -1,6 +1,6 @@
 //! Keeps a processor of the host from sleeping.
 //!
-//! What a host takes to wake a sleeping processor is tens of microseconds, and far more where the
+//! A host takes tens of microseconds to wake a sleeping processor, and far more where the
 //! host is itself a virtual machine. At a low rate that would be in every round trip, the same for
 //! both sides, and hide what is measured.
 

@@ -262,7 +262,7 @@ impl Engine {
 
     /// Begins the connections that are due.
     fn begin_due(&mut self) -> Result<()> {
-        // What came is looked after in between, also where this machine cannot keep up.
+        // Answers that came are looked after in between, also where this machine cannot keep up.
         for _ in 0..64 {
             let due = (self.next as f64 * 1e9 / self.spec.rate) as u64;
             let now = self.now();

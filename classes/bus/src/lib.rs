@@ -27,7 +27,7 @@ const READY: u32 = 1;
 /// The word's lower half of a device that stays off.
 const REFUSED: u32 = 2;
 
-/// What a device is to its driver.
+/// The state of a device, as its driver is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nobody has looked at the device yet.

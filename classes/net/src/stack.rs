@@ -214,8 +214,8 @@ impl Stack {
         let times = Times { stack: self.clock.stack_time(now), now };
         let (mut syns, mut received) = (SYNS_PER_BUSY_TURN, 0);
         for _ in 0..BATCH {
-            // What cannot be answered is better left where it is: then the device drops what is too
-            // much, which costs nothing.
+            // A frame that cannot be answered is better left where it is: then the device drops
+            // what is too much, which costs nothing.
             if !self.client.transmitter.is_ready() {
                 break;
             }

@@ -53,7 +53,7 @@ proptest! {
         prop_assert!(used >= 10 * budget);
     }
 
-    /// What is used beyond the budget, since interrupts are late, is missing later, up to another
+    /// Time used beyond the budget, since interrupts are late, is missing later, up to another
     /// budget.
     #[test]
     fn an_overrun_is_paid_back(overrun in 1..=10_u64) {

@@ -1,8 +1,8 @@
 //! Requests by the hundred, in tables by the sections of RFC 9110 and RFC 9112, each with the
 //! status that they ask for.
 //!
-//! What each answer has to keep beyond its status is in `cases/mod.rs`; which part and form of a
-//! file is sent, in `selection.rs`.
+//! The rules that each answer has to keep beyond its status are in `cases/mod.rs`; which part and
+//! form of a file is sent, in `selection.rs`.
 
 mod cases;
 mod common;

@@ -135,7 +135,7 @@ fn conditions() {
         case(301, &get("/docs", fields));
         case(405, format!("POST / HTTP/1.1\r\nHost: culm\r\n{fields}\r\n").as_bytes());
     }
-    // What is rendered has no tag, but it is there.
+    // A rendered page has no tag, but it is there.
     for (expected, fields) in [
         (412, "If-Match: \"x\"\r\n"),
         (412, "If-Match: \"x\"\r\nIf-Match: \"y\"\r\n"),

@@ -164,7 +164,8 @@ fn who_acknowledges_nothing_of_what_was_sent_is_let_go() {
         let (mut server, mut pipes) = answered_but_not_acknowledged(request);
         pipes.pipe(0).unacknowledged -= 1000;
         run(&mut server, &mut pipes, 10);
-        // What it sends does not count. It is too little for a request, or comes after the last.
+        // Bytes that it sends do not count. It is too little for a request, or comes after the
+        // last.
         pipes.pipe(0).input = b"\r\n".to_vec();
         run(&mut server, &mut pipes, 100);
         server.expire(&mut pipes, 10 + TIMEOUTS.response - 1);

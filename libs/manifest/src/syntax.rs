@@ -40,7 +40,7 @@ pub fn parse_table<'a>(text: &'a str, problems: &mut Problems) -> Spanned<DeTabl
         let is_header = header_of(text, &span).is_some();
         problems.push(duplicate(&table, text, span));
         if is_header {
-            // What stands in a table that is there twice would be twice itself.
+            // An entry of a table that is there twice would be twice itself.
             break;
         }
     }

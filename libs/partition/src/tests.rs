@@ -454,7 +454,7 @@ fn a_second_extended_partition_goes_on_with_the_numbers() {
     image.boot_entry(300, 0, 0x83, 1, 20);
     let expected = vec![(1, 10, 20), (5, 160, 40), (6, 251, 49), (7, 111, 49), (8, 301, 20)];
     assert_eq!(numbers(&image), (expected.clone(), None));
-    // What is behind something that is left out has no number that is known.
+    // A partition behind one that is left out has no number that is known.
     image.boot_entry(110, 1, 0x05, 300, 50);
     assert_eq!(numbers(&image), (expected[..4].to_vec(), Some(Flaw::BrokenChain)));
     image.boot_entry(0, 1, 0x05, 100, 301);

@@ -5,7 +5,7 @@ use crate::{ConfigSpace, Function, register};
 /// Registers of a device's header.
 pub const BARS: u8 = 6;
 
-/// What a base address register is for.
+/// The use of a base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarKind {
     /// Ports of input and output, which Culm leaves off.
@@ -21,7 +21,7 @@ pub enum BarKind {
 pub struct Bar {
     /// Which one, less than [`BARS`].
     pub index: u8,
-    /// What it is for.
+    /// Its use.
     pub kind: BarKind,
 }
 
@@ -39,14 +39,14 @@ const MEMORY_FLAGS: u32 = 0xf;
 /// Bits of a register for ports that are no address.
 const PORT_FLAGS: u32 = 0x3;
 
-/// What a look at one register found.
+/// The result of a look at one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The device has no such register.
     None,
     /// It has one.
     Found(SizedBar),
-    /// What it answers is no base address register.
+    /// Its answer is no base address register.
     Nonsense,
 }
 

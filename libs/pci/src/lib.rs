@@ -5,8 +5,8 @@
 //! strangers: each value is read once and checked, and every loop is bounded. A device that is not
 //! what the plan says stays off ([`Refusal`] says why).
 //!
-//! What a device does beyond configuration space is out of reach here: one that reads or writes
-//! memory although bus mastering is off is stopped by an IOMMU only.
+//! Anything that a device does beyond configuration space is out of reach here: one that reads or
+//! writes memory although bus mastering is off is stopped by an IOMMU only.
 //!
 //! Sections are those of the PCI Local Bus Specification 3.0; PCI Express devices have the same
 //! registers in the first 256 bytes.
@@ -102,7 +102,7 @@ mod command {
     pub const MASTER: u32 = 1 << 2;
     /// The device does not assert its interrupt line.
     pub const NO_INTERRUPT: u32 = 1 << 10;
-    /// What is compared of a command: input and output, memory, master and interrupt.
+    /// The bits that are compared of a command: input and output, memory, master and interrupt.
     pub const COMPARED: u32 = 1 | MEMORY | MASTER | NO_INTERRUPT;
 }
 

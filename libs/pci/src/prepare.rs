@@ -30,7 +30,7 @@ impl Planned {
     }
 }
 
-/// What a device has besides.
+/// The further properties of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extras {
     /// It could interrupt by messages from a table (MSI-X).

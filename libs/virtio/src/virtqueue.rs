@@ -84,12 +84,12 @@ pub struct Virtqueue {
     layout: Layout,
     descriptors: Cyclic<[AtomicU64; 2]>,
     available: Cyclic<AtomicU16>,
-    /// What stands beside the available ring, which the driver writes.
+    /// The words beside the available ring, which the driver writes.
     available_flags: &'static AtomicU16,
     available_index: &'static AtomicU16,
     used_event: &'static AtomicU16,
     used: Cyclic<AtomicU64>,
-    /// What stands beside the used ring, which the device writes.
+    /// The words beside the used ring, which the device writes.
     used_flags: &'static AtomicU16,
     used_index: &'static AtomicU16,
     avail_event: &'static AtomicU16,

@@ -200,7 +200,7 @@ mod tests {
             ),
             (1 << 6 | 0b1111, 0x20_0000, "write at 0x200000, which is read-only"),
             (0b1111, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
-            // What a processor with FEAT_E0PD says of the same access.
+            // The words of a processor with FEAT_E0PD of the same access.
             (0b0100, 0xffff_ff80_0000_0000, "read at 0xffffff8000000000, which is the kernel's"),
             (0b0000, 0x80_0000_0000, "read at 0x8000000000, an address beyond all tables"),
             (0b10_0001, 0x4000_0001, "read at 0x40000001, which is not aligned as this memory needs it"),

@@ -1,5 +1,5 @@
-//! What the book tells a newcomer to do is done here, literally, in a copy of the checkout: its
-//! files are written as the pages show them, its lines typed as they stand there.
+//! The steps that the book tells a newcomer are taken here, literally, in a copy of the checkout:
+//! its files are written as the pages show them, its lines typed as they stand there.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 

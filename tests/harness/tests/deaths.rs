@@ -83,7 +83,7 @@ fn bare(description: &str) -> String {
     description.replacen("[device.nic0]\n", "[device.nic0]\nbare = true\n", 1)
 }
 
-/// What virtualisers do for their clients, a client without them does too: it loses nothing where
+/// A client without virtualisers does what they do for theirs: it loses nothing where
 /// the driver dies.
 #[test]
 fn a_bare_client_loses_and_doubles_no_datagram() {

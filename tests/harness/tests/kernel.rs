@@ -90,7 +90,7 @@ config = { rule = "panic", after = "3s" }
 fn a_panic_stops_the_other_cores_too() {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let file = folder.path().join("panics.toml");
-    // What wakes core 0, which by then is somewhere else.
+    // This wakes core 0, which by then is somewhere else.
     std::fs::write(&file, HALTS.replace("\"3s\"", "\"20s\"")).expect("the folder is writable");
     let (mut machine, port) = with_debugger(file.to_str().expect("temporary paths are text"));
     machine.expect("hello, world");

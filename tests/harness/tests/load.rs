@@ -68,7 +68,8 @@ fn memory_stays_constant_over_many_requests() {
             let status = machine.status();
             (status.counter("http", "requests"), status.counter("http", "heap_used"))
         };
-        // What is kept is made in the beginning: buffers of connections, and of the documents.
+        // Memory that is kept is taken in the beginning: buffers of connections, and of the
+        // documents.
         load();
         let (first, used) = load();
         let (last, grown) = loop {
@@ -283,7 +284,7 @@ fn the_status_page_tells_of_an_overload_and_of_its_end() {
             }
         }
         drop(load);
-        // What they had asked still comes to its end.
+        // Requests that they had sent still come to their end.
         let begin = Instant::now();
         while refused(machine) != "some" {
             assert!(begin.elapsed() < PATIENCE, "attempts are refused with nobody there");

@@ -54,7 +54,7 @@ fn it_speaks_http() {
     assert!(metrics.text().ends_with("# EOF\n"));
 }
 
-/// What an idle system says: nothing is red but what was lost, and nothing needs a script.
+/// The page of an idle system: nothing is red but what was lost, and nothing needs a script.
 #[test]
 fn its_state_is_in_the_page_itself() {
     let machine = start("web");

@@ -231,7 +231,7 @@ fn excerpt(out: &mut String, paint: &Paint, severity: Severity, place: &Location
     let _ = writeln!(out, "{space}{} {}:{line}:{column}", paint.blue("-->"), place.source.path.display());
     let _ = writeln!(out, "{space} {}", paint.blue("|"));
     let _ = writeln!(out, "{} {} {}", paint.blue(&line.to_string()), paint.blue("|"), content);
-    // What goes on over further lines is underlined to the end of its first.
+    // A span that goes on over further lines is underlined to the end of its first.
     let rest = content.chars().count().saturating_sub(column - 1);
     let wanted = text.get(place.span.clone()).map_or(1, |span| span.lines().next().unwrap_or("").chars().count());
     let marks = "^".repeat(wanted.min(rest).max(1));

@@ -194,7 +194,7 @@ fn connection(out: &mut String, plan: &Plan, domain: &Domain, connection: &Domai
         key(out, "to", text(&connection.peer));
     }
     match &connection.data {
-        // What these say of each domain stands there already.
+        // The facts that these tell of each domain stand there already.
         ConnectionData::Supervision(supervision) => {
             key(out, "children", list(supervision.children.iter().map(|child| text(&child.name))));
         }

@@ -182,7 +182,7 @@ fn a_package_depends_on_what_its_row_allows() {
 fn name_in(folder: &str) -> String {
     let of_component = COMPONENTS.iter().find_map(|shelf| folder.strip_prefix(shelf)?.strip_prefix('/'));
     match folder {
-        // What every component and every command begins with is short.
+        // The names with which every component and every command begins are short.
         "runtime" => "culm".into(),
         "tools/culm" => "culm-tool".into(),
         _ => match of_component {

@@ -98,7 +98,7 @@ fn each_mistake_in_a_component_has_its_message() {
     });
 }
 
-/// What breaks rules on purpose must not come into a system that somebody relies on.
+/// A component that breaks rules on purpose must not come into a system that somebody relies on.
 #[test]
 fn no_system_for_use_gets_a_component_of_the_tests() {
     let catalogue = catalogue();
@@ -128,7 +128,7 @@ fn the_systems_of_the_tree_are_well_and_not_odd() {
     let catalogue = Catalogue::read(&root);
     for folder in ["systems", "tests/systems", "bench/systems"] {
         for file in files_in(&format!("../../{folder}")) {
-            // What a benchmark serves is made when it runs.
+            // Files that a benchmark serves are made when it runs.
             if std::fs::read_to_string(&file).is_ok_and(|text| text.contains("../build/")) {
                 continue;
             }

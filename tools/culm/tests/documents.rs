@@ -125,7 +125,7 @@ fn documents_name_files_that_there_are() {
     let mut missing = vec![];
     for document in documents {
         let text = read(document);
-        // What is between fences is typed or written by the reader.
+        // Text between fences is typed or written by the reader.
         let prose = text.split("```").step_by(2).collect::<String>();
         let words = prose.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
         for path in words.filter(|word| is_path(word, &tops)).flat_map(alternatives) {

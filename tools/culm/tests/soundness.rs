@@ -20,7 +20,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("the folder is there").map(|entry| entry.expect("it is read")) {
         let path = entry.path();
         if path.is_dir() {
-            // What tests do is not listed.
+            // Unsafe code of tests is not listed.
             if path.file_name() != Some("tests".as_ref()) {
                 sources(&path, into);
             }

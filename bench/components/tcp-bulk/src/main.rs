@@ -1,6 +1,6 @@
 //! Takes and sends as many bytes over TCP as it can: `./culm bench tcp`.
 //!
-//! What is sent to port 9 is dropped (RFC 863); who connects to port 19 is sent bytes for as long
+//! Data sent to port 9 is dropped (RFC 863); who connects to port 19 is sent bytes for as long
 //! as it listens, in the spirit of RFC 864. The content does not matter, so nothing is done to make
 //! it, and what is measured is the path.
 

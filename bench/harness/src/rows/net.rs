@@ -196,7 +196,7 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
                 curve.set(&format!("{name} at {factor}x"), *value);
             }
         }
-        // What still stands in queues is answered before the next load begins.
+        // Packets that still stand in queues are answered before the next load begins.
         std::thread::sleep(Duration::from_millis(700));
     }
     curve.set("answers at 4x to most", last / most);

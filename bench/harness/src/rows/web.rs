@@ -107,8 +107,8 @@ fn memory(lab: &Lab, results: &mut Results) -> Result<()> {
             std::thread::sleep(Duration::from_millis(300));
             Ok((counter(address, "requests")?, counter(address, "heap_used")?))
         };
-        // What is kept is made in the beginning, and the room for the status page by steps as its
-        // numbers get longer.
+        // Memory that is kept is taken in the beginning, and the room for the status page by steps
+        // as its numbers get longer.
         let (mut first, mut before) = round()?;
         for _ in 0..WARM_UP {
             let (requests, used) = round()?;

@@ -165,7 +165,7 @@ fn nobody_tells_of_another_by_arp() {
     assert_eq!(world.ports[0].tally().entries_refused, 1);
 }
 
-/// What was checked is what is delivered, whatever the sender writes meanwhile.
+/// The bytes that were checked are delivered, whatever the sender writes meanwhile.
 #[test]
 fn an_address_that_changes_after_the_check_is_not_delivered() {
     let mut world = World::new(true);

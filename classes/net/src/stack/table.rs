@@ -85,7 +85,7 @@ impl Slot {
         let buffer = |bytes: usize| SocketBuffer::new(vec![0; bytes]);
         let mut socket = Socket::new(buffer(settings.receive_buffer), buffer(settings.send_buffer));
         socket.set_congestion_control(CongestionControl::Reno);
-        // What is small is a whole response; waiting for more would only delay it.
+        // A small piece is a whole response; waiting for more would only delay it.
         socket.set_nagle_enabled(false);
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);

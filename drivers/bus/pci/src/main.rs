@@ -6,7 +6,7 @@
 //! earlier life made ready, is only looked at. After that the component sleeps for good: a bus
 //! does not change without hot plugging, which Culm does not have.
 //!
-//! What is done to a device, and why, is in `culm-pci`.
+//! The steps for each device, and their reasons, are in `culm-pci`.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

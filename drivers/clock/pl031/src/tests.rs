@@ -179,7 +179,7 @@ fn a_restart_at_the_end_of_a_second_does_not_set_the_time_back() {
     }
 }
 
-/// What was shown and cannot be does not stay, whatever it is.
+/// A time that was shown and cannot be does not stay, whatever it is.
 #[test]
 fn a_time_that_cannot_be_is_replaced() {
     for wrong in [-5000_i64, -1, 1010, 5000] {

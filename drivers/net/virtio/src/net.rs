@@ -170,7 +170,7 @@ impl<R: Registers> Net<R> {
     #[cold]
     fn wait_for_reset(&mut self) -> Progress {
         if core::mem::take(&mut self.interrupted) {
-            // What is not acknowledged would interrupt again at once.
+            // A cause that is not acknowledged would interrupt again at once.
             self.health.check(&self.device);
         }
         self.repair();

@@ -1,6 +1,6 @@
 //! Going on in a virtqueue that a previous life used, and renewing it for a device that was reset.
 //!
-//! What stands in the queue's memory is believed only as far as it was checked, and the work is
+//! The contents of the queue's memory are believed only as far as it was checked, and the work is
 //! bounded by the queue's size, whatever stands there.
 
 use super::{Slot, Virtqueue, walk};

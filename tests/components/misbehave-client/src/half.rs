@@ -45,7 +45,8 @@ impl Half {
     pub(crate) fn end(&mut self) {
         self.link.publish_output();
         self.link.release_input(1);
-        // What comes before it sleeps waits for the next turn, which a deadline brings soon.
+        // An entry that comes before it sleeps waits for the next turn, which a deadline brings
+        // soon.
         let _ = self.link.sleep();
     }
 

@@ -105,7 +105,7 @@ fn compare(at: usize, length: usize) -> Result<(), &'static str> {
     if left[range.clone()] != right[range.clone()] {
         return Err("bcmp of equal bytes");
     }
-    // What lies outside must not count.
+    // Bytes that lie outside must not count.
     (right[range.start - 1], right[range.end]) = (!left[range.start - 1], !left[range.end]);
     if left[range.clone()].cmp(&right[range.clone()]).is_ne() {
         return Err("memcmp of equal bytes");

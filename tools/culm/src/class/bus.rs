@@ -13,7 +13,7 @@ use culm_manifest::ConnectionKind;
 /// The class.
 pub struct Bus;
 
-/// What a provider has to do.
+/// The work of a provider.
 struct Work {
     /// Where memory is put that no driver uses.
     aside: PhysicalRange,

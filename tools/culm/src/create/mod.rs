@@ -19,7 +19,7 @@ use names::camel_case;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What to make.
+/// The thing to make.
 #[derive(Subcommand, Clone, Debug)]
 pub enum New {
     /// Make a component that builds, boots and has a host test, and a system that runs it
@@ -173,7 +173,7 @@ fn make(tree: &Tree, template: &Template) -> Result<Vec<PathBuf>, Failure> {
 /// the next attempt. None of it was there before.
 fn remove(home: &Path, template: &Template) {
     for path in template.copies.iter().map(|(_, to)| home.join(to)) {
-        // What was not made yet is not there; for the rest nothing better can be done.
+        // A file that was not made yet is not there; for the rest nothing better can be done.
         let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
     }
 }

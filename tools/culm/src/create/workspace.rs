@@ -101,7 +101,7 @@ fn crates(cargo_toml: &str, culm: &str) -> String {
 /// Removes the folders of a workspace that could not be made: they hold nothing then.
 fn remove_empty(folder: &Path) {
     for empty in [folder.join(WORKSPACE_FOLDER), folder.join("systems"), folder.into()] {
-        // What was not made is not there.
+        // A file that was not made is not there.
         let _ = fs::remove_dir(empty);
     }
 }

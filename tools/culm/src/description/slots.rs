@@ -87,7 +87,7 @@ pub fn resolve(devices: &mut [(Located<String>, BoardDevice)], known: &[&str], p
             );
         }
         let Some((_, bridge)) = bridges.iter().find(|(name, _)| *name == slot.bridge) else {
-            // What could not be read has been reported.
+            // A value that could not be read has been reported.
             if !known.contains(&slot.bridge.as_str()) || read.contains(&slot.bridge) {
                 problems.push(no_bridge(&rest[0], &bridges));
             }

@@ -40,7 +40,7 @@ pub fn check(catalogue: &Catalogue) -> Diagnostics {
 
 /// The version of Culm for which a workspace is made fits this one, as cargo takes versions.
 fn check_version(catalogue: &Catalogue, workspace: &Path, found: &mut Diagnostics) {
-    // What cannot be read is said of all workspaces alike, or by cargo.
+    // A file that cannot be read is reported of all workspaces alike, or by cargo.
     let Ok(source) = catalogue.source(&workspace.join("Cargo.toml")) else { return };
     let Some(wanted) = wanted_version(&source) else { return };
     if compatible_part(&wanted) != compatible_part(VERSION) {

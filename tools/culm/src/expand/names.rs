@@ -11,7 +11,7 @@ pub fn check(draft: &mut Draft<'_>) {
         let name = draft.domains[index].name.clone();
         let Some(earlier) = seen.insert(name.value.clone(), index) else { continue };
         let (first, second) = (&draft.domains[earlier], &draft.domains[index]);
-        // What the file does not say itself has no place of its own in it.
+        // A name that the file does not have itself has no place of its own in it.
         let is_added = second.origin == Origin::Supervisor;
         let (first, second) = if is_added { (second, first) } else { (first, second) };
         let diagnostic = draft

@@ -35,7 +35,7 @@ pub fn draw(plan: &Plan, model: &Model, placed: &Placed) -> String {
     for (edge, path) in model.edges.iter().zip(&placed.paths) {
         draw_edge(&mut out, edge, path);
     }
-    // What has text is drawn over the lines that pass.
+    // Boxes with text are drawn over the lines that pass.
     for (lane, at) in model.lanes.iter().zip(&placed.lanes) {
         if let Some(supervisor) = lane.supervisor {
             strip(&mut out, plan, supervisor, *at);

@@ -58,7 +58,7 @@ fn encoded(context: &Context<'_>, writer: &mut Writer, fields: &Fields) -> Vec<u
                 other => unreachable!("a number in a field of the kind {other:?}"),
             },
             Value::Mac(mac) => put(mac),
-            // What is all zero is absent.
+            // A value that is all zero is absent.
             Value::Absent => {}
             Value::List(all) => {
                 let elements: Vec<u8> = all.iter().flat_map(|element| encoded(context, writer, element)).collect();

@@ -115,7 +115,7 @@ pub struct BoardDevice {
     pub qemu: Vec<String>,
     /// The slot of a bridge in which it sits, where its address is not fixed by the board.
     pub slot: Option<Slot>,
-    /// What it has for devices behind it, where it is a bridge.
+    /// The ranges for devices behind it, if it is a bridge.
     pub bridge: Option<Bridge>,
 }
 

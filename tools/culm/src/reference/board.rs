@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn every_key_that_the_reader_asks_for_is_described() {
         let mut asked = asked(include_str!("../description/board.rs"));
-        // What stands in braces is described by the keys that have it.
+        // Keys in braces are described by the keys that have it.
         asked.retain(|key| !["base", "address", "size", "number", "trigger"].contains(&key.as_str()));
         let tables = tables();
         let described: BTreeSet<String> =

@@ -210,7 +210,7 @@ impl Watch for Screen<'_> {
     }
 
     fn emulator(&mut self, line: &str) {
-        // What it says when it is told to end is no news.
+        // Its words when it is told to end are no news.
         if !line.contains("terminating on signal") {
             eprintln!("{line}");
             self.errors.push(line.to_string());

@@ -38,8 +38,8 @@ pub fn schema() -> Value {
     // The same for virtualisers, which have only one table for all their options.
     let mut virtualiser = without_required(object(options.clone()));
     virtualiser["additionalProperties"] = json!({ "anyOf": connections });
-    // What a driver provides besides its only class is told in a table of each; the other keys are
-    // connections of its own.
+    // Classes that a driver provides besides its only one are told in a table of each; the other
+    // keys are connections of its own.
     let mut device_schema = object(device);
     let port = std::iter::once(json!({ "$ref": "#/definitions/port" }));
     device_schema["additionalProperties"] = json!({ "anyOf": port.chain(connections).collect::<Vec<_>>() });

@@ -133,7 +133,8 @@ impl<D: DriverLink> Receive<D> {
     pub fn round(&mut self) -> Progress {
         self.distribution.look_at_clients();
         let is_live = self.driver.look();
-        // What was seen before the driver stopped is given out while there is an account of it.
+        // Entries that were seen before the driver stopped are given out while there is an account
+        // of it.
         self.distribution.distribute(self.driver.drain(), self.driver_account);
         if !is_live {
             self.start_over();

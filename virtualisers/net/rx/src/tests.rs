@@ -145,7 +145,7 @@ fn frames_go_by_their_address() {
     }
     world.pass(STRANGER);
     assert!(world.clients.iter_mut().all(|client| client.take().is_empty()), "nobody is given a stranger's frame");
-    // What was returned is found when the same client is given something: so one of the four is
+    // A returned buffer is found when the same client is given something: so one of the four is
     // back.
     assert_eq!(world.empty.len() as u32, BUFFERS - 3, "a frame for nobody costs no buffer");
 }

@@ -496,7 +496,7 @@ proptest! {
                 with_driver.push(entry);
             }
         }
-        // What waits for its turn is sent when the driver gets on.
+        // A frame that waits for its turn is sent when the driver gets on.
         for _ in 0..8 {
             let done = std::mem::take(&mut with_driver);
             world.driver.send(&done);

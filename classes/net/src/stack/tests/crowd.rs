@@ -204,7 +204,7 @@ fn a_first_request_that_has_to_come_again_is_waited_for() {
     let mut lan = server(8);
     let mut stations: Vec<Station> = (0..8).map(Station::new).collect();
     stations.iter_mut().for_each(|station| station.open(&mut lan));
-    // What they sent is lost; others want in meanwhile.
+    // Frames that they sent are lost; others want in meanwhile.
     let mut others: Vec<Station> = (8..16).map(Station::new).collect();
     others.iter_mut().for_each(|other| other.send(&mut lan, SYN, b""));
     for _ in 0..8 {

@@ -419,7 +419,7 @@ impl World {
         self.told.extend(SENDERS);
         self.told.extend(RECEIVERS);
         self.act(Act::Turn);
-        // What is still missing was lost in a reset.
+        // Frames that are still missing were lost in a reset.
         self.waiting = [0; 2];
     }
 

@@ -189,7 +189,7 @@ fn large_copies_are_shared_where_nothing_else_runs_short() {
     let first = send(&mut world, 0);
     assert_eq!(first.len(), 6, "what one client may have");
     assert_eq!(send(&mut world, 1).len(), 1, "what is guaranteed to the other");
-    // What came back of the one is there for both.
+    // Buffers that came back of the one are there for both.
     world.complete(&first);
     assert_eq!(world.driver.take().len(), 6, "again");
     let mut world = World::with_buffers(1, true, 8, 400);

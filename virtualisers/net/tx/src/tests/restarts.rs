@@ -371,8 +371,8 @@ fn a_virtualiser_that_dies_at_any_step_loses_nothing() {
     die_everywhere(2, &TRAFFIC, World::check);
 }
 
-/// What a restarted client had published and the virtualiser had not passed on is lost, as ever;
-/// its buffers are not, nor is anything of the other client.
+/// A frame that a restarted client had published and the virtualiser had not passed on is lost, as
+/// ever; its buffers are not, nor is anything of the other client.
 #[test]
 fn a_virtualiser_that_dies_while_a_client_restarts_confuses_nobody() {
     let mut acts = TRAFFIC[..20].to_vec();
