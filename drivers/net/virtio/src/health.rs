@@ -87,7 +87,8 @@ impl Health {
     }
 
     /// Records how the device was set up by a life that found it in state `found`. If a previous
-    /// life had it at work, it may be so again: then it waits for its reset, as it did in that life.
+    /// life had it at work, it may be so again: then it waits for its reset, as it did in that
+    /// life.
     ///
     /// # Errors
     ///

@@ -60,8 +60,8 @@ impl<R: Registers> Port<R> {
 
     /// Moves received bytes into `queue`, and does not publish it.
     pub fn receive(&mut self, queue: &mut Producer<u8>) -> Received {
-        // Clear the interrupts before the first look. Afterwards that would discard the interrupt of
-        // a byte that came behind the last look, if the driver was preempted in between.
+        // Clear the interrupts before the first look. Afterwards that would discard the interrupt
+        // of a byte that came behind the last look, if the driver was preempted in between.
         self.registers.write(INTERRUPT_CLEAR, RECEIVE_INTERRUPTS);
         let mut received = Received { more: true, ..Received::default() };
         for _ in 0..RECEIVE_LIMIT {

@@ -99,6 +99,31 @@ impl Run {
         &self.fake.system.domain_accounts[domain]
     }
 
+    /// All that is counted of a domain, by name.
+    fn counts(&self, domain: usize) -> [(&'static str, u64); 7] {
+        let account = self.account(domain);
+        [
+            ("ticks", account.ticks.load(Ordering::Relaxed)),
+            ("system calls", account.system_calls()),
+            ("switches", account.switches()),
+            ("preemptions", account.preemptions.load(Ordering::Relaxed)),
+            ("throttles", account.throttles.load(Ordering::Relaxed)),
+            ("faults", account.faults.load(Ordering::Relaxed).into()),
+            ("restarts", account.restarts.load(Ordering::Relaxed).into()),
+        ]
+    }
+
+    /// All that is counted of a core but its sleeps, which the logic is told of, by name.
+    fn core_counts(&self, core: usize) -> [(&'static str, u64); 4] {
+        let account = &self.fake.system.core_accounts[core];
+        [
+            ("idle", account.idle.load(Ordering::Relaxed)),
+            ("interrupts", account.interrupts.load(Ordering::Relaxed)),
+            ("IPIs sent", account.ipis_sent.load(Ordering::Relaxed)),
+            ("timer expiries", account.timer.load(Ordering::Relaxed)),
+        ]
+    }
+
     /// Records who paid for what a core did since it was entered last.
     fn record_payer(&mut self, core: u32) {
         let (from, to) = (self.settled[core as usize], self.now());
@@ -421,9 +446,13 @@ proptest! {
         let fast = play(&shape, &steps, true, false)?;
         let general = play(&shape, &steps, false, false)?;
         prop_assert_eq!(&fast.trace, &general.trace);
-        for domain in 0..DOMAINS as u32 {
-            let ticks = |run: &Run| run.account(domain as usize).ticks.load(Ordering::Relaxed);
-            prop_assert_eq!(ticks(&fast), ticks(&general), "the time of domain {}", domain);
+        let lines = |run: &Run| run.fake.bench.enabled.borrow().clone();
+        prop_assert_eq!(lines(&fast), lines(&general), "the interrupt lines that were enabled, in order");
+        for domain in 0..DOMAINS {
+            prop_assert_eq!(fast.counts(domain), general.counts(domain), "the account of domain {}", domain);
+        }
+        for core in 0..2 {
+            prop_assert_eq!(fast.core_counts(core), general.core_counts(core), "the account of core {}", core);
         }
     }
 

@@ -128,8 +128,8 @@ impl Distribution {
         self.frame.pieces = pieces;
     }
 
-    /// Gives up a partial frame, because the driver starts over or the device was reset: the missing
-    /// buffers will not come.
+    /// Gives up a partial frame, because the driver starts over or the device was reset: the
+    /// missing buffers will not come.
     pub(super) fn forget_frame(&mut self) {
         self.frame.missing = 0;
         let pieces = core::mem::take(&mut self.frame.pieces);
