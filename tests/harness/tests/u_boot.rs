@@ -1,5 +1,5 @@
 //! The image boots as a board would boot it: by U-Boot's `booti`, which reads the Linux arm64
-//! header, moves the image to where that says, and enters it.
+//! header, moves the image to where that says, and enters it; typed by hand, or found on a disk.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -24,12 +24,13 @@ struct Prompt {
 }
 
 impl Prompt {
-    fn start(image: &str) -> Self {
-        let loader = format!("loader,file={image},addr={STAGING},force-raw=on");
+    /// Starts the machine with these devices.
+    fn start(devices: &[&str]) -> Self {
         let mut emulator = Command::new("qemu-system-aarch64")
             .args(["-nodefaults", "-display", "none", "-serial", "stdio", "-m", "512M", "-cpu", "cortex-a76"])
-            .args(["-machine", "virt,gic-version=3,virtualization=on", "-bios", U_BOOT, "-device", &loader])
+            .args(["-machine", "virt,gic-version=3,virtualization=on", "-bios", U_BOOT])
             .args(["-global", "virtio-mmio.force-legacy=false"])
+            .args(devices)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -76,18 +77,51 @@ impl Drop for Prompt {
     }
 }
 
-#[test]
-fn booti_starts_the_image() {
+/// Runs the tool, which must succeed.
+fn culm(arguments: &[&str]) {
     assert!(std::path::Path::new(U_BOOT).is_file(), "this test needs {U_BOOT}: `./culm setup --tests` installs it");
     let tool = std::env::var("CULM").map_or_else(|_| root().join("culm"), Into::into);
-    let status = Command::new(tool).args(["build", "hello"]).current_dir(root()).status().expect("`./culm` starts");
-    assert!(status.success());
+    let status = Command::new(tool).args(arguments).current_dir(root()).status().expect("`./culm` starts");
+    assert!(status.success(), "{arguments:?}");
+}
+
+#[test]
+fn booti_starts_the_image() {
+    culm(&["build", "hello"]);
     let image = root().join("build/hello-virt/image");
-    let mut machine = Prompt::start(image.to_str().expect("the checkout's path is text"));
+    let loader = format!("loader,file={},addr={STAGING},force-raw=on", image.display());
+    let mut machine = Prompt::start(&["-device", &loader]);
     machine.expect("Hit any key to stop autoboot");
     machine.enter("");
     machine.expect("=> ");
     machine.enter(&format!("booti {STAGING} - ${{fdtcontroladdr}}"));
     machine.expect("Moving Image");
     machine.expect("hello, world! (2)");
+}
+
+/// U-Boot finds the system by itself on a disk that the tool has made, on whatever partition.
+#[test]
+fn a_disk_boots() {
+    for (table, fat, first) in
+        [("gpt", 32, ""), ("mbr", 16, "[[partition]]\nname = \"data\"\nsize = \"8MiB\"\nfat = 16\n")]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let description = folder.path().join("card.toml");
+        let text = format!(
+            "table = \"{table}\"\n{first}[[partition]]\nname = \"boot\"\nsize = \"40MiB\"\nfat = {fat}\nboot = \"hello\"\n"
+        );
+        std::fs::write(&description, text).expect("a file");
+        let image = folder.path().join("card.img");
+        let path = |path: &std::path::Path| path.to_str().expect("the path is text").to_string();
+        culm(&["image", &path(&description), "-o", &path(&image)]);
+        let drive = format!("if=none,id=card,format=raw,file={}", image.display());
+        let mut machine = Prompt::start(&["-drive", &drive, "-device", "virtio-blk-device,drive=card"]);
+        machine.expect("Hit any key to stop autoboot");
+        machine.enter("");
+        machine.expect("=> ");
+        machine.enter("boot");
+        machine.expect("extlinux.conf");
+        machine.expect("Moving Image");
+        machine.expect("hello, world! (2)");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::build::command as build;
 use crate::failure::Failure;
-use crate::{bench, check, commands, completion, create, disk, output, run, schema, test};
+use crate::{bench, check, commands, completion, create, disk_image, output, run, schema, test};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use culm_manifest::problem::nearest;
@@ -36,7 +36,7 @@ enum Command {
     /// Draw a system as an SVG picture
     Graph(commands::Graph),
     /// Make the image of a disk: a partition table, and FAT partitions that are filled from folders
-    Image(disk::command::Options),
+    Image(disk_image::Options),
     /// Become another program that ends with its parent
     #[command(hide = true)]
     Become(run::launch::Become),
@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
         Command::Schema { of } => schema::print(of),
         Command::Expand(system) => commands::expand(&system),
         Command::Graph(graph) => commands::graph(&graph),
-        Command::Image(options) => disk::command::image(&options),
+        Command::Image(options) => disk_image::image(&options),
         Command::New(what) => create::new(&what),
         Command::Reference { which } => commands::reference(which, &CommandLine::command()),
         Command::Boards => commands::boards(),

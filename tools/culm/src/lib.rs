@@ -16,6 +16,7 @@ pub mod create;
 pub mod description;
 pub mod diagnostics;
 pub mod disk;
+pub mod disk_image;
 pub mod expand;
 pub mod failure;
 pub mod folder;

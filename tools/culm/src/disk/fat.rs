@@ -3,7 +3,6 @@
 use super::medium::Part;
 use super::{Content, Fat, Medium, SECTOR, Volume};
 use crate::failure::Failure;
-use crate::folder;
 use lamfat::{FatType, FileSystem, FormatVolumeOptions, FsOptions, NullTimeProvider, StdIoWrapper, format_volume};
 use std::io::{Error, Write};
 
@@ -125,7 +124,7 @@ pub fn make(volume: &Volume, content: &Content, part: Part<'_>, progress: &mut d
         }
         for (name, file) in &content.files {
             let mut into = Counting { into: root.create_file(name).map_err(of)?, progress };
-            folder::copy(&file.path, &mut into)?;
+            file.source.copy(&mut into)?;
             into.flush().map_err(failed)?;
         }
     }

@@ -61,12 +61,23 @@ pub fn partition_keys() -> Vec<Key> {
             "the folder that it is filled from, relative to the file; what begins with a dot is left out",
         ),
         key(
+            "boot",
+            "text",
+            "none",
+            "the system that U-Boot boots from it, by its name or the path of its file; not in system files",
+        ),
+        key(
             "uuid",
             "text",
             "derived from the names of disk and partition",
             "its identity in a GPT, PARTUUID for Linux",
         ),
-        key("bootable", "true or false", "false", "the mark by which firmware finds the partition that it boots from"),
+        key(
+            "bootable",
+            "true or false",
+            "true with `boot`, else false",
+            "the mark by which firmware finds the partition that it boots from",
+        ),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Writes the image of a disk.
 
-use super::{Content, Disk, Medium, SECTOR, fat, write_table};
+use super::{Content, Disk, Medium, Partition, SECTOR, Volume, fat, write_table};
 use crate::failure::Failure;
 use crate::tree::cannot_build;
 use std::fs::{self, OpenOptions};
@@ -34,7 +34,7 @@ pub fn make(disk: &Disk, path: &Path) -> Result<(), Failure> {
 /// Names a file that cannot be read or written.
 pub fn write(disk: &Disk, path: &Path, medium: &mut Medium) -> Result<(), Failure> {
     let contents = disk.partitions.iter().map(|partition| match &partition.volume {
-        Some(volume) => volume.content().map(Some),
+        Some(volume) => checked(partition, volume).map(Some),
         None => Ok(None),
     });
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
@@ -46,6 +46,20 @@ pub fn write(disk: &Disk, path: &Path, medium: &mut Medium) -> Result<(), Failur
     }
     write_table(disk, medium)
         .map_err(|error| cannot_build(format_args!("write the partition table of {}", path.display()), &error))
+}
+
+/// Returns what is to be on a volume, if it fits: files may have grown since the description was
+/// read, and what is built has its size only now.
+fn checked(partition: &Partition, volume: &Volume) -> Result<Content, Failure> {
+    let content = volume.content()?;
+    let reason = fat::capacity(volume, partition.sectors).and_then(|room| room.reason_against(volume, &content));
+    match reason {
+        None => Ok(content),
+        Some(reason) => {
+            Err(Failure::new(format!("what is to be in partition `{}` does not fit: {reason}", partition.name))
+                .help("make the partition larger"))
+        }
+    }
 }
 
 fn unfinished_name(path: &Path) -> PathBuf {

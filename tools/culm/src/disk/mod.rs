@@ -4,7 +4,6 @@
 //! the same files make the same bytes: what a formatter would take from the time of day or from
 //! chance is fixed, or derived from names.
 
-pub mod command;
 mod fat;
 pub mod keys;
 mod make;
@@ -23,6 +22,7 @@ pub use table::write_table;
 use crate::failure::Failure;
 use crate::folder;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -78,6 +78,19 @@ pub struct Volume {
     pub id: u32,
     /// The folder that it is filled from, if there is one.
     pub folder: Option<Folder>,
+    /// The system that firmware is to find on it: its name, or the path of its file.
+    pub boot: Option<String>,
+    /// Files that are on it besides, by their paths.
+    pub more: BTreeMap<String, FileSource>,
+}
+
+/// The content of a file on a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileSource {
+    /// A file of the host's.
+    Path(PathBuf),
+    /// Text.
+    Text(String),
 }
 
 /// A kind of FAT, by the bits of its entries.
@@ -110,8 +123,7 @@ pub struct Content {
 /// A file that is to be on a volume.
 #[derive(Debug)]
 struct File {
-    /// The file of the host's.
-    path: PathBuf,
+    source: FileSource,
     /// Its bytes.
     size: u64,
 }
@@ -130,17 +142,43 @@ impl Volume {
     ///
     /// Names a file or folder that cannot be read, or whose name FAT does not have.
     pub fn content(&self) -> Result<Content, Failure> {
-        let Some(folder) = &self.folder else { return Ok(Content::default()) };
-        let listing = folder::list(&folder.path)?;
-        let mut files = BTreeMap::new();
-        for (name, path) in listing.files {
-            let failed = |error| Failure::io(format_args!("read {}", path.display()), &error);
-            let size = std::fs::metadata(&path).map_err(failed)?.len();
-            files.insert(name, File { path, size });
+        let listing =
+            self.folder.as_ref().map_or_else(|| Ok(folder::Listing::default()), |own| folder::list(&own.path))?;
+        let mut content = Content { files: BTreeMap::new(), folders: listing.folders };
+        let found = listing.files.into_iter().map(|(name, path)| (name, FileSource::Path(path)));
+        for (name, source) in found.chain(self.more.clone()) {
+            let file = File { size: source.size()?, source };
+            if content.files.contains_key(&name) {
+                return Err(Failure::new(format!("the folder has a file `{name}`, which the image has of itself"))
+                    .help("rename it, or leave it out"));
+            }
+            content.folders.extend(name.rsplit_once('/').map(|(folder, _)| folder.to_string()));
+            content.files.insert(name, file);
         }
-        let content = Content { files, folders: listing.folders };
         content.check()?;
         Ok(content)
+    }
+}
+
+impl FileSource {
+    fn size(&self) -> Result<u64, Failure> {
+        match self {
+            Self::Text(text) => Ok(text.len() as u64),
+            Self::Path(path) => {
+                let failed = |error| Failure::io(format_args!("read {}", path.display()), &error);
+                Ok(std::fs::metadata(path).map_err(failed)?.len())
+            }
+        }
+    }
+
+    /// Copies it.
+    fn copy(&self, into: &mut dyn Write) -> Result<(), Failure> {
+        match self {
+            Self::Text(text) => {
+                into.write_all(text.as_bytes()).map_err(|error| Failure::io("write to the disk", &error))
+            }
+            Self::Path(path) => folder::copy(path, into).map(drop),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Disk, Fat, Folder, Partition, SECTOR, Table, Volume, fat};
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_size;
 use culm_manifest::{Located, Problem};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use uuid::Uuid;
@@ -29,6 +30,8 @@ pub struct Context<'c> {
     pub name: &'c str,
     /// Finds a path of the description from where the tool runs.
     pub find: &'c dyn Fn(&str) -> PathBuf,
+    /// Firmware is to find systems on the disk.
+    pub boots: bool,
 }
 
 /// A partition as the description has it.
@@ -39,6 +42,7 @@ struct Given {
     fat: Option<Located<Fat>>,
     label: Option<Located<[u8; MAX_LABEL]>>,
     folder: Option<Located<String>>,
+    boot: Option<Located<String>>,
     uuid: Option<Located<Uuid>>,
     bootable: bool,
     /// Where its size is to be seen.
@@ -61,7 +65,7 @@ pub fn read<'a>(mut table: TableReader<'a>, context: &Context<'_>, problems: &mu
     };
     let list = table.require_like("partition", "[{ name = \"data\", size = \"64MiB\", fat = 32 }]");
     let entries = list.and_then(|entry| entry.list(problems)).unwrap_or_default();
-    let given: Vec<Given> = entries.iter().filter_map(|entry| partition(entry, is_gpt, problems)).collect();
+    let given: Vec<Given> = entries.iter().filter_map(|entry| partition(entry, is_gpt, context, problems)).collect();
     let span = table.span.clone();
     table.finish(problems);
     if problems.len() > before {
@@ -106,15 +110,24 @@ fn volume(given: &Given, uuid: Uuid, context: &Context<'_>) -> Option<Volume> {
     let folder =
         given.folder.as_ref().map(|folder| Folder { given: folder.value.clone(), path: (context.find)(&folder.value) });
     let label = given.label.as_ref().map(|label| label.value).or_else(|| label_of(&given.name));
-    Some(Volume { kind, label, id: uuid.as_fields().0, folder })
+    let boot = given.boot.as_ref().map(|boot| match boot.ends_with(".toml") {
+        true => (context.find)(boot).display().to_string(),
+        false => boot.value.clone(),
+    });
+    Some(Volume { kind, label, id: uuid.as_fields().0, folder, boot, more: BTreeMap::new() })
 }
 
-fn partition(entry: &Entry<'_>, is_gpt: bool, problems: &mut Problems) -> Option<Given> {
+fn partition(entry: &Entry<'_>, is_gpt: bool, context: &Context<'_>, problems: &mut Problems) -> Option<Given> {
     let mut table = entry.table("the partition", problems)?;
     let at = table.span.clone();
     let name = table.require("name").and_then(|entry| entry.text(problems));
     if let Some(name) = &name {
         check_name(name, problems);
+    }
+    let boot = table.take("boot").and_then(|entry| entry.text(problems));
+    if let Some(boot) = boot.as_ref().filter(|_| !context.boots) {
+        let problem = Problem::new(boot.span.clone(), "an emulated machine boots without its disk");
+        problems.push(problem.help("leave out `boot`; `./culm image` makes the card that firmware boots from"));
     }
     let given = Given {
         size: table.take("size").and_then(|entry| whole_sectors(&entry, problems)),
@@ -123,13 +136,18 @@ fn partition(entry: &Entry<'_>, is_gpt: bool, problems: &mut Problems) -> Option
         label: table.take("label").and_then(|entry| label(&entry, problems)),
         folder: table.take("folder").and_then(|entry| entry.text(problems)),
         uuid: table.take("uuid").and_then(|entry| partition_uuid(&entry, is_gpt, problems)),
-        bootable: table.take("bootable").and_then(|entry| entry.boolean(problems)).is_some_and(|flag| flag.value),
+        bootable: table
+            .take("bootable")
+            .and_then(|entry| entry.boolean(problems))
+            .map_or(boot.is_some(), |flag| flag.value),
+        boot,
         name: name.unwrap_or_else(|| Located::new(String::new(), at.clone())),
         at,
     };
     table.finish(problems);
-    let needs_fat = [given.folder.as_ref().map(|folder| &folder.span), given.label.as_ref().map(|label| &label.span)];
-    for span in needs_fat.into_iter().flatten().filter(|_| given.fat.is_none()) {
+    let texts = [&given.folder, &given.boot].map(|text| text.as_ref().map(|text| &text.span));
+    let needs_fat = texts.into_iter().chain([given.label.as_ref().map(|label| &label.span)]);
+    for span in needs_fat.flatten().filter(|_| given.fat.is_none()) {
         let problem = Problem::new(span.clone(), format!("partition `{}` has no file system for it", given.name.value));
         problems.push(problem.help("add `fat = 32` or, for less than 33 MiB, `fat = 16`"));
     }

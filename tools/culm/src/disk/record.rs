@@ -105,7 +105,7 @@ fn line_of_partition(partition: &Partition) -> String {
     if *bootable {
         line += ", bootable";
     }
-    if let Some(Volume { kind, label, id, folder }) = volume {
+    if let Some(Volume { kind, label, id, folder, .. }) = volume {
         let label = label.map_or(String::new(), |label| format!(" {:?}", String::from_utf8_lossy(&label).trim_end()));
         let _ = write!(line, ", FAT{}{label} {id:08x}", kind.bits());
         if let Some(folder) = folder {
@@ -125,7 +125,7 @@ fn checksum(volume: &Volume) -> Result<u64, Failure> {
     for (name, file) in &content.files {
         sum.field(name.as_bytes());
         sum.field(&file.size.to_le_bytes());
-        crate::folder::copy(&file.path, &mut sum)?;
+        file.source.copy(&mut sum)?;
     }
     Ok(sum.0)
 }

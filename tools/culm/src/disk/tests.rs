@@ -18,7 +18,7 @@ fn described(text: &str, folder: &Path) -> Result<Disk, String> {
     assert!(problems.is_empty(), "{problems:?}");
     let table = TableReader::new("the disk", 0..0, document.get_ref());
     let find = |path: &str| folder.join(path);
-    read(table, &Context { name: "test", find: &find }, &mut problems).ok_or_else(|| {
+    read(table, &Context { name: "test", find: &find, boots: true }, &mut problems).ok_or_else(|| {
         let mut found = Diagnostics::default();
         found.extend(&Source::new("disk.toml", text), problems);
         found.render(false)
@@ -211,9 +211,25 @@ fn names_that_fat_does_not_have_are_refused() {
 }
 
 #[test]
+fn what_is_added_hides_no_file_of_the_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    let mut disk = described(TWO, folder.path()).expect("it is well");
+    let volume = disk.partitions[0].volume.as_mut().expect("a file system");
+    volume.more.insert("new/one.txt".into(), FileSource::Text("1".into()));
+    let files = files_of(&mut made(&disk), &disk.partitions[0]);
+    assert_eq!(files["new/one.txt"].as_deref(), Some(&b"1"[..]));
+    assert!(files.contains_key("index.html"));
+    let volume = disk.partitions[0].volume.as_mut().expect("a file system");
+    volume.more.insert("index.html".into(), FileSource::Text("2".into()));
+    let failure = volume.content().expect_err("there are two").to_string();
+    assert!(failure.contains("`index.html`"), "{failure}");
+}
+
+#[test]
 fn bounds_of_file_systems_are_near() {
     for kind in [Fat::Fat16, Fat::Fat32] {
-        let volume = Volume { kind, label: None, id: 1, folder: None };
+        let volume = Volume { kind, label: None, id: 1, folder: None, boot: None, more: BTreeMap::new() };
         let (least, most) = fat::bounds(kind);
         let is_there = |sectors| fat::capacity(&volume, sectors).is_some();
         let first = (least / 2..=least).find(|sectors| sectors % 64 == 0 && is_there(*sectors));

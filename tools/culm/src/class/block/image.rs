@@ -46,7 +46,8 @@ impl Given {
         let stem = draft.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let system = draft.file.name.as_ref().map_or(stem.as_str(), |name| name.value.as_str());
         let find = |path: &str| draft.as_written(path);
-        let disk = description::read(table, &Context { name: &format!("{system} {device}"), find: &find }, problems);
+        let context = Context { name: &format!("{system} {device}"), find: &find, boots: false };
+        let disk = description::read(table, &context, problems);
         disk.map(|disk| Self::Disk(Located::new(disk, entry.key.span.clone())))
     }
 

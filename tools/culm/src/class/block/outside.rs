@@ -168,7 +168,7 @@ mod tests {
             let file = folder.path().join("card.toml");
             let partition = format!("name = \"a\", size = \"{size}\", fat = 16, folder = \"site\"");
             fs::write(&file, format!("partition = [{{ {partition} }}]\n")).expect("a file");
-            disk::command::describe(&file).expect("it is well")
+            crate::disk_image::describe(&file).expect("it is well")
         };
         let path = folder.path().join("disks").join("a.img");
         let said = make_described(&path, &disk("8MiB")).expect("it is made").expect("that is said");

@@ -1,8 +1,11 @@
 //! `culm image`: makes the image of a disk from a description.
 
-use super::read::{Context, read};
-use super::{Disk, SECTOR, make};
+use crate::build::Profile;
+use crate::build::command::build_plan;
+use crate::commands::System;
 use crate::diagnostics::{Diagnostics, Source};
+use crate::disk::read::{Context, read};
+use crate::disk::{Disk, FileSource, SECTOR, Volume, make};
 use crate::failure::Failure;
 use anyhow::Result;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
@@ -25,8 +28,13 @@ pub struct Options {
 
 /// Makes the image.
 pub fn image(options: &Options) -> Result<()> {
-    let disk = describe(&options.file)?;
+    let mut disk = describe(&options.file)?;
     check_output(&options.output, options.force)?;
+    for partition in &mut disk.partitions {
+        if let Some(volume) = &mut partition.volume {
+            add_system(volume)?;
+        }
+    }
     make(&disk, &options.output)?;
     print!("{}", summary(&disk, &options.output));
     Ok(())
@@ -42,13 +50,34 @@ pub fn describe(file: &Path) -> Result<Disk> {
         let table = TableReader::new("the disk", first_line, document.get_ref());
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let find = |path: &str| file.parent().unwrap_or(Path::new(".")).join(path);
-        read(table, &Context { name: &name, find: &find }, &mut problems)
+        read(table, &Context { name: &name, find: &find, boots: true }, &mut problems)
     } else {
         None
     };
     let mut found = Diagnostics::default();
     found.extend(&source, problems);
     disk.ok_or_else(|| found.into())
+}
+
+/// Builds the system that firmware is to find on a volume, if there is one, and adds it with what
+/// tells U-Boot of it.
+fn add_system(volume: &mut Volume) -> Result<()> {
+    let Some(system) = &volume.boot else { return Ok(()) };
+    let plan = System { system: system.clone(), board: None }.plan()?;
+    let built = build_plan(&plan, Profile::Release)?;
+    let file = format!("{}.img", plan.name);
+    volume.more.insert(MENU.to_string(), FileSource::Text(menu(&plan.name, &file)));
+    volume.more.insert(file, FileSource::Path(built.image));
+    Ok(())
+}
+
+/// The file by which U-Boot finds what to boot: its standard boot looks for it on every partition
+/// that is marked for it, or on the first one.
+const MENU: &str = "extlinux/extlinux.conf";
+
+/// Returns the text of that file. The device tree is U-Boot's own: Culm asks it for nothing.
+fn menu(system: &str, file: &str) -> String {
+    format!("default {system}\n\nlabel {system}\n  kernel /{file}\n")
 }
 
 /// Refuses to write over something.
@@ -71,7 +100,8 @@ fn summary(disk: &Disk, path: &Path) -> String {
     for (number, partition) in (1..).zip(&disk.partitions) {
         let volume = partition.volume.as_ref().map_or("no file system".to_string(), |volume| {
             let from = volume.folder.as_ref().map_or(String::new(), |folder| format!(" from {}", folder.given));
-            format!("FAT{}{from}", volume.kind.bits())
+            let boots = volume.boot.as_ref().map_or(String::new(), |system| format!(", boots {system}"));
+            format!("FAT{}{from}{boots}", volume.kind.bits())
         });
         let (first, size) = (format_size(partition.first * SECTOR), format_size(partition.sectors * SECTOR));
         text += &format!("  {number}  {}: {size} at {first}, {volume}\n", partition.name);
