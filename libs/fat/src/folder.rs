@@ -1,0 +1,251 @@
+//! Folders, by `lamfat`: the search for a name, lists, and names that come and go.
+
+use crate::entry::{ENTRY, Entry, Raw, VOLUME};
+use crate::error::Error;
+use crate::medium::{Fs, Medium, Session, stop};
+use crate::pages::Stop;
+use crate::time::Now;
+use crate::{MAX_FOLDER_ENTRIES, table};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use lamfat::LossyOemCpConverter;
+
+type Dir<'f, 's> = lamfat::Dir<'f, Medium<'s>, Now, LossyOemCpConverter>;
+type DirEntry<'f, 's> = lamfat::DirEntry<'f, Medium<'s>, Now, LossyOemCpConverter>;
+
+/// A folder.
+pub(crate) struct Folder<'f, 's> {
+    session: &'s RefCell<Session>,
+    dir: Dir<'f, 's>,
+    /// Its first cluster; 0 for the root.
+    pub(crate) cluster: u32,
+    /// Its clusters; none for the root of a FAT16.
+    clusters: Vec<u32>,
+}
+
+/// Returns the clusters of a folder: its chain is walked before anybody reads it, so that it
+/// neither leaves the volume nor runs in a circle.
+fn walk(session: &RefCell<Session>, cluster: u32) -> Result<Vec<u32>, Stop> {
+    let session = &mut *session.borrow_mut();
+    let geometry = &session.geometry;
+    let most = (MAX_FOLDER_ENTRIES * ENTRY as u32 / geometry.cluster).max(1) as usize;
+    let mut clusters = Vec::new();
+    let mut next = match cluster {
+        0 if !geometry.is_fat32 => None,
+        0 => Some(geometry.root_cluster),
+        _ => Some(cluster),
+    };
+    while let Some(cluster) = next {
+        if !geometry.has(cluster) || clusters.len() >= most {
+            return Err(Error::Corrupt.into());
+        }
+        clusters.push(cluster);
+        next = table::next(&mut session.pages, geometry, cluster)?;
+    }
+    Ok(clusters)
+}
+
+/// Returns the entry that lies at a place.
+pub(crate) fn raw(session: &RefCell<Session>, at: u64) -> Result<Raw, Stop> {
+    let mut session = session.borrow_mut();
+    let bytes = session.pages.read(at, ENTRY)?;
+    Ok(Raw { at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? })
+}
+
+/// Writes an entry where it lies.
+pub(crate) fn put(session: &RefCell<Session>, raw: &Raw) -> Result<(), Stop> {
+    session.borrow_mut().pages.write(raw.at, &raw.bytes)
+}
+
+/// Returns whether an entry goes by this name, upper and lower case being the same: its long name,
+/// or its short one.
+fn is_named(entry: &DirEntry<'_, '_>, name: &str) -> bool {
+    let mut wanted = name.chars().flat_map(char::to_uppercase);
+    let is_long = entry.long_file_name_as_ucs2_units().is_some_and(|units| {
+        let mut decoded = char::decode_utf16(units.iter().copied());
+        let is_like = decoded.all(|one| one.is_ok_and(|c| c.to_uppercase().all(|c| wanted.next() == Some(c))));
+        is_like && wanted.next().is_none()
+    });
+    let short = entry
+        .short_file_name_as_bytes()
+        .iter()
+        .map(|byte| if byte.is_ascii() { char::from(*byte) } else { '\u{fffd}' });
+    is_long || short.flat_map(char::to_uppercase).eq(name.chars().flat_map(char::to_uppercase))
+}
+
+impl<'f, 's> Folder<'f, 's> {
+    /// Returns the root folder.
+    pub(crate) fn root(session: &'s RefCell<Session>, fs: &'f Fs<'s>) -> Result<Self, Stop> {
+        let clusters = walk(session, 0)?;
+        Ok(Self { session, dir: fs.root_dir(), cluster: 0, clusters })
+    }
+
+    /// Follows names from the root.
+    pub(crate) fn follow<'n>(
+        session: &'s RefCell<Session>,
+        fs: &'f Fs<'s>,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Self, Stop> {
+        let mut folder = Self::root(session, fs)?;
+        for name in names {
+            let (raw, entry) = folder.search(name)?.ok_or(Error::NotFound)?;
+            folder = folder.enter(&raw, &entry)?;
+        }
+        Ok(folder)
+    }
+
+    /// Enters a folder within this one.
+    pub(crate) fn enter(&self, raw: &Raw, entry: &DirEntry<'f, 's>) -> Result<Self, Stop> {
+        if !raw.is_folder() || !entry.is_dir() {
+            return Err(Error::NotAFolder.into());
+        }
+        let cluster = raw.cluster(&self.session.borrow().geometry);
+        if cluster == 0 {
+            // Only `..` names the root.
+            return Err(Error::Corrupt.into());
+        }
+        Ok(Self { session: self.session, clusters: walk(self.session, cluster)?, dir: entry.to_dir(), cluster })
+    }
+
+    /// Visits entries, but `.` and `..`, until `visit` returns something.
+    fn visit<T>(&self, mut visit: impl FnMut(Raw, DirEntry<'f, 's>) -> Option<T>) -> Result<Option<T>, Stop> {
+        for entry in self.dir.iter() {
+            let entry = entry.map_err(stop)?;
+            let at = self.session.borrow().read_end.wrapping_sub(ENTRY as u64);
+            let raw = raw(self.session, at)?;
+            if entry.is_dir() != raw.is_folder() || raw.bytes[11] & VOLUME != 0 || raw.bytes[0] == b'.' {
+                continue;
+            }
+            if let Some(found) = visit(raw, entry) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Searches for a name.
+    pub(crate) fn search(&self, name: &str) -> Result<Option<(Raw, DirEntry<'f, 's>)>, Stop> {
+        self.visit(|raw, entry| is_named(&entry, name).then_some((raw, entry)))
+    }
+
+    /// Returns whether there is no entry.
+    pub(crate) fn is_empty(&self) -> Result<bool, Stop> {
+        Ok(self.visit(|_, _| Some(()))?.is_none())
+    }
+
+    /// Returns the entry `..`, if it is where it must be.
+    pub(crate) fn parent_entry(&self) -> Result<Option<Raw>, Stop> {
+        let at = self.place(ENTRY as u64).ok_or(Error::Corrupt)?;
+        let raw = raw(self.session, at)?;
+        Ok((raw.bytes.starts_with(b"..         ") && raw.is_folder()).then_some(raw))
+    }
+
+    /// Returns the offset in the folder of an entry that lies at a place.
+    fn offset(&self, at: u64) -> u64 {
+        let session = self.session.borrow();
+        let geometry = &session.geometry;
+        match geometry.cluster_at(at) {
+            None => at.saturating_sub(geometry.root().0),
+            Some(cluster) => {
+                let index = self.clusters.iter().position(|other| *other == cluster).unwrap_or(0);
+                index as u64 * u64::from(geometry.cluster) + (at - geometry.place(cluster))
+            }
+        }
+    }
+
+    /// Returns the place of the entry at an offset.
+    fn place(&self, offset: u64) -> Option<u64> {
+        let session = self.session.borrow();
+        let geometry = &session.geometry;
+        if self.clusters.is_empty() {
+            return Some(geometry.root().0 + offset);
+        }
+        let size = u64::from(geometry.cluster);
+        let cluster = self.clusters.get((offset / size) as usize)?;
+        Some(geometry.place(*cluster) + offset % size)
+    }
+
+    /// Lists `most` entries that lie at `from` or behind it, and returns where the next ones are,
+    /// if there may be some.
+    pub(crate) fn list(&self, from: u64, most: usize) -> Result<(Vec<Entry>, Option<u64>), Stop> {
+        let mut entries = Vec::new();
+        let next = self.visit(|raw, entry| {
+            let offset = self.offset(raw.at);
+            if offset < from {
+                return None;
+            }
+            if entries.len() >= most.max(1) {
+                return Some(offset);
+            }
+            entries.push(raw.seen(entry.file_name()));
+            None
+        })?;
+        Ok((entries, next))
+    }
+
+    /// Makes an empty file's entry; there is none of this name.
+    pub(crate) fn create_file(&self, name: &str) -> Result<Raw, Stop> {
+        self.check_room()?;
+        let shown = self.stand_in(name)?;
+        self.dir.create_file(&shown).map_err(stop)?;
+        self.give_name(&shown, name)
+    }
+
+    /// Makes a folder; there is nothing of this name.
+    pub(crate) fn create_folder(&self, name: &str) -> Result<Raw, Stop> {
+        self.check_room()?;
+        let shown = self.stand_in(name)?;
+        self.dir.create_dir(&shown).map_err(stop)?;
+        self.give_name(&shown, name)
+    }
+
+    /// Refuses another name if the folder could become too long by it.
+    fn check_room(&self) -> Result<(), Stop> {
+        let length = self.clusters.len() as u64 * u64::from(self.session.borrow().geometry.cluster);
+        let most = u64::from(MAX_FOLDER_ENTRIES) * ENTRY as u64;
+        if self.clusters.len() > 1 && length >= most { Err(Error::FolderFull.into()) } else { Ok(()) }
+    }
+
+    /// Returns the name under which `lamfat` is to make an entry: `lamfat` 0.4.3 panics at names
+    /// that do not begin with an ASCII character, since it looks for an extension behind their
+    /// first byte. Such a name has another first character until [`Self::give_name`].
+    fn stand_in(&self, name: &str) -> Result<String, Stop> {
+        if name.starts_with(|first: char| first.is_ascii()) {
+            return Ok(name.into());
+        }
+        let rest: String = name.chars().skip(1).collect();
+        for first in ('A'..='Z').chain('0'..='9') {
+            let shown = String::from_iter([first]) + &rest;
+            if self.search(&shown)?.is_none() {
+                return Ok(shown);
+            }
+        }
+        Err(Error::Exists.into())
+    }
+
+    /// Gives the entry that was made for `shown` its name, and returns it.
+    fn give_name(&self, shown: &str, name: &str) -> Result<Raw, Stop> {
+        let folder = walk_again(self)?;
+        let (raw, _) = folder.search(shown)?.ok_or(Error::Corrupt)?;
+        if shown != name {
+            let before = folder.offset(raw.at).checked_sub(ENTRY as u64);
+            let part = before.and_then(|offset| folder.place(offset)).ok_or(Error::Corrupt)?;
+            let first = name.chars().next().map_or(0, |first| first as u32 as u16);
+            // The first character is in the last part before the short entry.
+            self.session.borrow_mut().pages.write(part + 1, &first.to_le_bytes())?;
+        }
+        Ok(raw)
+    }
+
+    /// Takes an entry away that names nothing: a file without content.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Stop> {
+        self.dir.remove(name).map_err(stop)
+    }
+}
+
+/// Returns the same folder with the clusters that it has now.
+fn walk_again<'f, 's>(folder: &Folder<'f, 's>) -> Result<Folder<'f, 's>, Stop> {
+    let clusters = walk(folder.session, folder.cluster)?;
+    Ok(Folder { session: folder.session, dir: folder.dir.clone(), cluster: folder.cluster, clusters })
+}

@@ -1,0 +1,454 @@
+//! After a cut: what it can leave is found and repaired.
+//!
+//! All folders are walked and the clusters that they name noted; then the table is read. What a cut
+//! leaves, as written here, is one of these, and is repaired so:
+//!
+//! - clusters that nothing names: they become free;
+//! - a file whose chain is longer than its size: the rest becomes free;
+//! - two names of one file, of which one was to become the other: the old one goes;
+//! - a moved folder whose `..` names where it was: it is corrected;
+//! - parts of a long name without a short one: they go;
+//! - a second copy of the table that is not like the first: it is copied.
+//!
+//! If anything else is wrong, somebody else has caused it, and nothing is changed.
+
+use crate::entry::{ENTRY, Raw, VOLUME};
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::order::Plan;
+use crate::pages::{Pages, Stop};
+use crate::table::{self, END, Link};
+use crate::volume::{Answer, Mounted, Part, Phase};
+use alloc::vec::Vec;
+
+/// The most repairs of each kind, but for clusters.
+const MOST_REPAIRS: usize = 64;
+/// The most folders that wait to be walked.
+const MOST_FOLDERS: usize = 16 << 10;
+/// The most units of the table that are written at once.
+const MOST_UNITS: usize = 64;
+/// The most parts of a long name.
+const MOST_PARTS: usize = 20;
+
+/// The outcome of a recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Clusters that nothing named, and that are free now.
+    pub freed: u32,
+    /// Entries of the table's second copy that were not like the first.
+    pub copied: u32,
+    /// Names and parts of names that were removed or corrected.
+    pub names: u32,
+    /// Whether the volume is whole now. If not, there was something that no power cut causes, or
+    /// more than the memory allows to look at, and nothing was changed.
+    pub is_whole: bool,
+}
+
+/// A set of clusters.
+#[derive(Debug, Default)]
+struct Clusters(Vec<u64>);
+
+impl Clusters {
+    /// Creates an empty set for clusters below `end`, if there is the memory.
+    fn new(end: u32) -> Option<Self> {
+        let mut words = Vec::new();
+        let count = end as usize / 64 + 1;
+        words.try_reserve_exact(count).ok()?;
+        words.resize(count, 0);
+        Some(Self(words))
+    }
+
+    fn has(&self, cluster: u32) -> bool {
+        self.0.get(cluster as usize / 64).is_some_and(|word| word >> (cluster % 64) & 1 != 0)
+    }
+
+    /// Adds a cluster. Returns false if it was there.
+    fn add(&mut self, cluster: u32) -> bool {
+        let is_new = !self.has(cluster);
+        if let Some(word) = self.0.get_mut(cluster as usize / 64) {
+            *word |= 1 << (cluster % 64);
+        }
+        is_new
+    }
+}
+
+/// A chain that is walked.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    cluster: u32,
+    /// How many clusters it has at least, this one included; `None` if it ends where it ends.
+    left: Option<u32>,
+}
+
+/// A folder that is walked.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its first cluster; 0 if it is the root.
+    first: u32,
+    /// The folder that it is in.
+    parent: u32,
+    /// The cluster that is read; 0 in the root of a FAT16.
+    cluster: u32,
+    /// The offset there.
+    offset: u32,
+}
+
+/// The part of the volume that is looked at.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Folders,
+    /// Names are repaired.
+    Repair,
+    /// The table, from this entry on.
+    Table(u32),
+}
+
+/// How far recovery has come.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    stage: Stage,
+    used: Clusters,
+    /// First clusters of files and folders.
+    firsts: Clusters,
+    folders: Vec<(u32, u32)>,
+    place: Option<Place>,
+    chain: Option<Chain>,
+    /// First clusters of what has two names, of which the one that was found first goes.
+    hunted: Vec<u32>,
+    /// Whether these were known when the walk began.
+    is_hunt: bool,
+    /// Parts of a long name that wait for the short one: where they are, and its checksum.
+    parts: Vec<(u64, u8)>,
+    /// Entries that are removed.
+    removed: Vec<u64>,
+    /// New names whose old ones are gone.
+    moved: Vec<u64>,
+    /// Entries `..` that are to name this cluster.
+    parents: Vec<(u64, u32)>,
+    /// Clusters that become the last ones of their chains.
+    ends: Vec<u32>,
+    is_sound: bool,
+    free: u32,
+    found: Recovered,
+}
+
+/// Returns the checksum that parts of a long name have of the short one (Microsoft's FAT
+/// specification, "Long Directory Entries").
+fn checksum(short: &[u8]) -> u8 {
+    short.iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))
+}
+
+impl Walk {
+    /// Begins at the root; `None` if there is not enough memory.
+    fn new(geometry: &Geometry) -> Option<Self> {
+        let (mut used, firsts) = (Clusters::new(geometry.end_cluster)?, Clusters::new(geometry.end_cluster)?);
+        let root = geometry.root_cluster;
+        used.add(0);
+        Some(Self {
+            stage: Stage::Folders,
+            used,
+            firsts,
+            folders: Vec::new(),
+            place: Some(Place { first: 0, parent: 0, cluster: root, offset: 0 }),
+            chain: geometry.is_fat32.then_some(Chain { cluster: root, left: None }),
+            hunted: Vec::new(),
+            is_hunt: false,
+            parts: Vec::new(),
+            removed: Vec::new(),
+            moved: Vec::new(),
+            parents: Vec::new(),
+            ends: Vec::new(),
+            is_sound: true,
+            free: 0,
+            found: Recovered::default(),
+        })
+    }
+
+    /// Adds a repair.
+    fn repair<T>(list: &mut Vec<T>, one: T, is_sound: &mut bool) {
+        if list.len() < MOST_REPAIRS {
+            list.push(one);
+        } else {
+            *is_sound = false;
+        }
+    }
+
+    /// Walks folders until they have ended, or something that no cut causes is found.
+    fn walk(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
+        while self.is_sound {
+            if let Some(chain) = self.chain {
+                self.chain = self.step(chain, pages, geometry)?;
+            } else if let Some(place) = self.place {
+                self.place = self.look(place, pages, geometry)?;
+            } else if let Some((first, parent)) = self.folders.pop() {
+                self.place = Some(Place { first, parent, cluster: first, offset: 0 });
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a cluster of a chain, and returns what is left of it.
+    fn step(&mut self, chain: Chain, pages: &mut Pages, geometry: &Geometry) -> Result<Option<Chain>, Stop> {
+        let link = table::get(pages, geometry, chain.cluster)?;
+        if !self.used.add(chain.cluster) {
+            self.is_sound = false;
+            return Ok(None);
+        }
+        let left = chain.left.map(|left| left - 1);
+        match (link, left) {
+            (Link::Next(_), Some(0)) => {
+                Self::repair(&mut self.ends, chain.cluster, &mut self.is_sound);
+                Ok(None)
+            }
+            (Link::Next(cluster), left) => Ok(Some(Chain { cluster, left })),
+            (Link::End, None | Some(0)) => Ok(None),
+            _ => {
+                self.is_sound = false;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Looks at an entry, and returns where the next one is.
+    fn look(&mut self, place: Place, pages: &mut Pages, geometry: &Geometry) -> Result<Option<Place>, Stop> {
+        let (root, length) = geometry.root();
+        let (at, end) = match place.cluster {
+            0 => (root + u64::from(place.offset), length),
+            cluster => (geometry.place(cluster) + u64::from(place.offset), geometry.cluster.into()),
+        };
+        if u64::from(place.offset) >= end {
+            let next = match place.cluster {
+                0 => None,
+                cluster => table::next(pages, geometry, cluster)?,
+            };
+            if next.is_none() {
+                self.drop_parts();
+            }
+            return Ok(next.map(|cluster| Place { cluster, offset: 0, ..place }));
+        }
+        let bytes = pages.read(at, ENTRY)?;
+        let raw = Raw { at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
+        if raw.bytes[0] == 0 {
+            self.drop_parts();
+            return Ok(None);
+        }
+        self.take(raw, &place, geometry);
+        Ok(Some(Place { offset: place.offset + ENTRY as u32, ..place }))
+    }
+
+    /// Takes an entry of a folder.
+    fn take(&mut self, raw: Raw, place: &Place, geometry: &Geometry) {
+        if raw.bytes[0] == 0xe5 {
+            self.drop_parts();
+            return;
+        }
+        if raw.bytes[11] & 0x3f == 0x0f {
+            if raw.bytes[0] & 0x40 != 0 || self.parts.len() >= MOST_PARTS {
+                self.drop_parts();
+            }
+            self.parts.push((raw.at, raw.bytes[13]));
+            return;
+        }
+        let sum = checksum(&raw.bytes[..11]);
+        if self.parts.iter().any(|(_, other)| *other != sum) {
+            self.drop_parts();
+        }
+        let parts = core::mem::take(&mut self.parts);
+        if raw.bytes[11] & VOLUME != 0 {
+            return;
+        }
+        let first = raw.cluster(geometry);
+        if raw.bytes[0] == b'.' {
+            let is_parent = raw.bytes[1] == b'.';
+            let expected = if is_parent { place.parent } else { place.first };
+            if first != expected {
+                if is_parent {
+                    Self::repair(&mut self.parents, (raw.at, expected), &mut self.is_sound);
+                } else {
+                    self.is_sound = false;
+                }
+            }
+            return;
+        }
+        if first == 0 && raw.size() == 0 && !raw.is_folder() {
+            return;
+        }
+        if !geometry.has(first) {
+            self.is_sound = false;
+            return;
+        }
+        if raw.is_moved() {
+            Self::repair(&mut self.moved, raw.at, &mut self.is_sound);
+        }
+        let is_hunted = self.is_hunt && !raw.is_moved() && self.hunted.contains(&first);
+        if is_hunted || !self.firsts.add(first) {
+            if raw.is_moved() && !self.is_hunt {
+                // The other one is the old name: it goes, in a walk that knows that.
+                Self::repair(&mut self.hunted, first, &mut self.is_sound);
+                return;
+            }
+            for (at, _) in parts {
+                Self::repair(&mut self.removed, at, &mut self.is_sound);
+            }
+            Self::repair(&mut self.removed, raw.at, &mut self.is_sound);
+            return;
+        }
+        let clusters = u64::from(raw.size()).div_ceil(geometry.cluster.into()) as u32;
+        self.chain = Some(Chain { cluster: first, left: (!raw.is_folder() && clusters > 0).then_some(clusters) });
+        if raw.is_folder() {
+            if self.folders.len() < MOST_FOLDERS {
+                self.folders.push((first, place.first));
+            } else {
+                self.is_sound = false;
+            }
+        }
+    }
+
+    /// Has parts of a long name removed that have no short one.
+    fn drop_parts(&mut self) {
+        for (at, _) in core::mem::take(&mut self.parts) {
+            Self::repair(&mut self.removed, at, &mut self.is_sound);
+        }
+    }
+
+    /// Repairs what was found in folders.
+    fn repair_names(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
+        for at in &self.moved {
+            let bytes = pages.read(*at, ENTRY)?;
+            let mut raw = Raw { at: *at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
+            raw.set_moved(false);
+            pages.write(*at, &raw.bytes)?;
+        }
+        for at in &self.removed {
+            pages.write(*at, &[0xe5])?;
+        }
+        for (at, parent) in &self.parents {
+            let bytes = pages.read(*at, ENTRY)?;
+            let mut raw = Raw { at: *at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
+            raw.set_content(*parent, 0, geometry);
+            pages.write(*at, &raw.bytes)?;
+        }
+        for cluster in &self.ends {
+            table::set(pages, geometry, *cluster, END)?;
+        }
+        Ok(())
+    }
+
+    /// Compares an entry of the table with its copy, and with what was noted.
+    fn check(&mut self, cluster: u32, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
+        let width = geometry.entry_bytes();
+        let offset = u64::from(cluster) * width;
+        let mut bytes = [0; 4];
+        let bytes = &mut bytes[..width as usize];
+        bytes.copy_from_slice(pages.read(geometry.first_table() + offset, width as usize)?);
+        if let Some(second) = geometry.second_table()
+            && pages.read(second + offset, width as usize)? != bytes
+        {
+            pages.write(second + offset, bytes)?;
+            self.found.copied += 1;
+        }
+        if !geometry.has(cluster) {
+            return Ok(());
+        }
+        match table::decode(geometry, bytes) {
+            Link::Free => self.free += 1,
+            Link::Next(_) | Link::End if !self.used.has(cluster) => {
+                table::set(pages, geometry, cluster, 0)?;
+                self.found.freed += 1;
+                self.free += 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the table from an entry on, and repairs it, as far as is written at once. Returns
+    /// where it goes on, if it does.
+    fn check_table(&mut self, from: u32, pages: &mut Pages, geometry: &Geometry) -> Result<Option<u32>, Stop> {
+        for cluster in from..geometry.end_cluster {
+            if pages.changed() >= MOST_UNITS {
+                return Ok(Some(cluster));
+            }
+            let before = (self.found, self.free);
+            match self.check(cluster, pages, geometry) {
+                Ok(()) => {}
+                Err(Stop::Missing) => {
+                    (self.found, self.free) = before;
+                    if pages.changed() == 0 {
+                        self.stage = Stage::Table(cluster);
+                        pages.release();
+                        return Err(Stop::Missing);
+                    }
+                    // The repairs so far are written first. The entry was not touched: its second
+                    // copy would have to be there for that.
+                    pages.forgive();
+                    return Ok(Some(cluster));
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Mounted {
+    /// Goes on with recovery.
+    pub(crate) fn recover(&mut self) -> Result<Part, Stop> {
+        let session = self.session.get_mut();
+        let geometry = session.geometry;
+        if self.recovery.is_none() {
+            self.recovery = Walk::new(&geometry);
+        }
+        let Some(walk) = &mut self.recovery else { return Ok(Part::end(Answer::Recovered(Recovered::default()))) };
+        let mut plan = Plan::default();
+        match walk.stage {
+            Stage::Folders => {
+                match walk.walk(&mut session.pages, &geometry) {
+                    Err(Stop::Fail(_)) => walk.is_sound = false,
+                    Err(Stop::Missing) => {
+                        session.pages.release();
+                        return Err(Stop::Missing);
+                    }
+                    Ok(()) => {}
+                }
+                if !walk.is_sound {
+                    self.recovery = None;
+                    return Ok(Part::end(Answer::Recovered(Recovered::default())));
+                }
+                walk.stage = Stage::Repair;
+                if !walk.hunted.is_empty() && !walk.is_hunt {
+                    let hunted = core::mem::take(&mut walk.hunted);
+                    self.recovery = Walk::new(&geometry).map(|walk| Walk { hunted, is_hunt: true, ..walk });
+                }
+            }
+            Stage::Repair => {
+                walk.repair_names(&mut session.pages, &geometry)?;
+                plan.any_order(session, true);
+                walk.found.names = (walk.removed.len() + walk.parents.len() + walk.ends.len()) as u32;
+                walk.stage = Stage::Table(0);
+            }
+            Stage::Table(from) => {
+                let next = walk.check_table(from, &mut session.pages, &geometry)?;
+                plan.any_order(session, true);
+                match next {
+                    Some(next) => walk.stage = Stage::Table(next),
+                    None => {
+                        let found = Recovered { is_whole: true, ..walk.found };
+                        self.free = Some(walk.free);
+                        // The clusters that this part frees are counted already.
+                        self.uncounted = true;
+                        self.recovery = None;
+                        self.is_doubtful = false;
+                        self.known.clear();
+                        session.search.restart();
+                        return Ok(Part { plan, next: Phase::Last, answer: Some(Ok(Answer::Recovered(found))) });
+                    }
+                }
+            }
+        }
+        session.pages.release();
+        Ok(Part::then(plan, Phase::First))
+    }
+}

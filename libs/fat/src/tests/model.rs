@@ -1,0 +1,171 @@
+//! Random operations, against a map of paths.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Paths, with the content of each that is a file's.
+pub(crate) type Tree = BTreeMap<String, Option<Vec<u8>>>;
+
+/// An operation of which a model knows what it does.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Write(String, Vec<u8>),
+    Append(String, Vec<u8>),
+    MakeFolder(String),
+    Remove(String),
+    Rename(String, String, bool),
+    Sync,
+    Rest,
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// Says what an act makes of a tree, or why nothing.
+pub(crate) fn expected(tree: &mut Tree, act: &Act) -> Result<(), Error> {
+    let is_folder = |tree: &Tree, path: &str| match path {
+        "" => Ok(()),
+        _ => match tree.get(path) {
+            Some(None) => Ok(()),
+            Some(Some(_)) => Err(Error::NotAFolder),
+            None => Err(Error::NotFound),
+        },
+    };
+    let check_parent = |tree: &Tree, path: &str| {
+        let mut at = String::new();
+        for name in parent(path).split('/').filter(|name| !name.is_empty()) {
+            at = if at.is_empty() { name.into() } else { format!("{at}/{name}") };
+            is_folder(tree, &at)?;
+        }
+        Ok(())
+    };
+    match act {
+        Act::Write(path, content) | Act::Append(path, content) => {
+            check_parent(tree, path)?;
+            let is_new = matches!(act, Act::Write(..));
+            match tree.entry(path.clone()).or_insert_with(|| Some(Vec::new())) {
+                None => return Err(Error::IsAFolder),
+                Some(old) if is_new => *old = content.clone(),
+                Some(old) => old.extend_from_slice(content),
+            }
+        }
+        Act::MakeFolder(path) => {
+            check_parent(tree, path)?;
+            if tree.contains_key(path) {
+                return Err(Error::Exists);
+            }
+            tree.insert(path.clone(), None);
+        }
+        Act::Remove(path) => {
+            check_parent(tree, path)?;
+            let inside = format!("{path}/");
+            match tree.get(path) {
+                None => return Err(Error::NotFound),
+                Some(None) if tree.keys().any(|other| other.starts_with(&inside)) => return Err(Error::NotEmpty),
+                Some(_) => tree.remove(path),
+            };
+        }
+        Act::Rename(from, to, replace) => {
+            check_parent(tree, from)?;
+            let what = tree.get(from).ok_or(Error::NotFound)?.clone();
+            if to.starts_with(&format!("{from}/")) && what.is_none() {
+                return Err(Error::IntoItself);
+            }
+            if parent(to) == from.as_str() || to.starts_with(&format!("{from}/")) {
+                return Err(Error::IntoItself);
+            }
+            check_parent(tree, to)?;
+            match tree.get(to) {
+                _ if from == to => return Ok(()),
+                Some(other) if !replace || other.is_none() || what.is_none() => return Err(Error::Exists),
+                _ => {}
+            }
+            let inside = format!("{from}/");
+            let moved: Vec<String> = tree.keys().filter(|path| path.starts_with(&inside)).cloned().collect();
+            for path in moved {
+                let content = tree.remove(&path).expect("it is there");
+                tree.insert(format!("{to}/{}", &path[inside.len()..]), content);
+            }
+            tree.remove(from);
+            tree.insert(to.clone(), what);
+        }
+        Act::Sync | Act::Rest => {}
+    }
+    Ok(())
+}
+
+/// Does it on a volume.
+pub(crate) fn perform(volume: &mut Volume, disk: &mut Disk, act: &Act) -> Result<(), Error> {
+    let operation = match act.clone() {
+        Act::Write(path, content) => return write(volume, disk, &path, &content),
+        Act::Append(path, content) => return append(volume, disk, &path, &content),
+        Act::MakeFolder(path) => Operation::MakeFolder { path },
+        Act::Remove(path) => Operation::Remove { path },
+        Act::Rename(from, to, replace) => Operation::Rename { from, to, replace },
+        Act::Sync => Operation::Sync,
+        Act::Rest => Operation::Rest,
+    };
+    run(volume, disk, operation).map(|_| ())
+}
+
+/// Reads all of a volume.
+pub(crate) fn contents(volume: &mut Volume, disk: &mut Disk) -> Tree {
+    let (mut tree, mut folders) = (Tree::new(), vec![String::new()]);
+    while let Some(folder) = folders.pop() {
+        for name in list(volume, disk, &folder).expect("a list") {
+            let bare = name.trim_end_matches('/');
+            let path = if folder.is_empty() { bare.into() } else { format!("{folder}/{bare}") };
+            if name.ends_with('/') {
+                tree.insert(path.clone(), None);
+                folders.push(path);
+            } else {
+                let content = read(volume, disk, &path).unwrap_or_else(|error| panic!("{path}: {error}"));
+                tree.insert(path, Some(content));
+            }
+        }
+    }
+    tree
+}
+
+fn paths() -> impl Strategy<Value = String> {
+    let names = prop::sample::select(vec!["a", "b.txt", "A long name of a file.text", "übrig", "sub", "other folder"]);
+    prop::collection::vec(names, 1..4).prop_map(|names| names.join("/"))
+}
+
+pub(crate) fn acts() -> impl Strategy<Value = Act> {
+    let content = || (any::<u64>(), 0..6000_usize).prop_map(|(seed, length)| pattern(seed, length));
+    prop_oneof![
+        4 => (paths(), content()).prop_map(|(path, content)| Act::Write(path, content)),
+        3 => (paths(), content()).prop_map(|(path, content)| Act::Append(path, content)),
+        4 => paths().prop_map(Act::MakeFolder),
+        2 => paths().prop_map(Act::Remove),
+        3 => (paths(), paths(), any::<bool>()).prop_map(|(from, to, replace)| Act::Rename(from, to, replace)),
+        1 => Just(Act::Sync),
+        1 => Just(Act::Rest),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_volume_is_a_map_of_paths(acts in prop::collection::vec(acts(), 1..60)) {
+        let mut disk = Disk::small();
+        let (mut volume, mut tree) = (mounted(&mut disk), Tree::new());
+        for act in &acts {
+            let (mut after, before) = (tree.clone(), tree.clone());
+            let wanted = expected(&mut after, act);
+            tree = if wanted.is_ok() { after } else { before };
+            let done = perform(&mut volume, &mut disk, act);
+            prop_assert_eq!(done, wanted, "{:?}", act);
+        }
+        prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
+        run(&mut volume, &mut disk, Operation::Rest).expect("rest");
+        prop_assert_eq!(disk.complaint(), None);
+        let mut volume = mounted(&mut disk);
+        prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
+        prop_assert!(!volume.is_marked());
+    }
+}
