@@ -23,7 +23,7 @@ pub use block::{BlockClient, BlockDriver, BlockMemory, BlockMemoryRegion, BlockV
 pub use bus::{BusClient, BusProvider, BusProviderClient};
 pub use clock::{ClockClient, ClockProvider};
 pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProviderClient};
-pub use file::FileClient;
+pub use file::{FileClient, FileProvider, FileProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
 pub use net::{
@@ -106,6 +106,7 @@ connections!(
     BlockMemory,
     BlockVirtualiser,
     BlockClient,
+    FileProvider,
     FileClient,
     EntropyProvider,
     EntropyClient,

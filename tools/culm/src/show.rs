@@ -309,7 +309,18 @@ fn region(out: &mut String, plan: &Plan, region: &Region) {
         .iter()
         .map(|mapping| {
             let permissions = if mapping.writable { "rw" } else { "r" };
-            format!("{} = \"{permissions}\"", text(&plan.domains[mapping.domain].name))
+            let name = text(&plan.domains[mapping.domain].name);
+            match mapping.only {
+                None => format!("{name} = \"{permissions}\""),
+                Some((offset, bytes)) => format!(
+                    "{name} = {{ {} = {}, {} = {}, {} = \"{permissions}\" }}",
+                    "offset",
+                    size(offset),
+                    "size",
+                    size(bytes),
+                    "access"
+                ),
+            }
         })
         .collect();
     key(out, "map", format!("{{ {} }}", mappings.join(", ")));

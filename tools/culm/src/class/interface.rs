@@ -83,6 +83,12 @@ pub trait Class: Sync {
         Some(OfClass::new(()))
     }
 
+    /// Returns the memory that a client borrows of its provider, if it does: a part of that which
+    /// the provider has as a client by a connection of this kind, whole pages.
+    fn borrows(&self, _client: &Client) -> Option<(ConnectionKind, u64)> {
+        None
+    }
+
     /// Returns a domain's log as a client, if devices of this class take logs.
     fn log(&self) -> Option<OfClass> {
         None

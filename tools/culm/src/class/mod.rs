@@ -6,6 +6,7 @@ mod block;
 mod bus;
 mod clock;
 mod entropy;
+mod file;
 mod gpio;
 pub(crate) mod interface;
 mod net;
@@ -24,6 +25,7 @@ const CLASSES: &[(&str, &dyn Class)] = &[
     ("block", &block::Block),
     ("serial", &serial::Serial),
     ("clock", &clock::Clock),
+    ("file", &file::File),
     ("entropy", &entropy::Entropy),
     ("gpio", &gpio::Gpio),
     ("bus", &bus::Bus),

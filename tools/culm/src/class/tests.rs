@@ -2,6 +2,7 @@
 //! expansion and of the classes imports in a circle.
 
 use super::all;
+use culm_abi::connection::KINDS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("start block", "what a domain is told when it starts"),
     ("Start block", "the same at the beginning of a sentence"),
 ];
+
+/// Classes whose names are words that the tool needs: of these, only the names of their
+/// connections' structures count.
+const ORDINARY: &[&str] = &["file"];
 
 /// The sources of the tool without their tests, by path from the folder of sources.
 fn sources() -> BTreeMap<PathBuf, String> {
@@ -41,6 +46,9 @@ fn sources() -> BTreeMap<PathBuf, String> {
 
 /// Whether a word is a class's name, or begins with it as a type or a constant of the class would.
 fn names(word: &str, class: &str) -> bool {
+    if ORDINARY.contains(&class) {
+        return KINDS.iter().any(|kind| kind.class == Some(class) && kind.structure == word);
+    }
     let (first, rest) = class.split_at(1);
     let capital = format!("{}{rest}", first.to_uppercase());
     let is_type = word.strip_prefix(&capital).is_some_and(|rest| rest.chars().next().is_none_or(char::is_uppercase));

@@ -3,7 +3,7 @@
 
 use super::draft::{self, Draft, DraftDevice, DraftDomain, DraftProvider};
 use super::supervision;
-use super::wiring::{ProviderClients, Wiring};
+use super::wiring::{Loan, ProviderClients, Wiring};
 use crate::class;
 use crate::diagnostics::Location;
 use crate::plan::{
@@ -21,7 +21,8 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
     let components = components(draft);
     let (domains, ids) = domains(draft, &components);
     let (regions, rings, devices) = (Vec::new(), Vec::new(), Vec::new());
-    let mut wiring = Wiring { domains, regions, rings, devices, components, ids };
+    let loans = loans(draft, &ids);
+    let mut wiring = Wiring { domains, regions, rings, devices, components, ids, loans };
     for index in 0..draft.devices.len() {
         device(&mut wiring, draft, index);
         for provider in (0..draft.providers.len()).filter(|id| drives(draft, *id) == Some(index)) {
@@ -113,6 +114,22 @@ fn domains(draft: &Draft<'_>, components: &[Component]) -> (Vec<Domain>, Vec<Dom
         ends: Vec::new(),
     };
     (order.iter().map(|domain| make(&draft.domains[*domain])).collect(), ids)
+}
+
+/// What clients borrow, and of whom. A client that can borrow of nobody does not.
+fn loans(draft: &Draft<'_>, ids: &[DomainId]) -> Vec<Loan> {
+    let loan = |client: &draft::Client| {
+        let provider = &draft.providers[client.provider];
+        let (kind, size) = class::of(provider.class).borrows(client)?;
+        let lends = |other: &&draft::Client| {
+            let connections = &draft.domains[other.domain].manifest.connections;
+            other.domain == provider.domain && other.slot.is_some_and(|slot| connections[slot].kind == kind)
+        };
+        let lender = draft.clients.iter().find(lends)?;
+        let (lender, borrower) = ((ids[lender.domain], lender.slot?), (ids[client.domain], client.slot?));
+        Some(Loan { lender, borrower, size, part: None })
+    };
+    draft.clients.iter().filter_map(loan).collect()
 }
 
 /// The device that a provider drives.

@@ -19,6 +19,23 @@ pub struct Wiring {
     pub components: Vec<Component>,
     /// Where each of the draft's domains has gone.
     pub ids: Vec<DomainId>,
+    /// Memory that clients of one provider borrow from another client of its own.
+    pub loans: Vec<Loan>,
+}
+
+/// Memory that a device reaches through one client, and of which that one lends a part to a client
+/// of its own: a file service and its clients. The device's class makes it, the other class uses
+/// it.
+#[derive(Debug)]
+pub struct Loan {
+    /// The client of the device: its domain, and the connection's place in its manifest.
+    pub lender: (DomainId, usize),
+    /// The client of that client, in the same way.
+    pub borrower: (DomainId, usize),
+    /// Bytes, whole pages.
+    pub size: u64,
+    /// The region, and where the part begins in it, as soon as it is made.
+    pub part: Option<(RegionId, u64)>,
 }
 
 /// A provider with all that a class needs to wire it.
@@ -37,6 +54,12 @@ pub struct RingSpec {
     pub entry_size: u32,
     /// The first of the pair produces.
     pub forward: bool,
+}
+
+impl Loan {
+    fn is_of(&self, lender: (DomainId, Option<usize>)) -> bool {
+        (self.lender.0, Some(self.lender.1)) == lender
+    }
 }
 
 impl Wiring {
@@ -96,7 +119,7 @@ impl Wiring {
         purpose: Purpose,
         mappings: &[(DomainId, bool)],
     ) -> RegionId {
-        let mappings = mappings.iter().map(|&(domain, writable)| Mapping { domain, writable }).collect();
+        let mappings = mappings.iter().map(|&(domain, writable)| Mapping { domain, writable, only: None }).collect();
         let size = size.next_multiple_of(PAGE_SIZE);
         self.regions.push(Region { name, size, kind, address: None, mappings, purpose, place: None });
         self.regions.len() - 1
@@ -106,8 +129,29 @@ impl Wiring {
     pub fn map(&mut self, region: RegionId, domain: DomainId, writable: bool) {
         let mappings = &mut self.regions[region].mappings;
         if !mappings.iter().any(|mapping| mapping.domain == domain) {
-            mappings.push(Mapping { domain, writable });
+            mappings.push(Mapping { domain, writable, only: None });
         }
+    }
+
+    /// Returns the bytes that a client lends of the memory that its device reaches.
+    pub fn lent(&self, lender: (DomainId, Option<usize>)) -> u64 {
+        self.loans.iter().filter(|loan| loan.is_of(lender)).map(|loan| loan.size).sum()
+    }
+
+    /// Lends parts of a region, one after the other from `offset` on; each borrower sees its own.
+    pub fn lend(&mut self, lender: (DomainId, Option<usize>), region: RegionId, mut offset: u64) {
+        for loan in self.loans.iter_mut().filter(|loan| loan.is_of(lender)) {
+            loan.part = Some((region, offset));
+            let only = Some((offset, loan.size));
+            self.regions[region].mappings.push(Mapping { domain: loan.borrower.0, writable: true, only });
+            offset += loan.size;
+        }
+    }
+
+    /// Returns the region of which a client has a part, and where that begins.
+    pub fn borrowed(&self, borrower: (DomainId, Option<usize>)) -> Option<(RegionId, u64)> {
+        let loan = self.loans.iter().find(|loan| (loan.borrower.0, Some(loan.borrower.1)) == borrower)?;
+        loan.part
     }
 
     /// Queues between a pair of domains, in a region of their own.

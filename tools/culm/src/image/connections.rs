@@ -21,7 +21,7 @@ impl Context<'_> {
         match memory {
             Memory::Region(part) => {
                 let item = Item::Region(part.region);
-                let address = self.places.address(self.domain, item).map_or(0, |address| address + part.offset);
+                let address = self.places.address_within(self.domain, item, part.offset).unwrap_or(0);
                 let dma = if part.dma { self.places.physical(item) + part.offset } else { 0 };
                 start::Memory { address, size: part.size, dma }
             }

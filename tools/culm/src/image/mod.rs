@@ -41,6 +41,10 @@ impl Places for Layout {
         self.domains[domain].address(self.object(item)?)
     }
 
+    fn address_within(&self, domain: DomainId, item: Item<'_>, offset: u64) -> Option<u64> {
+        self.domains[domain].address_within(self.object(item)?, offset)
+    }
+
     fn physical(&self, item: Item<'_>) -> u64 {
         self.object(item).map_or(0, |object| self.physical(object))
     }

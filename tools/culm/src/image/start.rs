@@ -32,6 +32,9 @@ pub trait Places {
     /// Where `domain` sees the item, if it does.
     fn address(&self, domain: DomainId, item: Item<'_>) -> Option<u64>;
 
+    /// Where `domain` sees the item's byte at `offset`, if it does.
+    fn address_within(&self, domain: DomainId, item: Item<'_>, offset: u64) -> Option<u64>;
+
     /// Where the item is in physical memory.
     fn physical(&self, item: Item<'_>) -> u64;
 }
@@ -42,6 +45,10 @@ pub struct Nowhere;
 
 impl Places for Nowhere {
     fn address(&self, _: DomainId, _: Item<'_>) -> Option<u64> {
+        None
+    }
+
+    fn address_within(&self, _: DomainId, _: Item<'_>, _: u64) -> Option<u64> {
         None
     }
 

@@ -42,6 +42,12 @@ impl Space {
         self.views.iter().find(|view| view.object == object && view.offset == 0).map(|view| view.address)
     }
 
+    /// Returns the address at which the byte of `object` at `offset` is shown.
+    pub fn address_within(&self, object: ObjectId, offset: u64) -> Option<u64> {
+        let shows = |view: &&View| view.object == object && (view.offset..view.offset + view.size).contains(&offset);
+        self.views.iter().find(shows).map(|view| view.address + (offset - view.offset))
+    }
+
     /// Shows the whole of `object` at `address`.
     pub fn place(&mut self, objects: &Objects, object: ObjectId, address: u64, permissions: Permissions) {
         let size = objects.get(object).size;
@@ -54,6 +60,14 @@ impl Space {
         let address = self.reserve(size, physical);
         self.place(objects, object, address, permissions);
         address
+    }
+
+    /// Shows a part of `object`, whole pages, at the next free address.
+    pub fn allocate_part(&mut self, objects: &Objects, object: ObjectId, part: (u64, u64), permissions: Permissions) {
+        let (offset, size) = part;
+        let physical = Object::of(objects, object).physical.unwrap_or(0) + offset;
+        let address = self.reserve(size, Some(physical));
+        self.views.push(View { object, offset, address, size, permissions });
     }
 
     /// Takes `size` bytes with an unmapped page behind them. Memory of 2 MiB and more lies as its
@@ -113,9 +127,14 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
     }
     for (region, &object) in plan.regions.iter().zip(&objects.regions) {
         let mappings = region.mappings.iter().filter(|mapping| mapping.domain == id);
-        if let Some(writable) = mappings.map(|mapping| mapping.writable).reduce(|a, b| a || b) {
-            let permissions = if writable { Permissions::ReadWrite } else { Permissions::Read };
+        let writable = mappings.clone().any(|mapping| mapping.writable);
+        let permissions = if writable { Permissions::ReadWrite } else { Permissions::Read };
+        if mappings.clone().any(|mapping| mapping.only.is_none()) {
             space.allocate(objects, object, permissions);
+        } else {
+            for part in mappings.filter_map(|mapping| mapping.only) {
+                space.allocate_part(objects, object, part, permissions);
+            }
         }
     }
     for object in read_only(plan, objects, id) {

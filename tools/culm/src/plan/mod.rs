@@ -352,6 +352,9 @@ pub struct Mapping {
     pub domain: DomainId,
     /// It may write.
     pub writable: bool,
+    /// The bytes that it sees, if these are not all: where they begin and how many they are, whole
+    /// pages.
+    pub only: Option<(u64, u64)>,
 }
 
 /// A queue.

@@ -14,7 +14,7 @@ pub use outside::Disks;
 
 use super::interface::{Class, NewClient, Virtualiser};
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Draft, DraftProvider, OfClass, Provider, Service};
+use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::plan::HostFile;
 use crate::reference::table::{Key, Table};
@@ -22,6 +22,11 @@ use culm_abi::connection::{BlockClient, BlockVirtualiser};
 use culm_manifest::ConnectionKind;
 use culm_manifest::reader::{Problems, TableReader};
 use options::DeviceOptions;
+
+/// Returns whether a client of this class cannot write.
+pub fn is_read_only(client: &Client) -> bool {
+    options::ClientOptions::of(client).read_only
+}
 
 /// The class.
 pub struct Block;

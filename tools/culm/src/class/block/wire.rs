@@ -27,16 +27,19 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
         let label = format!("{} {}", wiring.name(*domain), client.connection);
         let [requests, answers] = queues(wiring, (*domain, virtualiser), &label, options.queue);
         let (client_end, channel) = wiring.channel((*domain, true), (virtualiser, true), &label);
+        // The client's own, and what it lends to clients of its own.
+        let (lender, own) = ((*domain, client.slot), options.memory);
+        let size = own + wiring.lent(lender);
         let data_name = format!("{label} data");
-        let data = wiring.region(data_name, options.memory, RegionKind::Dma, Purpose::Buffers, &[(*domain, true)]);
-        memory.push((data, options.memory));
-        let connection =
-            BlockClient { requests, answers, data: Memory::region(data, options.memory), channel: client_end };
+        let data = wiring.region(data_name, size, RegionKind::Dma, Purpose::Buffers, &[(*domain, true)]);
+        memory.push((data, size));
+        wiring.lend(lender, data, own);
+        let connection = BlockClient { requests, answers, data: Memory::region(data, size), channel: client_end };
         wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
         BlockVirtualiserClient::<Planned> {
             requests,
             answers,
-            data: Memory::dma(data, options.memory),
+            data: Memory::dma(data, size),
             first: options.part.first,
             blocks: options.part.blocks,
             partition: options.part.partition.clone(),

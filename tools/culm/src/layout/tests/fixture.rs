@@ -194,8 +194,10 @@ fn domain_of(shape: &Shape, id: usize, &(core, component, stack, heap): &(u32, u
 fn region(shape: &Shape, id: usize, pages: u64) -> Region {
     let count = shape.domains.len();
     let kinds = [RegionKind::Cached, RegionKind::Uncached, RegionKind::Dma];
-    let writer = Mapping { domain: id % count, writable: true };
-    let reader = Mapping { domain: (id + 1) % count, writable: false };
+    let writer = Mapping { domain: id % count, writable: true, only: None };
+    // The reader sees all but the first page, where there are several.
+    let only = (pages > 1).then_some((4096, (pages - 1) * 4096));
+    let reader = Mapping { domain: (id + 1) % count, writable: false, only };
     Region {
         name: format!("region{id}"),
         size: pages * 4096,

@@ -158,9 +158,13 @@ fn check_domains(parts: &fixture::Parts, layout: &Layout, walker: &Walker<'_>) {
             let mapping = region.mappings.iter().find(|mapping| mapping.domain == id);
             let address = layout.domains[id].address(object);
             if let Some(mapping) = mapping {
-                let page = pages[&address.expect("mapped")];
-                assert_eq!((page.physical, page.write), (layout.physical(object), mapping.writable));
+                let (offset, size) = mapping.only.unwrap_or((0, region.size));
+                let first = layout.domains[id].address_within(object, offset).expect("mapped");
+                let page = pages[&first];
+                assert_eq!((page.physical, page.write), (layout.physical(object) + offset, mapping.writable));
                 assert_eq!(page.attribute, region.kind.attribute(&parts.plan.board));
+                assert!(!pages.contains_key(&(first - PAGE_SIZE)) && !pages.contains_key(&(first + size)), "no more");
+                assert!(offset == 0 || layout.domains[id].address_within(object, offset - 1).is_none());
             } else if let Some(address) = address {
                 assert!(!pages[&address].write, "observers only read");
             }
