@@ -50,7 +50,7 @@ impl Card {
     /// the card does not have them.
     #[inline]
     pub fn transfer(&self, direction: Direction, block: u64, blocks: u16) -> Option<Command> {
-        self.address_of(block + u64::from(blocks).checked_sub(1)?)?;
+        self.address_of(block.checked_add(u64::from(blocks).checked_sub(1)?)?)?;
         Some(Command::transfer(direction, self.address_of(block)?, blocks))
     }
 

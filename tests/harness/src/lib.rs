@@ -15,6 +15,7 @@ pub mod download;
 pub mod frames;
 mod machine;
 pub mod process;
+pub mod qmp;
 pub mod terminal;
 pub mod wire;
 

@@ -3,9 +3,12 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::{Boot, Machine};
+use culm_tests_harness::qmp::Qmp;
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port};
+use serde_json::json;
 use std::ops::Range;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const BLOCK: usize = 512;
 /// Blocks of the card: 16 MiB. QEMU has cards whose sizes are powers of two.
@@ -48,12 +51,15 @@ fn wait_for(machine: &mut Machine, clients: &[&str]) {
     assert!(!machine.saw("block-test failed"), "{}", machine.tail());
 }
 
-/// Compares the image with an empty one, where these blocks hold the pattern of a seed.
-fn check(folder: &Path, written: &[(Range<usize>, u64)]) {
+/// Compares the image with an empty one, where these blocks hold the pattern of a seed, and those
+/// are erased.
+fn check(folder: &Path, written: &[(Range<usize>, u64)], erased: Range<usize>) {
     let mut expected = vec![EMPTY; BLOCKS * BLOCK];
     for (blocks, seed) in written {
         expected[blocks.start * BLOCK..blocks.end * BLOCK].copy_from_slice(&pattern(*seed, blocks.len()));
     }
+    // QEMU's card erases to ones.
+    expected[erased.start * BLOCK..erased.end * BLOCK].fill(0xff);
     let found = std::fs::read(folder.join("card.img")).expect("the image is there");
     assert_eq!(found.len(), expected.len());
     let block = |bytes: &[u8], block: usize| bytes[block * BLOCK..(block + 1) * BLOCK].to_vec();
@@ -66,7 +72,11 @@ fn share(name: &str, keys: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let clients = [
         ("first", ", size = \"1MiB\", memory = \"512KiB\", queue = 128", "seed = 10, rounds = 2"),
-        ("second", ", offset = \"4MiB\", size = \"512KiB\", memory = \"16KiB\", queue = 32", "seed = 20"),
+        (
+            "second",
+            ", offset = \"4MiB\", size = \"512KiB\", memory = \"16KiB\", queue = 32",
+            "seed = 20, discards = true",
+        ),
         ("reader", ", offset = \"8MiB\", size = \"512KiB\", read_only = true", ""),
     ];
     let mut machine = system(folder.path(), name, keys, &clients).start(&[]);
@@ -76,7 +86,7 @@ fn share(name: &str, keys: &str) {
     let sum = word.wrapping_mul(1024 * 64);
     machine.expect_anywhere(&format!("reader: block-test passed: 1024 blocks read, sum {sum:#018x}"));
     machine.interrupt();
-    check(folder.path(), &[(0..2048, 11), (8192..9216, 20)]);
+    check(folder.path(), &[(0..2048, 11), (8192..8704, 20)], 8704..9216);
 }
 
 #[test]
@@ -87,4 +97,43 @@ fn clients_share_a_card_by_dma() {
 #[test]
 fn clients_share_a_card_whose_data_the_driver_moves() {
     share("sd-pio", "pio = true");
+}
+
+/// What the client says of each pattern that it has written and read.
+const ROUND: &str = "was read as it was written";
+
+/// Waits until this text has come more than so many times.
+fn wait_for_more(machine: &mut Machine, text: &str, before: usize) {
+    let until = Instant::now() + PATIENCE;
+    while machine.console().matches(text).count() <= before {
+        assert!(Instant::now() < until, "{text:?} does not come again; the last lines:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A card is pulled while it is written and read, and put back.
+#[test]
+fn a_card_can_be_pulled_and_put_back_at_any_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let clients = [("client", ", size = \"256KiB\"", "rounds = 1_000_000, is_removable = true")];
+    let port = free_port();
+    let options = Qmp::options(port);
+    let boot = system(folder.path(), "sd-pulled", "", &clients).option(&[&options[0], &options[1]]);
+    let machine = &mut boot.start(&[]);
+    wait_for_more(machine, ROUND, 0);
+    let mut monitor = Qmp::connect(port);
+    let image = folder.path().join("card.img");
+    let card = json!({ "device": "sd0", "filename": image, "format": "raw" });
+    for times in 0..8 {
+        monitor.execute("eject", &json!({ "device": "sd0", "force": true }));
+        wait_for_more(machine, "client: the medium was taken out", times);
+        // Nothing of the client's goes on without a card.
+        let rounds = machine.console().matches(ROUND).count();
+        monitor.execute("blockdev-change-medium", &card);
+        wait_for_more(machine, ROUND, rounds);
+    }
+    let console = machine.console();
+    for wrong in ["block-test failed", "is not what was written", " error client: ", "faulted"] {
+        assert!(!console.contains(wrong), "{wrong}:\n{}", machine.tail());
+    }
 }

@@ -20,7 +20,8 @@ pub struct Divider {
 
 /// Returns the divider with which a clock of `base` Hz gives `target` Hz, or as little less as is
 /// possible. With `is_fine`, the divider is any even number to 2046, from version 3 of the
-/// specification on; otherwise it is a power of two to 256.
+/// specification on; otherwise it is a power of two to 256. A base clock beyond that gives a faster
+/// one than asked for.
 pub const fn divider(base: u32, target: u32, is_fine: bool) -> Divider {
     if base <= target {
         return Divider { value: 0, hertz: base };
@@ -35,9 +36,32 @@ pub const fn divider(base: u32, target: u32, is_fine: bool) -> Divider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_clock_is_faster_than_asked_for(base in 1..=255_000_000_u32, target in SLOW..=HIGH, is_fine: bool) {
+            // The slowest of version 2, with a base clock that it can tell.
+            let base = if is_fine { base } else { base % 63_000_000 + 1 };
+            let Divider { value, hertz } = divider(base, target, is_fine);
+            prop_assert!(hertz <= target);
+            let divisor = if value == 0 { 1 } else { 2 * u32::from(value) };
+            prop_assert_eq!(hertz, base / divisor);
+            let fits = if is_fine { value < 1024 } else { value == 0 || value <= 128 && value.is_power_of_two() };
+            prop_assert!(fits);
+            // The next faster one would be too fast.
+            let faster = match value {
+                0 => return Ok(()),
+                1 => base,
+                _ if is_fine => base / (2 * (u32::from(value) - 1)),
+                _ => base / u32::from(value),
+            };
+            prop_assert!(faster >= target);
+        }
+    }
 
     #[test]
-    fn no_clock_is_faster_than_asked_for() {
+    fn dividers_are_as_the_register_has_them() {
         for (base, target, is_fine, value, hertz) in [
             (52_000_000, SLOW, false, 128, 203_125),
             (52_000_000, DEFAULT, false, 2, 13_000_000),

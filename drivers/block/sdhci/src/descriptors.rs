@@ -14,8 +14,9 @@ const TRANSFER: u32 = 0x21;
 /// Attribute: the last one.
 const END: u32 = 0x02;
 
-/// The most blocks of a descriptor: 64 KiB, whose length is written as 0.
-const MOST_BLOCKS: u32 = 65536 / BLOCK as u32;
+/// The most blocks of a descriptor: less than 64 KiB, whose length would be written as 0, which some
+/// controllers take for nothing.
+const MOST_BLOCKS: u32 = 65536 / BLOCK as u32 - 1;
 
 /// Bytes that tables use at most.
 const MOST_BYTES: usize = 512;
@@ -42,7 +43,7 @@ impl Table {
         let words = (0..count).map(|index| memory.atomic_u32(4 * index)).collect::<Result<Vec<_>, _>>().ok()?;
         let end = memory.dma().checked_add(MOST_BYTES as u64)?;
         let is_reachable = has_long_addresses || end <= 1 << 32;
-        (count >= size && is_reachable && memory.dma().is_multiple_of(4)).then_some(Self {
+        (count >= size && is_reachable && memory.dma().is_multiple_of(8)).then_some(Self {
             words,
             dma: memory.dma(),
             size,
@@ -113,7 +114,7 @@ mod tests {
         let table = table.expect("enough");
         let segments = [segment(0x10, 1), segment(0x1000, 130)];
         assert_eq!(table.write(&segments, 0, 200), Ok(131));
-        assert_eq!(words(&region, 6), [0x0200_0021, 0x2000, 0x0000_0021, 0x20_0000, 0x0400_0023, 0x21_0000],);
+        assert_eq!(words(&region, 6), [0x0200_0021, 0x2000, 0xfe00_0021, 0x20_0000, 0x0600_0023, 0x20_fe00]);
         assert_eq!(table.write(&segments, 2, 3), Ok(3));
         assert_eq!(words(&region, 2), [0x0600_0023, 0x20_0200]);
         assert_eq!(table.write(&segments, 131, 3), Err(Unreachable));
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(near.write(&[far], 0, 1), Err(Unreachable));
         assert_eq!(near.write(&[segment((1 << 23) - 1, 1), far], 0, 2), Ok(1));
         assert!(table(512, 1 << 32, false).1.is_none());
+        assert!(table(512, 0x4000_0004, true).1.is_none(), "tables of long addresses begin at multiples of 8");
         let (region, far_table) = table(512, 1 << 32, true);
         assert_eq!(far_table.expect("enough").write(&[far], 0, 1), Ok(1));
         assert_eq!(words(&region, 3), [0x0200_0023, 0, 1]);

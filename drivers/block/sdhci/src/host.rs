@@ -83,9 +83,11 @@ impl<R: Registers> Host<R> {
         }
     }
 
-    /// Returns whether the controller can be used at all: its clock is known, and it has 3.3 V.
+    /// Returns whether the controller can be used at all: its clock is known and can be made slow
+    /// enough for the initialisation, and it has 3.3 V.
     pub fn is_usable(&self) -> bool {
-        self.base_clock > 0 && self.capabilities.has(Capabilities::VOLTAGE_33)
+        let is_slow = divider(self.base_clock, clock::SLOW, self.is_version_3).hertz <= clock::SLOW;
+        self.base_clock > 0 && is_slow && self.capabilities.has(Capabilities::VOLTAGE_33)
     }
 
     /// Returns whether it has ADMA2.
@@ -121,7 +123,8 @@ impl<R: Registers> Host<R> {
 
     /// Returns whether the reset is done.
     pub fn is_reset(&self) -> bool {
-        (0..LOOKS).any(|_| self.registers.read(RESET) == Reset::ZERO)
+        let is_done = |reset: Reset| !reset.has(Reset::ALL) && !reset.has(Reset::COMMAND) && !reset.has(Reset::DATA);
+        (0..LOOKS).any(|_| is_done(self.registers.read(RESET)))
     }
 
     /// Begins to reset what commands use, or what data uses, after a failure. Some controllers take
@@ -181,7 +184,8 @@ impl<R: Registers> Host<R> {
     }
 
     /// Stops the card's clock, and begins to change the controller's to a slow one, or to what
-    /// `bus` uses; sets the bus's width and timing (3.2.3, 3.3).
+    /// `bus` uses; sets the bus's width and timing ("SD Clock Frequency Change Sequence", "Changing
+    /// Bus Width").
     pub fn change_clock(&mut self, bus: Option<Bus>) {
         let target = match bus {
             None => clock::SLOW,

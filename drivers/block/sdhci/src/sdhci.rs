@@ -34,7 +34,7 @@ pub struct Options {
 /// The reason why a controller cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// It supplies no 3.3 V, or its base clock is not known.
+    /// It supplies no 3.3 V, or its base clock is not known, or too fast.
     Slot,
     /// It has no ADMA2, and the driver has no requests' memory mapped.
     Dma,
@@ -45,7 +45,7 @@ pub enum Unusable {
 impl fmt::Display for Unusable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Slot => "the controller has no 3.3 V, or no base clock that is known",
+            Self::Slot => "the controller has no 3.3 V, or no base clock that is known and slow enough",
             Self::Dma => "the controller has no ADMA2: have the driver move the data",
             Self::Memory => "the memory for descriptors is too small, or beyond 4 GiB",
         })

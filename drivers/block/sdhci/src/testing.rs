@@ -89,6 +89,12 @@ pub struct State {
     pub accesses: Cell<u64>,
     /// Descriptors in the tables that were read.
     pub descriptors: Cell<u32>,
+    /// CMD12 that the controller has sent by itself.
+    pub stops: Cell<u32>,
+    /// Bits that are inverted in the replies to those.
+    pub stop_status: Cell<u32>,
+    /// Reserved bits of the register of resets.
+    pub reserved: Cell<u32>,
     memory: Vec<Region>,
     words: RefCell<[u32; 64]>,
     held: Cell<Option<u32>>,
@@ -131,6 +137,9 @@ impl Fake {
             counts_blocks: Cell::default(),
             accesses: Cell::default(),
             descriptors: Cell::default(),
+            stops: Cell::default(),
+            stop_status: Cell::default(),
+            reserved: Cell::default(),
             memory,
             words: RefCell::new([0; 64]),
             held: Cell::default(),
@@ -221,6 +230,7 @@ impl Fake {
             }
             0x2c => {
                 let word = self.word(offset / 4);
+                let word = word | state.reserved.get();
                 if word & 1 != 0 && !state.is_unstable.get() { word | 2 } else { word & !2 }
             }
             0x40 => state.capabilities.get(),
@@ -403,7 +413,8 @@ impl Fake {
         drop(slot);
         if is_counted && auto == Auto::STOP {
             let reply = self.0.card.borrow_mut().as_mut().and_then(|card| card.command(12, 0, false));
-            self.set_word(7, reply.map_or(0, |reply| reply[0]));
+            self.0.stops.set(self.0.stops.get() + 1);
+            self.set_word(7, reply.map_or(0, |reply| reply[0] ^ self.0.stop_status.get()));
         }
         self.raise(Events::ZERO.set(Events::TRANSFERRED).bits());
         true

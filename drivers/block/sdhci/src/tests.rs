@@ -127,7 +127,30 @@ fn a_controller_that_counts_blocks_sends_no_stop() {
         assert_eq!(world.ask(&Request::read(0, &[segment(10, 4)]).expect("one")), Ok(()));
         assert_eq!(world.memory(13)[7], 12);
         assert_eq!(world.driver.counts().faults, 0);
+        let stops = world.fake.0.stops.get();
+        assert_eq!((stops, world.fake.0.log.borrow().contains(&12)), (if stays { 0 } else { 2 }, false));
     }
+}
+
+/// Which a card may say after its last block only.
+#[test]
+fn a_read_that_the_card_calls_out_of_range_has_failed() {
+    for (block, fails) in [(2044, false), (2040, true)] {
+        let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+        world.fake.0.stop_status.set(1 << 31);
+        world.send(&Request::read(block, &[segment(0, 4)]).expect("one"), 1);
+        world.run();
+        assert_eq!(world.driver.counts().faults > 0, fails);
+    }
+}
+
+#[test]
+fn reserved_bits_beside_the_resets_mean_nothing() {
+    let world = World::with(Mode::Dma, Options::default(), |fake| {
+        fake.0.reserved.set(0xf8 << 24);
+        fake.insert(FakeCard::new(2, 7));
+    });
+    assert!(world.disk().is_some_and(|disk| disk.is_present()));
 }
 
 #[test]
@@ -179,6 +202,8 @@ fn a_controller_that_is_of_no_use_is_refused() {
     assert_eq!(new(0x0178_00b4, Options::default()), Some(Unusable::Slot));
     assert_eq!(new(0x0178_00b4, Options { base_clock: 50_000_000, ..Options::default() }), None);
     assert_eq!(new(0x0170_34b4, Options::default()), Some(Unusable::Dma));
+    // Version 2 divides by 256 at most: the clock would be too fast for the initialisation.
+    assert_eq!(new(0x0178_00b4, Options { base_clock: 200_000_000, ..Options::default() }), Some(Unusable::Slot));
     let none = Region::new(culm::testing::memory(0, 0x1000));
     let refused = Starting::new(fake(0x0178_34b4), &none, Vec::new(), Options::default()).err();
     assert_eq!(refused, Some(Unusable::Memory));

@@ -8,7 +8,7 @@ use core::sync::atomic::{Ordering, fence};
 use culm::time::{Duration, Instant};
 use culm_block::{Error, Operation, Taken};
 use culm_mmio::Registers;
-use culm_sd::{Clearing, Command, Direction, State, Status};
+use culm_sd::{Card, Clearing, Command, Direction, State, Status};
 
 /// The time in which blocks are read: what [`Sdhci::most`] allows, twice, and 100 ms for each
 /// access (SD Physical Layer 9.10 §4.6.2.1).
@@ -187,8 +187,10 @@ impl<R: Registers> Sdhci<R> {
     /// so once: its next status is without it (SD Physical Layer 9.10 §4.10.1).
     fn has_stopped_badly(&self, command: &Command) -> bool {
         let is_read = command.data.is_some_and(|data| data.direction == Direction::Read);
+        let behind = self.work.as_ref().map(|work| work.taken.request.block + u64::from(work.done + work.part));
+        let is_at_end = behind == self.card.as_ref().map(Card::blocks);
         // A card that has sent its last block may say that the next one is out of range (§4.3.3).
-        let errors = if is_read { Status::ERRORS & !Status::OUT_OF_RANGE } else { Status::ERRORS };
+        let errors = if is_read && is_at_end { Status::ERRORS & !Status::OUT_OF_RANGE } else { Status::ERRORS };
         self.auto == Auto::STOP && Status(self.host.auto_reply()).has(errors)
     }
 

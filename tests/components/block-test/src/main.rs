@@ -14,7 +14,7 @@ mod tests;
 mod work;
 
 use culm::{Channels, Component, ROUNDS, run_rounds};
-use work::Work;
+use work::{Extras, Work};
 
 culm::component!(BlockTest);
 
@@ -27,7 +27,8 @@ impl Component for BlockTest {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let mut this = Self { work: Work::new(&connections.disk, config.seed, config.rounds) };
+        let extras = Extras { discards: config.discards, is_removable: config.is_removable };
+        let mut this = Self { work: Work::new(&connections.disk, config.seed, config.rounds, extras) };
         this.run();
         this
     }

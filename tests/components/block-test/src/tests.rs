@@ -1,7 +1,7 @@
 //! The work on a disk in memory.
 
 use crate::pattern::word;
-use crate::work::Work;
+use crate::work::{Extras, Work};
 use culm_block::testing::{RamDisk, connection};
 use culm_block::{BLOCK, Disk};
 
@@ -11,7 +11,7 @@ fn done(disk: Disk, content: Vec<u8>, rounds: u32, spoil: impl Fn(&mut RamDisk))
     let connection = connection(32, 64, 0, 1);
     let mut ram = RamDisk::new(&connection, disk);
     ram.content = content;
-    let mut work = Work::new(&connection, 7, rounds);
+    let mut work = Work::new(&connection, 7, rounds, Extras::default());
     for _ in 0..10_000 {
         ram.take();
         // The last one first: requests that are under way at the same time have no order.

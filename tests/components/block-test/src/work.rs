@@ -18,6 +18,7 @@ enum Step {
     Write,
     Flush,
     Read,
+    Discard,
     Done,
 }
 
@@ -30,6 +31,15 @@ struct Piece {
     /// The first block on the disk.
     block: u64,
     blocks: u32,
+}
+
+/// What the work is, besides its seeds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras {
+    /// In the end, the second half of the disk is discarded.
+    pub discards: bool,
+    /// The medium may be taken out: the round begins anew with the one that is there then.
+    pub is_removable: bool,
 }
 
 /// The work. One value of it is the component's state.
@@ -49,11 +59,16 @@ pub struct Work {
     sum: u64,
     wrong: u64,
     failed: u64,
+    extras: Extras,
+    /// The client's count of media when the round began.
+    changes: u32,
+    /// A request of the round ended since its medium was taken out.
+    is_interrupted: bool,
 }
 
 impl Work {
     /// Begins with the first seed.
-    pub fn new(connection: &BlockClient, seed: u64, rounds: u32) -> Self {
+    pub fn new(connection: &BlockClient, seed: u64, rounds: u32, extras: Extras) -> Self {
         let memory = Region::new(connection.data);
         let pieces = (memory.len() / BLOCK) as u64 / u64::from(PIECE);
         Self {
@@ -67,6 +82,9 @@ impl Work {
             sum: 0,
             wrong: 0,
             failed: 0,
+            extras,
+            changes: 0,
+            is_interrupted: false,
         }
     }
 
@@ -82,10 +100,30 @@ impl Work {
         while let Some(completion) = self.client.next_completion() {
             self.complete(completion);
         }
-        if let Some(disk) = self.client.disk().copied() {
+        if let Some(disk) = self.client.disk().copied()
+            && self.has_medium(&disk)
+        {
             self.go_on(&disk);
         }
         self.client.end_round()
+    }
+
+    /// Returns whether the work can go on; if the medium was taken out, it begins anew with the next
+    /// one.
+    fn has_medium(&mut self, disk: &Disk) -> bool {
+        if !self.extras.is_removable || self.step == Step::Done {
+            return true;
+        }
+        let is_other = self.changes != self.client.changes() || self.is_interrupted;
+        if is_other && self.step != Step::Begin {
+            culm::info!("the medium was taken out");
+            (self.step, self.next, self.sum) = (Step::Begin, 0, 0);
+        }
+        let is_there = disk.is_present() && self.client.under_way() == 0;
+        if self.step == Step::Begin && is_there {
+            (self.changes, self.is_interrupted) = (self.client.changes(), false);
+        }
+        is_there || self.step != Step::Begin
     }
 
     /// Sends what the step asks for, and takes the next one if all of it is complete.
@@ -99,6 +137,7 @@ impl Work {
                 Step::Write | Step::Read => self.send_pieces(disk),
                 Step::Flush if self.next == 0 => self.flush(),
                 Step::Flush => {}
+                Step::Discard => self.discard(disk),
                 Step::Done => return,
             }
             let is_sent = self.next >= disk.blocks;
@@ -142,7 +181,9 @@ impl Work {
         let step = match self.step {
             Step::Begin | Step::Write => Step::Flush,
             Step::Flush => Step::Read,
+            Step::Read if is_last && self.extras.discards => Step::Discard,
             Step::Read if is_last => Step::Done,
+            Step::Discard => Step::Done,
             Step::Read => {
                 culm::info!("seed {} was read as it was written", self.seed);
                 self.seed += 1;
@@ -150,7 +191,7 @@ impl Work {
             }
             Step::Done => return,
         };
-        (self.step, self.next) = (step, 0);
+        (self.step, self.next) = (step, if step == Step::Discard { disk.blocks / 2 } else { 0 });
         if step == Step::Done {
             self.conclude(disk);
         }
@@ -169,7 +210,7 @@ impl Work {
 
     /// Sends reads or writes of the blocks that follow, of various lengths.
     fn send_pieces(&mut self, disk: &Disk) {
-        while self.next < disk.blocks && self.client.space() > 0 {
+        while self.next < disk.blocks && self.client.space() > 0 && !self.is_interrupted {
             let Some(place) = self.free.pop() else { return };
             let left = u32::try_from(disk.blocks - self.next).unwrap_or(u32::MAX);
             // Lengths from 1 to 16 in an order without a pattern that a device could share.
@@ -197,7 +238,9 @@ impl Work {
             _ => Request::read(piece.block, segments),
         };
         let sent = request.map(|request| self.client.send(&request, *piece));
-        if sent != Some(Ok(())) {
+        if self.is_taken_out(sent) {
+            self.free.push(piece.place);
+        } else if sent != Some(Ok(())) {
             culm::error!("blocks from {} on cannot be sent for: {sent:?}", piece.block);
             self.failed += 1;
             self.free.push(piece.place);
@@ -207,19 +250,39 @@ impl Work {
     fn flush(&mut self) {
         let piece = Piece { operation: Operation::Flush, place: 0, block: 0, blocks: 0 };
         let sent = self.client.send(&Request::flush(), piece);
-        self.failed += u64::from(sent.is_err());
+        self.failed += u64::from(!self.is_taken_out(Some(sent)) && sent.is_err());
         self.next = u64::MAX;
+    }
+
+    fn discard(&mut self, disk: &Disk) {
+        while self.next < disk.blocks && self.client.space() > 0 && !self.is_interrupted {
+            let blocks = (disk.blocks - self.next).min(64) as u32;
+            let piece = Piece { operation: Operation::Discard, place: 0, block: self.next, blocks };
+            let sent = self.client.send(&Request::discard(self.next, blocks), piece);
+            self.failed += u64::from(!self.is_taken_out(Some(sent)) && sent.is_err());
+            self.next += u64::from(blocks);
+        }
+    }
+
+    /// Returns whether a request was not sent since the medium is gone, which may be so.
+    fn is_taken_out(&mut self, sent: Option<Result<(), NotSent>>) -> bool {
+        let is_gone = matches!(sent, Some(Err(NotSent::Refused(Error::Absent)))) && self.extras.is_removable;
+        self.is_interrupted |= is_gone;
+        is_gone
     }
 
     fn complete(&mut self, completion: Completion<Piece>) {
         let Completion { tag: piece, result } = completion;
-        if let Err(error) = result {
+        if let (Err(Error::Absent | Error::Changed), true) = (result, self.extras.is_removable) {
+            self.is_interrupted = true;
+        } else if let Err(error) = result {
             culm::error!("{:?} of {} blocks from {} on: {error}", piece.operation, piece.blocks, piece.block);
             counters::FAILED_REQUESTS.add(1);
             self.failed += 1;
         }
         match piece.operation {
             Operation::Flush => return counters::FLUSHES.add(1),
+            Operation::Discard => return,
             Operation::Read => {
                 counters::BLOCKS_READ.add(piece.blocks.into());
                 if result.is_ok() {

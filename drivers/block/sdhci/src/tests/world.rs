@@ -45,6 +45,8 @@ pub struct World {
     data: Region,
     table: Region,
     connection: BlockDriver,
+    /// The driver has not had a turn yet.
+    is_new: bool,
     done: Vec<(u64, Result<(), Error>)>,
     /// The moment at which the driver wants a turn without an event.
     pub deadline: Option<time::Instant>,
@@ -86,6 +88,7 @@ impl World {
             data,
             table: own,
             connection,
+            is_new: true,
             done: Vec::new(),
             deadline: None,
         };
@@ -103,6 +106,7 @@ impl World {
     #[expect(clippy::result_large_err, reason = "it is moved a few times in a test")]
     pub fn take_over(&mut self, starting: Starting<Fake>) -> Result<(), Starting<Fake>> {
         self.driver = starting.finish(&self.connection)?;
+        self.is_new = true;
         Ok(())
     }
 
@@ -110,9 +114,16 @@ impl World {
         self.client.disk().copied()
     }
 
-    /// A turn of the driver's, with the interrupt if there is one.
+    /// A turn of the driver's, if it has a reason: the interrupt, a notification, or its deadline.
     pub fn turn(&mut self) {
-        if self.fake.interrupts() {
+        let is_notified = testing::signalled().contains(&2);
+        let is_due = self.deadline.is_none_or(|deadline| deadline <= time::now()) && self.deadline.is_some();
+        let interrupts = self.fake.interrupts();
+        if !(is_notified || is_due || interrupts || self.is_new) {
+            return;
+        }
+        self.is_new = false;
+        if interrupts {
             self.interrupts += 1;
             self.driver.interrupted();
         }
