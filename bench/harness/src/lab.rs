@@ -66,8 +66,8 @@ pub struct Setup {
     pub unpinned: bool,
     /// Count accesses to device registers.
     pub devices: bool,
-    /// It has a disk of zeroes.
-    pub disk: bool,
+    /// It has a disk of zeroes: this device of the board.
+    pub disk: Option<&'static str>,
     /// A network device that computes no checksums and cuts no segments.
     pub without_offloads: bool,
 }
@@ -78,7 +78,9 @@ impl Display for Setup {
             write!(f, ", {cores} cores")?;
         }
         f.write_str(if self.devices { ", accesses to devices counted" } else { "" })?;
-        f.write_str(if self.disk { ", a disk" } else { "" })?;
+        if let Some(device) = self.disk {
+            write!(f, ", a disk ({device})")?;
+        }
         f.write_str(if self.without_offloads { ", without offloads" } else { "" })
     }
 }

@@ -38,9 +38,9 @@ fn first_device<'a>(board: &'a Board, class: &str) -> Result<&'a BoardDevice> {
     devices.next().with_context(|| format!("the board has no device of the class {class}"))
 }
 
-/// QEMU's arguments for a disk of zeroes in `folder`.
-fn disk_arguments(board: &Board, folder: &Path) -> Result<Vec<String>> {
-    let device = first_device(board, "block")?;
+/// QEMU's arguments for a disk of zeroes in `folder`: this device of the board.
+fn disk_arguments(board: &Board, device: &str, folder: &Path) -> Result<Vec<String>> {
+    let device = board.device(device).with_context(|| format!("the board has no device {device}"))?;
     let path = folder.join("disk");
     std::fs::File::create(&path)?.set_len(DISK)?;
     // As the tool does for a system's disk.
@@ -72,8 +72,8 @@ pub struct BootSpec<'a> {
     pub profile: bool,
     /// Count accesses to device registers (slows the guest down).
     pub devices: bool,
-    /// Have a disk.
-    pub disk: bool,
+    /// Have a disk: this device of the board.
+    pub disk: Option<&'static str>,
     /// Let the network device compute checksums and cut segments.
     pub offloads: bool,
 }
@@ -139,8 +139,8 @@ impl BootedMachine {
         for property in OFFLOADS.iter().filter(|_| !spec.offloads) {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
         }
-        if spec.disk {
-            command.args(disk_arguments(spec.board, folder.path())?);
+        if let Some(device) = spec.disk {
+            command.args(disk_arguments(spec.board, device, folder.path())?);
         }
         command.args(["-plugin", &plugin_option(spec, &socket)]);
         spawn::tie(&mut command, Ties { processor: spec.processor, inherit: network.inherited() });

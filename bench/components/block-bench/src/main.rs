@@ -14,14 +14,10 @@ use culm_block::{Client, Completion, Operation, Request, Segment};
 
 culm::component!(BlockBench);
 
-/// Requests of a row before those that are measured, so that the emulator has translated
-/// everything.
-const WARM_UP: u32 = 400;
-
 /// The blocks over which each row goes, again and again: 16 MiB.
 const SPAN: u64 = 16 << 11;
 
-/// What a row measures. The harness knows the numbers (`bench/harness/src/rows/blk.rs`).
+/// What a row measures. The harness knows the numbers (`bench/harness/src/rows/{blk,sd}.rs`).
 struct Row {
     number: u64,
     /// If this is to flush, every other request is: the others write what it makes durable. A flush
@@ -31,16 +27,26 @@ struct Row {
     blocks: u32,
     /// Requests that are under way at the same time.
     depth: u32,
+    /// Requests before those that are measured, so that the emulator has translated everything.
+    warm_up: u32,
     /// Requests that are measured.
     requests: u32,
 }
 
 /// A row of requests that move so many blocks.
 const fn row(number: u64, operation: Operation, blocks: u32, depth: u32, requests: u32) -> Row {
-    Row { number, operation, blocks, depth, requests }
+    Row { number, operation, blocks, depth, warm_up: 400, requests }
 }
 
-const ROWS: [Row; 7] = [
+/// The rows of a card, which QEMU moves block by block: long requests are few.
+static CARD_ROWS: [Row; 4] = [
+    row(1, Operation::Read, 1, 1, 2000),
+    row(2, Operation::Write, 1, 1, 2000),
+    Row { warm_up: 40, ..row(3, Operation::Read, 256, 1, 100) },
+    Row { warm_up: 40, ..row(4, Operation::Write, 256, 1, 100) },
+];
+
+static ROWS: [Row; 7] = [
     row(1, Operation::Read, 8, 1, 4000),
     row(2, Operation::Write, 8, 1, 4000),
     row(3, Operation::Read, 8, 32, 16_000),
@@ -53,6 +59,7 @@ const ROWS: [Row; 7] = [
 struct BlockBench {
     /// Each request's tag is its place in memory, in requests.
     client: Client<u32>,
+    rows: &'static [Row],
     /// Index of the row, behind the last one if all are done.
     row: usize,
     sent: u32,
@@ -65,8 +72,8 @@ impl Component for BlockBench {
     type Config = Config;
     type Connections = Connections;
 
-    fn init(_: Config, connections: Connections) -> Self {
-        let mut bench = Self::new(&connections.disk);
+    fn init(config: Config, connections: Connections) -> Self {
+        let mut bench = Self::new(&connections.disk, if config.is_card { &CARD_ROWS } else { &ROWS });
         bench.run();
         bench
     }
@@ -77,8 +84,8 @@ impl Component for BlockBench {
 }
 
 impl BlockBench {
-    fn new(connection: &BlockClient) -> Self {
-        Self { client: Client::connect(connection), row: 0, sent: 0, done: 0, free: u32::MAX }
+    fn new(connection: &BlockClient, rows: &'static [Row]) -> Self {
+        Self { client: Client::connect(connection), rows, row: 0, sent: 0, done: 0, free: u32::MAX }
     }
 
     fn run(&mut self) {
@@ -102,18 +109,18 @@ impl BlockBench {
 
     /// Counts a request; begins and ends what is measured.
     fn complete(&mut self) {
-        let Some(row) = ROWS.get(self.row) else { return };
+        let Some(row) = self.rows.get(self.row) else { return };
         self.done += 1;
-        if self.done == WARM_UP {
+        if self.done == row.warm_up {
             mark::begin(row.number, row.requests.into());
         }
-        if self.done == WARM_UP + row.requests {
+        if self.done == row.warm_up + row.requests {
             mark::end(row.number, row.requests.into());
             counters::ROWS.add(1);
         }
-        if self.done == WARM_UP + row.requests + row.depth {
+        if self.done == row.warm_up + row.requests + row.depth {
             (self.row, self.sent, self.done) = (self.row + 1, 0, 0);
-            if self.row == ROWS.len() {
+            if self.row == self.rows.len() {
                 culm::info!("all rows are done");
             }
         }
@@ -121,8 +128,8 @@ impl BlockBench {
 
     /// Sends as many requests as are to be under way. What is measured ends while that is so.
     fn send(&mut self) {
-        let Some(row) = ROWS.get(self.row) else { return };
-        let all = WARM_UP + row.requests + row.depth;
+        let Some(row) = self.rows.get(self.row) else { return };
+        let all = row.warm_up + row.requests + row.depth;
         while self.sent < all && self.sent - self.done < row.depth {
             let tag = self.free.trailing_zeros();
             let block = u64::from(self.sent) * u64::from(row.blocks) % SPAN;

@@ -1,17 +1,22 @@
 //! The rows, against a disk in memory.
 
-use super::{BlockBench, ROWS, SPAN, WARM_UP};
+use super::{BlockBench, CARD_ROWS, ROWS, Row, SPAN};
 use culm_block::Disk;
 use culm_block::testing::{RamDisk, connection};
 
 #[test]
 fn each_row_has_as_many_requests_under_way_as_it_says() {
+    run(&ROWS);
+    run(&CARD_ROWS);
+}
+
+fn run(rows: &'static [Row]) {
     let connection = connection(128, 256, 0, 1);
-    let mut bench = BlockBench::new(&connection);
+    let mut bench = BlockBench::new(&connection, rows);
     let mut disk = RamDisk::new(&connection, Disk::new(SPAN, 1));
-    let mut most = [0; ROWS.len()];
+    let mut most = vec![0; rows.len()];
     let mut done = 0;
-    while bench.row < ROWS.len() {
+    while bench.row < rows.len() {
         let _ = bench.round();
         disk.take();
         if let Some(most) = most.get_mut(bench.row) {
@@ -21,8 +26,8 @@ fn each_row_has_as_many_requests_under_way_as_it_says() {
         disk.finish_all();
         let _ = disk.end_round();
     }
-    assert_eq!(most, ROWS.each_ref().map(|row| row.depth as usize));
-    let expected: u32 = ROWS.iter().map(|row| WARM_UP + row.requests + row.depth).sum();
+    assert_eq!(most, rows.iter().map(|row| row.depth as usize).collect::<Vec<_>>());
+    let expected: u32 = rows.iter().map(|row| row.warm_up + row.requests + row.depth).sum();
     assert_eq!(done, expected as usize);
     assert!(disk.results.iter().all(|result| result.is_ok()));
 }

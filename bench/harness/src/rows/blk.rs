@@ -24,7 +24,7 @@ const ROWS: &[(u64, &str)] = &[
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    let setup = Setup { disk: true, ..Setup::default() };
+    let setup = Setup { disk: Some("disk0"), ..Setup::default() };
     if lab.settings.culm() {
         let mut subject = lab.boot_culm(&System::file("bench-blk"), &setup)?;
         let marks = wait(&mut subject.machine, ROWS.len())?;

@@ -12,6 +12,7 @@ pub mod loops;
 pub mod marks;
 pub mod net;
 pub mod overload;
+pub mod sd;
 pub mod steps;
 pub mod tcp;
 pub mod web;
@@ -33,6 +34,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
     ("blk", "a virtio disk by size and by requests under way; Linux: direct, pread and io_submit", blk::run),
+    ("sd", "an SD card by size, by DMA and by the driver (PIO)", sd::run),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),
