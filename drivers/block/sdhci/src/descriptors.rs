@@ -14,8 +14,8 @@ const TRANSFER: u32 = 0x21;
 /// Attribute: the last one.
 const END: u32 = 0x02;
 
-/// The most blocks of a descriptor: less than 64 KiB, whose length would be written as 0, which some
-/// controllers take for nothing.
+/// The most blocks of a descriptor: less than 64 KiB, whose length would be written as 0, which
+/// some controllers take for nothing.
 const MOST_BLOCKS: u32 = 65536 / BLOCK as u32 - 1;
 
 /// Bytes that tables use at most.

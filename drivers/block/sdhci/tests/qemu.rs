@@ -140,8 +140,8 @@ struct Controller {
 }
 
 impl Controller {
-    /// Returns whether the controller asserts its interrupt, as the status of its function says (PCI
-    /// Local Bus Specification 3.0, 6.2.3).
+    /// Returns whether the controller asserts its interrupt, as the status of its function says
+    /// (PCI Local Bus Specification 3.0, 6.2.3).
     fn interrupts(&self) -> bool {
         let mut machine = self.machine.borrow_mut();
         let function = machine.function;

@@ -108,8 +108,8 @@ impl Work {
         self.client.end_round()
     }
 
-    /// Returns whether the work can go on; if the medium was taken out, it begins anew with the next
-    /// one.
+    /// Returns whether the work can go on; if the medium was taken out, it begins anew with the
+    /// next one.
     fn has_medium(&mut self, disk: &Disk) -> bool {
         if !self.extras.is_removable || self.step == Step::Done {
             return true;
