@@ -202,6 +202,31 @@ fn a_wish_for_interrupts_ends_with_the_life_that_had_it() {
     assert_eq!(world.state.interrupts.get(), before, "nobody waits for these");
 }
 
+/// Returns the names of a manifest's counters.
+fn counters(manifest: &str) -> Vec<&str> {
+    let (_, rest) = manifest.split_once("counters = [").expect("it has counters");
+    let (names, _) = rest.split_once(']').expect("a list ends");
+    names.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty()).collect()
+}
+
+/// It drives what net-virtio drives, and counts what the three count, in this order: observers find
+/// a counter by its place.
+#[test]
+fn the_manifest_says_what_those_of_the_three_say() {
+    let (own, driver) = (include_str!("../component.toml"), include_str!("../../virtio/component.toml"));
+    let table = |manifest: &'static str| {
+        let (_, rest) = manifest.split_once("[driver]\n").expect("a driver's");
+        rest.split_once("\n[[connection]]").expect("with connections").0
+    };
+    assert_eq!(table(own), table(driver));
+    let receive = counters(include_str!("../../../../virtualisers/net/rx/component.toml"));
+    let transmit = counters(include_str!("../../../../virtualisers/net/tx/component.toml"));
+    let mut expected: Vec<String> = counters(driver).into_iter().map(str::to_owned).collect();
+    expected.extend(receive.iter().map(|name| format!("rx_{name}")));
+    expected.extend(transmit.iter().map(|name| format!("tx_{name}")));
+    assert_eq!(counters(own), expected);
+}
+
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (0..3_usize, prop_oneof![3 => Just(1_usize), 1 => 2..4_usize])

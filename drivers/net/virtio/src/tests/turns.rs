@@ -278,7 +278,7 @@ fn resets_for_a_virtualiser_that_starts_over_again_and_again_have_a_bound() {
 fn the_first_packet_after_a_reset_is_marked_whoever_passes_it_on() {
     for dies in [false, true] {
         let mut world = World::new();
-        let mut is_marked = |world: &mut World| {
+        let is_marked = |world: &mut World| {
             world.state.use_next(RECEIVE, 60).expect("a buffer");
             world.interrupt();
             world.rx.take().iter().map(|entry| entry.flags & AFTER_RESET != 0).collect::<Vec<_>>()
