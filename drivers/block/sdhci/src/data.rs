@@ -8,6 +8,9 @@ use culm_block::{BLOCK, MAX_SEGMENTS, Segment};
 use culm_mmio::Registers;
 use culm_sd::{Direction, LONGEST_REGISTER};
 
+/// Words of a block.
+const WORDS: usize = BLOCK / 4;
+
 /// Where data comes from and goes.
 #[derive(Debug)]
 pub struct DataPort {
@@ -55,25 +58,23 @@ impl DataPort {
     /// Moves one block of `size` bytes between controller and memory. Of another size than a
     /// disk's, it is a register. Returns false if it has no place.
     pub fn move_block(&mut self, registers: &impl Registers, direction: Direction, size: usize) -> bool {
-        let mut bytes = [0; BLOCK];
-        let Some(block) = bytes.get_mut(..size) else { return false };
-        let words = block.as_chunks_mut::<4>().0;
         if size != BLOCK {
-            words.iter_mut().for_each(|word| *word = registers.read(DATA).to_le_bytes());
             let Some(register) = self.register.get_mut(..size) else { return false };
-            register.copy_from_slice(block);
+            let words = register.as_chunks_mut::<4>().0;
+            words.iter_mut().for_each(|word| *word = registers.read(DATA).to_le_bytes());
             return true;
         }
         let Some((region, offset)) = self.next() else { return false };
+        // Whole words: bytes would each be an access of their own.
         match direction {
             Direction::Read => {
-                words.iter_mut().for_each(|word| *word = registers.read(DATA).to_le_bytes());
-                region.write(offset, block).is_ok()
+                let words: [u32; WORDS] = core::array::from_fn(|_| registers.read(DATA).to_le());
+                region.store(offset, &words).is_ok()
             }
             Direction::Write => {
-                let is_there = region.read(offset, block).is_ok();
-                block.as_chunks::<4>().0.iter().for_each(|word| registers.write(DATA, u32::from_le_bytes(*word)));
-                is_there
+                let words: Option<[u32; WORDS]> = region.load(offset).ok();
+                words.into_iter().flatten().for_each(|word| registers.write(DATA, u32::from_le(word)));
+                words.is_some()
             }
         }
     }

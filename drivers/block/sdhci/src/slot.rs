@@ -130,7 +130,7 @@ impl<R: Registers> Sdhci<R> {
     /// Answers what a client asks of a disk that is not there.
     fn refuse_all(&mut self) {
         if self.disk.is_some_and(|disk| !disk.is_present()) {
-            let taken = self.client.next_request();
+            let taken = self.client.next_in_place();
             debug_assert!(taken.is_none(), "a disk without a medium takes nothing");
         }
     }

@@ -42,10 +42,15 @@ pub(crate) enum Stage {
     Check { limit: Instant },
 }
 
-/// A request that is under way.
+/// A request that is under way. The whole of it stays in the port ([`Port::taken`]): no other
+/// request is taken before its answer.
+///
+/// [`Port::taken`]: culm_block::Port::taken
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub taken: Taken,
+    pub token: u16,
+    pub operation: Operation,
+    pub blocks: u32,
     pub stage: Stage,
     /// How long the card may be busy with its commands.
     pub patience: Duration,
@@ -62,21 +67,22 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    fn new(taken: Taken) -> Self {
-        let stage = first_stage(&taken);
+    fn new(taken: &Taken) -> Self {
+        let (token, operation, blocks) = (taken.token, taken.request.operation, taken.request.blocks);
+        let (stage, patience) = (first_stage(operation), WRITE_LIMIT);
         let (done, part, failures) = (0, 0, 0);
-        Self { taken, stage, patience: WRITE_LIMIT, done, part, failures, verdict: None, not_before: None }
+        Self { token, operation, blocks, stage, patience, done, part, failures, verdict: None, not_before: None }
     }
 
     /// Does it again from where it failed.
     pub fn begin_again(&mut self) {
-        (self.stage, self.not_before) = (first_stage(&self.taken), None);
+        (self.stage, self.not_before) = (first_stage(self.operation), None);
     }
 }
 
 #[inline(always)]
-fn first_stage(taken: &Taken) -> Stage {
-    if taken.request.operation.moves_data() { Stage::Move } else { Stage::Clear(0) }
+fn first_stage(operation: Operation) -> Stage {
+    if operation.moves_data() { Stage::Move } else { Stage::Clear(0) }
 }
 
 impl<R: Registers> Sdhci<R> {
@@ -84,11 +90,12 @@ impl<R: Registers> Sdhci<R> {
     #[inline]
     pub(crate) fn go_on(&mut self, now: Instant) -> Turn {
         if self.work.is_none() {
-            let Some(taken) = self.client.next_request() else { return Turn::Idle };
+            let Some(taken) = self.client.next_in_place() else { return Turn::Idle };
             self.counts.requests += 1;
             if taken.request.operation == Operation::Flush {
                 // Nothing is written that is not durable: see the head of this crate.
-                self.client.answer(taken.token, Ok(()));
+                let token = taken.token;
+                self.client.answer(token, Ok(()));
                 return Turn::Again;
             }
             self.work = Some(Work::new(taken));
@@ -112,7 +119,7 @@ impl<R: Registers> Sdhci<R> {
     #[inline]
     fn send(&mut self, now: Instant) -> Result<Exchange, Refusal> {
         let (Some(work), Some(card)) = (&mut self.work, &self.card) else { return Err(Error::Absent.into()) };
-        let request = &work.taken.request;
+        let request = &self.client.taken().request;
         let (mut way, mut auto, mut limit) = (Way::None, Auto::NONE, COMMAND_LIMIT);
         let command = match work.stage {
             Stage::Move => {
@@ -171,7 +178,7 @@ impl<R: Registers> Sdhci<R> {
         }
         let Some(work) = &mut self.work else { return };
         match work.stage {
-            Stage::Move if work.taken.request.operation == Operation::Read => {
+            Stage::Move if work.operation == Operation::Read => {
                 // What the controller has written is read after this.
                 fence(Ordering::SeqCst);
                 self.advance();
@@ -187,7 +194,8 @@ impl<R: Registers> Sdhci<R> {
     /// so once: its next status is without it (SD Physical Layer 9.10 §4.10.1).
     fn has_stopped_badly(&self, command: &Command) -> bool {
         let is_read = command.data.is_some_and(|data| data.direction == Direction::Read);
-        let behind = self.work.as_ref().map(|work| work.taken.request.block + u64::from(work.done + work.part));
+        let first = self.client.taken().request.block;
+        let behind = self.work.as_ref().map(|work| first + u64::from(work.done + work.part));
         let is_at_end = behind == self.card.as_ref().map(Card::blocks);
         // A card that has sent its last block may say that the next one is out of range (§4.3.3).
         let errors = if is_read && is_at_end { Status::ERRORS & !Status::OUT_OF_RANGE } else { Status::ERRORS };
@@ -213,7 +221,7 @@ impl<R: Registers> Sdhci<R> {
     fn advance(&mut self) {
         let Some(work) = &mut self.work else { return };
         work.done += work.part;
-        if work.done >= work.taken.request.blocks {
+        if work.done >= work.blocks {
             self.finish(Ok(()));
         } else {
             work.stage = Stage::Move;
@@ -243,7 +251,7 @@ impl<R: Registers> Sdhci<R> {
     #[inline]
     pub(crate) fn answer(&mut self, work: &Work, result: Result<(), Error>) {
         self.counts.failed += u64::from(result.is_err());
-        self.client.answer(work.taken.token, result);
+        self.client.answer(work.token, result);
     }
 }
 

@@ -71,6 +71,7 @@ fn a_driver_is_told_of_its_device() {
 #[test]
 fn a_driver_of_another_device_is_refused() {
     let (window, seated, seat) = bus(0x10d3_8086);
+    window.registers.borrow_mut()[1] = 7;
     make_ready(&mut Ecam::new(&window), &[seated], (0, 0));
     assert_eq!(seat.state(), State::Refused);
     assert_eq!(window.registers.borrow()[1] & 7, 0, "it is off");

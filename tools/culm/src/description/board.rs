@@ -101,6 +101,7 @@ impl BoardFile {
                     .help(format!("{what} is {}", in_words(*range))),
                 );
             }
+            self.check_bridge(index, &own, diagnostics);
             for (earlier, other) in board.devices[..index].iter().enumerate() {
                 if other.registers.overlaps(device.registers) {
                     let message = format!("two owners of registers: `{}` and `{}` overlap", other.name, device.name);
@@ -113,6 +114,32 @@ impl BoardFile {
             }
         }
         diagnostics.len() == before
+    }
+
+    /// The addresses that a bridge passes on are its own: nothing else stands there, but for what
+    /// sits behind it.
+    fn check_bridge(&self, index: usize, own: &[(&str, PhysicalRange, &Range<usize>)], diagnostics: &mut Diagnostics) {
+        let devices = &self.board.devices;
+        let (name, span) = (&devices[index].name, &self.device_spans[index]);
+        let Some(window) = devices[index].bridge.as_ref().map(|bridge| bridge.window) else { return };
+        let of_board = own.iter().map(|(what, range, place)| ((*what).to_string(), *range, (*place).clone()));
+        let is_behind = |device: &BoardDevice| device.slot.as_ref().is_some_and(|slot| slot.bridge == *name);
+        let registers = devices.iter().zip(&self.device_spans).filter(|(device, _)| !is_behind(device));
+        let registers = registers
+            .map(|(device, place)| (format!("the registers of `{}`", device.name), device.registers, place.clone()));
+        let others = devices[..index].iter().zip(&self.device_spans);
+        let windows = others.filter_map(|(device, place)| {
+            Some((format!("the window of `{}`", device.name), device.bridge.as_ref()?.window, place.clone()))
+        });
+        for (what, range, place) in of_board.chain(registers).chain(windows) {
+            if range.pages().overlaps(window) {
+                diagnostics.push(
+                    Diagnostic::at(&self.source, span.clone(), format!("the window of `{name}` overlaps {what}"))
+                        .related(&self.source, place, in_words(range))
+                        .help(format!("`{name}` passes on {}, and nothing else stands there", in_words(window))),
+                );
+            }
+        }
     }
 }
 

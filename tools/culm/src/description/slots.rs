@@ -14,11 +14,14 @@ pub const MAX_BAR: i128 = 5;
 /// Interrupt lines of a bridge, INTA# to INTD# (PCI 3.0, 2.2.6).
 const LINES: usize = 4;
 
+/// Lowest number of a slot that a device can have: in the first, the bridge itself sits.
+pub const MIN_SLOT: i128 = 1;
+
 /// Reads `slot`: where a device sits, and what is expected there.
 pub fn read_slot(entry: &Entry<'_>, problems: &mut Problems) -> Option<Slot> {
     let mut table = entry.table("`slot`", problems)?;
     let bridge = table.require("bridge").and_then(|entry| entry.text(problems));
-    let number = table.require("number").and_then(|entry| entry.integer(0..=MAX_SLOT, problems));
+    let number = table.require("number").and_then(|entry| entry.integer(MIN_SLOT..=MAX_SLOT, problems));
     let vendor = table.require("vendor").and_then(|entry| entry.integer(0..=0xfffe, problems));
     let product = table.require("product").and_then(|entry| entry.integer(0..=0xffff, problems));
     let bar = table.take("bar").map_or(Some(0), |entry| Some(entry.integer(0..=MAX_BAR, problems)?.value));

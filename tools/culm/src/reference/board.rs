@@ -3,7 +3,7 @@
 
 use super::table::{Table, choices, key, write_tables};
 use crate::description::board::{DEFAULT_ASID_BITS, MAX_CORES};
-use crate::description::slots::{MAX_BAR, MAX_SLOT};
+use crate::description::slots::{MAX_BAR, MAX_SLOT, MIN_SLOT};
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
 use culm_manifest::{DeviceClass, Trigger};
 
@@ -93,7 +93,7 @@ fn device() -> Table {
         choices(Trigger::NAMES)
     );
     let slot = format!(
-        "the bridge's slot in which it sits (0 to {MAX_SLOT}), what is expected there, and which base address register (0 \
+        "the bridge's slot in which it sits ({MIN_SLOT} to {MAX_SLOT}), what is expected there, and which base address register (0 \
          to {MAX_BAR}, else 0) is for `registers`, which are in the bridge's window; its interrupt follows from the slot"
     );
     let bridge = "of a PCI host bridge the addresses that it passes on, a part of them for memory that no driver uses, \

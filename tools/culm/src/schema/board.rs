@@ -2,7 +2,7 @@
 
 use super::{address, boolean, choice, list, name, named, number, object, one_or_several, size, text};
 use crate::description::board::MAX_CORES;
-use crate::description::slots::{MAX_BAR, MAX_SLOT};
+use crate::description::slots::{MAX_BAR, MAX_SLOT, MIN_SLOT};
 use crate::reference::board::{self, BRIDGE, DEVICE, GIC, INTERRUPTS, MEMORY, QEMU, RANGE, RANGES, SLOT, TOP_LEVEL};
 use crate::reference::table::Key;
 use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT};
@@ -54,7 +54,7 @@ fn slot() -> Value {
     super::table(
         vec![
             ("bridge", text(), "the bridge's device"),
-            ("number", number(0, MAX_SLOT as u64), "the slot's number"),
+            ("number", number(MIN_SLOT as u64, MAX_SLOT as u64), "the slot's number"),
             ("vendor", number(0, 0xfffe), "the device's vendor"),
             ("product", number(0, 0xffff), "the device's number among its vendor's"),
             ("bar", number(0, MAX_BAR as u64), "the base address register of its driver's registers"),
