@@ -118,13 +118,11 @@ impl Mounted {
         if let Some(raw) = self.known.get(path) {
             return Ok(Some(raw));
         }
-        let mut names = path::names(path)?;
-        let Some(last) = names.next_back() else { return Ok(None) };
-        let fs = medium::open(&self.session)?;
-        let folder = Folder::follow(&self.session, &fs, names)?;
-        let (raw, _) = folder.search(last)?.ok_or(Error::NotFound)?;
-        self.known.add(path, raw);
-        Ok(Some(raw))
+        let found = folder::find(&self.session, path::names(path)?)?;
+        if let Some(raw) = found {
+            self.known.add(path, raw);
+        }
+        Ok(found)
     }
 
     /// Finds the file that a path names.

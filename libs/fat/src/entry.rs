@@ -72,6 +72,19 @@ impl Raw {
         self.bytes[11] & READ_ONLY != 0
     }
 
+    /// Returns the characters of its short name, in whatever code page.
+    pub(crate) fn short_name(&self) -> impl Iterator<Item = u8> {
+        let part = |range: core::ops::Range<usize>| {
+            let part = &self.bytes[range];
+            part.iter().rposition(|byte| *byte != b' ').map_or(&[][..], |last| &part[..=last])
+        };
+        let (name, extension) = (part(0..8), part(8..11));
+        let dot = (!extension.is_empty()).then_some(b'.');
+        // `0xe5` would mean that the entry is removed; `5` stands for it.
+        let name = (0..).zip(name).map(|(index, byte)| if index == 0 && *byte == 5 { 0xe5 } else { *byte });
+        name.chain(dot).chain(extension.iter().copied())
+    }
+
     pub(crate) fn is_moved(&self) -> bool {
         self.bytes[12] & MOVED != 0
     }
@@ -137,4 +150,10 @@ impl Raw {
             read_only: self.is_read_only(),
         }
     }
+}
+
+/// Returns the checksum that parts of a long name have of the short one (Microsoft's FAT
+/// specification, "Long Directory Entries").
+pub(crate) fn checksum(short: &[u8]) -> u8 {
+    short.iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))
 }

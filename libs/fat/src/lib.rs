@@ -20,7 +20,7 @@
 //!
 //! # How
 //!
-//! The crate `lamfat` reads and writes folders, by calls that wait for nothing. What it reads comes
+//! The crate `lamfat` lists and edits folders, by calls that wait for nothing. What it reads comes
 //! from a bounded cache of sectors. If one is missing, the attempt ends, the sector is read, and
 //! the operation is attempted again from its beginning. What it writes goes to an overlay, which is
 //! thrown away with the attempt. So an operation is all or nothing in memory, and everything that

@@ -12,7 +12,7 @@
 //!
 //! If anything else is wrong, somebody else has caused it, and nothing is changed.
 
-use crate::entry::{ENTRY, Raw, VOLUME};
+use crate::entry::{ENTRY, Raw, VOLUME, checksum};
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::order::Plan;
@@ -130,12 +130,6 @@ pub(crate) struct Walk {
     is_sound: bool,
     free: u32,
     found: Recovered,
-}
-
-/// Returns the checksum that parts of a long name have of the short one (Microsoft's FAT
-/// specification, "Long Directory Entries").
-fn checksum(short: &[u8]) -> u8 {
-    short.iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))
 }
 
 impl Walk {

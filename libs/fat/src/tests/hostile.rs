@@ -1,0 +1,150 @@
+//! Damaged media, and caches that are small.
+
+use super::*;
+use crate::Recovered;
+
+/// Random numbers.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+/// A volume with some files and folders.
+fn filled(mut disk: Disk) -> Disk {
+    let mut volume = mounted(&mut disk);
+    for path in ["folder", "folder/a folder with a long name"] {
+        run(&mut volume, &mut disk, Operation::MakeFolder { path: path.into() }).unwrap();
+    }
+    for index in 0..12 {
+        let path = format!("folder/a file with a long name {index}.text");
+        write(&mut volume, &mut disk, &path, &pattern(index, 900 * index as usize)).unwrap();
+    }
+    write(&mut volume, &mut disk, "folder/a folder with a long name/x", &pattern(1, 100)).unwrap();
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    disk
+}
+
+/// Carries out operations on a damaged volume: each ends.
+fn poke(disk: &mut Disk, chance: &mut Chance) {
+    let blocks = (disk.bytes.len() / BLOCK) as u64;
+    let granule = if chance.next(3) == 0 { 3 } else { 0 };
+    let mut volume = Volume::new(Options { blocks, granule, cache_blocks: 512, read_only: false });
+    if run(&mut volume, disk, Operation::Mount).is_err() {
+        return;
+    }
+    let mut files = Vec::new();
+    for _ in 0..16 {
+        let path = |chance: &mut Chance| match chance.next(5) {
+            0 => "folder".into(),
+            1 => "folder/a folder with a long name/x".into(),
+            2 => "folder/a folder with a long name".into(),
+            3 => format!("folder/é{}", chance.next(9)),
+            _ => format!("folder/a file with a long name {}.text", chance.next(13)),
+        };
+        let file = files.get(chance.next(4)).copied();
+        let size = 1 << chance.next(20);
+        let operation = match (chance.next(13), file) {
+            (0, _) => Operation::Find { path: path(chance) },
+            (1, _) => Operation::Open { path: path(chance) },
+            (2, _) => Operation::Create { path: path(chance) },
+            (3, _) => Operation::Append { path: path(chance) },
+            (4, Some(file)) => Operation::Locate { file, offset: size },
+            (5, Some(file)) => Operation::Reserve { file, size },
+            (6, Some(file)) => Operation::Publish { file, size },
+            (7, Some(file)) => Operation::Close { file },
+            (8, _) => Operation::MakeFolder { path: path(chance) },
+            (9, _) => Operation::Remove { path: path(chance) },
+            (10, _) => Operation::Rename { from: path(chance), to: path(chance), replace: true },
+            (11, _) => Operation::Recover,
+            _ => Operation::List { path: path(chance), from: 0, most: 100 },
+        };
+        match run(&mut volume, disk, operation) {
+            Ok(Answer::Opened { file, .. }) => files.push(file),
+            Ok(Answer::Located(Some(place))) => {
+                assert!(place.block * BLOCK as u64 + u64::from(place.offset) + place.bytes <= blocks * BLOCK as u64);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn on_a_damaged_volume_every_operation_ends() {
+    let rounds = std::env::var("CULM_FAT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2);
+    let whole = filled(Disk::small());
+    // The boot sector, the tables, the root folder, and the clusters that are in use.
+    let places: Vec<usize> = (0..whole.bytes.len() / BLOCK)
+        .filter(|block| whole.bytes[block * BLOCK..][..BLOCK].iter().any(|byte| *byte != 0))
+        .collect();
+    let mut chance = Chance(7);
+    for _ in 0..rounds * 200 {
+        let mut disk = Disk::new(whole.bytes.clone());
+        for _ in 0..=chance.next(6) {
+            let place = places[chance.next(places.len().min(60))];
+            // Boot sectors that are none are dull.
+            let at = if place == 0 { 11 + chance.next(40) } else { chance.next(256) * 2 };
+            for offset in 0..=chance.next(4) {
+                let value = if chance.next(2) == 0 { chance.next(256) } else { chance.next(6) };
+                disk.bytes[place * BLOCK + (at + offset).min(BLOCK - 1)] = value as u8;
+            }
+        }
+        poke(&mut disk, &mut chance);
+    }
+}
+
+#[test]
+fn a_file_may_be_much_longer_than_the_cache() {
+    let mut disk = Disk::large();
+    let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 256, read_only: false });
+    run(&mut volume, &mut disk, Operation::Mount).unwrap();
+    // Clusters of 512 bytes: the links of 20 MiB take 320 blocks.
+    let content = pattern(5, 20 << 20);
+    write(&mut volume, &mut disk, "short", &pattern(6, 3000)).unwrap();
+    write(&mut volume, &mut disk, "long", &content).unwrap();
+    assert!(read(&mut volume, &mut disk, "long").unwrap() == content);
+    run(&mut volume, &mut disk, Operation::Remove { path: "short".into() }).unwrap();
+    append(&mut volume, &mut disk, "long", &pattern(7, 5000)).unwrap();
+    assert_eq!(write(&mut volume, &mut disk, "other", &content), Err(Error::Full));
+    let (file, size) = opened(&mut volume, &mut disk, Operation::Open { path: "long".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "long".into() }).unwrap();
+    assert!(read_open(&mut volume, &mut disk, file, size).unwrap() == [content, pattern(7, 5000)].concat());
+    let free = |answer| match answer {
+        Ok(Answer::Counted(space)) => space.free,
+        other => panic!("{other:?}"),
+    };
+    let before = free(run(&mut volume, &mut disk, Operation::Count));
+    run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+    let after = free(run(&mut volume, &mut disk, Operation::Count));
+    assert_eq!(after - before, size.next_multiple_of(512));
+    let recovered = run(&mut volume, &mut disk, Operation::Recover);
+    assert_eq!(recovered, Ok(Answer::Recovered(Recovered { is_whole: true, ..Recovered::default() })));
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
+fn a_folder_that_is_longer_than_the_cache_is_refused() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    // A file full of entries that were removed, and one that was not, is made a folder.
+    let mut content = vec![0xe5; 200 << 10];
+    content[..64].fill(b'X');
+    content[32 + 11] = 0x10;
+    content[11..32].fill(0);
+    write(&mut volume, &mut disk, "f", &content).unwrap();
+    let entry = disk.bytes.windows(12).position(|bytes| bytes == b"F          \x20").expect("the entry");
+    disk.bytes[entry + 11] = 0x10;
+    disk.bytes[entry + 28..entry + 32].fill(0);
+    for (cache_blocks, wanted) in [(256, Error::FolderTooLong), (1024, Error::NotFound)] {
+        let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks, read_only: false });
+        run(&mut volume, &mut disk, Operation::Mount).unwrap();
+        assert_eq!(read(&mut volume, &mut disk, "f/xxxxxxxx.xxx"), Ok(vec![]));
+        let made = run(&mut volume, &mut disk, Operation::Remove { path: "f/none".into() });
+        assert_eq!(made, Err(wanted), "{cache_blocks}");
+        assert_eq!(read(&mut volume, &mut disk, "f/none"), Err(wanted), "{cache_blocks}");
+    }
+}
