@@ -1,8 +1,10 @@
 //! SD cards: what components write to their parts of a card, by DMA and by the driver (PIO), is in
-//! the image's file, and no byte outside has changed.
+//! the image's file, and no byte outside has changed; so it is if the card is pulled, or the driver
+//! dies.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::qmp::Qmp;
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port};
 use serde_json::json;
@@ -136,4 +138,47 @@ fn a_card_can_be_pulled_and_put_back_at_any_time() {
     for wrong in ["block-test failed", "is not what was written", " error client: ", "faulted"] {
         assert!(!console.contains(wrong), "{wrong}:\n{}", machine.tail());
     }
+}
+
+/// Lets the driver die again and again, at whatever instruction is next, while a client writes,
+/// flushes, reads and compares. A card that is being written goes through a reset with each death.
+fn die(name: &str, keys: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+    let part = ", offset = \"1MiB\", size = \"128KiB\"";
+    let clients = [("client", part, "rounds = 1_000_000")];
+    let port = free_port();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let boot = system(folder.path(), name, &format!("{keys}\n{restart}"), &clients);
+    let machine = &mut boot.option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]);
+    wait_for_more(machine, ROUND, 0);
+    let (address, size) = code(&format!("{name}-virt"), "sd0_driver");
+    let text = Debugger::connect(port).read(address, size);
+    for _ in 0..10 {
+        let faulted = "supervisor: sd0_driver faulted: ";
+        let before = machine.console().matches(faulted).count();
+        // Undefined instructions (Arm ARM C6.2, UDF).
+        Debugger::connect(port).write(address, &vec![0; size]);
+        wait_for_more(machine, faulted, before);
+        Debugger::connect(port).write(address, &text);
+        let rounds = machine.console().matches(ROUND).count();
+        wait_for_more(machine, ROUND, rounds + 1);
+    }
+    let console = machine.console();
+    for wrong in ["too often", "is not what was written", " error client: "] {
+        assert!(!console.contains(wrong), "{wrong}:\n{}", machine.tail());
+    }
+    let content = std::fs::read(folder.path().join("card.img")).expect("the image is there");
+    let outside = [&content[..1 << 20], &content[(1 << 20) + (128 << 10)..]].concat();
+    assert!(outside.iter().all(|byte| *byte == EMPTY), "bytes outside of the client's part have changed");
+}
+
+#[test]
+fn a_driver_that_dies_loses_and_doubles_no_request() {
+    die("sd-deaths", "");
+}
+
+#[test]
+fn a_driver_that_dies_while_it_moves_data_loses_and_doubles_no_request() {
+    die("sd-pio-deaths", "pio = true");
 }

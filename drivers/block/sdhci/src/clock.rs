@@ -1,4 +1,4 @@
-//! The divider of the card's clock (2.2.14).
+//! The divider of the card's clock (Clock Control).
 
 /// The clock during the initialisation: 400 kHz at most (SD Physical Layer 9.10 §6.4.1).
 pub const SLOW: u32 = 400_000;

@@ -1,4 +1,4 @@
-//! The table of descriptors for ADMA2 (SD Host Controller 3.00, 1.13).
+//! The table of descriptors for ADMA2 (SD Host Controller 3.00, "Advanced DMA").
 //!
 //! The controller reads it while a command with data is under way. It is written anew for each.
 
@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm_block::{BLOCK, Segment};
 
-/// Attributes: valid, and an action to transfer data (1.13.3).
+/// Attributes: valid, and an action to transfer data.
 const TRANSFER: u32 = 0x21;
 
 /// Attribute: the last one.

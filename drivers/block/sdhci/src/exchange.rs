@@ -191,7 +191,7 @@ fn fault_of(events: Events) -> Option<Fault> {
 fn cold_fault_of(events: Events) -> Option<Fault> {
     let errors = events.get(Events::ERRORS);
     let data_time_out = Events::ZERO.set(Events::DATA_TIME_OUT).get(Events::ERRORS);
-    // A transfer that is complete is not late (2.2.17, table 2-19).
+    // A transfer that is complete is not late (Normal Interrupt Status).
     if events.has(Events::TRANSFERRED) && errors == data_time_out {
         return None;
     }

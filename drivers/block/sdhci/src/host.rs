@@ -277,7 +277,7 @@ impl<R: Registers> Host<R> {
     }
 }
 
-/// Returns the bits of a command that say what reply it gets (2.2.6, table 2-10).
+/// Returns the bits of a command that say what reply it gets (Command).
 #[inline(always)]
 const fn reply_bits(length: u32, checks: bool) -> u32 {
     length << 16 | if checks { 0b11 << 19 } else { 0 }

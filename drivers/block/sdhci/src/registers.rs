@@ -1,5 +1,5 @@
 //! Registers of a standard SD host controller (SD Specifications Part A2, SD Host Controller
-//! Simplified Specification, version 3.00, section 2.2).
+//! Simplified Specification, version 3.00), each with its title there.
 //!
 //! Pairs of registers of 16 bits that are written or read together are declared as one of 32.
 
@@ -9,18 +9,18 @@ use culm_mmio::{registers, values};
 pub const SIZE: usize = 0x100;
 
 registers! {
-    /// Argument of the CMD23 that the controller sends by itself (2.2.1, Argument 2).
+    /// Argument of the CMD23 that the controller sends by itself (Argument 2).
     pub AUTO_ARGUMENT: u32 at 0x00, write;
-    /// Size and count of blocks (2.2.2, 2.2.3).
+    /// Size and count of blocks (Block Size, Block Count).
     pub BLOCKS: Blocks(u32) at 0x04, read write {
         /// Bytes of a block.
         SIZE: 0..=11 as u16,
         /// Blocks that are left.
         COUNT: 16..=31 as u16,
     }
-    /// Argument of the command (2.2.4).
+    /// Argument of the command (Argument 1).
     pub ARGUMENT: u32 at 0x08, write;
-    /// Transfer mode (2.2.5) and command (2.2.6), whose highest byte sends it.
+    /// Transfer mode (Transfer Mode) and command (Command), whose highest byte sends it.
     pub COMMAND: Command(u32) at 0x0c, read write {
         /// Data goes by DMA.
         DMA: 0,
@@ -45,12 +45,12 @@ registers! {
         /// Number of the command.
         INDEX: 24..=29 as u8,
     }
-    /// The transfer mode alone, which sends nothing (2.2.5).
+    /// The transfer mode alone, which sends nothing (Transfer Mode).
     pub TRANSFER_MODE: TransferMode(u16) at 0x0c, read write {
         /// What the controller sends by itself.
         AUTO: 2..=3 as Auto,
     }
-    /// The reply, lowest bits first (2.2.7).
+    /// The reply, lowest bits first (Response).
     pub REPLY_0: u32 at 0x10, read;
     /// The reply's next bits.
     pub REPLY_1: u32 at 0x14, read;
@@ -58,9 +58,9 @@ registers! {
     pub REPLY_2: u32 at 0x18, read;
     /// The reply's highest bits; the reply to a CMD12 that the controller sent by itself.
     pub REPLY_3: u32 at 0x1c, read;
-    /// Four bytes of data (2.2.8).
+    /// Four bytes of data (Buffer Data Port).
     pub DATA: u32 at 0x20, read write;
-    /// State of controller and slot (2.2.9).
+    /// State of controller and slot (Present State).
     pub STATE: State(u32) at 0x24, read {
         /// No command can be sent.
         IS_SENDING: 0,
@@ -73,7 +73,7 @@ registers! {
         /// The card's switch allows writing.
         CAN_WRITE: 19,
     }
-    /// The bus (2.2.10, Host Control 1).
+    /// The bus (Host Control 1).
     pub CONTROL: Control(u8) at 0x28, read write {
         /// Over four data lines.
         FOUR_LINES: 1,
@@ -82,14 +82,14 @@ registers! {
         /// Kind of DMA.
         DMA: 3..=4 as Dma,
     }
-    /// Power of the slot (2.2.11).
+    /// Power of the slot (Power Control).
     pub POWER: Power(u8) at 0x29, read write {
         /// On.
         ON: 0,
         /// Voltage.
         VOLTAGE: 1..=3 as Voltage,
     }
-    /// Clocks (2.2.14).
+    /// Clocks (Clock Control).
     pub CLOCK: Clock(u16) at 0x2c, read write {
         /// The controller's clock is on.
         INTERNAL: 0,
@@ -102,9 +102,9 @@ registers! {
         /// Lower bits of the divider.
         DIVIDER: 8..=15 as u8,
     }
-    /// Time after which a silent data line is an error (2.2.15): 2^(13 + x) cycles.
+    /// Time after which a silent data line is an error (Timeout Control): 2^(13 + x) cycles.
     pub TIME_OUT: u8 at 0x2e, write;
-    /// Resets (2.2.16). A bit stays until that reset is done.
+    /// Resets (Software Reset). A bit stays until that reset is done.
     pub RESET: Reset(u8) at 0x2f, read write {
         /// Everything but the detection of cards.
         ALL: 0,
@@ -113,7 +113,8 @@ registers! {
         /// What data uses.
         DATA: 2,
     }
-    /// What has happened (2.2.17, 2.2.18). Ones that are written are cleared.
+    /// What has happened (Normal and Error Interrupt Status). Ones that are written are
+    /// cleared.
     pub STATUS: Events(u32) at 0x30, read write {
         /// The command got its reply.
         REPLIED: 0,
@@ -136,11 +137,11 @@ registers! {
         /// All errors.
         ERRORS: 16..=25 as u16,
     }
-    /// What is recorded in [`STATUS`] (2.2.19, 2.2.20).
+    /// What is recorded in [`STATUS`] (Normal and Error Interrupt Status Enable).
     pub RECORDED: Events at 0x34, write;
-    /// What interrupts (2.2.21, 2.2.22).
+    /// What interrupts (Normal Interrupt Signal Enable, Error Interrupt Signal Enable).
     pub SIGNALLED: Events at 0x38, write;
-    /// What the controller can (2.2.25), lower half.
+    /// What the controller can (Capabilities), lower half.
     pub CAPABILITIES: Capabilities(u32) at 0x40, read {
         /// Base clock in MHz, 0 if unknown; two bits fewer before version 3.
         BASE_CLOCK: 8..=15 as u8,
@@ -153,11 +154,11 @@ registers! {
         /// DMA has addresses of 64 bits.
         LONG_ADDRESSES: 28,
     }
-    /// Where the table of descriptors is (2.2.30), lower half.
+    /// Where the table of descriptors is (ADMA System Address), lower half.
     pub TABLE_LOW: u32 at 0x58, write;
     /// The upper half.
     pub TABLE_HIGH: u32 at 0x5c, write;
-    /// Version of the specification (2.2.34).
+    /// Version of the specification (Host Controller Version).
     pub VERSION: Version(u16) at 0xfe, read {
         /// 0 is 1.00, 1 is 2.00, 2 is 3.00, and so on.
         NUMBER: 0..=7 as u8,
