@@ -78,7 +78,8 @@
 //! # Files
 //!
 //! [`request`] and [`disk`] say what is asked and of what; [`entry`] how it lies in a queue.
-//! [`client`] is the side that asks, [`provider`] the side that answers.
+//! [`client`] is the side that asks, [`provider`] the side that answers. [`driver`] is that one as
+//! a virtualiser sees it, in a domain of its own or in the virtualiser's.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -89,6 +90,7 @@ extern crate std;
 
 pub mod client;
 pub mod disk;
+pub mod driver;
 pub mod entry;
 pub mod provider;
 pub mod request;

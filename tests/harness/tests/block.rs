@@ -129,6 +129,22 @@ fn each_client_has_its_partition_or_range_of_a_gpt() {
     check(&file, &before, &[(40..2088, 32), (2088..4136, 42), (4136..6184, 52)]);
 }
 
+/// Two clients of a disk whose driver and virtualiser share a domain.
+#[test]
+fn a_fused_driver_gives_each_client_its_range() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let before = std::fs::read(&file).expect("the image is there");
+    let clients = [
+        ("front", ", offset = \"512KiB\", size = \"1MiB\"", 60),
+        ("back", ", offset = \"2MiB\", size = \"512KiB\", memory = \"16KiB\", queue = 32", 70),
+    ];
+    let mut machine = system(folder.path(), "disk-fused", "image = \"disk.img\"\nfused = true", &clients).start(&[]);
+    wait_for(&mut machine, &["front", "back"]);
+    machine.interrupt();
+    check(&file, &before, &[(1024..3072, 62), (4096..5120, 72)]);
+}
+
 /// As many as a virtualiser can tell apart, with the longest queue to the driver: its heap holds.
 #[test]
 fn sixty_three_clients_share_a_disk() {

@@ -1,6 +1,7 @@
 //! A disk's driver and its virtualiser die under verified load, at any instruction: no request is
 //! lost, doubled in effect or answered wrongly, and no byte outside of the client's part changes.
-//! Each dies a few dozen times in the usual run, a thousand times if `CULM_SOAK` is set.
+//! So it is where the two are one domain. Each dies a few dozen times in the usual run, a thousand
+//! times if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -33,14 +34,16 @@ fn wait_for_more(machine: &mut Machine, text: &str, before: usize) {
     }
 }
 
-/// Lets `domain` die again and again while a client writes, flushes, reads and compares.
-fn die_at_any_instruction(name: &str, domain: &str) {
+/// Lets `domain` die again and again while a client writes, flushes, reads and compares. Driver and
+/// virtualiser are one domain if the device `is_fused`.
+fn die_at_any_instruction(name: &str, domain: &str, is_fused: bool) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+    let virtualiser = if is_fused { "fused = true".into() } else { format!("virtualiser = {{ {restart} }}") };
     let (offset, size) = (PART.start * BLOCK, PART.len() * BLOCK);
     let description = format!(
         "name = \"{name}\"\ndescription = \"A domain that dies\"\nboard = \"virt\"\n[device.uart0]\npriority = 220\n\
-         [device.disk0]\npriority = 200\nimage = \"disk.img\"\n{restart}\nvirtualiser = {{ {restart} }}\n\
+         [device.disk0]\npriority = 200\nimage = \"disk.img\"\n{restart}\n{virtualiser}\n\
          [pd.client]\ncomponent = \"block-test\"\npriority = 100\nconfig = {{ rounds = 1_000_000 }}\n\
          disk = {{ device = \"disk0\", offset = {offset}, size = {size} }}\n"
     );
@@ -97,10 +100,15 @@ fn die_at_any_instruction(name: &str, domain: &str) {
 
 #[test]
 fn a_driver_that_dies_loses_and_doubles_no_request() {
-    die_at_any_instruction("disk-driver-deaths", "disk0_driver");
+    die_at_any_instruction("disk-driver-deaths", "disk0_driver", false);
 }
 
 #[test]
 fn a_virtualiser_that_dies_loses_and_doubles_no_request() {
-    die_at_any_instruction("disk-virt-deaths", "disk0_virt");
+    die_at_any_instruction("disk-virt-deaths", "disk0_virt", false);
+}
+
+#[test]
+fn a_driver_that_dies_together_with_its_virtualiser_loses_and_doubles_no_request() {
+    die_at_any_instruction("disk-fused-deaths", "disk0_driver", true);
 }

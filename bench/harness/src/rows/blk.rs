@@ -22,16 +22,22 @@ const ROWS: &[(u64, &str)] = &[
     (7, "write-flush-4k-d1"),
 ];
 
+/// Systems, and what stands before the names of their rows. In the second one, driver and
+/// virtualiser share a domain.
+const SYSTEMS: [(&str, &str); 2] = [("bench-blk", ""), ("bench-blk-fused", "fused-")];
+
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     let setup = Setup { disk: Some("disk0"), ..Setup::default() };
     if lab.settings.culm() {
-        let mut subject = lab.boot_culm(&System::file("bench-blk"), &setup)?;
-        let marks = wait(&mut subject.machine, ROWS.len())?;
-        for (number, row) in ROWS {
-            if let Some((mut sample, params)) = between(&marks, *number, "request") {
-                sample.profile = profile(&subject, &marks, *number, "request");
-                results.record(Side::Culm, BENCH, row, &params, sample);
+        for (system, prefix) in SYSTEMS {
+            let mut subject = lab.boot_culm(&System::file(system), &setup)?;
+            let marks = wait(&mut subject.machine, ROWS.len())?;
+            for (number, row) in ROWS {
+                if let Some((mut sample, params)) = between(&marks, *number, "request") {
+                    sample.profile = profile(&subject, &marks, *number, "request");
+                    results.record(Side::Culm, BENCH, &format!("{prefix}{row}"), &params, sample);
+                }
             }
         }
     }

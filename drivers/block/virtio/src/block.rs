@@ -53,7 +53,7 @@ impl<R: Registers> Block<R> {
     /// more.
     #[inline]
     fn give(&mut self) -> bool {
-        while self.engine.has_space() {
+        while self.engine.space() > 0 {
             let Some(taken) = self.port.next_in_place() else { return true };
             // There is space, as just asked.
             let _ = self.engine.give(&taken.request, Shift::NONE, taken.token);

@@ -32,7 +32,9 @@ pub struct Engine<R, T> {
     parts: Parts,
     /// Requests that ended without the device, and how.
     pub(crate) ended: VecDeque<(T, Result<(), Error>)>,
-    pub(crate) disk: Disk,
+    disk: Disk,
+    /// How often the medium has changed, modulo 2³².
+    changes: u32,
     /// Whether flushes are sent to the device.
     flushes: bool,
     /// The device has interrupted since the last round.
@@ -74,6 +76,7 @@ impl<R: Registers, T> Engine<R, T> {
             parts: Parts::new(),
             ended: VecDeque::new(),
             disk: Disk::ABSENT,
+            changes: 0,
             flushes: false,
             interrupted: false,
             completed: 0,
@@ -91,6 +94,12 @@ impl<R: Registers, T> Engine<R, T> {
     #[inline(always)]
     pub fn disk(&self) -> &Disk {
         &self.disk
+    }
+
+    /// Returns how often the medium has changed, modulo 2³².
+    #[inline(always)]
+    pub fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Returns whether the device waits for its reset. Requests wait too, unless there is no disk.
@@ -158,11 +167,17 @@ impl<R: Registers, T> Engine<R, T> {
         self.ended.pop_front().map(|(tag, result)| Completion { tag, result })
     }
 
-    /// Returns whether there is space for a request.
+    /// Returns how many more requests can be given now, each of which may have as many segments as
+    /// the disk takes.
     #[inline(always)]
-    pub fn has_space(&self) -> bool {
-        let needed = if self.device.takes_tables() { 1 } else { usize::from(self.disk.segments) + BESIDES };
-        !self.out_of_service && self.queue.space() >= needed && self.requests.has_space()
+    pub fn space(&self) -> usize {
+        if self.out_of_service {
+            return 0;
+        }
+        let descriptors = self.queue.space();
+        let each = usize::from(self.disk.segments) + BESIDES;
+        let chains = if self.device.takes_tables() { descriptors } else { descriptors / each };
+        chains.min(self.requests.space())
     }
 
     /// Gives the device a request, with its numbers shifted.
@@ -172,7 +187,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// [`NotSent::Full`] if there is no space.
     #[inline]
     pub fn give(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
-        if !self.has_space() {
+        if self.space() == 0 {
             return Err(NotSent::Full);
         }
         self.given += 1;
@@ -258,6 +273,12 @@ impl<R: Registers, T> Engine<R, T> {
             let Disk { blocks, read_only, .. } = disk;
             culm::info!("{blocks} blocks of 512 bytes{}", if read_only { ", read-only" } else { "" });
         }
+        self.set_disk(disk);
+    }
+
+    /// Records what the disk is.
+    pub(crate) fn set_disk(&mut self, disk: Disk) {
+        self.changes = self.changes.wrapping_add((disk.medium != self.disk.medium).into());
         self.disk = disk;
     }
 }

@@ -5,7 +5,8 @@
 //! device reads and writes that itself. `device` sets a device up by `culm-virtio`'s transport and
 //! says what disk it is, `requests` has the records of what is under way, `engine` gives them to
 //! the device and takes them back, `reset` resets one that failed, and `block` moves requests
-//! between the engine and the virtualiser.
+//! between the engine and the virtualiser. `fused` is the engine for a virtualiser in the same
+//! domain.
 //!
 //! # Order
 //!
@@ -38,7 +39,8 @@ extern crate std as alloc;
 mod block;
 mod device;
 mod driver;
-mod engine;
+pub mod engine;
+mod fused;
 pub mod registers;
 mod requests;
 mod reset;
@@ -47,5 +49,6 @@ mod tests;
 
 pub use block::Block;
 pub use driver::Driver;
+pub use engine::Engine;
 
 culm::manifest!();

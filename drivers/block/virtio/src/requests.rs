@@ -125,16 +125,22 @@ impl<T> Requests<T> {
         })
     }
 
-    /// Returns whether there is a free record.
-    #[inline(always)]
-    pub fn has_space(&self) -> bool {
-        !self.free.is_empty()
-    }
-
     /// Returns whether no request is under way.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.owners.len()
+    }
+
+    /// Returns how many requests are under way.
+    #[inline(always)]
+    pub fn under_way(&self) -> usize {
+        self.owners.len() - self.free.len()
+    }
+
+    /// Returns how many records are free.
+    #[inline(always)]
+    pub fn space(&self) -> usize {
+        self.free.len()
     }
 
     /// Writes the record of a request, and the parts of its chain to `parts`. Returns its number,

@@ -47,7 +47,7 @@ impl<R: Registers, T> Engine<R, T> {
             Err(Unusable::Stuck) => return Err(Unusable::Stuck),
             Err(reason) => {
                 self.fail(true);
-                self.disk = Disk::ABSENT;
+                self.set_disk(Disk::ABSENT);
                 return Err(reason);
             }
             Ok(()) => self.fail(false),

@@ -15,7 +15,7 @@ const START_OVER: u32 = 8;
 
 /// One client of the virtualiser.
 #[derive(Debug)]
-pub struct Client {
+pub struct Sharer {
     pub name: &'static str,
     pub port: Port,
     pub part: Part,
@@ -33,16 +33,18 @@ pub struct Client {
     pub allowance: Allowance,
     /// Its refused entries that were charged.
     refused: u64,
+    /// How many counters of the component stand before the virtualiser's.
+    counters_before: usize,
 }
 
-impl Client {
+impl Sharer {
     /// Takes up the queues to a client.
     ///
     /// # Panics
     ///
     /// If the connection contradicts itself: the build tool checks the partition's description, and
     /// data regions begin at pages.
-    pub fn new(connection: &BlockVirtualiserClient) -> Self {
+    pub fn new(connection: &BlockVirtualiserClient, counters_before: usize) -> Self {
         let BlockVirtualiserClient { requests, answers, data, channel, .. } = *connection;
         let memory = data.dma / BLOCK as u64;
         assert!(data.dma.is_multiple_of(BLOCK as u64), "a data region at {:#x}: let it begin at a page", data.dma);
@@ -69,6 +71,7 @@ impl Client {
             unflushed: Unflushed::new(!part.read_only),
             allowance: Allowance::new(depth(requests.capacity, answers.capacity)),
             refused: 0,
+            counters_before,
         }
     }
 
@@ -139,7 +142,7 @@ impl Client {
     fn charge(&mut self, refused: u64) {
         self.refused += refused;
         self.allowance.spend(u32::try_from(refused).unwrap_or(u32::MAX));
-        counters::REQUESTS_REFUSED.add(refused);
+        counters::REQUESTS_REFUSED.behind(self.counters_before).add(refused);
     }
 
     /// Takes the request of [`Self::next`], which stays in place until the next call of that, and
@@ -171,6 +174,6 @@ impl Client {
     pub fn refuse(&mut self, token: u16, error: Error) {
         self.port.answer(token, Err(error));
         self.allowance.spend(1);
-        counters::REQUESTS_REFUSED.add(1);
+        counters::REQUESTS_REFUSED.behind(self.counters_before).add(1);
     }
 }

@@ -11,6 +11,9 @@
 //! ([`culm_block::Client`]). The clients of a restarted virtualiser send again what was not
 //! answered, after the driver has ended what the previous life sent.
 //!
+//! It is the same program in a domain of its own and in that of its driver
+//! ([`culm_block::driver`]).
+//!
 //! `virtualiser` moves requests and answers, `medium` finds out where the clients' parts are.
 
 #![cfg_attr(target_os = "none", no_std)]
@@ -30,7 +33,7 @@ mod turns;
 mod unflushed;
 mod virtualiser;
 
-pub use virtualiser::Virtualiser;
+pub use virtualiser::{Tag, Virtualiser};
 
 use culm::{Channels, Component, ROUNDS, run_rounds, start};
 

@@ -8,7 +8,7 @@
 mod placing;
 mod serving;
 
-use crate::client::Client;
+use crate::client::Sharer;
 use crate::counters;
 use crate::medium::Medium;
 use crate::part::Placement;
@@ -16,13 +16,18 @@ use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
 use culm::time::Instant;
 use culm::{Channels, Progress, Region};
-use culm_block::{BLOCK, Completion, Disk, Error, MAX_DISK, Operation};
+use culm_block::driver::Driver;
+use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Operation};
 use culm_lending::{ClientSet, Paused};
 use culm_partition::MAX_READ;
 
 /// A reader of partition tables that counted in other blocks than the disk would find others' data,
 /// and one of smaller logical blocks would be given less than it wants.
 const _: () = assert!(culm_partition::BLOCK == BLOCK && MAX_READ == 1 << Disk::LARGEST_GRANULE);
+
+/// Whose a request at the driver is: its tag there.
+#[derive(Clone, Copy, Debug)]
+pub struct Tag(Owner);
 
 /// Whose a request at the driver is.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +38,10 @@ enum Owner {
     Table { scans: u32 },
 }
 
-/// The virtualiser. One value of it is the component's state.
+/// The virtualiser of the driver `D`. One value of it is the component's state.
 #[derive(Debug)]
-pub struct Virtualiser {
-    driver: culm_block::Client<Owner>,
+pub struct Virtualiser<D = Client<Tag>> {
+    driver: D,
     medium: Medium,
     /// How often the driver's medium had changed when `medium` was found out.
     changes: u32,
@@ -50,7 +55,7 @@ pub struct Virtualiser {
     failures: u32,
     /// Where the clients' parts are as soon as nothing is under way to where they were.
     settling: Option<Vec<Placement>>,
-    clients: Vec<Client>,
+    clients: Vec<Sharer>,
     /// Clients that are to be looked at in the next round.
     due: ClientSet,
     /// Clients that may have requests.
@@ -80,15 +85,28 @@ impl Virtualiser {
     ///
     /// # Panics
     ///
-    /// If the connection contradicts itself, which those of a start block do not.
+    /// As [`Self::with_driver`].
     pub fn new(connection: &BlockVirtualiser, clients: &[BlockVirtualiserClient]) -> Self {
-        let BlockVirtualiser { requests, answers, channel, table, .. } = *connection;
+        let BlockVirtualiser { requests, answers, channel, .. } = *connection;
+        Self::with_driver(Client::new(requests, answers, channel, MAX_DISK), connection, clients)
+    }
+}
+
+impl<D: Driver<Tag>> Virtualiser<D> {
+    /// Takes up the queues to all clients, with a driver that has ended all that a previous life
+    /// sent it. The connection's queues to the driver are not used.
+    ///
+    /// # Panics
+    ///
+    /// If the connection contradicts itself, which those of a start block do not.
+    pub fn with_driver(driver: D, connection: &BlockVirtualiser, clients: &[BlockVirtualiserClient]) -> Self {
+        let table = connection.table;
         let least = u64::from(MAX_READ) * BLOCK as u64;
         assert!(table.size >= least && table.dma.is_multiple_of(BLOCK as u64), "{least} bytes for the partition table");
         let (count, bound) = (clients.len(), ClientSet::MAX);
         assert!(count <= bound, "{count} clients of one disk: at most {bound} can share one");
         Self {
-            driver: culm_block::Client::new(requests, answers, channel, MAX_DISK),
+            driver,
             medium: Medium::Unknown,
             changes: 0,
             scans: 0,
@@ -96,7 +114,7 @@ impl Virtualiser {
             rescan_at: None,
             failures: 0,
             settling: None,
-            clients: clients.iter().map(Client::new).collect(),
+            clients: clients.iter().map(|client| Sharer::new(client, D::COUNTERS_BEFORE)).collect(),
             due: ClientSet::first(count),
             ready: ClientSet::EMPTY,
             flushing: ClientSet::EMPTY,
@@ -111,11 +129,17 @@ impl Virtualiser {
         }
     }
 
+    /// Returns the driver.
+    #[inline(always)]
+    pub fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
     /// Marks the clients that notified. Each notification costs a step of work.
     #[inline]
     pub fn mark_due(&mut self, channels: Channels) {
         for channel in channels {
-            if channel != self.driver.channel()
+            if !self.driver.notifies_over(channel)
                 && let Some(number) = self.clients.iter().position(|client| client.port.channel() == channel)
             {
                 self.due.insert(number);
@@ -148,7 +172,7 @@ impl Virtualiser {
     }
 
     /// Passes an answer of the driver's on.
-    fn complete(&mut self, Completion { tag, result }: Completion<Owner>) {
+    fn complete(&mut self, Completion { tag: Tag(tag), result }: Completion<Tag>) {
         let (number, token, cost, operation, failed_flushes) = match tag {
             Owner::Client { number, token, cost, operation, failed_flushes } => {
                 (usize::from(number), token, cost, operation, failed_flushes)
@@ -162,7 +186,7 @@ impl Virtualiser {
             }
         };
         if result.is_err() {
-            counters::FAILED.add(1);
+            counters::FAILED.behind(D::COUNTERS_BEFORE).add(1);
         }
         self.under_way -= cost;
         if operation == Operation::Flush {
@@ -192,7 +216,7 @@ impl Virtualiser {
         if !self.paused.is_empty() {
             let clients = &mut self.clients;
             let is_back =
-                |number| clients.get_mut(number).is_none_or(|client: &mut Client| client.allowance.replenish());
+                |number| clients.get_mut(number).is_none_or(|client: &mut Sharer| client.allowance.replenish());
             self.paused.look(&mut self.due, is_back);
         }
         for number in self.due.take() {
@@ -204,7 +228,7 @@ impl Virtualiser {
                 // What the driver has not seen yet would be done with the next life's memory.
                 self.ready.remove(number);
                 self.driver.cancel(
-                    |owner| matches!(owner, Owner::Client { number: other, .. } if usize::from(*other) == number),
+                    |Tag(owner)| matches!(owner, Owner::Client { number: other, .. } if usize::from(*other) == number),
                 );
             }
             self.pause_if_spent(number);

@@ -1,12 +1,13 @@
 //! Where each client's part of the disk is: found out when the medium is another one, or its
 //! properties are, and said to the client.
 
-use super::{Owner, Virtualiser};
+use super::{Owner, Tag, Virtualiser};
 use crate::medium::{Found, Medium};
 use crate::part::Placement;
 use alloc::vec::Vec;
 use culm::time::{self, Duration};
-use culm_block::{Disk, NotSent};
+use culm_block::driver::Driver;
+use culm_block::{Disk, Shift};
 
 /// Time after which a table that could not be read is read again.
 const RESCAN: Duration = Duration::from_secs(1);
@@ -14,7 +15,7 @@ const RESCAN: Duration = Duration::from_secs(1);
 /// How often that time doubles while the table cannot be read: up to about a minute.
 const MAX_FAILURES: u32 = 6;
 
-impl Virtualiser {
+impl<D: Driver<Tag>> Virtualiser<D> {
     /// Looks whether the driver has another medium, and goes on reading its table.
     pub(super) fn watch(&mut self) {
         let Some(disk) = self.driver.disk().copied() else { return };
@@ -34,11 +35,10 @@ impl Virtualiser {
                 self.place(&disk, Some(found));
             }
             let Some(request) = self.medium.request(self.table.1) else { break };
-            match self.driver.send(&request, Owner::Table { scans: self.scans }) {
+            match self.driver.forward(&request, Shift::NONE, Tag(Owner::Table { scans: self.scans })) {
                 Ok(()) => self.is_reading = true,
                 // A round in which an answer comes has space.
-                Err(NotSent::Full | NotSent::Unknown) => break,
-                Err(NotSent::Refused(_)) => self.medium.give(None),
+                Err(_) => break,
             }
         }
         self.settle();

@@ -1,9 +1,10 @@
 //! Sending the clients' requests to the driver, in the order of their turns (`turns`).
 
-use super::{Owner, Virtualiser};
+use super::{Owner, Tag, Virtualiser};
 use crate::counters;
 use crate::turns::WINDOW;
 use crate::unflushed::Flush;
+use culm_block::driver::Driver;
 use culm_block::{Error, Operation, Taken};
 
 /// The outcome of the attempt to send a client's next request.
@@ -19,7 +20,7 @@ enum Attempt {
     Blocked,
 }
 
-impl Virtualiser {
+impl<D: Driver<Tag>> Virtualiser<D> {
     /// Sends requests to the driver, as many as may be under way.
     pub(super) fn serve(&mut self) {
         if self.settling.is_some() {
@@ -133,7 +134,7 @@ impl Virtualiser {
         let Some((Taken { token, request }, shift)) = client.take() else { return };
         let (token, blocks, failed_flushes) = (*token, request.blocks, self.failed_flushes);
         let owner = Owner::Client { number: number as u16, token, cost, operation, failed_flushes };
-        if self.driver.forward(request, shift, owner).is_err() {
+        if self.driver.forward(request, shift, Tag(owner)).is_err() {
             // There was space, as the caller has seen.
             return client.refuse(token, Error::Failed);
         }
@@ -144,7 +145,7 @@ impl Virtualiser {
             self.is_flushing = true;
             self.clients.iter_mut().for_each(|client| client.unflushed.cover());
         }
-        counters::REQUESTS.add(1);
-        counters::BLOCKS.add(blocks.into());
+        counters::REQUESTS.behind(D::COUNTERS_BEFORE).add(1);
+        counters::BLOCKS.behind(D::COUNTERS_BEFORE).add(blocks.into());
     }
 }
