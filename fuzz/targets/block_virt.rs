@@ -76,6 +76,7 @@ impl Ground {
             requests: ring(32),
             answers: ring(32),
             table: memory(MAX_READ as usize * BLOCK, TABLE * BLOCK as u64),
+            account: memory(8, 0),
             clients: Span::default(),
             channel: 0,
         };

@@ -16,6 +16,9 @@ pub const BLOCK: usize = 512;
 /// although a provider puts off the release of some entries.
 pub const MIN_QUEUE: u32 = 32;
 
+/// Bytes of what a virtualiser keeps for its next life.
+pub const ACCOUNT_SIZE: u64 = 8;
+
 /// Block class, driver's side.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 96, name = "block-driver", class = "block", role = Driver)]
@@ -74,6 +77,8 @@ pub struct BlockVirtualiser<F: Form = Start> {
     /// Memory of the virtualiser's own, into which it has the partition table read:
     /// `culm_partition::MAX_READ` blocks.
     pub table: F::Memory,
+    /// Memory of the virtualiser's own that outlives it: [`ACCOUNT_SIZE`] bytes.
+    pub account: F::Memory,
     /// Who has a part of the disk.
     pub clients: F::List<BlockVirtualiserClient<F>>,
     /// Channel to the driver.

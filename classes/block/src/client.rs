@@ -94,6 +94,8 @@ pub struct Client<T> {
     /// Blocks of the memory that requests name.
     memory_blocks: u64,
     disk: Option<Disk>,
+    /// How often the provider has said what the disk is, modulo 2³².
+    shown: u32,
     /// Whether `disk` was shown since the pair started over.
     is_confirmed: bool,
     slots: Box<[Slot<T>]>,
@@ -150,6 +152,7 @@ impl<T> Client<T> {
             link: Link::new(requests, answers, channel),
             memory_blocks,
             disk: None,
+            shown: 0,
             is_confirmed: false,
             slots: (0..depth).map(slot).collect(),
             free: (0..depth).rev().collect(),
@@ -171,6 +174,12 @@ impl<T> Client<T> {
     #[inline(always)]
     pub fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
+    }
+
+    /// Returns how often the provider has said what the disk is, modulo 2³².
+    #[inline(always)]
+    pub fn shown(&self) -> u32 {
+        self.shown
     }
 
     /// Returns how often the medium has changed, modulo 2³²: each time that one was taken out or
@@ -354,6 +363,7 @@ impl<T> Client<T> {
             self.ended.extend(self.waiting.drain(..));
         }
         (self.disk, self.is_confirmed) = (Some(disk), true);
+        self.shown = self.shown.wrapping_add(1);
         // The provider has ended what its earlier lives had, before it said so.
         self.slots.iter_mut().for_each(|slot| slot.is_left = false);
         self.end_cancelled();

@@ -27,6 +27,11 @@ pub struct Disk {
     pub most: u32,
     /// The exponent of the most blocks that are discarded or zeroed by one request.
     pub most_cleared: u8,
+    /// Counts the flushes that have failed, in all lives of the driver, from 1 to
+    /// [`Self::MAX_FAILURES`] and again: who asked for a flush may have been restarted before it
+    /// was answered. 0 if the driver does not count them, and for clients of a virtualiser, which
+    /// are told by their own flushes.
+    pub failures: u8,
 }
 
 impl Disk {
@@ -41,7 +46,16 @@ impl Disk {
         segments: MAX_SEGMENTS as u8,
         most: MAX_BLOCKS,
         most_cleared: Self::MAX_CLEARED,
+        failures: 0,
     };
+
+    /// The largest count of failed flushes: it has 7 bits in a queue.
+    pub const MAX_FAILURES: u8 = 127;
+
+    /// Returns the count of failed flushes behind `count`.
+    pub const fn next_failure(count: u8) -> u8 {
+        count % Self::MAX_FAILURES + 1
+    }
 
     /// The largest exponent of the most blocks that are cleared by one request: their count has 24
     /// bits in a queue.
@@ -74,6 +88,7 @@ impl Disk {
             && self.most <= MAX_BLOCKS
             && self.most_cleared >= self.granule
             && self.most_cleared <= Self::MAX_CLEARED
+            && self.failures <= Self::MAX_FAILURES
     }
 
     /// Returns whether the disk takes a request of a client that has `memory_blocks` blocks of

@@ -20,6 +20,10 @@ pub trait Driver<T> {
     /// Returns what the disk is, as far as it is known.
     fn disk(&self) -> Option<&Disk>;
 
+    /// Returns how often the driver has said what the disk is, modulo 2³²: [`Self::disk`] is the
+    /// same as long as this is.
+    fn shown(&self) -> u32;
+
     /// Returns how often the medium has changed: see [`Client::changes`].
     fn changes(&self) -> u32;
 
@@ -60,6 +64,11 @@ impl<T> Driver<T> for Client<T> {
     #[inline(always)]
     fn disk(&self) -> Option<&Disk> {
         Client::disk(self)
+    }
+
+    #[inline(always)]
+    fn shown(&self) -> u32 {
+        Client::shown(self)
     }
 
     #[inline(always)]

@@ -7,8 +7,8 @@
 //!            first word                                              second word
 //!   request  block 40, token 16, operation 4, flags 4                place 40, blocks 24
 //!   answer   token 16, kind 8, result 8                              0
-//!   disk     flags 4, granule 4, segments 8, kind 8, most cleared 8, blocks 41, most 16
-//!            medium 32
+//!   disk     flags 4, granule 4, segments 8, kind 8,            blocks 41, most 16, failures 7
+//!            most cleared 8, medium 32
 //! ```
 //!
 //! A request that moves no data has its count of blocks in the second word, and place 0.
@@ -183,7 +183,10 @@ impl From<Answer> for AnswerEntry {
                     | flag(disk.writes_zeroes, disk_flag::WRITES_ZEROES);
                 let limits = u64::from(disk.granule) << 4 | u64::from(disk.segments) << 8;
                 let rest = u64::from(disk.most_cleared) << 24 | u64::from(disk.medium) << 32;
-                Self([flags | limits | kind::DISK << 16 | rest, disk.blocks | u64::from(disk.most) << 41])
+                Self([
+                    flags | limits | kind::DISK << 16 | rest,
+                    disk.blocks | u64::from(disk.most) << 41 | u64::from(disk.failures) << 57,
+                ])
             }
         }
     }
@@ -214,6 +217,7 @@ impl AnswerEntry {
                     segments: bits(word, 8, 8) as u8,
                     most: bits(second, 41, 16) as u32,
                     most_cleared: bits(word, 24, 8) as u8,
+                    failures: bits(second, 57, 7) as u8,
                 };
                 disk.is_valid().then_some(Answer::Disk(disk))
             }
@@ -270,11 +274,12 @@ mod tests {
         #[test]
         fn disks_keep_their_fields(
             blocks in 1..=MAX_DISK, medium in 1..u32::MAX, flags: [bool; 3], granule in 0..=Disk::LARGEST_GRANULE,
-            segments in 1..=MAX_SEGMENTS as u8, most in 128..=MAX_BLOCKS, most_cleared in 7..=Disk::MAX_CLEARED
+            segments in 1..=MAX_SEGMENTS as u8, most in 128..=MAX_BLOCKS, most_cleared in 7..=Disk::MAX_CLEARED,
+            failures in 0..=Disk::MAX_FAILURES
         ) {
             let blocks = blocks >> granule << granule;
             let [read_only, discards, writes_zeroes] = flags;
-            let disk = Disk { blocks, medium, read_only, discards, writes_zeroes, granule, segments, most, most_cleared };
+            let disk = Disk { blocks, medium, read_only, discards, writes_zeroes, granule, segments, most, most_cleared, failures };
             prop_assert_eq!(AnswerEntry::from(Answer::Disk(disk)).read(), Some(Answer::Disk(disk)));
         }
 

@@ -57,13 +57,14 @@
 //! 3. *A reset keeps what was answered, or the medium has another number afterwards.* What was
 //!    answered before a reset and not flushed must still be there after it. Otherwise an answered
 //!    write would be lost, and the next flush be answered as if it were not.
-//! 4. *A flush that failed is answered so, even by the next life.* A driver that is restarted after
-//!    the device failed a flush and before the answer looks at what its device left. If that cannot
-//!    be known, the medium gets another number. The device would do the flush, sent again, without
-//!    what it has lost.
+//! 4. *A flush that failed is not taken for one that went well, even by the next life.* A driver
+//!    that is restarted after the device failed a flush and before the answer looks at what its
+//!    device left, and counts the failure ([`Disk::failures`]). If that cannot be known, the medium
+//!    gets another number. The device would do the flush, sent again, without what it has lost.
 //!
-//! The virtualiser knows which clients a failed flush concerns in its present life only: if it is
-//! restarted before their next flushes, they are not told.
+//! A virtualiser tells each client that a failed flush concerns by its own next flush. It keeps in
+//! memory that outlives it whether somebody is still to be told, and up to which count: so its next
+//! life tells all of them, and those whom nothing concerned too.
 //!
 //! # Media
 //!

@@ -122,6 +122,10 @@ impl RamDisk {
     pub fn finish(&mut self, index: usize) {
         let Taken { token, request } = self.taken.remove(index);
         let result = self.failing.map_or_else(|| self.carry_out(&request), Err);
+        if (request.operation, result) == (Operation::Flush, Err(Error::Failed)) && self.disk.failures != 0 {
+            self.disk.failures = Disk::next_failure(self.disk.failures);
+            self.port.set_disk(self.disk);
+        }
         self.results.push(result);
         self.port.answer(token, result);
     }

@@ -33,6 +33,8 @@ pub struct Engine<R, T> {
     /// Requests that ended without the device, and how.
     pub(crate) ended: VecDeque<(T, Result<(), Error>)>,
     disk: Disk,
+    /// How often `disk` was set, modulo 2³².
+    shown: u32,
     /// How often the medium has changed, modulo 2³².
     changes: u32,
     /// Whether flushes are sent to the device.
@@ -62,9 +64,11 @@ impl<R: Registers, T> Engine<R, T> {
         let (mut device, mut queue) = Device::find(registers, &memory)?;
         let requests = Requests::new(&memory, queue.layout().end, queue.size() / 2).ok_or(Unusable::Queue)?;
         counters::RESETS.add(1);
+        let had_failed = device.needs_reset();
         // Reset before anything else: the device may be at work for the previous life. See the
         // order of requests at the head of this crate.
         device.reset()?;
+        requests.look_back(had_failed);
         queue.clear();
         queue.renew(device.has_event_index());
         device.set_to_work(&memory, &queue);
@@ -76,6 +80,7 @@ impl<R: Registers, T> Engine<R, T> {
             parts: Parts::new(),
             ended: VecDeque::new(),
             disk: Disk::ABSENT,
+            shown: 0,
             changes: 0,
             flushes: false,
             interrupted: false,
@@ -94,6 +99,12 @@ impl<R: Registers, T> Engine<R, T> {
     #[inline(always)]
     pub fn disk(&self) -> &Disk {
         &self.disk
+    }
+
+    /// Returns how often the device has said what disk it is, modulo 2³².
+    #[inline(always)]
+    pub fn shown(&self) -> u32 {
+        self.shown
     }
 
     /// Returns how often the medium has changed, modulo 2³².
@@ -152,6 +163,10 @@ impl<R: Registers, T> Engine<R, T> {
     fn count_failure(&mut self, is_lie: bool) {
         counters::FAILED.add(1);
         counters::DEVICE_ERRORS.add(is_lie.into());
+        // It may have been a flush.
+        if self.disk.failures != self.requests.failures() {
+            self.set_disk(self.disk);
+        }
     }
 
     /// Looks at the device if its interrupt `is_odd`: there was nothing to take. Resets it if it
@@ -269,7 +284,7 @@ impl<R: Registers, T> Engine<R, T> {
         let disk = self.device.disk();
         self.flushes = self.device.flushes();
         self.requests.zeroes_may_discard = self.device.zeroes_may_discard();
-        if disk != self.disk {
+        if disk != (Disk { failures: 0, ..self.disk }) {
             let Disk { blocks, read_only, .. } = disk;
             culm::info!("{blocks} blocks of 512 bytes{}", if read_only { ", read-only" } else { "" });
         }
@@ -279,6 +294,8 @@ impl<R: Registers, T> Engine<R, T> {
     /// Records what the disk is.
     pub(crate) fn set_disk(&mut self, disk: Disk) {
         self.changes = self.changes.wrapping_add((disk.medium != self.disk.medium).into());
-        self.disk = disk;
+        self.shown = self.shown.wrapping_add(1);
+        let failures = if disk.is_present() { self.requests.failures() } else { 0 };
+        self.disk = Disk { failures, ..disk };
     }
 }

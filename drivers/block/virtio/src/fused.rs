@@ -23,6 +23,11 @@ impl<R: Registers, T> Driver<T> for Engine<R, T> {
     }
 
     #[inline(always)]
+    fn shown(&self) -> u32 {
+        Engine::shown(self)
+    }
+
+    #[inline(always)]
     fn changes(&self) -> u32 {
         Engine::changes(self)
     }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
-use culm_block::{BLOCK, Error, MAX_SEGMENTS, Operation, Request, Shift};
+use culm_block::{BLOCK, Disk, Error, MAX_SEGMENTS, Operation, Request, Shift};
 use culm_virtio::virtqueue::{self, Access, DESCRIPTOR};
 use culm_virtio::{Part, Used};
 
@@ -31,6 +31,9 @@ const STATUS: u64 = 32;
 
 /// Offset of a record's table.
 const TABLE: usize = 64;
+
+/// In place of a request's type: the record is free.
+const NO_REQUEST: u64 = u64::MAX;
 
 /// A status that no device writes.
 const NO_STATUS: u64 = 0xff;
@@ -77,6 +80,8 @@ pub struct Requests<T> {
     records: &'static [[AtomicU64; WORDS]],
     /// Where the device sees the first record.
     dma: u64,
+    /// How many flushes have failed: see [`Disk::failures`]. It outlives the driver.
+    failures: &'static AtomicU64,
     owners: Vec<Owner<T>>,
     free: Vec<u16>,
     period: u32,
@@ -113,10 +118,12 @@ impl<T> Requests<T> {
     /// Creates `count` records in `memory`, behind what ends at `end`. Returns `None` if that is
     /// too small.
     pub fn new(memory: &Region, end: usize, count: u16) -> Option<Self> {
-        let offset = end.next_multiple_of(64);
+        let failures = end.next_multiple_of(64);
+        let offset = failures + 64;
         let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
         Some(Self {
             records: words.as_chunks().0,
+            failures: memory.atomic_u64(failures).ok()?,
             dma: memory.dma() + offset as u64,
             owners: (0..count).map(|_| Owner { tag: None, written: 0, chances: 0, patience: 0, period: 0 }).collect(),
             free: (0..count).rev().collect(),
@@ -129,6 +136,33 @@ impl<T> Requests<T> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.owners.len()
+    }
+
+    /// Counts the flushes that the device failed for the previous life and that were not answered,
+    /// and frees all records. If the device `had_failed` as a whole, it may have failed each flush
+    /// that it did not say was done. The device must have been reset.
+    pub fn look_back(&self, had_failed: bool) {
+        for record in self.records {
+            let (kind, status) = (record[0].load(Relaxed), record[4].load(Relaxed) as u8);
+            let is_done = status == STATUS_OK || u64::from(status) == NO_STATUS && !had_failed;
+            if kind == TYPE_FLUSH.into() && !is_done {
+                self.count_failure();
+            }
+            // Dying before this counts it again, which does no harm.
+            record[0].store(NO_REQUEST, Relaxed);
+        }
+    }
+
+    /// Counts a flush that failed, for this life and the next.
+    #[cold]
+    fn count_failure(&self) {
+        self.failures.store(Disk::next_failure(self.failures()).into(), Relaxed);
+    }
+
+    /// Returns the count of flushes that have failed ([`Disk::failures`]).
+    pub fn failures(&self) -> u8 {
+        // It begins as 0, and whatever a device writes there is a count.
+        (self.failures.load(Relaxed) % (u64::from(Disk::MAX_FAILURES) + 1)).max(1) as u8
     }
 
     /// Returns how many requests are under way.
@@ -221,6 +255,7 @@ impl<T> Requests<T> {
         let (record, owner) = (self.records.get(used.token as usize)?, self.owners.get_mut(used.token as usize)?);
         let tag = owner.tag.take()?;
         self.free.push(used.token as u16);
+        let is_flush = owner.patience == FLUSH_PERIODS;
         let (result, is_lie) = match record[4].load(Relaxed) as u8 {
             // What is not known to be written (§2.7.8.2) was not read.
             STATUS_OK => {
@@ -231,7 +266,29 @@ impl<T> Requests<T> {
             STATUS_UNSUPPORTED => (Err(Error::Unsupported), false),
             _ => (Err(Error::Failed), true),
         };
+        if is_flush {
+            if result == Err(Error::Failed) {
+                self.count_failure();
+            }
+            // From here on it is known, whatever becomes of the answer.
+            if let Some([kind, ..]) = self.records.get(used.token as usize) {
+                kind.store(NO_REQUEST, Relaxed);
+            }
+        }
         Some(Outcome { tag, result, is_lie })
+    }
+
+    /// Counts the flushes under way as failed that a device has not done which is about to be
+    /// reset. After the reset, a next life could not tell.
+    #[cold]
+    pub fn give_flushes_up(&self) {
+        for (owner, record) in self.owners.iter().zip(self.records) {
+            let is_under_way = owner.tag.is_some() && record[0].load(Relaxed) == TYPE_FLUSH.into();
+            if is_under_way && record[4].load(Relaxed) as u8 != STATUS_OK {
+                self.count_failure();
+                record[0].store(NO_REQUEST, Relaxed);
+            }
+        }
     }
 
     /// Records a reset of the device, which has ended all requests. Frees the records of those that

@@ -43,6 +43,7 @@ impl<R: Registers, T> Engine<R, T> {
     fn set_up_again(&mut self) -> Result<(), Unusable> {
         counters::RESETS.add(1);
         self.queue.rank();
+        self.requests.give_flushes_up();
         match self.device.reset() {
             Err(Unusable::Stuck) => return Err(Unusable::Stuck),
             Err(reason) => {
@@ -61,6 +62,8 @@ impl<R: Registers, T> Engine<R, T> {
 
     /// Ends the requests that do not survive this reset, which is all of them if the device
     /// `is_lost`. The queue keeps the others, and nothing that is none.
+    ///
+    /// What the disk is must be said after this: flushes may have failed.
     fn fail(&mut self, is_lost: bool) {
         let (requests, ended) = (&mut self.requests, &mut self.ended);
         requests.survive(is_lost, |tag, result| {

@@ -7,9 +7,10 @@
 //! It has a few requests of all clients under way at the driver and leaves the others in their
 //! queues, so that it can choose whose is next (`turns`).
 //!
-//! It has no state that outlives it. A restarted driver is sent again what it has not answered
-//! ([`culm_block::Client`]). The clients of a restarted virtualiser send again what was not
-//! answered, after the driver has ended what the previous life sent.
+//! It has no state that outlives it but a word on failed flushes (`account`). A restarted driver
+//! is sent again what it has not answered ([`culm_block::Client`]). The clients of a restarted
+//! virtualiser send again what was not answered, after the driver has ended what the previous life
+//! sent.
 //!
 //! It is the same program in a domain of its own and in that of its driver
 //! ([`culm_block::driver`]).
@@ -24,6 +25,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std as alloc;
 
+mod account;
 mod client;
 mod medium;
 mod part;

@@ -63,6 +63,7 @@ impl Part {
             medium: number(disk.medium, first),
             read_only: part.read_only || self.read_only,
             most_cleared: part.most_cleared.min(MAX_CLEARED),
+            failures: 0,
             ..part
         };
         Some(Placement { first, disk })

@@ -59,6 +59,7 @@ impl World {
             requests: ring(CAPACITY),
             answers: ring(CAPACITY),
             table: memory(128 * BLOCK, dma(31)),
+            account: memory(8, 0),
             clients: Span::default(),
             channel: 0,
         };

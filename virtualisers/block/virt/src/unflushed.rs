@@ -56,6 +56,16 @@ impl Unflushed {
         self.is_covered = false;
     }
 
+    /// Records that a flush has failed at a time that nobody knows.
+    pub fn lose(&mut self) {
+        self.is_lost |= self.is_changed || self.is_covered;
+    }
+
+    /// Returns whether the client is still to be told that writes of its own may be lost.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// Records that the client is told that its flush has failed.
     pub fn tell(&mut self) {
         self.is_lost = false;

@@ -8,6 +8,7 @@
 mod placing;
 mod serving;
 
+use crate::account::Account;
 use crate::client::Sharer;
 use crate::counters;
 use crate::medium::Medium;
@@ -76,6 +77,12 @@ pub struct Virtualiser<D = Client<Tag>> {
     is_flushing: bool,
     /// How many flushes have failed, modulo 2³².
     failed_flushes: u32,
+    /// Whether the one under way was lost in a restart of the driver, after it had failed.
+    is_flush_lost: bool,
+    /// What the next life must know of failed flushes.
+    account: Account,
+    /// How often the driver had said what the disk is when that was compared with the account.
+    shown: u32,
     /// Memory for the partition table, and where it begins for the device, in blocks.
     table: (Region, u64),
 }
@@ -101,11 +108,12 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// If the connection contradicts itself, which those of a start block do not.
     pub fn with_driver(driver: D, connection: &BlockVirtualiser, clients: &[BlockVirtualiserClient]) -> Self {
         let table = connection.table;
+        let account = Account::new(&Region::new(connection.account)).expect("a word for the next life");
         let least = u64::from(MAX_READ) * BLOCK as u64;
         assert!(table.size >= least && table.dma.is_multiple_of(BLOCK as u64), "{least} bytes for the partition table");
         let (count, bound) = (clients.len(), ClientSet::MAX);
         assert!(count <= bound, "{count} clients of one disk: at most {bound} can share one");
-        Self {
+        let mut virtualiser = Self {
             driver,
             medium: Medium::Unknown,
             changes: 0,
@@ -125,8 +133,16 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             busy: 0,
             is_flushing: false,
             failed_flushes: 0,
+            is_flush_lost: false,
+            account,
+            shown: 0,
             table: (Region::new(table), table.dma / BLOCK as u64),
+        };
+        if virtualiser.account.is_untold() {
+            // Who was not told nobody knows any more.
+            virtualiser.clients.iter_mut().for_each(|client| client.unflushed.lose());
         }
+        virtualiser
     }
 
     /// Returns the driver.
@@ -156,6 +172,9 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         while let Some(completion) = self.driver.next_completion() {
             self.complete(completion);
         }
+        if self.driver.shown() != self.shown {
+            self.count_failures();
+        }
         self.watch();
         self.look();
         self.serve();
@@ -168,7 +187,34 @@ impl<D: Driver<Tag>> Virtualiser<D> {
                 progress = Progress::More;
             }
         }
+        if self.account.is_untold() {
+            self.settle_account();
+        }
         progress
+    }
+
+    /// Compares the driver's count of failed flushes with those that were answered so. If it is
+    /// another one, a flush had failed whose answer was lost in a restart of either side.
+    #[cold]
+    fn count_failures(&mut self) {
+        self.shown = self.driver.shown();
+        let Some(failures) = self.driver.disk().map(|disk| disk.failures) else { return };
+        if self.account.knows(failures) {
+            return;
+        }
+        self.account.record(failures);
+        // The one that is under way was sent again, and may go well without what is lost.
+        self.is_flush_lost = self.is_flushing;
+        self.failed_flushes = self.failed_flushes.wrapping_add(1);
+        self.clients.iter_mut().for_each(|client| client.unflushed.lose());
+    }
+
+    /// Records that everybody is told of failed flushes, once that is so.
+    #[cold]
+    fn settle_account(&mut self) {
+        if !self.clients.iter().any(|client| client.unflushed.is_lost()) {
+            self.account.settle();
+        }
     }
 
     /// Passes an answer of the driver's on.
@@ -189,7 +235,13 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             counters::FAILED.behind(D::COUNTERS_BEFORE).add(1);
         }
         self.under_way -= cost;
+        let mut result = result;
         if operation == Operation::Flush {
+            if core::mem::take(&mut self.is_flush_lost) {
+                result = Err(Error::Failed);
+            } else if result == Err(Error::Failed) {
+                self.account.record_next();
+            }
             self.is_flushing = false;
             self.failed_flushes = self.failed_flushes.wrapping_add((result == Err(Error::Failed)).into());
             self.clients.iter_mut().for_each(|client| client.unflushed.settle(result));

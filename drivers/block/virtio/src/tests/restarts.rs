@@ -357,6 +357,64 @@ fn what_a_previous_life_gave_the_device_has_ended_before_the_next_takes_requests
     assert_eq!(told.len(), 8);
 }
 
+/// A driver dies while the device has a flush. The next life counts it if it failed, or may have.
+#[test]
+fn the_next_life_counts_a_flush_that_failed_and_was_not_answered() {
+    let failures = |status: Option<u8>, needs_reset: bool| {
+        let mut parts = Parts::new();
+        let before = parts.disk().expect("it is known").failures;
+        parts.client.send(&Request::flush(), 3).expect("there is space");
+        parts.run();
+        parts.take();
+        if let Some(status) = status {
+            parts.device.status = Some(status);
+            let given = parts.device.held[0].clone();
+            parts.device.carry_out(&given);
+        }
+        if needs_reset {
+            parts.state.status.set(parts.state.status.get().set(Status::NEEDS_RESET));
+        }
+        let (fake, own) = (Fake(parts.state.clone()), parts.own());
+        parts.block = Block::new(fake, own, &parts.connection).expect("a device that works");
+        parts.run();
+        let counted = parts.disk().expect("it is known").failures - before;
+        // It is counted once.
+        parts.device.status = None;
+        parts.serve(9);
+        let fake = Fake(parts.state.clone());
+        parts.block = Block::new(fake, own, &parts.connection).expect("a device that works");
+        parts.run();
+        assert_eq!(parts.disk().expect("it is known").failures - before, counted);
+        counted
+    };
+    assert_eq!(failures(None, false), 0, "it is under way, and sent again");
+    assert_eq!(failures(Some(STATUS_OK), false), 0);
+    assert_eq!(failures(Some(STATUS_OK), true), 0);
+    assert_eq!(failures(Some(STATUS_FAILED), false), 1);
+    assert_eq!(failures(None, true), 1);
+}
+
+/// Each flush that is answered as failed is counted once, and told with the answer.
+#[test]
+fn a_flush_that_fails_is_counted() {
+    let mut parts = Parts::new();
+    let before = parts.disk().expect("it is known").failures;
+    parts.device.status = Some(STATUS_FAILED);
+    assert_eq!(parts.ask(&Request::flush()), Err(Error::Failed));
+    let read = Request::read(0, &[segment(0, 1)]).expect("one");
+    assert_eq!(parts.ask(&read), Err(Error::Failed));
+    assert_eq!(parts.disk().expect("it is known").failures, before + 1);
+    parts.device.status = None;
+    parts.client.send(&Request::flush(), 3).expect("there is space");
+    parts.run();
+    parts.take();
+    parts.state.status.set(parts.state.status.get().set(Status::NEEDS_RESET));
+    parts.state.raise(Causes::CHANGE);
+    parts.run();
+    assert_eq!(parts.completions(), [(3, Err(Error::Failed))]);
+    assert_eq!(parts.disk().expect("it is known").failures, before + 2);
+}
+
 fn acts() -> impl Strategy<Value = Vec<(Act, Option<u32>)>> {
     let act = prop_oneof![
         6 => Just(Act::Turn),

@@ -3,7 +3,7 @@
 use super::options::{ClientOptions, DeviceOptions};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{DomainId, Memory, Planned, Purpose, RegionId, RegionKind, RingId};
-use culm_abi::connection::block::{BLOCK, ENTRY_SIZE};
+use culm_abi::connection::block::{ACCOUNT_SIZE, BLOCK, ENTRY_SIZE};
 use culm_abi::connection::{
     BlockClient, BlockDriver, BlockMemory, BlockMemoryRegion, BlockVirtualiser, BlockVirtualiserClient,
 };
@@ -52,7 +52,16 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     if DeviceOptions::of(device.provider).pio.is_some() {
         give_memory(wiring, driver, name, &memory);
     }
-    let connection = BlockVirtualiser { requests, answers, table: Memory::dma(table, size), clients, channel };
+    // It begins at zero when the system does, and a restart leaves it.
+    let account = wiring.region(
+        format!("{name} account"),
+        ACCOUNT_SIZE,
+        RegionKind::Cached,
+        Purpose::Account,
+        &[(virtualiser, true)],
+    );
+    let account = Memory::region(account, ACCOUNT_SIZE);
+    let connection = BlockVirtualiser { requests, answers, table: Memory::dma(table, size), account, clients, channel };
     wiring.connect(virtualiser, &wiring.name(driver), connection);
 }
 

@@ -258,3 +258,89 @@ proptest! {
         }
     }
 }
+
+/// A disk whose driver counts the flushes that failed.
+const COUNTING: Disk = Disk { failures: 1, ..Disk::new(400, 7) };
+
+/// Two clients who have nothing in doubt, and have each written a block.
+fn writers() -> World {
+    let mut world = World::new(&[ALL, ALL], COUNTING);
+    world.run();
+    for number in 0..2 {
+        assert_eq!(world.ask(number, &Request::flush()), Ok(()), "what earlier lives wrote");
+        assert_eq!(world.ask(number, &write(5 + number as u64, 0, 1)), Ok(()));
+    }
+    world
+}
+
+/// Has both clients flush twice: each is told once of the flush that failed.
+fn both_are_told(world: &mut World) {
+    for expected in [Err(Error::Failed), Ok(())] {
+        for number in 0..2 {
+            assert_eq!(world.ask(number, &Request::flush()), expected, "client {number}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_failed_is_told_by_the_next_life() {
+    let mut world = writers();
+    world.clients[0].send(&Request::flush(), 9).expect("there is space");
+    world.round();
+    world.disk.failing = Some(Error::Failed);
+    let _ = world.disk.round();
+    // The virtualiser dies with the answer in its queue.
+    world.restart();
+    world.disk.failing = None;
+    let complete = world.run();
+    assert_eq!(complete, [(0, Completion { tag: 9, result: Err(Error::Failed) })]);
+    assert_eq!(world.ask(1, &Request::flush()), Err(Error::Failed), "its write may be lost");
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+}
+
+#[test]
+fn who_was_not_told_of_a_failed_flush_is_told_by_the_next_life() {
+    let mut world = writers();
+    world.disk.failing = Some(Error::Failed);
+    assert_eq!(world.ask(0, &Request::flush()), Err(Error::Failed));
+    world.disk.failing = None;
+    world.restart();
+    world.run();
+    both_are_told(&mut world);
+    // The next lives have nobody to tell.
+    world.restart();
+    world.run();
+    assert_eq!((world.ask(0, &Request::flush()), world.ask(1, &Request::flush())), (Ok(()), Ok(())));
+}
+
+/// A driver that dies after its device failed a flush: it is sent again, and goes well.
+#[test]
+fn a_flush_that_failed_in_an_earlier_life_of_the_driver_has_failed() {
+    let mut world = writers();
+    world.clients[0].send(&Request::flush(), 9).expect("there is space");
+    world.round();
+    world.disk.take();
+    assert_eq!(flushes(&world), 1);
+    world.disk.disk.failures = 2;
+    world.disk = world.disk.restarted(World::port(&world.connection));
+    let complete = world.run();
+    assert_eq!(complete, [(0, Completion { tag: 9, result: Err(Error::Failed) })]);
+    assert_eq!(world.ask(1, &Request::flush()), Err(Error::Failed), "its write may be lost");
+    for number in 0..2 {
+        assert_eq!(world.ask(number, &Request::flush()), Ok(()));
+    }
+}
+
+/// A driver that is restarted while all goes well.
+#[test]
+fn a_flush_that_is_only_sent_again_has_not_failed() {
+    let mut world = writers();
+    world.clients[0].send(&Request::flush(), 9).expect("there is space");
+    world.round();
+    world.disk.take();
+    world.disk = world.disk.restarted(World::port(&world.connection));
+    world.restart();
+    let complete = world.run();
+    assert_eq!(complete, [(0, Completion { tag: 9, result: Ok(()) })]);
+    assert_eq!(world.ask(1, &Request::flush()), Ok(()));
+}

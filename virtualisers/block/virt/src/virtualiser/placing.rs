@@ -18,7 +18,7 @@ const MAX_FAILURES: u32 = 6;
 impl<D: Driver<Tag>> Virtualiser<D> {
     /// Looks whether the driver has another medium, and goes on reading its table.
     pub(super) fn watch(&mut self) {
-        let Some(disk) = self.driver.disk().copied() else { return };
+        let Some(disk) = self.driver.disk().map(|disk| Disk { failures: 0, ..*disk }) else { return };
         let changes = self.driver.changes();
         if changes != self.changes || self.medium.disk() != Some(&disk) {
             if changes != self.changes {
