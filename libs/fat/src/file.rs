@@ -2,11 +2,11 @@
 //! names.
 
 use crate::BLOCK;
+use crate::MAX_FILES;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::pages::{Pages, Stop};
 use crate::table::{self, Extent, Search};
-use crate::{MAX_FILE, MAX_FILES};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -131,8 +131,8 @@ impl File {
             if self.has_end || behind > index {
                 break;
             }
-            if u64::from(behind) * u64::from(geometry.cluster) > MAX_FILE + u64::from(geometry.cluster) {
-                // The chain is a circle, or longer than any file.
+            if behind >= geometry.end_cluster {
+                // The chain has more clusters than the volume: it is a circle.
                 return Err(Error::Corrupt.into());
             }
             let tail = last.end() - 1;

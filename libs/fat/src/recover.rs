@@ -330,6 +330,34 @@ impl Walk {
         Ok(())
     }
 
+    /// Looks at the entries of a unit of the table, from one on. If nothing is to be repaired
+    /// there, returns the entry behind them, and how many of them are free.
+    fn skim(&self, from: u32, pages: &mut Pages, geometry: &Geometry) -> Result<Option<(u32, u32)>, Stop> {
+        let width = geometry.entry_bytes();
+        let offset = u64::from(from) * width;
+        let at = geometry.first_table() + offset;
+        let in_unit = pages.unit() as u64 - at % pages.unit() as u64;
+        let count = (in_unit / width).min(u64::from(geometry.end_cluster - from)) as u32;
+        let mut free = 0;
+        let first: Vec<u8> = pages.read(at, count as usize * width as usize)?.into();
+        for (cluster, bytes) in (from..).zip(first.chunks_exact(width as usize)) {
+            match table::decode(geometry, bytes) {
+                _ if !geometry.has(cluster) => {}
+                Link::Free => free += 1,
+                Link::Next(_) | Link::End if !self.used.has(cluster) => return Ok(None),
+                _ => {}
+            }
+        }
+        if let Some(second) = geometry.second_table() {
+            let place = second + offset;
+            let is_in_unit = first.len() as u64 <= pages.unit() as u64 - place % pages.unit() as u64;
+            if !is_in_unit || pages.read(place, first.len())? != first {
+                return Ok(None);
+            }
+        }
+        Ok(Some((from + count, free)))
+    }
+
     /// Compares an entry of the table with its copy, and with what was noted.
     fn check(&mut self, cluster: u32, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
         let width = geometry.entry_bytes();
@@ -361,13 +389,22 @@ impl Walk {
     /// Reads the table from an entry on, and repairs it, as far as is written at once. Returns
     /// where it goes on, if it does.
     fn check_table(&mut self, from: u32, pages: &mut Pages, geometry: &Geometry) -> Result<Option<u32>, Stop> {
-        for cluster in from..geometry.end_cluster {
+        let mut cluster = from;
+        while cluster < geometry.end_cluster {
             if pages.changed() >= MOST_UNITS {
                 return Ok(Some(cluster));
             }
             let before = (self.found, self.free);
-            match self.check(cluster, pages, geometry) {
-                Ok(()) => {}
+            let looked = match self.skim(cluster, pages, geometry) {
+                Ok(Some((next, free))) => {
+                    (cluster, self.free) = (next, self.free + free);
+                    continue;
+                }
+                Ok(None) => self.check(cluster, pages, geometry),
+                Err(stop) => Err(stop),
+            };
+            match looked {
+                Ok(()) => cluster += 1,
                 Err(Stop::Missing) => {
                     (self.found, self.free) = before;
                     if pages.changed() == 0 {

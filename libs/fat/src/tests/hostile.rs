@@ -97,6 +97,24 @@ fn on_a_damaged_volume_every_operation_ends() {
 }
 
 #[test]
+fn a_chain_that_runs_in_a_circle_is_found_after_as_many_clusters_as_there_are() {
+    let mut disk = filled(Disk::small());
+    let mut volume = mounted(&mut disk);
+    let path = "folder/a file with a long name 11.text";
+    let (file, size) = opened(&mut volume, &mut disk, Operation::Open { path: path.into() }).unwrap();
+    assert_eq!(read_open(&mut volume, &mut disk, file, size).map(|content| content.len()), Ok(9900));
+    // The last link of the table that follows another names the cluster before it.
+    let first = usize::from(disk.bytes[14]) * BLOCK;
+    let link =
+        |cluster: usize| usize::from(u16::from_le_bytes([0, 1].map(|byte| disk.bytes[first + cluster * 2 + byte])));
+    let follows = |cluster: &usize| link(*cluster) == cluster + 1 && link(cluster - 1) == *cluster;
+    let cluster = (3..4000).rev().find(follows).expect("a chain of three");
+    disk.bytes[first + cluster * 2..][..2].copy_from_slice(&(cluster as u16 - 1).to_le_bytes());
+    let mut volume = mounted(&mut disk);
+    assert_eq!(append(&mut volume, &mut disk, path, b"x"), Err(Error::Corrupt));
+}
+
+#[test]
 fn a_file_may_be_much_longer_than_the_cache() {
     let mut disk = Disk::large();
     let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 256, read_only: false });
