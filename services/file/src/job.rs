@@ -1,0 +1,618 @@
+//! A job: the operations of the volume that one request needs, one after the other.
+
+use crate::client::Item;
+use crate::errors::{of_disk, of_volume};
+use crate::open::{Kind, Open, OpenId, Writer};
+use crate::service::{Service, Tag};
+use crate::slots;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use culm_block::{BLOCK, Segment};
+use culm_fat::{Answer, Entry, FileId, Operation as Fat};
+use culm_file::listing::Writer as List;
+use culm_file::{Done, Error, Info, Mode, Operation, Request, Taken};
+
+/// Space that is taken beyond what is written, at most: so that not each write needs the volume.
+const AHEAD: u64 = 1 << 20;
+
+/// The least bytes of an item of a list.
+const LEAST_ITEM: u32 = 32;
+
+/// The most items that are listed at once.
+const MOST_ITEMS: usize = 256;
+
+/// What a job is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// To mount the volume.
+    Mount,
+    /// To make a writing client's folder, so many names deep.
+    Root { client: usize, names: usize },
+    /// To say on the volume that it is whole.
+    Rest,
+    /// To do what a client asks for.
+    Request(Taken),
+    /// To find out where a transfer's next bytes lie.
+    Locate(usize),
+    /// To close what somebody had open who is gone.
+    Close(OpenId),
+}
+
+/// A job.
+#[derive(Debug)]
+pub struct Job {
+    /// The client for which it is.
+    pub client: Option<usize>,
+    /// The client's lives before its present one.
+    lives: u32,
+    pub work: Work,
+    /// How many operations have been answered.
+    step: u8,
+    /// Paths on the volume.
+    path: String,
+    info: Info,
+    /// A file that is open, and that nobody has yet.
+    file: Option<FileId>,
+    /// Its bytes; or those that are to be committed, or that there is to be space for.
+    size: u64,
+    /// Items to list.
+    most: usize,
+    /// Why the job fails, while it still has something to do.
+    error: Option<Error>,
+    /// The block that it waits for, and whether that was sent for.
+    tail: Option<(u64, bool)>,
+}
+
+/// What a job does next.
+enum Next {
+    Operation(Fat),
+    /// It waits for the disk.
+    Wait,
+    /// It has ended.
+    Done(Done),
+    /// It has ended, and what it began is answered later.
+    Begun,
+}
+
+impl Job {
+    pub fn new(client: Option<usize>, lives: u32, work: Work) -> Self {
+        Self {
+            client,
+            lives,
+            work,
+            step: 0,
+            path: String::new(),
+            info: Info::default(),
+            file: None,
+            size: 0,
+            most: 0,
+            error: None,
+            tail: None,
+        }
+    }
+
+    /// Returns whether it waits for something other than the volume.
+    pub fn is_waiting(&self) -> bool {
+        self.tail.is_some()
+    }
+}
+
+impl Service {
+    /// Lets a job go on with what an operation has come to.
+    pub(crate) fn go_on(&mut self, mut job: Job, answer: Result<Answer, culm_fat::Error>) {
+        let has_failed = answer == Err(culm_fat::Error::Failed);
+        let next = self.advance(&mut job, answer);
+        job.step += 1;
+        match next {
+            Ok(Next::Operation(operation)) if !has_failed => {
+                if self.volume.begin(operation).is_ok() {
+                    self.job = Some(job);
+                } else {
+                    self.end(&job, Some(Err(Error::Failed)));
+                }
+            }
+            Ok(Next::Operation(_)) => self.end(&job, Some(Err(Error::Failed))),
+            Ok(Next::Wait) => self.job = Some(job),
+            Ok(Next::Done(done)) => self.end(&job, Some(Ok(done))),
+            Ok(Next::Begun) => self.end(&job, None),
+            Err(error) => match job.file.take() {
+                // Nobody has it.
+                Some(file) if !has_failed && self.volume.begin(Fat::Close { file }).is_ok() => {
+                    job.error = Some(error);
+                    self.job = Some(job);
+                }
+                _ => self.end(&job, Some(Err(error))),
+            },
+        }
+        if has_failed && !matches!(job_work(&self.job), Some(Work::Mount)) && self.state == crate::service::State::Ready
+        {
+            self.fail();
+        }
+    }
+
+    fn end(&mut self, job: &Job, result: Option<Result<Done, Error>>) {
+        match (job.work, result) {
+            (Work::Request(taken), Some(result)) => {
+                if let Some(client) = job.client {
+                    self.answer(client, &taken, result);
+                }
+            }
+            (Work::Root { client, .. }, Some(Err(error))) if error != Error::Exists => {
+                let name = self.clients.get(client).map_or("", |client| client.name);
+                culm::warn!("the folder of {name} cannot be made: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Says what a job does after this answer.
+    fn advance(&mut self, job: &mut Job, answer: Result<Answer, culm_fat::Error>) -> Result<Next, Error> {
+        if let Some(error) = job.error {
+            // The file that nobody has is closed.
+            return Err(error);
+        }
+        match job.work {
+            Work::Mount => Ok(self.advance_mount(job.step, answer)),
+            Work::Root { client, names } => self.advance_root(job, client, names, answer),
+            Work::Rest if job.step == 0 => Ok(Next::Operation(Fat::Rest)),
+            Work::Rest => Ok(Next::Begun),
+            Work::Locate(transfer) => Ok(self.advance_locate(job.step, transfer, answer)),
+            Work::Close(open) => self.advance_close(job, open, answer),
+            Work::Request(taken) => {
+                let number = job.client.ok_or(Error::Invalid)?;
+                self.advance_request(job, number, taken, answer)
+            }
+        }
+    }
+
+    fn advance_mount(&mut self, step: u8, answer: Result<Answer, culm_fat::Error>) -> Next {
+        match (step, answer) {
+            (0, _) => Next::Operation(Fat::Mount),
+            (1, Ok(_)) if self.volume.is_marked() && !self.seen.is_some_and(|(disk, _)| disk.read_only) => {
+                Next::Operation(Fat::Recover)
+            }
+            (_, answer) => {
+                if let Ok(Answer::Recovered(found)) = &answer {
+                    culm::info!("the volume was not at rest: {} clusters were given free", found.freed);
+                    self.changed();
+                }
+                self.mounted(answer.map(|_| ()));
+                Next::Begun
+            }
+        }
+    }
+
+    fn advance_root(
+        &mut self,
+        job: &mut Job,
+        client: usize,
+        names: usize,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let writer = self.clients.get(client).filter(|client| client.may_write && !client.folder.is_empty());
+        let Some(folder) = writer.map(|client| client.folder.as_str()) else { return Ok(Next::Begun) };
+        let ends = folder.match_indices('/').map(|(at, _)| at).skip(1).chain([folder.len()]);
+        if job.step == 0 {
+            let path = folder.get(..ends.clone().nth(names - 1).unwrap_or(folder.len())).unwrap_or_default();
+            return Ok(Next::Operation(Fat::MakeFolder { path: path.into() }));
+        }
+        let is_last = names >= ends.count();
+        if !is_last {
+            self.own.push_front(Work::Root { client, names: names + 1 });
+        }
+        match answer {
+            Ok(_) => {
+                self.changed();
+                Ok(Next::Begun)
+            }
+            Err(error) => Err(of_volume(error)),
+        }
+    }
+
+    fn advance_locate(&mut self, step: u8, id: usize, answer: Result<Answer, culm_fat::Error>) -> Next {
+        let Some(transfer) = self.transfers.get_mut(id) else { return Next::Begun };
+        let open = self.opens.get(transfer.open);
+        let (file, next) = (open.and_then(Open::file), transfer.next);
+        match (step, file, answer) {
+            (0, Some(file), _) => {
+                // What follows is found too, so that it need not be asked for piece by piece.
+                let last = open.and_then(Open::last).unwrap_or(transfer.end - 1);
+                return Next::Operation(Fat::Locate { file, offset: last.min(transfer.end - 1 + AHEAD) });
+            }
+            // In so many pieces that the first ones were forgotten.
+            (1, Some(file), Ok(_)) if self.volume.place(file, next).is_none() => {
+                return Next::Operation(Fat::Locate { file, offset: next });
+            }
+            (_, Some(_), Ok(_)) => {
+                let number = transfer.client;
+                if let Some(client) = self.clients.get_mut(number) {
+                    client.sending.push_front(id);
+                }
+            }
+            (_, _, answer) => {
+                transfer.error = Some(answer.err().map_or(Error::Damaged, of_volume));
+                self.end_transfer(id);
+            }
+        }
+        Next::Begun
+    }
+
+    /// Closes what is open by this number. What was written to a file that is there is committed
+    /// before.
+    fn advance_close(
+        &mut self,
+        job: &mut Job,
+        id: OpenId,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        if job.step == 0 {
+            let Some(open) = self.opens.get_mut(id) else { return Ok(Next::Done(Done::NOTHING)) };
+            if let Some(writer) = open.writer() {
+                let is_changed = writer.is_there && writer.end > writer.committed && writer.error.is_none();
+                if is_changed {
+                    return Ok(Next::Operation(Fat::Publish { file: writer.file, size: writer.end }));
+                }
+            }
+            job.step = 2;
+        }
+        match (job.step, answer) {
+            (1, Ok(_)) => {
+                self.changed();
+                Ok(Next::Operation(Fat::Sync))
+            }
+            (1 | 2, answer) => {
+                // Closed it is, also if that has failed.
+                job.info.mark = answer.err().map_or(0, |error| of_volume(error) as u64 + 1);
+                job.step = 2;
+                match self.opens.remove(id).and_then(|open| open.file()) {
+                    Some(file) => Ok(Next::Operation(Fat::Close { file })),
+                    None => Ok(Next::Done(Done::NOTHING)),
+                }
+            }
+            (_, answer) => {
+                let earlier = job.info.mark.checked_sub(1).and_then(|error| Error::ALL.get(error as usize).copied());
+                if let Some(error) = earlier.or(answer.err().map(of_volume)) {
+                    return Err(error);
+                }
+                Ok(Next::Done(Done::NOTHING))
+            }
+        }
+    }
+
+    fn advance_request(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        taken: Taken,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let request = taken.request;
+        if job.step == 0 && request.operation.has_path() {
+            let client = self.clients.get(number).ok_or(Error::Invalid)?;
+            let path = client.port.path(&request)?;
+            let is_root = path == "/";
+            if is_root && !matches!(request.operation, Operation::Open(_) | Operation::Stat) {
+                return Err(Error::Invalid);
+            }
+            job.path = client.on_volume(&path);
+        }
+        match request.operation {
+            Operation::Open(mode) => self.advance_open(job, number, &request, mode, answer),
+            Operation::Close => {
+                if job.step == 0 {
+                    let client = self.clients.get_mut(number).ok_or(Error::Invalid)?;
+                    let open = client.files.get_mut(usize::from(request.file)).and_then(Option::take);
+                    job.most = open.ok_or(Error::Invalid)?;
+                }
+                self.advance_close(job, job.most, answer)
+            }
+            Operation::Write => self.advance_write(job, number, taken, answer),
+            Operation::Commit => self.advance_commit(job, number, &request, answer),
+            Operation::Stat => match (job.step, answer.map_err(of_volume)?) {
+                (0, _) => Ok(Next::Operation(Fat::Find { path: job.path.clone() })),
+                (_, Answer::Found(entry)) => Ok(Next::Done(Done::file(info_of(&entry)))),
+                _ => Err(Error::Failed),
+            },
+            Operation::List => self.advance_list(job, number, &request, answer),
+            Operation::MakeFolder | Operation::Remove | Operation::Rename => {
+                self.advance_change(job, number, &request, answer)
+            }
+            // Those need no job.
+            Operation::Read => Err(Error::Invalid),
+        }
+    }
+
+    fn advance_change(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        request: &Request,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        answer.map_err(of_volume)?;
+        if job.step == 1 {
+            self.changed();
+            return Ok(Next::Operation(Fat::Sync));
+        }
+        if job.step > 1 {
+            return Ok(Next::Done(Done::NOTHING));
+        }
+        let path = job.path.clone();
+        Ok(Next::Operation(match request.operation {
+            Operation::MakeFolder => Fat::MakeFolder { path },
+            Operation::Remove => Fat::Remove { path },
+            _ => {
+                let client = self.clients.get(number).ok_or(Error::Invalid)?;
+                let to = client.on_volume(&client.port.second_path(request)?);
+                Fat::Rename { from: path, to, replace: false }
+            }
+        }))
+    }
+
+    fn advance_open(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        request: &Request,
+        mode: Mode,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let answer = answer.map_err(of_volume)?;
+        let path = job.path.clone();
+        let kind = match (mode, job.step, answer) {
+            (_, 0, _) => {
+                let is_used = self.clients.get(number).is_none_or(|client| client.open(request.file).is_ok());
+                if is_used {
+                    return Err(Error::Invalid);
+                }
+                if mode == Mode::Append && self.opens.is_appended(&path.to_lowercase()) {
+                    return Err(Error::Busy);
+                }
+                return Ok(Next::Operation(match mode {
+                    Mode::Read => Fat::Find { path },
+                    Mode::New => Fat::Create { path },
+                    Mode::Append => Fat::Append { path },
+                }));
+            }
+            (Mode::Read, 1, Answer::Found(entry)) => {
+                job.info = info_of(&entry);
+                if !job.info.is_folder {
+                    return Ok(Next::Operation(Fat::Open { path }));
+                }
+                Kind::Folder(path)
+            }
+            (Mode::Read, 2, Answer::Opened { file, size }) => {
+                (job.file, job.size, job.info.size) = (Some(file), size, size);
+                if size > 0 {
+                    return Ok(Next::Operation(Fat::Locate { file, offset: (size - 1).min(AHEAD) }));
+                }
+                Kind::Reader { file, size }
+            }
+            (Mode::Read, step @ (3 | 4), Answer::Located(Some(_))) => {
+                let file = job.file.ok_or(Error::Failed)?;
+                match self.volume.place(file, 0) {
+                    Some(place) => job.info.mark = place.block,
+                    None if step == 3 => return Ok(Next::Operation(Fat::Locate { file, offset: 0 })),
+                    None => return Err(Error::Damaged),
+                }
+                Kind::Reader { file, size: job.size }
+            }
+            (Mode::New | Mode::Append, 1, Answer::Opened { file, size }) => {
+                (job.file, job.size) = (Some(file), size);
+                job.info = Info { size, modified: self.now(), ..Info::default() };
+                if !self.is_whole(size) {
+                    return Ok(Next::Operation(Fat::Locate { file, offset: size - 1 }));
+                }
+                self.writer(job, mode, Vec::new())?
+            }
+            (Mode::Append, 2, Answer::Located(Some(place))) => {
+                job.tail = Some((place.block - place.block % u64::from(self.granule), false));
+                return Ok(Next::Wait);
+            }
+            (Mode::Append, 3, Answer::Located(_)) => return Err(Error::Failed),
+            (Mode::Append, 3, _) => return Err(job.error.unwrap_or(Error::Failed)),
+            _ => return Err(Error::Damaged),
+        };
+        Ok(Next::Done(self.install(job, number, request.file, kind)))
+    }
+
+    /// Returns whether so many bytes fill their last granule.
+    fn is_whole(&self, size: u64) -> bool {
+        size.is_multiple_of(u64::from(self.granule) * BLOCK as u64)
+    }
+
+    /// Makes a file that is written of the one that a job has opened.
+    fn writer(&self, job: &Job, mode: Mode, mut tail: Vec<u8>) -> Result<Kind, Error> {
+        tail.resize(self.granule as usize * BLOCK, 0);
+        Ok(Kind::Writer(Writer {
+            file: job.file.ok_or(Error::Failed)?,
+            path: job.path.to_lowercase(),
+            is_there: mode == Mode::Append,
+            end: job.size,
+            committed: job.size,
+            reserved: job.size,
+            tail,
+            edges: 0,
+            error: None,
+        }))
+    }
+
+    /// Gives a client what a job has opened; what a life has asked for that is gone is closed.
+    fn install(&mut self, job: &mut Job, number: usize, file: u8, kind: Kind) -> Done {
+        job.file = None;
+        let open = self.opens.add(Open::new(kind));
+        if let Some(client) = self.clients.get_mut(number) {
+            match client.files.get_mut(usize::from(file)) {
+                Some(place) if client.lives == job.lives => *place = Some(open),
+                _ => client.items.push_back(Item::Close(open)),
+            }
+        }
+        Done::file(job.info)
+    }
+
+    /// Sends for the last granule of a file that a job opens.
+    pub(crate) fn send_for_tail(&mut self) {
+        let Some(Job { tail: Some((block, is_sent @ false)), .. }) = &mut self.job else { return };
+        if self.disk.space() == 0 {
+            return;
+        }
+        let Some(slot) = self.slots.take_any() else { return };
+        let segment = [Segment { place: (slots::offset(slot) / BLOCK) as u64, blocks: self.granule }];
+        let tag = Tag::Tail { epoch: self.epoch, slot };
+        let request = culm_block::Request::read(*block, &segment);
+        *is_sent = true;
+        if !request.is_some_and(|request| self.disk.send(&request, tag).is_ok()) {
+            self.slots.give(slot);
+            self.has_tail(slot, Err(culm_block::Error::Failed));
+        }
+    }
+
+    /// Ends a job that has waited for the last granule of its file, which is in a slot.
+    pub(crate) fn has_tail(&mut self, slot: u16, result: Result<(), culm_block::Error>) {
+        let Some(mut job) = self.job.take() else { return };
+        let (Some(number), Work::Request(taken)) = (job.client, job.work) else { return };
+        job.tail = None;
+        let mut tail = vec![0; self.granule as usize * BLOCK];
+        let read = result.map_err(of_disk).and_then(|()| {
+            let bytes = self.memory.read(slots::offset(slot), &mut tail);
+            bytes.map_err(|_| Error::Failed)
+        });
+        match read.and_then(|()| self.writer(&job, Mode::Append, tail)) {
+            Ok(kind) => {
+                let done = self.install(&mut job, number, taken.request.file, kind);
+                self.end(&job, Some(Ok(done)));
+            }
+            Err(error) => {
+                let file = job.file.take();
+                job.error = Some(error);
+                match file {
+                    Some(file) if self.volume.begin(Fat::Close { file }).is_ok() => self.job = Some(job),
+                    _ => self.end(&job, Some(Err(error))),
+                }
+            }
+        }
+    }
+
+    fn advance_write(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        taken: Taken,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let open = self.clients.get(number).ok_or(Error::Invalid)?.open(taken.request.file)?;
+        let writer = self.opens.get_mut(open).and_then(Open::writer).ok_or(Error::Invalid)?;
+        if let Some(error) = writer.error {
+            return Err(error);
+        }
+        let request = &taken.request;
+        if request.position != writer.end {
+            return Err(Error::Invalid);
+        }
+        let (file, end) = (writer.file, request.position + u64::from(request.length));
+        match (job.step, answer) {
+            (0, _) if end > writer.reserved => {
+                job.size = (end + end.min(AHEAD)).min(culm_fat::MAX_FILE).max(end);
+                return Ok(Next::Operation(Fat::Reserve { file, size: job.size }));
+            }
+            (1, Err(culm_fat::Error::Full | culm_fat::Error::Fragmented)) if job.size > end => {
+                job.size = end;
+                return Ok(Next::Operation(Fat::Reserve { file, size: end }));
+            }
+            (0, _) => {}
+            (_, Ok(_)) => writer.reserved = writer.reserved.max(job.size),
+            (_, Err(error)) => {
+                let error = of_volume(error);
+                writer.error = Some(error);
+                return Err(error);
+            }
+        }
+        self.changed();
+        self.begin_write(number, taken)?;
+        Ok(Next::Begun)
+    }
+
+    fn advance_commit(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        request: &Request,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let open = self.clients.get(number).ok_or(Error::Invalid)?.open(request.file)?;
+        let writer = self.opens.get_mut(open).and_then(Open::writer).ok_or(Error::Invalid)?;
+        if let Some(error) = writer.error {
+            return Err(error);
+        }
+        match (job.step, answer) {
+            (0, _) => {
+                job.size = writer.end;
+                Ok(Next::Operation(Fat::Publish { file: writer.file, size: job.size }))
+            }
+            (1, Ok(_)) => {
+                self.changed();
+                Ok(Next::Operation(Fat::Sync))
+            }
+            (_, Ok(_)) => {
+                (writer.committed, writer.is_there) = (job.size, true);
+                Ok(Next::Done(Done::NOTHING))
+            }
+            (_, Err(error)) => {
+                let error = of_volume(error);
+                writer.error = Some(error);
+                Err(error)
+            }
+        }
+    }
+
+    fn advance_list(
+        &mut self,
+        job: &mut Job,
+        number: usize,
+        request: &Request,
+        answer: Result<Answer, culm_fat::Error>,
+    ) -> Result<Next, Error> {
+        let open = self.clients.get(number).ok_or(Error::Invalid)?.open(request.file)?;
+        let Kind::Folder(path) = &self.opens.get(open).ok_or(Error::Invalid)?.kind else {
+            return Err(Error::WrongKind);
+        };
+        let list = |most| Fat::List { path: path.clone(), from: request.position, most };
+        match (job.step, answer.map_err(of_volume)?) {
+            (0, _) => {
+                job.most = ((request.length / LEAST_ITEM) as usize).clamp(1, MOST_ITEMS);
+                Ok(Next::Operation(list(job.most)))
+            }
+            (step, Answer::Listed { entries, next }) => {
+                let mut found = List::new(request.length);
+                let count = entries.iter().take_while(|entry| found.push(&entry.name, &info_of(entry))).count();
+                if count < entries.len() {
+                    if count == 0 || step > 1 {
+                        return Err(Error::Invalid);
+                    }
+                    return Ok(Next::Operation(list(count)));
+                }
+                let memory = self.clients.get(number).ok_or(Error::Invalid)?.port.memory();
+                memory.write(request.offset(), found.bytes()).map_err(|_| Error::Invalid)?;
+                Ok(Next::Done(Done { next, ..Done::bytes(found.bytes().len() as u32) }))
+            }
+            _ => Err(Error::Failed),
+        }
+    }
+}
+
+/// The work of a job, if there is one.
+fn job_work(job: &Option<Job>) -> Option<Work> {
+    job.as_ref().map(|job| job.work)
+}
+
+/// What a client is told of an entry of the volume's.
+fn info_of(entry: &Entry) -> Info {
+    Info {
+        is_folder: entry.kind == culm_fat::Kind::Folder,
+        is_read_only: entry.read_only,
+        size: entry.size,
+        modified: entry.modified,
+        mark: 0,
+    }
+}

@@ -1,0 +1,482 @@
+//! Clients of the service, on volumes that `mkfs.fat` has made and `fsck.fat` checks.
+
+mod hostile;
+
+use crate::Service;
+use culm::Region;
+use culm::connection::{BlockClient, FileClient, FileProviderClient};
+use culm::testing::{set_start_block, set_time, signalled};
+use culm::time::{self, Duration};
+use culm_abi::start::{MAGIC, Memory, Span, StartHeader};
+use culm_block::testing::RamDisk;
+use culm_block::{BLOCK, Disk};
+use culm_file::testing::ring;
+use culm_file::{Client, Completion, Done, Error, File, Mode, NotSent};
+use std::format;
+use std::path::PathBuf;
+use std::process::Command;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+use tempfile::TempDir;
+
+/// Bytes of the service's own memory, and of each client's.
+const OWN: usize = 128 * 1024;
+const MEMORY: usize = 256 * 1024;
+/// Blocks of the disk.
+const BLOCKS: u64 = 40 * 1024;
+
+/// A program of the host's, which may be in a folder that only root searches.
+fn program(name: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
+    Command::new(found.unwrap_or_else(|| panic!("this test needs `{name}`: `./culm setup --tests` installs it")))
+}
+
+/// A volume in a file of the host's.
+struct Image {
+    _folder: TempDir,
+    file: PathBuf,
+}
+
+impl Image {
+    fn new(content: &[u8]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("volume.img");
+        std::fs::write(&file, content).expect("the folder is writable");
+        Self { _folder: folder, file }
+    }
+
+    fn run(&self, command: &mut Command) -> Vec<u8> {
+        let output = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {said}");
+        output.stdout
+    }
+
+    fn formatted(clusters: &str) -> Self {
+        let image = Self::new(&vec![0; BLOCKS as usize * BLOCK]);
+        image.run(program("mkfs.fat").args(["-F", "16", "-s", clusters]).arg(&image.file));
+        image
+    }
+
+    fn put(&self, path: &str, content: &[u8]) {
+        let source = self.file.with_extension("source");
+        std::fs::write(&source, content).expect("the folder is writable");
+        let to = format!("::{path}");
+        self.run(program("mcopy").arg("-i").arg(&self.file).arg("-o").arg(&source).arg(to));
+    }
+
+    fn get(&self, path: &str) -> Vec<u8> {
+        self.run(program("mtype").arg("-i").arg(&self.file).arg(format!("::{path}")))
+    }
+
+    fn make_folder(&self, path: &str) {
+        self.run(program("mmd").arg("-i").arg(&self.file).arg(format!("::{path}")));
+    }
+}
+
+/// A disk, the service, and its clients.
+struct World {
+    connection: BlockClient,
+    provided: Vec<FileProviderClient>,
+    disk: RamDisk,
+    service: Service,
+    clients: Vec<Client<u32>>,
+}
+
+impl World {
+    /// Clients with these folders and rights.
+    fn new(image: &Image, clients: &[(&str, bool)]) -> Self {
+        Self::on(image, clients, Disk::new(BLOCKS, 1))
+    }
+
+    fn on(image: &Image, clients: &[(&str, bool)], disk: Disk) -> Self {
+        let header = size_of::<StartHeader>() as u32;
+        let (mut texts, mut folders) = (Vec::new(), Vec::new());
+        for (folder, _) in clients {
+            folders.push(Span { offset: header + texts.len() as u32, count: folder.len() as u32 });
+            texts.extend_from_slice(folder.as_bytes());
+            texts.resize(texts.len().next_multiple_of(8), 0);
+        }
+        set_start_block(&start_block(&texts));
+        let blocks = (OWN + clients.len() * MEMORY) / BLOCK;
+        let connection = culm_block::testing::connection(64, blocks as u64, 0, 0);
+        let provided: Vec<FileProviderClient> = (0..)
+            .zip(clients.iter().zip(folders))
+            .map(|(number, ((_, may_write), folder))| {
+                let place = (OWN + number * MEMORY) as u64;
+                FileProviderClient {
+                    requests: ring(32),
+                    answers: ring(32),
+                    memory: Memory { address: connection.data.address + place, size: MEMORY as u64, dma: 0 },
+                    place,
+                    folder,
+                    name: Span::default(),
+                    channel: number as u32 + 1,
+                    may_write: u32::from(*may_write),
+                }
+            })
+            .collect();
+        let mut disk = RamDisk::new(&connection, disk);
+        disk.content = std::fs::read(&image.file).expect("the image is there");
+        disk.durable = disk.content.clone();
+        let service = Service::new(&connection, &provided, None, 256);
+        let clients = provided.iter().map(|client| Client::connect(&Self::client(client))).collect();
+        let mut world = Self { connection, provided, disk, service, clients };
+        assert_eq!(world.run(), []);
+        world
+    }
+
+    fn client(provided: &FileProviderClient) -> FileClient {
+        let FileProviderClient { requests, answers, memory, .. } = *provided;
+        FileClient { requests, answers, memory, channel: 60 }
+    }
+
+    fn round(&mut self, complete: &mut Vec<(usize, u32, Result<Done, Error>)>) -> bool {
+        let mut asleep = true;
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            client.begin();
+            while let Some(Completion { tag, result }) = client.next_completion() {
+                complete.push((number, tag, result));
+            }
+            asleep &= client.end_round().is_asleep();
+        }
+        asleep &= self.service.round().is_asleep();
+        asleep & self.disk.round().is_asleep() & signalled().is_empty()
+    }
+
+    /// Lets all take rounds until nothing happens; returns what is complete.
+    fn run(&mut self) -> Vec<(usize, u32, Result<Done, Error>)> {
+        let mut complete = Vec::new();
+        for _ in 0..5000 {
+            if self.round(&mut complete) {
+                return complete;
+            }
+        }
+        panic!("there is no end to it");
+    }
+
+    /// Returns what becomes of the one request that was sent with the tag 7.
+    fn outcome(&mut self, sent: Result<(), NotSent>) -> Result<Done, Error> {
+        match sent {
+            Err(NotSent::Refused(error)) => return Err(error),
+            sent => assert_eq!(sent, Ok(())),
+        }
+        let complete = self.run();
+        let [(_, 7, result)] = complete[..] else { panic!("one answer: {complete:?}") };
+        result
+    }
+
+    fn open(&mut self, client: usize, path: &str, mode: Mode) -> Result<(File, Done), Error> {
+        let file = match self.clients[client].open(path, mode, 7) {
+            Ok(file) => file,
+            Err(NotSent::Refused(error)) => return Err(error),
+            Err(error) => panic!("{error}"),
+        };
+        self.outcome(Ok(())).map(|done| (file, done))
+    }
+
+    fn read(&mut self, client: usize, file: File, position: u64, length: usize) -> Result<Vec<u8>, Error> {
+        let memory = *self.clients[client].memory();
+        memory.write(0, &vec![0xee; length + 2 * BLOCK]).expect("inside");
+        let sent = self.clients[client].read(file, position, 0, length as u32, 7);
+        let done = self.outcome(sent)?;
+        let begin = position as usize % BLOCK;
+        let end = begin + done.count as usize;
+        let mut all = vec![0; length + 2 * BLOCK];
+        memory.read(0, &mut all).expect("inside");
+        assert!(all[..begin].iter().chain(&all[end..]).all(|byte| *byte == 0xee), "more than the file was written");
+        Ok(all[begin..end].to_vec())
+    }
+
+    fn read_all(&mut self, client: usize, path: &str) -> Vec<u8> {
+        let (file, done) = self.open(client, path, Mode::Read).expect("it is there");
+        let (size, mut content) = (done.info.expect("a file").size, Vec::new());
+        while (content.len() as u64) < size {
+            let bytes = self.read(client, file, content.len() as u64, 100_000).expect("it is read");
+            assert!(!bytes.is_empty());
+            content.extend(bytes);
+        }
+        self.clients[client].close(file);
+        assert_eq!(self.run(), []);
+        content
+    }
+
+    fn write(&mut self, client: usize, file: File, bytes: &[u8]) -> Result<(), Error> {
+        let begin = self.clients[client].end(file) as usize % BLOCK;
+        self.clients[client].memory().write(begin, bytes).expect("inside");
+        let sent = self.clients[client].write(file, 0, bytes.len() as u32, 7);
+        self.outcome(sent).map(|done| assert_eq!(done.count as usize, bytes.len()))
+    }
+
+    fn commit(&mut self, client: usize, file: File) -> Result<Done, Error> {
+        let sent = self.clients[client].commit(file, 7);
+        self.outcome(sent)
+    }
+
+    fn close(&mut self, client: usize, file: File) {
+        self.clients[client].close(file);
+        assert_eq!(self.run(), []);
+    }
+
+    /// Makes a file with this content, in writes of these lengths.
+    fn put(&mut self, client: usize, path: &str, content: &[u8], piece: usize) -> Result<(), Error> {
+        let (file, _) = self.open(client, path, Mode::New)?;
+        for bytes in content.chunks(piece) {
+            self.write(client, file, bytes)?;
+        }
+        self.commit(client, file)?;
+        self.close(client, file);
+        Ok(())
+    }
+
+    /// The service's next life.
+    fn restart(&mut self) {
+        self.service = Service::new(&self.connection, &self.provided, None, 256);
+    }
+
+    /// The disk as the host sees it, which must be whole.
+    fn image(&self) -> Image {
+        let image = Image::new(&self.disk.content);
+        image.run(program("fsck.fat").arg("-n").arg(&image.file));
+        image
+    }
+
+    /// Lets a time pass in which nothing happens.
+    fn rest(&mut self) {
+        set_time(time::now() + Duration::from_secs(5));
+        assert_eq!(self.run(), []);
+    }
+}
+
+/// A start block whose only content are texts.
+fn start_block(texts: &[u8]) -> Vec<u8> {
+    let size = size_of::<StartHeader>() + texts.len();
+    let mut block = vec![0; size];
+    block[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    block[8..12].copy_from_slice(&culm_abi::VERSION.to_le_bytes());
+    block[12..16].copy_from_slice(&(size as u32).to_le_bytes());
+    block[size_of::<StartHeader>()..].copy_from_slice(texts);
+    block
+}
+
+fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let words = (0..length as u64 / 8 + 1).map(|word| (word + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn a_file_is_read_from_any_position() {
+    let image = Image::formatted("4");
+    let content = pattern(100_003, 1);
+    image.put("/long name.bin", &content);
+    let mut world = World::new(&image, &[("/", false)]);
+    let (file, done) = world.open(0, "/Long Name.bin", Mode::Read).expect("it is there");
+    let info = done.info.expect("a file");
+    assert!(info.size == 100_003 && info.mark != 0 && info.modified > 1_000_000_000);
+    for (position, length) in [(0, 512), (0, 100_003), (1, 99_999), (511, 2), (2047, 70_000), (100_000, 1000)] {
+        let end = (position + length).min(content.len());
+        let found = world.read(0, file, position as u64, length).expect("it is read");
+        assert!(found == content[position..end], "{position} {length}");
+    }
+    assert_eq!(world.read(0, file, 100_003, 1), Ok(vec![]));
+    assert_eq!(world.open(0, "/none", Mode::Read), Err(Error::NotFound));
+    assert_eq!(world.open(0, "/long name.bin", Mode::New), Err(Error::ReadOnly));
+}
+
+#[test]
+fn what_lies_together_is_one_request() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(200_000, 1));
+    let mut world = World::new(&image, &[("/", false)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    let before = world.disk.results.len();
+    world.read(0, file, 0, 128 * 1024).expect("it is read");
+    assert_eq!(world.disk.results.len() - before, 1);
+}
+
+#[test]
+fn files_are_written_and_replaced() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (first, second) = (pattern(300_001, 2), pattern(123_456, 3));
+    world.put(0, "/new.bin", &first, 65_536).expect("there is space");
+    assert!(world.read_all(0, "/new.bin") == first);
+    let (reader, _) = world.open(0, "/new.bin", Mode::Read).expect("it is there");
+    world.put(0, "/new.bin", &second, 1000).expect("there is space");
+    assert!(world.read(0, reader, 5000, 100_000).expect("the old one is read") == first[5000..105_000]);
+    assert!(world.read_all(0, "/new.bin") == second);
+    world.close(0, reader);
+    let (given_up, _) = world.open(0, "/given up", Mode::New).expect("a name");
+    world.write(0, given_up, &first[..200_000]).expect("there is space");
+    world.close(0, given_up);
+    assert_eq!(world.open(0, "/given up", Mode::Read), Err(Error::NotFound));
+    world.rest();
+    let image = world.image();
+    assert!(image.get("/new.bin") == second);
+}
+
+#[test]
+fn lines_are_appended_over_lives_of_the_service() {
+    let image = Image::formatted("1");
+    let mut world = World::new(&image, &[("/logs/today", true)]);
+    let mut expected = Vec::new();
+    let (file, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    for number in 0..60 {
+        let line = pattern(1 + number * 13, number as u64);
+        world.write(0, file, &line).expect("there is space");
+        expected.extend_from_slice(&line);
+        if number % 7 == 0 {
+            world.commit(0, file).expect("it is committed");
+        }
+        if number % 14 == 0 {
+            world.restart();
+            assert_eq!(world.run(), []);
+        }
+    }
+    world.commit(0, file).expect("it is committed");
+    assert!(world.read_all(0, "/log") == expected);
+    world.rest();
+    assert!(world.image().get("/logs/today/log") == expected);
+}
+
+#[test]
+fn what_was_not_committed_is_lost_with_the_service() {
+    let image = Image::formatted("1");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    world.write(0, file, b"line").expect("there is space");
+    world.restart();
+    assert_eq!(world.run(), []);
+    assert_eq!(world.write(0, file, b"line"), Err(Error::Lost));
+    world.close(0, file);
+    world.rest();
+    world.image();
+}
+
+#[test]
+fn a_client_sees_its_folder() {
+    let image = Image::formatted("4");
+    image.make_folder("/site");
+    image.make_folder("/other");
+    image.put("/site/index.html", b"<html>");
+    image.put("/other/secret", b"secret");
+    let mut world = World::new(&image, &[("/site", false), ("/other", true)]);
+    assert_eq!(world.read_all(0, "/index.html"), b"<html>");
+    for path in ["/secret", "/other/secret", "/site/index.html"] {
+        assert_eq!(world.open(0, path, Mode::Read), Err(Error::NotFound), "{path}");
+    }
+    let (folder, _) = world.open(1, "/", Mode::Read).expect("its root");
+    for number in 0..30 {
+        world.put(1, &format!("/a long name, number {number}"), &pattern(number, 1), 100).expect("there is space");
+    }
+    let (mut names, mut next) = (Vec::new(), 0);
+    loop {
+        let sent = world.clients[1].list(folder, next, 0, 500, 7);
+        let done = world.outcome(sent).expect("it is listed");
+        names.extend(world.clients[1].listing(0, done.count).map(|item| (item.name, item.info.size)));
+        let Some(further) = done.next else { break };
+        next = further;
+    }
+    assert_eq!(names.len(), 31);
+    assert!(names.contains(&("a long name, number 29".into(), 29)), "{names:?}");
+    let sent = world.clients[1].remove("/", 7);
+    assert_eq!(world.outcome(sent), Err(Error::Invalid));
+    let sent = world.clients[1].rename("/secret", "/known", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    let sent = world.clients[1].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    world.rest();
+    assert_eq!(world.image().get("/other/known"), b"secret");
+}
+
+#[test]
+fn a_disk_with_larger_blocks_is_used() {
+    let image = Image::formatted("8");
+    image.run(program("mkfs.fat").args(["-F", "16", "-S", "4096", "-s", "1"]).arg(&image.file));
+    let mut world = World::on(&image, &[("/", true)], Disk { granule: 3, ..Disk::new(BLOCKS, 1) });
+    let content = pattern(50_001, 4);
+    world.put(0, "/file", &content, 3000).expect("there is space");
+    assert!(world.read_all(0, "/file") == content);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    assert!(world.read(0, file, 5000, 40_000).expect("it is read") == content[5000..45_000]);
+    world.rest();
+    world.image();
+}
+
+#[test]
+fn a_disk_that_fails_is_tried_again() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(50_000, 4));
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    world.disk.failing = Some(culm_block::Error::Failed);
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Failed));
+    let sent = world.clients[0].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Err(Error::Failed));
+    world.disk.failing = None;
+    world.rest();
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Changed));
+    assert!(world.read_all(0, "/file") == pattern(50_000, 4));
+}
+
+#[test]
+fn another_medium_ends_what_was_open() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(50_000, 4));
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    world.disk.insert(Disk::ABSENT);
+    assert_eq!(world.run(), []);
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Absent));
+    world.disk.insert(Disk::new(BLOCKS, 2));
+    assert_eq!(world.run(), []);
+    assert_eq!(world.clients[0].volume().and_then(|volume| volume.fault), Some(Error::Damaged));
+}
+
+/// Tests that a client's next life finds nothing open, and what was appended.
+#[test]
+fn a_client_that_died_has_nothing_open() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    let (new, _) = world.open(0, "/new", Mode::New).expect("it is begun");
+    world.write(0, log, b"a line").expect("there is space");
+    world.write(0, new, b"never").expect("there is space");
+    world.clients[0] = Client::connect(&World::client(&world.provided[0]));
+    assert_eq!(world.run(), []);
+    assert_eq!(world.open(0, "/new", Mode::Read), Err(Error::NotFound));
+    assert_eq!(world.read_all(0, "/log"), b"a line");
+    assert!(world.open(0, "/log", Mode::Append).is_ok(), "it is not closed");
+    world.rest();
+    world.image();
+}
+
+/// Tests that a small read is answered while a large one of another client's is under way.
+#[test]
+fn a_large_request_does_not_hold_up_a_small_one() {
+    let image = Image::formatted("4");
+    image.put("/large", &pattern(3_000_000, 4));
+    image.put("/small", &pattern(1000, 5));
+    let mut world = World::new(&image, &[("/", false), ("/", false)]);
+    let (large, _) = world.open(0, "/large", Mode::Read).expect("it is there");
+    let (small, _) = world.open(1, "/small", Mode::Read).expect("it is there");
+    for tag in 0..20 {
+        world.clients[0].read(large, 100_000 * tag, 0, 100_000, tag as u32).expect("there is space");
+    }
+    world.clients[1].read(small, 0, 0, 1000, 100).expect("there is space");
+    let mut complete: Vec<(usize, u32, Result<Done, Error>)> = Vec::new();
+    while !complete.iter().any(|(client, ..)| *client == 1) {
+        world.round(&mut complete);
+        assert!(complete.len() <= 21);
+    }
+    assert!(complete.iter().all(|(.., result)| result.is_ok()));
+    let memory: Region = *world.clients[1].memory();
+    let mut bytes = [0; 1000];
+    memory.read(0, &mut bytes).expect("inside");
+    assert_eq!(bytes.to_vec(), pattern(1000, 5));
+}
