@@ -462,7 +462,7 @@ impl Service {
         let tag = Tag::Tail { epoch: self.epoch, slot };
         let request = culm_block::Request::read(*block, &segment);
         *is_sent = true;
-        if !request.is_some_and(|request| self.disk.send(&request, tag).is_ok()) {
+        if request.is_none_or(|request| self.disk.send(&request, tag).is_err()) {
             self.slots.give(slot);
             self.has_tail(slot, Err(culm_block::Error::Failed));
         }

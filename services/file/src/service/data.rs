@@ -184,7 +184,7 @@ impl Service {
         }
         let segment = [Segment { place: (place / BLOCK) as u64, blocks }];
         let request = if transfer.is_write { Request::write(block, &segment) } else { Request::read(block, &segment) };
-        if !request.is_some_and(|request| self.disk.send(&request, tag).is_ok()) {
+        if request.is_none_or(|request| self.disk.send(&request, tag).is_err()) {
             if let Tag::Edge { slot, .. } = tag {
                 self.slots.give(slot);
             }
