@@ -10,7 +10,8 @@ pub enum Mode {
     Read,
     /// To write a new file, which takes the place of what the path leads to when it is committed.
     New,
-    /// To write behind its end. An empty one is made if there is none.
+    /// To write behind its end. A new one is begun if there is none, which is there when it is
+    /// committed, at the latest.
     Append,
 }
 
