@@ -261,7 +261,7 @@ fn a_file_is_replaced_as_a_whole() {
                 scope.spawn(|| {
                     for _ in 0..8 {
                         let answer = curl(&url, &[]);
-                        let is_one = contents.iter().any(|content| *content == answer.body);
+                        let is_one = contents.contains(&answer.body);
                         assert!(answer.status == 200 && is_one, "{} bytes, neither old nor new", answer.body.len());
                     }
                 })
