@@ -3,9 +3,10 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::{Boot, Machine, root};
+use culm_tests_harness::{Boot, Machine, PATIENCE, root};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const SIZE: usize = 300_001;
 
@@ -48,6 +49,16 @@ fn wait_for(machine: &mut Machine, clients: &[&str]) {
     assert!(!machine.saw("file-test failed"), "{}", machine.tail());
 }
 
+/// Waits until the volume says of itself that it is whole, which it does when nothing has changed
+/// for a while.
+fn wait_for_rest(image: &Path) {
+    let until = Instant::now() + PATIENCE;
+    while !program("fsck.fat").arg("-n").arg(image).output().expect("it starts").status.success() {
+        assert!(Instant::now() < until, "the volume does not come to rest");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Checks a volume, and what the clients of `tests/systems/files.toml` have written to it.
 fn check(image: &Path) {
     run(program("fsck.fat").arg("-n").arg(image));
@@ -69,6 +80,7 @@ fn what_clients_write_the_host_finds() {
         run(program("mkfs.fat").args(["-F", kind, "-s", clusters]).arg(&image));
         let mut machine = Boot::system("tests/systems/files.toml").start(&[]);
         wait_for(&mut machine, &["first", "second"]);
+        wait_for_rest(&image);
         machine.interrupt();
         check(&image);
     }
