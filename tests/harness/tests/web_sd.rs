@@ -5,11 +5,11 @@
 
 use culm_tests_harness::client::{Answer, Background, curl, exchange, run, try_run};
 use culm_tests_harness::process::children;
-use culm_tests_harness::{Boot, Machine, root};
+use culm_tests_harness::{Boot, Machine, PATIENCE, root};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const TOKEN: &str = "open-sesame";
@@ -119,36 +119,39 @@ impl World {
         folder
     }
 
-    /// Ends the machine.
+    /// Ends the machine when its volume is at rest: when it says of itself that it is whole, which
+    /// it does when nothing has changed for a while.
     fn end(self) -> TempDir {
         self.machine.is_unharmed();
+        let until = Instant::now() + PATIENCE;
+        while !is_whole(&self.folder).0 {
+            assert!(Instant::now() < until, "the volume does not come to rest");
+            std::thread::sleep(Duration::from_millis(100));
+        }
         self.machine.interrupt();
         self.folder
     }
 }
 
-/// A file of the disk's, by mtools, after the file system was checked. The partition begins at
-/// 1 MiB.
+/// Copies the partition, which begins at 1 MiB, out of the image.
+fn partition(folder: &TempDir) -> PathBuf {
+    let (image, part) = (folder.path().join("disk.img"), folder.path().join("part.img"));
+    let (from, to) = (format!("if={}", text(&image)), format!("of={}", text(&part)));
+    run(60, "dd", &[&from, &to, "bs=1M", "skip=1", "count=128", "status=none"]);
+    part
+}
+
+/// Whether `fsck.fat` finds nothing wrong, and what it says.
+fn is_whole(folder: &TempDir) -> (bool, String) {
+    let checked = try_run(60, "/usr/sbin/fsck.fat", &["-n", text(&partition(folder))]);
+    (checked.status.success(), String::from_utf8_lossy(&checked.stdout).into_owned())
+}
+
+/// A file of the disk's, by mtools, after the file system was checked.
 fn on_disk(folder: &TempDir, path: &str) -> Option<Vec<u8>> {
-    let image = folder.path().join("disk.img");
-    let part = folder.path().join("part.img");
-    run(
-        60,
-        "dd",
-        &[
-            &format!("if={}", text(&image)),
-            &format!("of={}", text(&part)),
-            "bs=1M",
-            "skip=1",
-            "count=128",
-            "status=none",
-        ],
-    );
-    let checked = try_run(60, "/usr/sbin/fsck.fat", &["-n", text(&part)]);
-    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-    assert!(checked.status.success(), "fsck.fat: {said}");
-    let copied = try_run(60, "mtype", &["-i", text(&part), &format!("::{path}")]);
-    copied.status.success().then_some(copied.stdout)
+    let (is_whole, said) = is_whole(folder);
+    assert!(is_whole, "fsck.fat: {said}");
+    on_disk_after_cut(folder, path)
 }
 
 #[test]
@@ -316,25 +319,12 @@ fn an_upload_outlives_a_power_cut() {
     assert!(world.get("/", &[]).body == second);
     assert_eq!(world.put("/first", b"new", &[]).status, 204);
     let folder = world.end();
-    assert_eq!(on_disk_after_cut(&folder, "/site/first").as_deref(), Some(&b"new"[..]));
+    assert_eq!(on_disk(&folder, "/site/first").as_deref(), Some(&b"new"[..]));
 }
 
 /// [`on_disk`] without the check: after a cut clusters may be lost, and the volume says that it was
 /// cut off.
 fn on_disk_after_cut(folder: &TempDir, path: &str) -> Option<Vec<u8>> {
-    let (image, part) = (folder.path().join("disk.img"), folder.path().join("cut.img"));
-    run(
-        60,
-        "dd",
-        &[
-            &format!("if={}", text(&image)),
-            &format!("of={}", text(&part)),
-            "bs=1M",
-            "skip=1",
-            "count=128",
-            "status=none",
-        ],
-    );
-    let copied = try_run(60, "mtype", &["-i", text(&part), &format!("::{path}")]);
+    let copied = try_run(60, "mtype", &["-i", text(&partition(folder)), &format!("::{path}")]);
     copied.status.success().then_some(copied.stdout)
 }
