@@ -202,7 +202,10 @@ impl<T> Client<T> {
         let operation = Operation::Open(mode);
         self.check(operation)?;
         let place = self.room()?;
-        let file = self.files.claim(path, mode).ok_or(Error::TooMany)?;
+        let Some(file) = self.files.claim(path, mode) else {
+            self.free_paths.push(place);
+            return Err(Error::TooMany.into());
+        };
         let request = Request { file: file.number, ..self.with_path(operation, place, path, "") };
         self.send(request, tag, true);
         Ok(file)

@@ -4,7 +4,7 @@ mod hostile;
 mod restarts;
 
 use crate::testing::{RamFiles, connection};
-use crate::{BLOCK, Client, Completion, Done, Error, File, Mode, NotSent, Volume, path};
+use crate::{BLOCK, Client, Completion, Done, Error, File, MAX_FILES, Mode, NotSent, Volume, path};
 use std::string::{String, ToString};
 use std::vec::Vec;
 use std::{format, vec};
@@ -112,6 +112,20 @@ impl Pair {
     fn restart(self) -> Self {
         Self { files: self.files.restarted(), ..self }
     }
+}
+
+#[test]
+fn an_open_that_is_refused_takes_nothing() {
+    let mut pair = Pair::new();
+    pair.files.put("/file", b"abc");
+    let files: Vec<File> = (0..MAX_FILES).map(|_| pair.open("/file", Mode::Read).expect("a number").0).collect();
+    for _ in 0..20 {
+        assert_eq!(pair.client.open("/file", Mode::Read, 7), Err(NotSent::Refused(Error::TooMany)));
+    }
+    let sent = pair.client.stat("/file", 7);
+    assert!(pair.outcome(sent).is_ok());
+    pair.close(files[3]);
+    assert!(pair.open("/file", Mode::Read).is_ok());
 }
 
 #[test]

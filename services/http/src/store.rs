@@ -6,8 +6,8 @@
 //! * **Buffers.** The client's memory is divided into buffers. A reader has one only from the
 //!   request to the disk until the bytes are in the send buffer: a client that reads slowly holds
 //!   none. An upload holds one that it fills, and those that are being written.
-//! * **Waiting.** What finds no room (of open files, buffers, requests under way) waits, in the
-//!   order in which it came.
+//! * **Waiting.** What finds no room (of open files, buffers, requests under way) waits for it, in
+//!   the order in which it came: who comes later never gets what another one waits for.
 //!
 //! Each slot's work has a serial number, which comes back with whatever was asked for it: what
 //! comes late, after the slot has turned to other work, only gives its buffer back.
@@ -50,6 +50,8 @@ enum Tag {
     Opened { place: u8, life: u32 },
     /// Something was asked for a slot's work, without data.
     For(Work),
+    /// Files are changed for a slot's work: a new one is committed, or one is removed.
+    Changed(Work),
     /// Bytes for a reader.
     Read(Work, u16),
     /// Bytes of an upload.
@@ -61,6 +63,21 @@ enum Tag {
 struct Work {
     slot: u16,
     serial: u32,
+}
+
+/// The room that a slot's work waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// A place among the files that are open for readers.
+    Place,
+    /// A buffer, and a request to fill it.
+    Buffer,
+    /// A request of a change.
+    Request,
+}
+
+impl Need {
+    const ALL: [Self; 3] = [Self::Place, Self::Buffer, Self::Request];
 }
 
 /// A file that is open for readers, or about to be.
@@ -83,8 +100,8 @@ struct Shared {
 #[derive(Default)]
 struct Job {
     serial: u32,
-    /// It is among those that wait for room.
-    waits: bool,
+    /// The room that it waits for.
+    waits: Option<Need>,
     state: State,
 }
 
@@ -131,10 +148,14 @@ pub struct Store {
     open: Vec<Shared>,
     /// Slots whose work changes files.
     changing: Vec<u16>,
+    /// Changes under way whose slots have turned to other work, with their paths. They are no more
+    /// than the requests under way.
+    left: Vec<(Work, String)>,
     free: Vec<u16>,
     /// Blocks of a buffer, with the one that data which begins within a block has in addition.
     stride: usize,
-    waiting: VecDeque<u16>,
+    /// The slots that wait for each [`Need`], in the order in which they came.
+    waiting: [VecDeque<u16>; Need::ALL.len()],
     /// Whether something that others wait for became free.
     has_room: bool,
     news: VecDeque<u16>,
@@ -187,9 +208,10 @@ impl Store {
             jobs: (0..slots).map(|_| Job::default()).collect(),
             open: (0..OPEN).map(|_| shared()).collect(),
             changing: Vec::new(),
+            left: Vec::new(),
             free: (0..(blocks / stride).min(usize::from(u16::MAX)) as u16).collect(),
             stride,
-            waiting: VecDeque::with_capacity(slots),
+            waiting: Need::ALL.map(|_| VecDeque::with_capacity(slots)),
             has_room: false,
             news: VecDeque::with_capacity(slots),
             given: vec![0; (stride - 1) * BLOCK].into(),
@@ -216,6 +238,7 @@ impl Store {
             match tag {
                 Tag::Opened { place, life } => self.opened(place, life, result.map(|done| done.info)),
                 Tag::For(work) => self.answered(work, result.map(|done| done.info)),
+                Tag::Changed(work) => self.changed(work, result.err()),
                 Tag::Read(work, buffer) => self.read_ended(work, buffer, result.map(|done| done.count)),
                 Tag::Wrote(work, buffer) => self.write_ended(work, buffer, result.err()),
             }
@@ -225,7 +248,7 @@ impl Store {
             self.forget_all();
         }
         // Of some of what makes room, as of files that are closed, nobody tells.
-        self.has_room |= !self.waiting.is_empty();
+        self.has_room |= self.somebody_waits();
     }
 
     /// The next slot for whose connection there is news.
@@ -240,7 +263,7 @@ impl Store {
     /// Ends a round: sends what was asked for.
     #[inline]
     pub fn end_round(&mut self) -> Progress {
-        let is_waited_for = self.has_room && !self.waiting.is_empty();
+        let is_waited_for = self.has_room && self.somebody_waits();
         self.client.end_round() & Progress::more_if(is_waited_for || !self.news.is_empty())
     }
 
@@ -249,41 +272,76 @@ impl Store {
         self.news.push_back(slot);
     }
 
-    /// Gives those that wait for room another try, each once.
+    fn somebody_waits(&self) -> bool {
+        self.waiting.iter().any(|slots| !slots.is_empty())
+    }
+
+    /// Whether others came earlier for the same.
+    fn is_waited_for(&self, need: Need) -> bool {
+        !self.waiting[need as usize].is_empty()
+    }
+
+    /// Gives those that wait for room what there is now. Who gets none goes on waiting, and is told
+    /// nothing; it does not stand in the way of those that wait for other room.
     #[cold]
     fn go_on(&mut self) {
-        for _ in 0..self.waiting.len() {
-            let Some(slot) = self.waiting.pop_front() else { return };
-            let job = &mut self.jobs[usize::from(slot)];
-            job.waits = false;
-            match &mut job.state {
-                State::Idle => {}
-                State::Queued(path) => {
-                    let path = core::mem::take(path);
-                    self.attach(slot, &path);
-                    self.tell(slot);
+        for need in Need::ALL {
+            // Who is served may have to wait for the same again, behind all others.
+            for _ in 0..self.waiting[need as usize].len() {
+                let Some(&slot) = self.waiting[need as usize].front() else { break };
+                if !self.serve(slot) {
+                    break;
                 }
-                State::Reading { place, fetch: Fetch::Wanted { at, count } } => {
-                    let (place, at, count) = (*place, *at, *count);
-                    let fetch = self.fetch(slot, place, at, count);
-                    self.set_fetch(slot, fetch);
-                    self.tell(slot);
+                if self.waiting[need as usize].front() == Some(&slot) {
+                    self.stop_waiting(slot);
                 }
-                State::Reading { .. } => {}
-                State::Changing(_) => {
-                    self.change(slot);
-                    self.tell(slot);
-                }
+                self.tell(slot);
             }
         }
     }
 
+    /// Takes what a slot waits for, as far as it is there. Returns whether it was.
+    fn serve(&mut self, slot: u16) -> bool {
+        match &mut self.jobs[usize::from(slot)].state {
+            State::Idle => true,
+            State::Queued(path) => {
+                let path = core::mem::take(path);
+                let is_served = self.take_place(slot, &path);
+                if !is_served {
+                    self.jobs[usize::from(slot)].state = State::Queued(path);
+                }
+                is_served
+            }
+            State::Reading { place, fetch: Fetch::Wanted { at, count } } => {
+                let (place, at, count) = (*place, *at, *count);
+                let fetch = self.take_buffer(slot, place, at, count);
+                self.set_fetch(slot, fetch);
+                !matches!(fetch, Fetch::Wanted { .. })
+            }
+            State::Reading { .. } => true,
+            State::Changing(change) if change.wants_buffer => match self.free.pop() {
+                Some(buffer) => {
+                    (change.wants_buffer, change.filling) = (false, Some((buffer, 0)));
+                    true
+                }
+                None => false,
+            },
+            State::Changing(_) => self.take_request(slot),
+        }
+    }
+
     /// Has the slot tried again when something has become free.
-    fn wait(&mut self, slot: u16) {
-        let job = &mut self.jobs[usize::from(slot)];
-        if !job.waits {
-            job.waits = true;
-            self.waiting.push_back(slot);
+    fn wait(&mut self, slot: u16, need: Need) {
+        if self.jobs[usize::from(slot)].waits != Some(need) {
+            self.stop_waiting(slot);
+            self.jobs[usize::from(slot)].waits = Some(need);
+            self.waiting[need as usize].push_back(slot);
+        }
+    }
+
+    fn stop_waiting(&mut self, slot: u16) {
+        if let Some(need) = self.jobs[usize::from(slot)].waits.take() {
+            self.waiting[need as usize].retain(|other| *other != slot);
         }
     }
 
@@ -298,17 +356,24 @@ impl Store {
 
     /// Has a slot read the file at `path`, which has no slash in front.
     fn attach(&mut self, slot: u16, path: &str) {
+        if !self.take_place(slot, path) {
+            self.jobs[usize::from(slot)].state = State::Queued(path.into());
+            self.wait(slot, Need::Place);
+        }
+    }
+
+    /// Has a slot read the file at `path` if there is a place for that: one where it is open, or
+    /// one that no other slot waits for. Returns whether there is.
+    fn take_place(&mut self, slot: u16, path: &str) -> bool {
         let is_it = |shared: &Shared| {
             !shared.is_stale && self.now.saturating_sub(shared.since) < self.fresh && shared.path.get(1..) == Some(path)
         };
         let place = match self.open.iter().position(is_it) {
             Some(place) => place,
+            None if !self.is_next(slot, Need::Place) => return false,
             None => match self.open_file(path) {
                 Ok(place) => place,
-                Err(()) => {
-                    self.jobs[usize::from(slot)].state = State::Queued(path.into());
-                    return self.wait(slot);
-                }
+                Err(()) => return false,
             },
         };
         let shared = &mut self.open[place];
@@ -317,22 +382,30 @@ impl Store {
             shared.waiting.push(slot);
         }
         self.jobs[usize::from(slot)].state = State::Reading { place: place as u8, fetch: Fetch::None };
+        true
+    }
+
+    /// Whether no other slot waits for the same longer.
+    fn is_next(&self, slot: u16, need: Need) -> bool {
+        self.waiting[need as usize].front().is_none_or(|first| *first == slot)
     }
 
     /// Begins to open a file for readers, in place of the one that is oldest among those without.
     fn open_file(&mut self, path: &str) -> Result<usize, ()> {
         let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
         let (place, _) = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).ok_or(())?;
-        self.shut(place);
-        let shared = &mut self.open[place];
-        shared.life = shared.life.wrapping_add(1);
-        let tag = Tag::Opened { place: place as u8, life: shared.life };
-        shared.path = format!("/{path}");
-        (shared.file, shared.found) = match self.client.open(&shared.path, Mode::Read, tag) {
+        let path = format!("/{path}");
+        let life = self.open[place].life.wrapping_add(1);
+        // What is there is closed only if something comes in its place. The class allows more open
+        // files than there are places and uploads, so that one more is no matter.
+        let (file, found) = match self.client.open(&path, Mode::Read, Tag::Opened { place: place as u8, life }) {
             Ok(file) => (Some(file), None),
             Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return Err(()),
             Err(NotSent::Refused(error)) => (None, Some(Err(error))),
         };
+        self.shut(place);
+        let shared = &mut self.open[place];
+        (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
         (shared.since, shared.is_stale) = (self.now, false);
         Ok(place)
     }
@@ -369,23 +442,29 @@ impl Store {
         }
     }
 
-    /// Asks for bytes of a file.
-    fn fetch(&mut self, slot: u16, place: u8, at: u64, count: u32) -> Fetch {
-        let Some(file) = self.open[usize::from(place)].file else { return Fetch::Failed(Trouble::Failed) };
-        let Some(buffer) = self.free.pop() else {
-            self.wait(slot);
-            return Fetch::Wanted { at, count };
+    /// Asks for bytes of a file, or waits for the room that it takes.
+    fn fetch(&mut self, slot: u16, place: u8, at: u64, count: u32) {
+        let fetch = match self.is_waited_for(Need::Buffer) {
+            true => Fetch::Wanted { at, count },
+            false => self.take_buffer(slot, place, at, count),
         };
+        self.set_fetch(slot, fetch);
+        if let Fetch::Wanted { .. } = fetch {
+            self.wait(slot, Need::Buffer);
+        }
+    }
+
+    /// Asks for bytes of a file if there is room.
+    fn take_buffer(&mut self, slot: u16, place: u8, at: u64, count: u32) -> Fetch {
+        let Some(file) = self.open[usize::from(place)].file else { return Fetch::Failed(Trouble::Failed) };
+        let Some(buffer) = self.free.pop() else { return Fetch::Wanted { at, count } };
         let tag = Tag::Read(self.work(slot), buffer);
         match self.client.read(file, at, self.first_block(buffer), count, tag) {
             Ok(()) => Fetch::Asked { at },
             Err(error) => {
                 self.free.push(buffer);
                 match error {
-                    NotSent::Full | NotSent::Unknown => {
-                        self.wait(slot);
-                        Fetch::Wanted { at, count }
-                    }
+                    NotSent::Full | NotSent::Unknown => Fetch::Wanted { at, count },
                     NotSent::Refused(error) => Fetch::Failed(trouble(error)),
                 }
             }
@@ -454,10 +533,12 @@ impl Files for Store {
             Purpose::Read => self.attach(slot, path),
             Purpose::Change => {
                 let path = format!("/{path}");
-                let is_taken = self.changing.iter().any(|other| match &self.jobs[usize::from(*other)].state {
+                let is_changed = |other: &u16| match &self.jobs[usize::from(*other)].state {
                     State::Changing(change) => is_same_name(&change.path, &path),
                     _ => false,
-                });
+                };
+                let is_taken = self.changing.iter().any(is_changed)
+                    || self.left.iter().any(|(_, other)| is_same_name(other, &path));
                 let change = Change {
                     path,
                     stage: Stage::Finding,
@@ -465,6 +546,7 @@ impl Files for Store {
                     found: is_taken.then_some(Err(Trouble::Busy)),
                     outcome: None,
                     file: None,
+                    wants_buffer: false,
                     filling: None,
                     writes: 0,
                     failed: None,
@@ -486,7 +568,9 @@ impl Files for Store {
                 Err(error) => Err(trouble(error)),
             }),
             State::Changing(change) => change.found,
-            State::Idle | State::Queued(_) => None,
+            State::Queued(_) => None,
+            // Nothing was begun, since no file can have such a path.
+            State::Idle => Some(Ok(Found::Missing)),
         }
     }
 
@@ -497,8 +581,7 @@ impl Files for Store {
             Fetch::Failed(trouble) => Err(trouble),
             Fetch::Wanted { .. } | Fetch::Asked { .. } => Ok(&[]),
             Fetch::None => {
-                let fetch = self.fetch(slot as u16, place, at, count as u32);
-                self.set_fetch(slot as u16, fetch);
+                self.fetch(slot as u16, place, at, count as u32);
                 Ok(&[])
             }
             Fetch::Here { at: from, buffer, count: here } => {
@@ -535,6 +618,7 @@ impl Files for Store {
 
     fn write(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Trouble> {
         let (size, stride) = (self.given.len(), self.stride);
+        let is_free = !self.is_waited_for(Need::Buffer);
         let State::Changing(change) = &mut self.jobs[slot].state else { return Err(Trouble::Failed) };
         if let Some(trouble) = change.failed {
             return Err(trouble);
@@ -543,8 +627,9 @@ impl Files for Store {
             Some(filling) => filling,
             None if change.writes >= WRITES => return Ok(0),
             None => {
-                let Some(buffer) = self.free.pop() else {
-                    self.wait(slot as u16);
+                let Some(buffer) = self.free.pop_if(|_| is_free) else {
+                    change.wants_buffer = true;
+                    self.wait(slot as u16, Need::Buffer);
                     return Ok(0);
                 };
                 (buffer, 0)
@@ -554,7 +639,7 @@ impl Files for Store {
         let begin = usize::from(buffer) * stride * BLOCK + filled;
         change.filling = Some((buffer, filled + count));
         self.client.memory().write(begin, &bytes[..count]).map_err(|_| Trouble::Failed)?;
-        self.send_full(slot as u16, false);
+        self.change(slot as u16);
         Ok(count)
     }
 
@@ -578,6 +663,8 @@ impl Files for Store {
     }
 
     fn close(&mut self, slot: usize) {
+        self.stop_waiting(slot as u16);
+        let work = self.work(slot as u16);
         let job = &mut self.jobs[slot];
         job.serial = job.serial.wrapping_add(1);
         match core::mem::take(&mut job.state) {
@@ -603,6 +690,10 @@ impl Files for Store {
                 }
                 if let Some(file) = change.file {
                     self.client.close(file);
+                }
+                // Its name stays taken until it is known what becomes of it.
+                if change.is_changing() {
+                    self.left.push((work, change.path));
                 }
                 self.has_room = true;
             }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Clock, Pipe, Pipes, TIMEOUTS};
 use culm_file::testing::{RamFiles, connection};
-use culm_file::{Error, Volume};
+use culm_file::{Error, Operation, Volume};
 use culm_http::{Caching, Server, Site};
 use http::guard::{Guard, read_hash};
 use http::store::Store;
@@ -233,6 +233,152 @@ fn more_readers_than_there_is_room_for_all_get_theirs() {
     });
     for slot in 0..CLIENTS {
         assert_eq!(world.answer(slot), (200, large(40_000 + slot)), "client {slot}");
+    }
+}
+
+/// A round in which each connection has a turn at most; returns whether some have more to do.
+fn short_round(world: &mut World) -> bool {
+    world.server.files().as_mut().expect("a store").begin_round(world.now);
+    while let Some(slot) = world.server.files().as_mut().and_then(Store::news) {
+        world.server.ready(slot);
+    }
+    let more = world.server.run(&mut world.pipes, world.now, 64);
+    let asleep = world.server.files().as_mut().expect("a store").end_round().is_asleep();
+    more || !asleep
+}
+
+/// As many clients as there are places for open files, which take nothing of what they asked for.
+fn occupy_all_places(world: &mut World) {
+    const PLACES: usize = 20;
+    for slot in 0..PLACES {
+        world.files().put(&format!("/held{slot}"), &large(400_000));
+        world.pipe(slot).input = get(&format!("/held{slot}")).into_bytes();
+    }
+    for _ in 0..200 {
+        let _ = short_round(world);
+        let _ = world.files().round();
+    }
+}
+
+#[test]
+fn those_who_wait_leave_the_processor_to_others() {
+    const CLIENTS: usize = 20 + 70;
+    let mut world = World::new(CLIENTS, 128 * 1024);
+    occupy_all_places(&mut world);
+    for slot in 20..CLIENTS {
+        world.files().put(&format!("/file{slot}"), b"abc");
+        world.pipe(slot).input = get(&format!("/file{slot}")).into_bytes();
+        world.server.ready(slot);
+    }
+    let rounds = (0..50).take_while(|_| short_round(&mut world)).count();
+    assert!(rounds < 50, "there is no end to it");
+    assert!((20..CLIENTS).all(|slot| world.pipe(slot).output.is_empty()));
+    // One that goes makes room for all of them.
+    world.pipe(0).aborted = true;
+    world.server.ready(0);
+    world.server.run(&mut world.pipes, 0, 64);
+    world.pipes.0[0] = Some(Pipe::default());
+    for _ in 0..2000 {
+        let _ = short_round(&mut world);
+        let _ = world.files().round();
+    }
+    for slot in 20..CLIENTS {
+        assert_eq!(world.answer(slot), (200, b"abc".to_vec()), "client {slot}");
+    }
+}
+
+#[test]
+fn fast_readers_do_not_shut_out_another() {
+    const READERS: usize = 12;
+    let mut world = World::new(READERS, 128 * 1024);
+    for slot in 0..READERS {
+        world.files().put(&format!("/film{slot}"), &large(3_000_000));
+        *world.pipe(slot) = Pipe { input: get(&format!("/film{slot}")).into_bytes(), ..Pipe::default() };
+    }
+    for _ in 0..100 {
+        let _ = short_round(&mut world);
+        let _ = world.files().round();
+    }
+    let got: Vec<_> = world.pipes.0.iter().flatten().map(|pipe| pipe.output.len()).collect();
+    let (least, most) = (got.iter().min().unwrap(), got.iter().max().unwrap());
+    assert!(*least > 100_000 && most - least < 200_000, "{got:?}");
+}
+
+#[test]
+fn a_change_whose_client_has_gone_is_a_change() {
+    for request in [put("/index.html", "new"), delete("/index.html")] {
+        let is_removal = request.starts_with("DELETE");
+        let mut world = World::new(3, 64 * 1024);
+        assert_eq!(world.ask(0, &get("/index.html")), (200, b"<p>start".to_vec()));
+        world.pipe(1).input = request.into_bytes();
+        // The last step waits in the provider when the client goes.
+        while !world
+            .files()
+            .taken
+            .iter()
+            .any(|it| matches!(it.request.operation, Operation::Commit | Operation::Remove))
+        {
+            world.files().finish_all();
+            let _ = world.files().end_round();
+            world.server.ready(1);
+            world.serve();
+            world.files().take();
+        }
+        world.pipe(1).aborted = true;
+        world.server.ready(1);
+        world.serve();
+        world.pipes.0[1] = Some(Pipe::default());
+        world.server.opened(1, 0);
+        // Nobody else changes it before it is known what has become of it.
+        world.pipe(2).input = put("/INDEX.html", "other").into_bytes();
+        world.server.ready(2);
+        world.serve();
+        assert_eq!(world.answer(2).0, 503);
+        let _ = world.files().round();
+        world.run(|_| 0);
+        let expected = if is_removal { 404 } else { 200 };
+        let (status, content) = world.ask(0, &get("/index.html"));
+        assert_eq!(status, expected);
+        assert!(is_removal || content == b"new", "the old content is gone");
+        assert!(matches!(world.ask(2, &put("/index.html", "other")).0, 201 | 204));
+    }
+}
+
+#[test]
+fn a_path_that_no_file_has_is_missed_also_when_room_comes_late() {
+    let long = format!("/{}", "x".repeat(1500));
+    for path in ["/x//y", "/%ff", &long] {
+        let mut world = World::new(1, 64 * 1024);
+        let pipe = world.pipe(0);
+        pipe.input = get(path).into_bytes();
+        pipe.unacknowledged = 32 * 1024;
+        world.server.ready(0);
+        world.serve();
+        assert!(world.pipe(0).output.is_empty());
+        world.run(|_| 0);
+        assert_eq!(world.answer(0).0, 404);
+    }
+}
+
+#[test]
+fn an_upload_goes_on_after_a_queue_that_was_full() {
+    const CLIENTS: usize = 24;
+    let mut world = World::new(CLIENTS, 256 * 1024);
+    for slot in 0..CLIENTS {
+        world.pipe(slot).input = match slot % 8 {
+            0 => put(&format!("/new{slot}"), &"x".repeat(150_000 + slot)),
+            _ => get("/large").repeat(2),
+        }
+        .into_bytes();
+    }
+    let mut random = 3usize;
+    world.run(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random >> 33
+    });
+    for slot in (0..CLIENTS).step_by(8) {
+        assert_eq!(world.answer(slot).0, 201);
+        assert_eq!(world.files().get(&format!("/new{slot}")).map(<[u8]>::len), Some(150_000 + slot));
     }
 }
 

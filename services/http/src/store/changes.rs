@@ -1,7 +1,7 @@
 //! Uploads and removals: what each stage asks of the class, and what its answers mean.
 
 use super::properties::{entry, trouble};
-use super::{State, Store, Tag, Work};
+use super::{Need, State, Store, Tag, Work};
 use alloc::string::String;
 use culm_file::{Error, File, Info, Mode, NotSent};
 use culm_http::files::{Found, Trouble};
@@ -16,6 +16,8 @@ pub(super) struct Change {
     pub(super) found: Option<Result<Found, Trouble>>,
     pub(super) outcome: Option<Result<(), Trouble>>,
     pub(super) file: Option<File>,
+    /// It waits for a buffer to fill.
+    pub(super) wants_buffer: bool,
     /// The buffer that is being filled, with the bytes in it.
     pub(super) filling: Option<(u16, usize)>,
     pub(super) writes: u8,
@@ -31,71 +33,115 @@ pub(super) enum Stage {
     Removing,
 }
 
+impl Change {
+    /// Whether the class was asked for what others see, and has not answered.
+    pub(super) fn is_changing(&self) -> bool {
+        matches!(self.stage, Stage::Committing | Stage::Removing) && self.is_sent && self.outcome.is_none()
+    }
+}
+
 impl Store {
-    /// Sends what the stage of a change needs, as far as there is room.
+    /// Sends what the stage of a change needs, or waits for the room that it takes.
     pub(super) fn change(&mut self, slot: u16) {
+        let size = self.given.len();
+        let needs_nothing = match &self.jobs[usize::from(slot)].state {
+            State::Changing(change) if change.stage == Stage::Writing => {
+                change.filling.is_none_or(|(_, filled)| filled < size)
+            }
+            State::Changing(change) => change.is_sent,
+            _ => true,
+        };
+        if needs_nothing {
+            return;
+        }
+        if self.is_waited_for(Need::Request) || !self.take_request(slot) {
+            self.wait(slot, Need::Request);
+        }
+    }
+
+    /// Sends what the stage of a change needs. Returns whether there was room for it.
+    pub(super) fn take_request(&mut self, slot: u16) -> bool {
         let work = self.work(slot);
         let job = &mut self.jobs[usize::from(slot)];
-        let State::Changing(change) = &mut job.state else { return };
+        let State::Changing(change) = &mut job.state else { return true };
         if change.is_sent {
-            return;
+            return true;
         }
         let tag = Tag::For(work);
         let path = change.path.as_str();
         let sent = match change.stage {
             Stage::Finding => self.client.stat(path, tag),
             Stage::Creating => self.client.open(path, Mode::New, tag).map(|file| change.file = Some(file)),
-            Stage::Removing => self.client.remove(path, tag),
+            Stage::Removing => self.client.remove(path, Tag::Changed(work)),
             Stage::Writing => return self.send_full(slot, false),
             Stage::Committing => {
-                self.send_full(slot, true);
-                let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return };
+                if !self.send_full(slot, true) {
+                    return false;
+                }
+                let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return true };
                 // A commit makes of a file what was written, if not all of it was: it is sent only
                 // when all of it was.
                 if change.failed.is_none() && (change.filling.is_some() || change.writes > 0) {
-                    return;
+                    return true;
                 }
                 match (change.failed, change.file) {
                     (Some(trouble), _) => {
                         (change.outcome, change.is_sent) = (Some(Err(trouble)), true);
-                        return;
+                        return true;
                     }
-                    (None, Some(file)) => self.client.commit(file, tag),
+                    (None, Some(file)) => self.client.commit(file, Tag::Changed(work)),
                     (None, None) => Err(NotSent::Refused(Error::Lost)),
                 }
             }
         };
-        let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return };
+        let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return true };
         match sent {
-            Ok(()) => change.is_sent = true,
-            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => self.wait(slot),
+            Ok(()) => {
+                change.is_sent = true;
+                if change.is_changing() {
+                    self.files_change();
+                }
+            }
+            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return false,
             Err(NotSent::Refused(error)) => {
                 change.is_sent = true;
                 self.answered(work, Err(error));
             }
         }
+        true
+    }
+
+    /// Has readers get what is new from now on.
+    fn files_change(&mut self) {
+        self.has_changed = true;
+        self.forget_all();
     }
 
     /// Sends the buffer of an upload if it is full; or, at its end, if there is anything in it.
-    pub(super) fn send_full(&mut self, slot: u16, is_end: bool) {
+    /// Returns whether there was room for that.
+    fn send_full(&mut self, slot: u16, is_end: bool) -> bool {
         let work = self.work(slot);
         let size = self.given.len();
-        let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return };
-        let Some((buffer, filled)) = change.filling.filter(|(_, filled)| is_end || *filled == size) else { return };
+        let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return true };
+        let Some((buffer, filled)) = change.filling.filter(|(_, filled)| is_end || *filled == size) else {
+            return true;
+        };
         if filled == 0 || change.failed.is_some() {
             change.filling = None;
-            return self.release(buffer);
+            self.release(buffer);
+            return true;
         }
-        let Some(file) = change.file else { return };
+        let Some(file) = change.file else { return true };
         let place = (usize::from(buffer) * self.stride) as u32;
         match self.client.write(file, place, filled as u32, Tag::Wrote(work, buffer)) {
             Ok(()) => (change.filling, change.writes) = (None, change.writes + 1),
-            Err(NotSent::Full | NotSent::Unknown) => self.wait(slot),
+            Err(NotSent::Full | NotSent::Unknown) => return false,
             Err(NotSent::Refused(error)) => {
                 (change.filling, change.failed) = (None, Some(trouble(error)));
                 self.release(buffer);
             }
         }
+        true
     }
 
     pub(super) fn write_ended(&mut self, work: Work, buffer: u16, error: Option<Error>) {
@@ -124,18 +170,24 @@ impl Store {
                     Err(error) => Err(trouble(error)),
                 });
             }
-            Stage::Creating if result.is_ok() => (change.stage, change.outcome) = (Stage::Writing, Some(Ok(()))),
+            Stage::Creating if result.is_ok() => {
+                (change.stage, change.is_sent, change.outcome) = (Stage::Writing, false, Some(Ok(())));
+            }
             Stage::Creating | Stage::Writing => {
                 (change.file, change.outcome) = (None, Some(result.map(|_| ()).map_err(trouble)));
             }
             Stage::Committing | Stage::Removing => {
                 let failed = change.failed;
                 change.outcome = Some(failed.map_or(result.map(|_| ()).map_err(trouble), Err));
-                // What readers get from now on is new.
-                self.has_changed = true;
-                self.forget_all();
             }
         }
         self.tell(work.slot);
+    }
+
+    /// Files were changed, or not: also if the slot has turned to other work.
+    pub(super) fn changed(&mut self, work: Work, error: Option<Error>) {
+        self.left.retain(|(left, _)| *left != work);
+        self.files_change();
+        self.answered(work, error.map_or(Ok(None), Err));
     }
 }
