@@ -53,6 +53,8 @@ impl Clusters {
     fn new(end: u32) -> Option<Self> {
         let mut words = Vec::new();
         let count = end as usize / 64 + 1;
+        #[cfg(test)]
+        room::take()?;
         words.try_reserve_exact(count).ok()?;
         words.resize(count, 0);
         Some(Self(words))
@@ -69,6 +71,42 @@ impl Clusters {
             *word |= 1 << (cluster % 64);
         }
         is_new
+    }
+}
+
+#[cfg(test)]
+impl Drop for Clusters {
+    fn drop(&mut self) {
+        room::give();
+    }
+}
+
+/// How many sets tests have memory for.
+#[cfg(test)]
+pub(crate) mod room {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+        static TAKEN: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// From now on this thread has memory for so many sets.
+    pub(crate) fn limit(sets: usize) {
+        LEFT.set(Some(sets));
+        TAKEN.set(0);
+    }
+
+    pub(super) fn take() -> Option<()> {
+        let Some(left) = LEFT.get() else { return Some(()) };
+        TAKEN.set(TAKEN.get() + 1);
+        assert!(TAKEN.get() < 10_000, "recovery begins again and again");
+        LEFT.set(Some(left.checked_sub(1)?));
+        Some(())
+    }
+
+    pub(super) fn give() {
+        LEFT.set(LEFT.get().map(|left| left + 1));
     }
 }
 
@@ -451,7 +489,12 @@ impl Mounted {
                 walk.stage = Stage::Repair;
                 if !walk.hunted.is_empty() && !walk.is_hunt {
                     let hunted = core::mem::take(&mut walk.hunted);
-                    self.recovery = Walk::new(&geometry).map(|walk| Walk { hunted, is_hunt: true, ..walk });
+                    // The first walk's memory is given back before the second one asks for its own.
+                    self.recovery = None;
+                    let Some(walk) = Walk::new(&geometry) else {
+                        return Ok(Part::end(Answer::Recovered(Recovered::default())));
+                    };
+                    self.recovery = Some(Walk { hunted, is_hunt: true, ..walk });
                 }
             }
             Stage::Repair => {

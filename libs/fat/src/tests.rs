@@ -25,6 +25,8 @@ pub(crate) struct Disk {
     pub(crate) bytes: Vec<u8>,
     pub(crate) record: Vec<Event>,
     pub(crate) reads: usize,
+    /// A block that cannot be read.
+    pub(crate) broken: Option<u64>,
 }
 
 /// Runs a program of the host's.
@@ -35,7 +37,7 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Output {
 
 impl Disk {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, record: Vec::new(), reads: 0 }
+        Self { bytes, record: Vec::new(), reads: 0, broken: None }
     }
 
     /// Makes a volume by `mkfs.fat` with these arguments.
@@ -84,8 +86,9 @@ pub(crate) fn run(volume: &mut Volume, disk: &mut Disk, operation: Operation) ->
             Step::Read { block, blocks } => {
                 let at = block as usize * BLOCK;
                 disk.reads += 1;
+                let is_broken = disk.broken.is_some_and(|broken| (block..block + u64::from(blocks)).contains(&broken));
                 let bytes = disk.bytes[at..at + blocks as usize * BLOCK].to_vec();
-                volume.give(block, Some(&bytes));
+                volume.give(block, (!is_broken).then_some(&bytes));
             }
             Step::Write { block, bytes } => {
                 disk.write(block, bytes);

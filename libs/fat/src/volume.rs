@@ -260,7 +260,8 @@ pub(crate) struct Mounted {
     pub(crate) count: (u32, u32),
     /// Whether the medium says that the volume is being written.
     pub(crate) is_marked: bool,
-    /// Whether it said so when it was mounted, and was not recovered.
+    /// Whether it said so when it was mounted, or clusters were lost since, and it was not
+    /// recovered.
     pub(crate) is_doubtful: bool,
     /// How far recovery has come.
     pub(crate) recovery: Option<Walk>,
@@ -295,7 +296,8 @@ impl Volume {
         self.now = seconds;
     }
 
-    /// Returns whether the volume says that it was not put to rest when it was last written.
+    /// Returns whether the volume said that it was not put to rest when it was last written, or has
+    /// lost clusters since to a table that cannot be read; [`Operation::Recover`] repairs both.
     pub fn is_marked(&self) -> bool {
         self.mounted.as_ref().is_some_and(|mounted| mounted.is_doubtful)
     }
@@ -397,9 +399,30 @@ impl Volume {
             }
             (_, None) => Err(Error::Failed),
         };
-        if let (Err(error), Some(running)) = (given, &mut self.running) {
-            // Nothing of this part has been written.
-            (running.phase, running.answer) = (Phase::Last, Err(error));
+        if let Err(error) = given {
+            self.fail_part(error);
+        }
+    }
+
+    /// Ends the operation because the part of it that is next cannot be done. Nothing of that part
+    /// has been written.
+    fn fail_part(&mut self, error: Error) {
+        let Some(running) = &mut self.running else { return };
+        match (&mut self.mounted, running.phase) {
+            (Some(mounted), Phase::Free) => {
+                // The operation is done: its answer stays. The chain's clusters are lost until the
+                // volume is recovered; tried again, they would be in the way of all that follows.
+                mounted.doomed.pop_front();
+                mounted.is_doubtful = true;
+                running.phase = if mounted.doomed.is_empty() { Phase::Last } else { Phase::Free };
+            }
+            (mounted, phase) => {
+                if let (Some(mounted), Phase::Link(_) | Phase::Join | Phase::Name) = (mounted, phase) {
+                    // Earlier parts have linked clusters that nothing names.
+                    mounted.is_doubtful = true;
+                }
+                (running.phase, running.answer) = (Phase::Last, Err(error));
+            }
         }
     }
 
@@ -491,7 +514,7 @@ impl Volume {
             Err(Stop::Missing) => self.read_missing(),
             Err(Stop::Fail(error)) => {
                 mounted.session.get_mut().pages.abandon();
-                return Some(Err(error));
+                self.fail_part(error);
             }
         }
         None
@@ -509,10 +532,9 @@ impl Volume {
             }
             None => self.pages.as_mut().and_then(|pages| pages.wanted(|at| at + BLOCK as u64)),
         };
-        match (wanted, &mut self.running) {
-            (Some((unit, count)), _) => self.io = Io::Read { unit, count, is_sent: false },
-            (None, Some(running)) => (running.phase, running.answer) = (Phase::Last, Err(Error::Corrupt)),
-            (None, None) => {}
+        match wanted {
+            Some((unit, count)) => self.io = Io::Read { unit, count, is_sent: false },
+            None => self.fail_part(Error::Corrupt),
         }
     }
 

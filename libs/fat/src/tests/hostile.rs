@@ -166,3 +166,75 @@ fn a_folder_that_is_longer_than_the_cache_is_refused() {
         assert_eq!(read(&mut volume, &mut disk, "f/none"), Err(wanted), "{cache_blocks}");
     }
 }
+
+/// Returns the disk as it is after each write of a file that goes to another folder.
+fn renamed(mut disk: Disk) -> Vec<Disk> {
+    let mut volume = mounted(&mut disk);
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "folder".into() }).unwrap();
+    write(&mut volume, &mut disk, "a file", &pattern(1, 3000)).unwrap();
+    disk.record.clear();
+    let mut after = Disk::new(disk.bytes.clone());
+    let (from, to) = ("a file".into(), "folder/another name of the file".into());
+    run(&mut volume, &mut disk, Operation::Rename { from, to, replace: false }).unwrap();
+    let mut disks = Vec::new();
+    for event in &disk.record {
+        if let Event::Write { block, bytes } = event {
+            after.write(*block, bytes);
+            disks.push(Disk::new(after.bytes.clone()));
+        }
+    }
+    disks
+}
+
+#[test]
+fn recovery_ends_if_there_is_memory_for_one_walk_only() {
+    for (sets, is_whole) in [(2, true), (1, false)] {
+        for mut disk in renamed(Disk::small()) {
+            crate::recover::room::limit(sets);
+            let mut volume = mounted(&mut disk);
+            let recovered = run(&mut volume, &mut disk, Operation::Recover);
+            let Ok(Answer::Recovered(recovered)) = recovered else { panic!("{recovered:?}") };
+            assert_eq!(recovered.is_whole, is_whole);
+            if is_whole {
+                let inside = list(&mut volume, &mut disk, "folder").unwrap();
+                let path = inside.first().map_or("a file".into(), |name| format!("folder/{name}"));
+                assert_eq!(list(&mut volume, &mut disk, "").unwrap().len(), 2 - inside.len());
+                assert!(read(&mut volume, &mut disk, &path).unwrap() == pattern(1, 3000));
+                run(&mut volume, &mut disk, Operation::Rest).unwrap();
+                assert_eq!(disk.complaint(), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_read_costs_its_chain_and_nothing_else() {
+    for broken in 0..2 {
+        let mut disk = Disk::small();
+        let mut volume = mounted(&mut disk);
+        write(&mut volume, &mut disk, "long", &pattern(1, 400 * 512)).unwrap();
+        write(&mut volume, &mut disk, "other", &pattern(2, 5000)).unwrap();
+        run(&mut volume, &mut disk, Operation::Rest).unwrap();
+        // Nothing of the table is in memory.
+        let mut volume = mounted(&mut disk);
+        disk.broken = Some(u64::from(disk.bytes[14]) + broken);
+        assert_eq!(
+            run(&mut volume, &mut disk, Operation::Remove { path: "long".into() }),
+            Ok(Answer::Done),
+            "{broken}"
+        );
+        let found = run(&mut volume, &mut disk, Operation::Find { path: "other".into() });
+        assert!(matches!(found, Ok(Answer::Found(_))), "{broken}: {found:?}");
+        assert_eq!(list(&mut volume, &mut disk, ""), Ok(vec!["other".into()]));
+        // The volume stays marked, so that it is recovered when the table can be read.
+        run(&mut volume, &mut disk, Operation::Rest).unwrap();
+        disk.broken = None;
+        let mut volume = mounted(&mut disk);
+        assert!(volume.is_marked());
+        let recovered = run(&mut volume, &mut disk, Operation::Recover);
+        let Ok(Answer::Recovered(recovered)) = recovered else { panic!("{recovered:?}") };
+        assert!(recovered.is_whole && recovered.freed > 0, "{recovered:?}");
+        run(&mut volume, &mut disk, Operation::Rest).unwrap();
+        assert_eq!(disk.complaint(), None);
+    }
+}
