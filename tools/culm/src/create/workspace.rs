@@ -152,8 +152,8 @@ mod tests {
         let refused = |path: &Path| new(&catalogue(), path).expect_err("it cannot be").to_string();
         let within = refused(&culm().join("apps/mine"));
         assert!(within.contains("is within Culm's own checkout") && within.contains("help: "), "{within}");
-        fs::write(above.path().join("file"), "").expect("the folder is writable");
-        assert!(refused(&above.path().join("file")).contains("is a file"));
+        fs::write(above.path().join("taken"), "").expect("the folder is writable");
+        assert!(refused(&above.path().join("taken")).contains("is a file"));
         let hello = refused(&above.path().join("hello"));
         assert!(hello.contains("there is a component `hello`") && hello.contains("the folder's last name"), "{hello}");
         assert!(refused(&above.path().join("2 Fast")).contains("is not a name for a component"));
