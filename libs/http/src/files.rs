@@ -78,6 +78,8 @@ pub enum Trouble {
     ReadOnly,
     /// The medium failed, or whoever answers for it.
     Failed,
+    /// It is not known whether a change was made.
+    Unknown,
 }
 
 impl Trouble {
@@ -92,6 +94,9 @@ impl Trouble {
             Self::TooLarge => Refusal::new(Status::ContentTooLarge, "No file here can be as long as that."),
             Self::ReadOnly => Refusal::new(Status::Forbidden, "These files cannot be changed."),
             Self::Failed => Refusal::new(Status::InternalError, "The medium of the files failed."),
+            Self::Unknown => {
+                Refusal::new(Status::Unavailable, "It is not known whether this was done.").with("Retry-After: 1\r\n")
+            }
         }
     }
 }

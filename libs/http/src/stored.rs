@@ -620,6 +620,7 @@ fn select(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> Selected 
             return if refusal == EXISTS { Selected::NotModified } else { Selected::Failed(refusal) };
         }
         if !request.if_none_match.is_present()
+            && entry.is_settled
             && let Some(since) = request.if_modified_since.and_then(|field| fields::date(field.of(head)))
             && modified(entry).is_some_and(|modified| modified <= since)
         {
@@ -654,7 +655,8 @@ fn is_in_range(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> bool
 }
 
 /// The reason for which a condition does not hold; [`EXISTS`] where that of `If-None-Match` does
-/// not.
+/// not. A version that is not settled is no proof that the content is the same: no tag matches it,
+/// and no date.
 fn failed_condition(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> Option<Refusal> {
     if request.if_match.is_present() {
         let is_same = |list: &[u8]| {
@@ -664,11 +666,12 @@ fn failed_condition(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) ->
             return Some(MISMATCH);
         }
     } else if let Some(since) = request.if_unmodified_since.and_then(|field| fields::date(field.of(head)))
-        && modified(entry).is_none_or(|modified| modified > since)
+        && modified(entry).is_none_or(|modified| modified > since || !entry.is_settled)
     {
         return Some(CHANGED);
     }
-    let is_same = |list: &[u8]| fields::tags_contain(list, tag.strong(), Comparison::Weak);
+    let is_same =
+        |list: &[u8]| list == b"*" || (entry.is_settled && fields::tags_contain(list, tag.strong(), Comparison::Weak));
     request.if_none_match.any(b"if-none-match", head, is_same).then_some(EXISTS)
 }
 

@@ -163,7 +163,13 @@ fn a_version_that_may_stay_is_weak() {
     let shelf = Shelf { is_settled: false, ..Shelf::default() };
     let tag = one(&shelf, get("/kept.txt", "")).field("ETag").unwrap().to_owned();
     let strong = tag.strip_prefix("W/").expect("a weak tag");
-    assert_eq!(one(&shelf, get("/kept.txt", &format!("If-None-Match: {tag}\r\n"))).status, 304);
+    let date = std::str::from_utf8(MODIFIED).unwrap();
+    for fields in [format!("If-None-Match: {tag}\r\n"), format!("If-Modified-Since: {date}\r\n")] {
+        assert_eq!(one(&shelf, get("/kept.txt", &fields)).status, 200, "{fields}");
+    }
+    assert_eq!(one(&shelf, get("/kept.txt", "If-None-Match: *\r\n")).status, 304);
+    let unmodified = format!("Content-Length: 1\r\nIf-Unmodified-Since: {date}\r\n");
+    assert_eq!(one(&shelf, change("PUT", "/kept.txt", &unmodified, "x")).status, 412);
     for fields in [format!("If-Match: {tag}\r\n"), format!("If-Match: {strong}\r\n")] {
         assert_eq!(one(&shelf, get("/kept.txt", &fields)).status, 412, "{fields}");
     }
@@ -279,6 +285,7 @@ fn refused_by_the_head() {
         (Trouble::TooLarge, 413),
         (Trouble::ReadOnly, 403),
         (Trouble::Failed, 500),
+        (Trouble::Unknown, 503),
     ] {
         let shelf = Shelf { trouble: Some(trouble), ..Shelf::default() };
         assert_eq!(one(&shelf, put("/x", "abc")).status, status);

@@ -3,6 +3,9 @@
 //! * **Open files.** What was opened for one reader serves all who ask for the same path within a
 //!   second, and is closed when its place is needed. After each change that goes through here
 //!   everything is opened anew, since one file can have several names.
+//!   While all places are taken, a file that was opened some seconds ago is closed if nothing of it
+//!   is on its way: its readers have it opened again when they go on, and break off if it is not
+//!   the same any more. So slow readers keep nobody from other files.
 //! * **Buffers.** The client's memory is divided into buffers. A reader has one only from the
 //!   request to the disk until the bytes are in the send buffer: a client that reads slowly holds
 //!   none. An upload holds one that it fills, and those that are being written.
@@ -27,7 +30,7 @@ use culm::Progress;
 use culm::connection::FileClient;
 use culm_file::{BLOCK, Client, Completion, Error, File, Info, Mode, NotSent};
 use culm_http::Caching;
-use culm_http::files::{Files, Found, Offer, Permission, Purpose, Trouble};
+use culm_http::files::{Entry, Files, Found, Offer, Permission, Purpose, Trouble};
 use properties::{entry, is_same_name, trouble};
 
 /// Files that are open for readers at a time. With the uploads they are fewer than the class
@@ -39,6 +42,10 @@ const UPLOADS: usize = 8;
 
 /// Blocks of a buffer's data at most.
 const BUFFER: usize = 64;
+
+/// The time for which a file stays open in any case while others wait for its place, in multiples
+/// of that for which what is open serves those who come later.
+const HOLD: u64 = 3;
 
 /// Writes of one upload that are under way at a time.
 const WRITES: u8 = 2;
@@ -91,6 +98,10 @@ struct Shared {
     /// Since when it is open: later readers open it anew.
     since: u64,
     is_stale: bool,
+    /// Whether its properties were settled when it was opened, and which [`Store::generation`]
+    /// there was then.
+    is_settled: bool,
+    generation: u32,
     /// How often the place was used.
     life: u32,
     /// The slots that wait for it to be open.
@@ -109,13 +120,31 @@ struct Job {
 enum State {
     #[default]
     Idle,
-    /// Wants to read, and finds no room.
-    Queued(String),
+    /// Wants to read, or to go on reading what it has seen, and finds no room.
+    Queued {
+        path: String,
+        seen: Option<Seen>,
+    },
     Reading {
         place: u8,
         fetch: Fetch,
+        /// What the file must still be, if it was opened again for this reader.
+        seen: Option<Seen>,
+    },
+    /// Has read, or found out what there is; the file was closed meanwhile.
+    Parked {
+        path: String,
+        seen: Seen,
     },
     Changing(Box<Change>),
+}
+
+/// What a reader has found.
+#[derive(Clone, Copy)]
+struct Seen {
+    found: Result<Info, Error>,
+    is_settled: bool,
+    generation: u32,
 }
 
 /// Bytes of a file on their way.
@@ -163,6 +192,8 @@ pub struct Store {
     given: Box<[u8]>,
     /// How often the volume has changed.
     changes: u32,
+    /// How often everything was to be opened anew, modulo 2³².
+    generation: u32,
     /// The time of this turn, and as many units of it as an open file serves.
     now: u64,
     fresh: u64,
@@ -196,6 +227,8 @@ impl Store {
             readers: 0,
             since: 0,
             is_stale: true,
+            is_settled: false,
+            generation: 0,
             life: 0,
             waiting: Vec::new(),
         };
@@ -215,6 +248,7 @@ impl Store {
             has_room: false,
             news: VecDeque::with_capacity(slots),
             given: vec![0; (stride - 1) * BLOCK].into(),
+            generation: 0,
             now: 0,
             fresh,
             today: None,
@@ -303,16 +337,16 @@ impl Store {
     /// Takes what a slot waits for, as far as it is there. Returns whether it was.
     fn serve(&mut self, slot: u16) -> bool {
         match &mut self.jobs[usize::from(slot)].state {
-            State::Idle => true,
-            State::Queued(path) => {
-                let path = core::mem::take(path);
-                let is_served = self.take_place(slot, &path);
+            State::Idle | State::Parked { .. } => true,
+            State::Queued { path, seen } => {
+                let (path, seen) = (core::mem::take(path), *seen);
+                let is_served = self.take_place(slot, &path, seen);
                 if !is_served {
-                    self.jobs[usize::from(slot)].state = State::Queued(path);
+                    self.jobs[usize::from(slot)].state = State::Queued { path, seen };
                 }
                 is_served
             }
-            State::Reading { place, fetch: Fetch::Wanted { at, count } } => {
+            State::Reading { place, fetch: Fetch::Wanted { at, count }, .. } => {
                 let (place, at, count) = (*place, *at, *count);
                 let fetch = self.take_buffer(slot, place, at, count);
                 self.set_fetch(slot, fetch);
@@ -354,35 +388,90 @@ impl Store {
         self.jobs.get_mut(usize::from(work.slot)).filter(|job| job.serial == work.serial)
     }
 
-    /// Has a slot read the file at `path`, which has no slash in front.
-    fn attach(&mut self, slot: u16, path: &str) {
-        if !self.take_place(slot, path) {
-            self.jobs[usize::from(slot)].state = State::Queued(path.into());
+    /// Has a slot read the file at `path`, which has no slash in front; or go on reading it.
+    fn attach(&mut self, slot: u16, path: &str, seen: Option<Seen>) {
+        if !self.take_place(slot, path, seen) {
+            self.jobs[usize::from(slot)].state = State::Queued { path: path.into(), seen };
             self.wait(slot, Need::Place);
         }
     }
 
     /// Has a slot read the file at `path` if there is a place for that: one where it is open, or
     /// one that no other slot waits for. Returns whether there is.
-    fn take_place(&mut self, slot: u16, path: &str) -> bool {
-        let is_it = |shared: &Shared| {
-            !shared.is_stale && self.now.saturating_sub(shared.since) < self.fresh && shared.path.get(1..) == Some(path)
-        };
-        let place = match self.open.iter().position(is_it) {
-            Some(place) => place,
-            None if !self.is_next(slot, Need::Place) => return false,
-            None => match self.open_file(path) {
-                Ok(place) => place,
-                Err(()) => return false,
-            },
-        };
+    fn take_place(&mut self, slot: u16, path: &str, seen: Option<Seen>) -> bool {
+        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let is_fresh = |shared: &Shared| self.now.saturating_sub(shared.since) < self.fresh;
+        let fresh = self.open.iter().position(|shared| is_it(shared) && is_fresh(shared));
+        let is_full = self.open.iter().all(|shared| shared.readers > 0);
+        let place = fresh.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
+        // What others read for longer is better than nothing.
+        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let place = place.or_else(|| if is_full { self.open.iter().position(is_it) } else { None });
+        let Some(place) = place else { return false };
         let shared = &mut self.open[place];
         shared.readers += 1;
         if shared.found.is_none() {
             shared.waiting.push(slot);
         }
-        self.jobs[usize::from(slot)].state = State::Reading { place: place as u8, fetch: Fetch::None };
+        self.jobs[usize::from(slot)].state = State::Reading { place: place as u8, fetch: Fetch::None, seen };
         true
+    }
+
+    /// Takes the place of the file that is open for longest from its readers, if it is open for
+    /// some time and nothing of it is on its way.
+    #[cold]
+    fn park_readers(&mut self) -> Option<usize> {
+        let least = self.fresh.saturating_mul(HOLD);
+        let is_old = |shared: &Shared| shared.found.is_some() && self.now.saturating_sub(shared.since) >= least;
+        if !self.open.iter().any(is_old) {
+            return None;
+        }
+        let mut is_quiet = [true; OPEN];
+        for job in &self.jobs {
+            if let State::Reading { place, fetch, .. } = job.state {
+                is_quiet[usize::from(place)] &= matches!(fetch, Fetch::None);
+            }
+        }
+        let quiet = self.open.iter().zip(is_quiet).enumerate();
+        let quiet = quiet.filter(|(_, (shared, is_quiet))| *is_quiet && is_old(shared));
+        let (place, (shared, _)) = quiet.min_by_key(|(_, (shared, _))| shared.since)?;
+        let now = Seen { found: shared.found?, is_settled: shared.is_settled, generation: shared.generation };
+        for job in &mut self.jobs {
+            match job.state {
+                State::Reading { place: other, seen, .. } if usize::from(other) == place => {
+                    let path = shared.path.get(1..).unwrap_or_default().into();
+                    job.state = State::Parked { path, seen: seen.unwrap_or(now) };
+                }
+                _ => {}
+            }
+        }
+        self.open[place].readers = 0;
+        Some(place)
+    }
+
+    /// Whether what is open at a place is what a reader has seen; nothing while it is being opened.
+    fn is_still(&self, seen: &Seen, place: u8) -> Option<bool> {
+        let shared = &self.open[usize::from(place)];
+        let is_same = match (seen.found, shared.found?) {
+            (Ok(then), Ok(now)) => now.is_same(&then),
+            _ => false,
+        };
+        // Properties that were not settled may be those of another content.
+        Some(is_same && (seen.is_settled || seen.generation == shared.generation))
+    }
+
+    /// What is found at a path, as HTTP has it.
+    fn told(&self, seen: &Seen) -> Result<Found, Trouble> {
+        match seen.found {
+            Ok(info) if info.is_folder => Ok(Found::Folder),
+            Ok(info) => {
+                let entry = entry(&info, self.today, self.has_changed);
+                Ok(Found::File(Entry { is_settled: entry.is_settled && seen.is_settled, ..entry }))
+            }
+            // A path through a file leads to nothing.
+            Err(Error::NotFound | Error::WrongKind) => Ok(Found::Missing),
+            Err(error) => Err(trouble(error)),
+        }
     }
 
     /// Whether no other slot waits for the same longer.
@@ -390,24 +479,27 @@ impl Store {
         self.waiting[need as usize].front().is_none_or(|first| *first == slot)
     }
 
-    /// Begins to open a file for readers, in place of the one that is oldest among those without.
-    fn open_file(&mut self, path: &str) -> Result<usize, ()> {
+    /// Begins to open a file for readers, in place of the one that is oldest among those without,
+    /// or among those that can be opened again. Returns its place, if there is room.
+    fn open_file(&mut self, path: &str) -> Option<usize> {
         let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
-        let (place, _) = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).ok_or(())?;
+        let unread = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).map(|(place, _)| place);
+        let place = unread.or_else(|| self.park_readers())?;
         let path = format!("/{path}");
         let life = self.open[place].life.wrapping_add(1);
         // What is there is closed only if something comes in its place. The class allows more open
         // files than there are places and uploads, so that one more is no matter.
         let (file, found) = match self.client.open(&path, Mode::Read, Tag::Opened { place: place as u8, life }) {
             Ok(file) => (Some(file), None),
-            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return Err(()),
+            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return None,
             Err(NotSent::Refused(error)) => (None, Some(Err(error))),
         };
         self.shut(place);
         let shared = &mut self.open[place];
         (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
-        (shared.since, shared.is_stale) = (self.now, false);
-        Ok(place)
+        (shared.since, shared.is_stale, shared.is_settled) = (self.now, false, false);
+        shared.generation = self.generation;
+        Some(place)
     }
 
     /// Closes a file that nobody reads.
@@ -421,6 +513,7 @@ impl Store {
 
     /// Has everything opened anew.
     fn forget_all(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         for place in 0..self.open.len() {
             self.open[place].is_stale = true;
             if self.open[place].readers == 0 {
@@ -435,7 +528,9 @@ impl Store {
             // There is no such file, and so nothing to close.
             (shared.file, shared.is_stale) = (None, true);
         }
-        shared.found = Some(result.and_then(|info| info.ok_or(Error::Failed)));
+        let found = result.and_then(|info| info.ok_or(Error::Failed));
+        shared.is_settled = found.is_ok_and(|info| entry(&info, self.today, self.has_changed).is_settled);
+        shared.found = Some(found);
         let waiting = core::mem::take(&mut shared.waiting);
         for slot in waiting {
             self.tell(slot);
@@ -530,7 +625,7 @@ impl Files for Store {
     fn begin(&mut self, slot: usize, purpose: Purpose, path: &str) {
         let slot = slot as u16;
         match purpose {
-            Purpose::Read => self.attach(slot, path),
+            Purpose::Read => self.attach(slot, path, None),
             Purpose::Change => {
                 let path = format!("/{path}");
                 let is_changed = |other: &u16| match &self.jobs[usize::from(*other)].state {
@@ -560,22 +655,37 @@ impl Files for Store {
 
     fn found(&mut self, slot: usize) -> Option<Result<Found, Trouble>> {
         match &self.jobs[slot].state {
-            State::Reading { place, .. } => Some(match self.open[usize::from(*place)].found? {
-                Ok(info) if info.is_folder => Ok(Found::Folder),
-                Ok(info) => Ok(Found::File(entry(&info, self.today, self.has_changed))),
-                // A path through a file leads to nothing.
-                Err(Error::NotFound | Error::WrongKind) => Ok(Found::Missing),
-                Err(error) => Err(trouble(error)),
-            }),
+            State::Reading { seen: Some(seen), .. } | State::Parked { seen, .. } => Some(self.told(seen)),
+            State::Reading { place, seen: None, .. } => {
+                let shared = &self.open[usize::from(*place)];
+                let (is_settled, generation) = (shared.is_settled, shared.generation);
+                Some(self.told(&Seen { found: shared.found?, is_settled, generation }))
+            }
             State::Changing(change) => change.found,
-            State::Queued(_) => None,
+            State::Queued { seen, .. } => seen.as_ref().map(|seen| self.told(seen)),
             // Nothing was begun, since no file can have such a path.
             State::Idle => Some(Ok(Found::Missing)),
         }
     }
 
     fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble> {
-        let State::Reading { place, fetch } = self.jobs[slot].state else { return Err(Trouble::Failed) };
+        if let State::Parked { path, seen } = &mut self.jobs[slot].state {
+            let (path, seen) = (core::mem::take(path), *seen);
+            self.attach(slot as u16, &path, Some(seen));
+        }
+        let (place, fetch) = match &self.jobs[slot].state {
+            State::Reading { place, seen: Some(seen), .. } => match self.is_still(seen, *place) {
+                Some(true) => (*place, Fetch::None),
+                Some(false) => return Err(Trouble::Failed),
+                None => return Ok(&[]),
+            },
+            State::Reading { place, fetch, seen: None } => (*place, *fetch),
+            State::Queued { .. } => return Ok(&[]),
+            _ => return Err(Trouble::Failed),
+        };
+        if let State::Reading { seen, .. } = &mut self.jobs[slot].state {
+            *seen = None;
+        }
         let count = count.min(self.given.len());
         match fetch {
             Fetch::Failed(trouble) => Err(trouble),
@@ -668,8 +778,8 @@ impl Files for Store {
         let job = &mut self.jobs[slot];
         job.serial = job.serial.wrapping_add(1);
         match core::mem::take(&mut job.state) {
-            State::Idle | State::Queued(_) => {}
-            State::Reading { place, fetch } => {
+            State::Idle | State::Queued { .. } | State::Parked { .. } => {}
+            State::Reading { place, fetch, .. } => {
                 if let Fetch::Here { buffer, .. } = fetch {
                     self.release(buffer);
                 }

@@ -287,6 +287,110 @@ fn those_who_wait_leave_the_processor_to_others() {
     }
 }
 
+/// Rounds after which everybody has what there is to have, while clients take nothing.
+fn settle(world: &mut World) {
+    for _ in 0..60 {
+        (0..world.pipes.0.len()).for_each(|slot| world.server.ready(slot));
+        let _ = short_round(world);
+        let _ = world.files().round();
+    }
+}
+
+#[test]
+fn slow_readers_keep_nobody_from_other_files() {
+    let mut world = World::new(22, 128 * 1024);
+    occupy_all_places(&mut world);
+    world.pipe(20).input = get("/index.html").into_bytes();
+    settle(&mut world);
+    assert!(world.pipe(20).output.is_empty(), "what was opened just now stays open");
+    world.now += 10;
+    settle(&mut world);
+    assert_eq!(world.answer(20), (200, b"<p>start".to_vec()));
+    // They go on where they were, but for one whose file is another one now.
+    world.now += 10;
+    let other = vec![b'x'; 400_000];
+    world.files().put("/held0", &other);
+    world.run(|_| 0);
+    for slot in 1..20 {
+        assert_eq!(world.answer(slot), (200, large(400_000)), "client {slot}");
+    }
+    assert!(world.pipe(0).aborted);
+    let (_, content) = world.answer(0);
+    assert!(content.len() < 400_000 && content == large(400_000)[..content.len()]);
+}
+
+#[test]
+fn slow_readers_of_one_file_keep_nobody_from_it() {
+    let mut world = World::new(22, 128 * 1024);
+    for slot in 0..20 {
+        world.pipe(slot).input = get("/large").into_bytes();
+        settle(&mut world);
+        world.now += 1;
+    }
+    for path in ["/large", "/index.html"] {
+        world.pipe(20).input = get(path).into_bytes();
+        settle(&mut world);
+        assert!(!world.pipe(20).output.is_empty(), "{path}");
+        world.run(|_| 0);
+        let _ = world.answer(20);
+    }
+    for slot in 0..20 {
+        assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
+    }
+}
+
+#[test]
+fn names_of_one_file_are_one_name() {
+    let mut world = World::new(2, 128 * 1024);
+    world.pipe(0).input = put("/album/Same name.txt", "abcdef").replace("Same name", "Same%20name").into_bytes();
+    let _ = world.pipe(0).input.pop();
+    world.run(|_| 0);
+    for path in
+        ["/album/%c5%bfAME%20name.txt", "/ALBUM/same%20name.TXT", "/album/SAMENA~1.TXT", "/AL~1/same%20name.txt"]
+    {
+        assert_eq!(world.ask(1, &put(path, "other")).0, 503, "{path}");
+    }
+    for path in ["/Same%20name.txt", "/album/other.txt", "/SAMENA~1.TXT"] {
+        assert_eq!(world.ask(1, &put(path, "other")).0, 201, "{path}");
+    }
+    assert_eq!(world.ask(0, "f").0, 201);
+}
+
+#[test]
+fn a_commit_that_a_restart_has_lost_is_not_known() {
+    let mut world = World::new(1, 64 * 1024);
+    world.pipe(0).input = put("/new", "abc").into_bytes();
+    while !world.files().taken.iter().any(|it| it.request.operation == Operation::Commit) {
+        world.files().finish_all();
+        let _ = world.files().end_round();
+        world.server.ready(0);
+        world.serve();
+        world.files().take();
+    }
+    world.files = world.files.take().map(RamFiles::restarted);
+    world.run(|_| 0);
+    let (status, text) = world.answer(0);
+    assert_eq!(status, 503);
+    assert!(String::from_utf8_lossy(&text).contains("not known"));
+}
+
+#[test]
+fn what_was_changed_just_now_is_sent_again() {
+    let mut world = World::new(1, 64 * 1024);
+    world.files().time = 1_800_000_000 - 1;
+    world.files().put("/young", b"young");
+    world.pipe(0).input = get("/young").into_bytes();
+    world.run(|_| 0);
+    let output = String::from_utf8(std::mem::take(&mut world.pipe(0).output)).expect("text");
+    let field = |name: &str| output.lines().find_map(|line| line.strip_prefix(name)).expect("a field").to_owned();
+    let (tag, date) = (field("ETag: "), field("Last-Modified: "));
+    assert!(tag.starts_with("W/"));
+    for condition in [format!("If-None-Match: {tag}"), format!("If-Modified-Since: {date}")] {
+        let request = format!("GET /young HTTP/1.1\r\nHost: a\r\n{condition}\r\n\r\n");
+        assert_eq!(world.ask(0, &request), (200, b"young".to_vec()), "{condition}");
+    }
+}
+
 #[test]
 fn fast_readers_do_not_shut_out_another() {
     const READERS: usize = 12;

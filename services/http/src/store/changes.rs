@@ -189,5 +189,11 @@ impl Store {
         self.left.retain(|(left, _)| *left != work);
         self.files_change();
         self.answered(work, error.map_or(Ok(None), Err));
+        // The provider's earlier life may have done it, and may not.
+        if error == Some(Error::Lost)
+            && let Some(State::Changing(change)) = self.job(work).map(|job| &mut job.state)
+        {
+            change.outcome = Some(Err(Trouble::Unknown));
+        }
     }
 }

@@ -12,10 +12,19 @@ const UNSETTLED: u64 = 4;
 /// say the beginning of 1980.
 const FIRST_TIME: u64 = 315_619_200;
 
-/// Whether two paths may name one file: a FAT has the same names whatever their case.
+/// Whether two paths may name one file. A FAT has the same names whatever their case, by their
+/// upper case; and a file with a long name has a short one too, of which no more can be told than
+/// that there is a `~` in it.
 pub(super) fn is_same_name(one: &str, other: &str) -> bool {
-    let lower = |path: &str| path.chars().flat_map(char::to_lowercase).collect::<String>();
-    one == other || lower(one) == lower(other)
+    let upper = |name: &str| name.chars().flat_map(char::to_uppercase).collect::<String>();
+    let is_alike = |one: &str, other: &str| one.contains('~') || other.contains('~') || upper(one) == upper(other);
+    let (mut one, mut other) = (one.split('/'), other.split('/'));
+    loop {
+        match (one.next(), other.next()) {
+            (Some(one), Some(other)) if is_alike(one, other) => {}
+            (end, other_end) => return end.is_none() && other_end.is_none(),
+        }
+    }
 }
 
 /// The properties of a file as HTTP tells them. `has_changed` is whether files were changed since
