@@ -16,6 +16,7 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     let mut found = Vec::new();
     found.extend(check_image(draft, provider));
     found.extend(check_pio(draft, provider));
+    found.extend(check_card(draft, provider));
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
     let name = &draft.providers[provider].name;
     if let Some(client) = clients.get(MAX_CLIENTS) {
@@ -58,6 +59,23 @@ fn check_pio(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
     }
     let message = format!("`{}` cannot move data itself", manifest.name);
     Some(draft.at(at, message).help("leave `pio` out: its device moves it"))
+}
+
+/// Returns what is wrong if nobody can write to an emulated SD card: QEMU does not start then.
+fn check_card(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
+    let provider = &draft.providers[provider];
+    let at = DeviceOptions::of(provider).read_only.as_ref()?;
+    let (device, _) = provider.device?;
+    let is_card = |argument: &String| argument.split(',').next() == Some("sd-card");
+    if draft.board.board.qemu.is_none() || !draft.devices[device].board.qemu.iter().any(is_card) {
+        return None;
+    }
+    let message = format!("`{}` is an SD card, and QEMU has none that cannot be written", provider.name);
+    Some(
+        draft
+            .at(at, message)
+            .help("leave it out here; each client can have it: `disk = { device = …, read_only = true }`"),
+    )
 }
 
 /// Returns what is wrong if an earlier device has the same image, and one of the two writes.

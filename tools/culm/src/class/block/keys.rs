@@ -29,7 +29,7 @@ pub fn device_keys() -> Vec<Key> {
             "block: in place of `image`, the size of an empty one, which the first run makes in `build/disks` and further \
              ones find again",
         ),
-        key("read_only", "true or false", "false", "block: nobody can write"),
+        key("read_only", "true or false", "false", "block: nobody can write; no SD card of QEMU's can have it"),
         key(
             "pio",
             "true or false",

@@ -35,8 +35,8 @@ pub const DEFAULT_MEMORY: u64 = 256 * 1024;
 pub struct DeviceOptions {
     /// Entries of each queue between driver and virtualiser.
     pub queue: u32,
-    /// Nobody can write.
-    pub read_only: bool,
+    /// Where the system file says that nobody can write, if it does.
+    pub read_only: Option<Range<usize>>,
     /// Where the system file says that the driver moves the data, if it does.
     pub pio: Option<Range<usize>>,
     /// The file that it is in an emulated machine, if that could be read.
@@ -78,18 +78,19 @@ pub fn read_provider(
     problems: &mut Problems,
 ) -> DeviceOptions {
     let Some(keys) = keys else {
-        return DeviceOptions { queue: DEVICE_QUEUE, read_only: false, pio: None, image: None };
+        return DeviceOptions { queue: DEVICE_QUEUE, read_only: None, pio: None, image: None };
     };
     let before = problems.len();
     let device = keys.what.clone();
     let given = keys.take("image").and_then(|entry| Given::read(draft, &entry, &device, problems));
     let size = keys.take("size").and_then(|entry| blocks(&entry, 1, problems));
     let is_clear = problems.len() == before;
-    let read_only = read_flag(keys, "read_only", false, problems);
-    let pio = keys.take("pio").and_then(|entry| entry.boolean(problems)).filter(|pio| pio.value).map(|pio| pio.span);
+    let where_true = |flag: Option<Located<bool>>| flag.filter(|flag| flag.value).map(|flag| flag.span);
+    let read_only = where_true(keys.take("read_only").and_then(|entry| entry.boolean(problems)));
+    let pio = where_true(keys.take("pio").and_then(|entry| entry.boolean(problems)));
     let queue = queue_size(keys, DEVICE_QUEUE, MAX_DEVICE_QUEUE, problems);
     let file = if is_clear { image::find(draft, &keys.span, given, size) } else { None };
-    let image = file.and_then(|file| image::read(draft, file, read_only));
+    let image = file.and_then(|file| image::read(draft, file, read_only.is_some()));
     DeviceOptions { queue, read_only, pio, image }
 }
 
@@ -128,7 +129,7 @@ pub fn read_client<'a>(
     let is_clear = problems.len() == before;
     let provider = client.provider.filter(|_| is_clear)?;
     let device = DeviceOptions::of(&draft.providers[provider]);
-    let read_only = read_only || device.read_only;
+    let read_only = read_only || device.read_only.is_some();
     let part = match part::find(draft, device.image.as_ref(), &wanted) {
         Ok(part) => part,
         Err(diagnostic) => {
