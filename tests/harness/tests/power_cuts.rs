@@ -347,15 +347,20 @@ impl World {
         machine
     }
 
-    /// Looks at a disk as a cut has left it, or recovery, and returns what `fsck.fat` found but for
-    /// its first line and its last, and the files.
-    fn look_at(&self, disk: &[u8]) -> (Vec<String>, BTreeMap<String, Vec<u8>>) {
-        let (partition, copy) = (self.path("partition.img"), self.path("copy"));
+    /// Returns what `fsck.fat` finds on a disk, less its first line and its last.
+    fn complaints(&self, disk: &[u8]) -> Vec<String> {
+        let partition = self.path("partition.img");
         std::fs::write(&partition, &disk[PARTITION]).expect("the folder is writable");
         let said = try_run(60, "/usr/sbin/fsck.fat", &["-n", text(&partition)]);
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.starts_with("fsck.fat "), "{said}");
         let is_found = |line: &&str| !line.starts_with("fsck.fat ") && !line.starts_with(text(&partition));
-        let found = said.lines().filter(|line| !line.is_empty()).filter(is_found).map(str::to_owned).collect();
+        said.lines().filter(|line| !line.is_empty()).filter(is_found).map(str::to_owned).collect()
+    }
+
+    /// Returns the files of the disk that was looked at last, by mtools.
+    fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        let (partition, copy) = (self.path("partition.img"), self.path("copy"));
         if copy.exists() {
             std::fs::remove_dir_all(&copy).expect("the folder is writable");
         }
@@ -372,17 +377,17 @@ impl World {
                 files.insert(format!("{folder}{name}"), std::fs::read(&entry).expect("it is copied"));
             }
         }
-        (found, files)
+        files
     }
 
     /// Checks a disk that was cut off where the record ended, and returns the states of its files.
     fn check(&self, disk: &[u8], end: u64, about: &str) -> BTreeMap<String, State> {
-        let (said, mut files) = self.look_at(disk);
+        let said = self.complaints(disk);
         for line in &said {
             let is_known = DOCUMENTED.iter().any(|known| line.starts_with(known));
             assert!(is_known, "{about}: {line:?} in\n{}", self.keep(disk, &said.join("\n")));
         }
-        let mut states = BTreeMap::new();
+        let (mut states, mut files) = (BTreeMap::new(), self.contents());
         for (path, history) in &self.files {
             let found = files.remove(path);
             let mut all = history.states(end).into_iter();
@@ -431,7 +436,7 @@ impl World {
     fn rests(&self) {
         let until = Instant::now() + PATIENCE;
         loop {
-            let (said, _) = self.look_at(&self.disk());
+            let said = self.complaints(&self.disk());
             if said.is_empty() {
                 return;
             }
@@ -522,7 +527,7 @@ fn what_was_answered_outlives_power_cuts() {
     let after = world.disk();
     let states = world.check(&after, u64::MAX, "after a stop");
     assert!(world.files.iter().all(|(path, history)| states[path] == history.start));
-    assert_eq!(world.look_at(&after).0, Vec::<String>::new());
+    assert_eq!(world.complaints(&after), Vec::<String>::new());
     // The record is what happened.
     let mut again = before;
     let mut entries = read_record(&world.path("record"));
