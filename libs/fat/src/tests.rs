@@ -27,6 +27,8 @@ pub(crate) struct Disk {
     pub(crate) reads: usize,
     /// A block that cannot be read.
     pub(crate) broken: Option<u64>,
+    /// Bytes that are read and written at once.
+    pub(crate) unit: usize,
 }
 
 /// Runs a program of the host's.
@@ -37,7 +39,7 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Output {
 
 impl Disk {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, record: Vec::new(), reads: 0, broken: None }
+        Self { bytes, record: Vec::new(), reads: 0, broken: None, unit: BLOCK }
     }
 
     /// Makes a volume by `mkfs.fat` with these arguments.
@@ -61,6 +63,30 @@ impl Disk {
         Self::formatted(34 << 11, &["-F", "32", "-s", "1"])
     }
 
+    /// A FAT16 of 20 MiB with clusters of 4 KiB, on a disk with blocks of 4 KiB.
+    pub(crate) fn coarse() -> Self {
+        Self { unit: 4096, ..Self::formatted(20 << 11, &["-F", "16", "-s", "8", "-r", "128"]) }
+    }
+
+    /// One of 21 MiB, of which only the clusters begin where blocks of the disk do: the boot sector, the
+    /// tables and the root folder share such blocks.
+    pub(crate) fn uneven() -> Self {
+        let blocks = 21 << 11;
+        for reserved in 1..9 {
+            let reserved = reserved.to_string();
+            let arguments = ["-F", "16", "-s", "8", "-r", "192", "-a", "-R", &reserved];
+            let disk = Self { unit: 4096, ..Self::formatted(blocks, &arguments) };
+            let table = usize::from(disk.bytes[22]) + 256 * usize::from(disk.bytes[23]);
+            let first = usize::from(disk.bytes[14]);
+            if (first + 2 * table + 12) % 8 == 0 {
+                let within = [first, first + table, first + 2 * table].map(|sector| sector % 8);
+                assert!(!within.contains(&0), "{within:?}");
+                return disk;
+            }
+        }
+        panic!("no count of reserved sectors has clusters begin where blocks do");
+    }
+
     /// Returns what `fsck.fat` says, if it finds anything.
     pub(crate) fn complaint(&self) -> Option<String> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -72,6 +98,7 @@ impl Disk {
 
     pub(crate) fn write(&mut self, block: u64, bytes: &[u8]) {
         let at = block as usize * BLOCK;
+        assert!(at.is_multiple_of(self.unit) && bytes.len().is_multiple_of(self.unit));
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         self.record.push(Event::Write { block, bytes: bytes.to_vec() });
     }
@@ -85,6 +112,7 @@ pub(crate) fn run(volume: &mut Volume, disk: &mut Disk, operation: Operation) ->
         match volume.step() {
             Step::Read { block, blocks } => {
                 let at = block as usize * BLOCK;
+                assert!(at.is_multiple_of(disk.unit) && (blocks as usize * BLOCK).is_multiple_of(disk.unit));
                 disk.reads += 1;
                 let is_broken = disk.broken.is_some_and(|broken| (block..block + u64::from(blocks)).contains(&broken));
                 let bytes = disk.bytes[at..at + blocks as usize * BLOCK].to_vec();
@@ -113,7 +141,8 @@ pub(crate) fn run(volume: &mut Volume, disk: &mut Disk, operation: Operation) ->
 /// Mounts a disk.
 pub(crate) fn mounted(disk: &mut Disk) -> Volume {
     let blocks = (disk.bytes.len() / BLOCK) as u64;
-    let mut volume = Volume::new(Options { blocks, granule: 0, cache_blocks: 2048, read_only: false });
+    let granule = (disk.unit / BLOCK).ilog2() as u8;
+    let mut volume = Volume::new(Options { blocks, granule, cache_blocks: 2048, read_only: false });
     volume.set_time(1_700_000_000);
     assert_eq!(run(&mut volume, disk, Operation::Mount), Ok(Answer::Done));
     volume
@@ -174,10 +203,11 @@ pub(crate) fn write_open(
             },
         };
         let count = (place.bytes as usize).min(content.len() - done);
-        let (first, inside) = (place.block as usize * BLOCK, place.offset as usize);
-        let mut blocks = disk.bytes[first..first + (inside + count).next_multiple_of(BLOCK)].to_vec();
+        let at = place.block as usize * BLOCK + place.offset as usize;
+        let (first, inside) = (at - at % disk.unit, at % disk.unit);
+        let mut blocks = disk.bytes[first..first + (inside + count).next_multiple_of(disk.unit)].to_vec();
         blocks[inside..inside + count].copy_from_slice(&content[done..done + count]);
-        disk.write(place.block, &blocks);
+        disk.write((first / BLOCK) as u64, &blocks);
         done += count;
     }
     run(volume, disk, Operation::Publish { file, size }).map(|_| ())

@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 
 /// Paths, with the content of each that is a file's.
@@ -147,25 +149,48 @@ pub(crate) fn acts() -> impl Strategy<Value = Act> {
     ]
 }
 
+/// Checks that a run of acts leaves on a disk what it leaves of a tree.
+fn check(mut disk: Disk, acts: &[Act]) -> Result<(), TestCaseError> {
+    let (mut volume, mut tree) = (mounted(&mut disk), Tree::new());
+    for act in acts {
+        let (mut after, before) = (tree.clone(), tree.clone());
+        let wanted = expected(&mut after, act);
+        tree = if wanted.is_ok() { after } else { before };
+        let done = perform(&mut volume, &mut disk, act);
+        prop_assert_eq!(done, wanted, "{:?}", act);
+    }
+    prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
+    run(&mut volume, &mut disk, Operation::Rest).expect("rest");
+    prop_assert_eq!(disk.complaint(), None);
+    let mut volume = mounted(&mut disk);
+    prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
+    prop_assert!(!volume.is_marked());
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn a_volume_is_a_map_of_paths(acts in prop::collection::vec(acts(), 1..60)) {
-        let mut disk = Disk::small();
-        let (mut volume, mut tree) = (mounted(&mut disk), Tree::new());
-        for act in &acts {
-            let (mut after, before) = (tree.clone(), tree.clone());
-            let wanted = expected(&mut after, act);
-            tree = if wanted.is_ok() { after } else { before };
-            let done = perform(&mut volume, &mut disk, act);
-            prop_assert_eq!(done, wanted, "{:?}", act);
-        }
-        prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
-        run(&mut volume, &mut disk, Operation::Rest).expect("rest");
-        prop_assert_eq!(disk.complaint(), None);
-        let mut volume = mounted(&mut disk);
-        prop_assert_eq!(&contents(&mut volume, &mut disk), &tree);
-        prop_assert!(!volume.is_marked());
+        check(Disk::small(), &acts)?;
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 15, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_is_one_on_a_disk_with_large_blocks(acts in prop::collection::vec(acts(), 1..60)) {
+        check(Disk::coarse(), &acts)?;
+        check(Disk::uneven(), &acts)?;
+    }
+}
+
+#[test]
+fn a_fat32_is_one_on_a_disk_with_large_blocks() {
+    let acts = prop::collection::vec(acts(), 150).new_tree(&mut TestRunner::deterministic()).expect("acts").current();
+    // Its boot sector, its information sector and their copies share blocks.
+    let disk = Disk { unit: 4096, ..Disk::formatted(66_000 * 8 + 2048, &["-F", "32", "-s", "8"]) };
+    check(disk, &acts).unwrap();
 }
