@@ -9,7 +9,7 @@ pub(crate) const ENTRY: usize = 32;
 
 /// A flag in the byte that has those of upper and lower case: the entry is the new name of
 /// something whose old name may still be there. Others ignore it.
-const MOVED: u8 = 0x20;
+pub(crate) const MOVED: u8 = 0x20;
 
 const READ_ONLY: u8 = 1;
 pub(crate) const VOLUME: u8 = 8;

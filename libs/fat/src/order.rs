@@ -74,7 +74,7 @@ impl Plan {
 
     /// Adds what the attempt has changed since the last stage, without an order in it.
     pub(crate) fn any_order(&mut self, session: &mut Session, flush: bool) {
-        let units = session.pages.end_stage();
+        let units = end_stage(session);
         self.add(units, flush);
     }
 
@@ -83,7 +83,7 @@ impl Plan {
         let named = entry / session.pages.unit() as u64;
         let (mut fresh, mut chained, mut linked) = (Units::new(), Units::new(), Units::new());
         let (mut folders, mut name) = (Units::new(), Units::new());
-        for (number, bytes) in session.pages.end_stage() {
+        for (number, bytes) in end_stage(session) {
             let at = number * session.pages.unit() as u64;
             let area = session.geometry.area(at);
             let is_fresh = area == Area::Data && was_free(session, at);
@@ -117,7 +117,7 @@ impl Plan {
     pub(crate) fn disappearing(&mut self, session: &mut Session, entry: u64, flush: bool) {
         let named = entry / session.pages.unit() as u64;
         let (mut name, mut folders, mut tables) = (Units::new(), Units::new(), Units::new());
-        for (number, bytes) in session.pages.end_stage() {
+        for (number, bytes) in end_stage(session) {
             let at = number * session.pages.unit() as u64;
             let units = match session.geometry.area(at) {
                 _ if number == named => &mut name,
@@ -138,6 +138,13 @@ fn changes_links(session: &Session, number: u64, bytes: &[u8]) -> bool {
     let Some(before) = session.pages.before(number) else { return true };
     let mut entries = before.chunks_exact(width).zip(bytes.chunks_exact(width));
     entries.any(|(old, new)| old != new && table::decode(geometry, old) != Link::Free)
+}
+
+/// Ends a stage of the attempt: returns what it has changed.
+fn end_stage(session: &mut Session) -> Units {
+    let unit = session.pages.unit() as u64;
+    let fresh = session.pages.written().filter(|number| was_free(session, number * unit)).collect();
+    session.pages.end_stage(&fresh)
 }
 
 /// Returns whether the cluster at `at` was free before the attempt.

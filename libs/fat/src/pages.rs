@@ -4,7 +4,7 @@
 use crate::BLOCK;
 use crate::error::Error;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// The most units that are read at once.
@@ -194,11 +194,19 @@ impl Pages {
         self.pages.get(place).map(|page| &*page.bytes)
     }
 
-    /// Ends a stage of the attempt: returns what it has changed, by the numbers of the units.
-    pub(crate) fn end_stage(&mut self) -> BTreeMap<u64, Box<[u8]>> {
+    /// Returns the numbers of the units that the present stage has written.
+    pub(crate) fn written(&self) -> impl Iterator<Item = u64> {
+        self.overlay.keys().copied()
+    }
+
+    /// Ends a stage of the attempt: returns what it has changed, by the numbers of the units. Units
+    /// that are `fresh` count as changed if the cache says that they are not: they may have held a
+    /// file's data since, which goes by the cache.
+    pub(crate) fn end_stage(&mut self, fresh: &BTreeSet<u64>) -> BTreeMap<u64, Box<[u8]>> {
         let mut changed = core::mem::take(&mut self.overlay);
         changed.retain(|number, bytes| {
-            let earlier = self.staged.get(number).map(|page| &**page).or_else(|| self.before(*number));
+            let cached = || self.before(*number).filter(|_| !fresh.contains(number));
+            let earlier = self.staged.get(number).map(|page| &**page).or_else(cached);
             earlier != Some(&**bytes)
         });
         for (number, bytes) in &changed {

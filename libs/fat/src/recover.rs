@@ -159,8 +159,10 @@ pub(crate) struct Walk {
     parts: Vec<(u64, u8)>,
     /// Entries that are removed.
     removed: Vec<u64>,
-    /// New names whose old ones are gone.
-    moved: Vec<u64>,
+    /// Entries that are the new names of something, and its first cluster.
+    moved: Vec<(u64, u32)>,
+    /// First clusters of what has two names.
+    twice: Vec<u32>,
     /// Entries `..` that are to name this cluster.
     parents: Vec<(u64, u32)>,
     /// Clusters that become the last ones of their chains.
@@ -188,6 +190,7 @@ impl Walk {
             parts: Vec::new(),
             removed: Vec::new(),
             moved: Vec::new(),
+            twice: Vec::new(),
             parents: Vec::new(),
             ends: Vec::new(),
             is_sound: true,
@@ -311,11 +314,19 @@ impl Walk {
             self.is_sound = false;
             return;
         }
+        let is_other_moved = self.moved.iter().any(|(_, other)| *other == first);
         if raw.is_moved() {
-            Self::repair(&mut self.moved, raw.at, &mut self.is_sound);
+            Self::repair(&mut self.moved, (raw.at, first), &mut self.is_sound);
         }
         let is_hunted = self.is_hunt && !raw.is_moved() && self.hunted.contains(&first);
         if is_hunted || !self.firsts.add(first) {
+            let may_be = is_hunted || raw.is_moved() || is_other_moved;
+            if !may_be || self.twice.contains(&first) {
+                // A move makes two names, of which one says that it is the new one.
+                self.is_sound = false;
+                return;
+            }
+            Self::repair(&mut self.twice, first, &mut self.is_sound);
             if raw.is_moved() && !self.is_hunt {
                 // The other one is the old name: it goes, in a walk that knows that.
                 Self::repair(&mut self.hunted, first, &mut self.is_sound);
@@ -345,14 +356,22 @@ impl Walk {
         }
     }
 
-    /// Repairs what was found in folders.
-    fn repair_names(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
-        for at in &self.moved {
+    /// Has new names no longer say that they are, once the old ones are gone.
+    fn settle_names(&mut self, pages: &mut Pages) -> Result<(), Stop> {
+        for (at, _) in &self.moved {
+            if self.removed.contains(at) {
+                continue;
+            }
             let bytes = pages.read(*at, ENTRY)?;
             let mut raw = Raw { at: *at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
             raw.set_moved(false);
             pages.write(*at, &raw.bytes)?;
         }
+        Ok(())
+    }
+
+    /// Repairs what was found in folders, but for [`Self::settle_names`].
+    fn repair_names(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
         for at in &self.removed {
             pages.write(*at, &[0xe5])?;
         }
@@ -465,6 +484,10 @@ impl Walk {
 impl Mounted {
     /// Goes on with recovery.
     pub(crate) fn recover(&mut self) -> Result<Part, Stop> {
+        if self.files.iter().next().is_some() {
+            // It would give clusters free that nothing names and somebody reads.
+            return Err(Error::NotReady.into());
+        }
         let session = self.session.get_mut();
         let geometry = session.geometry;
         if self.recovery.is_none() {
@@ -500,6 +523,8 @@ impl Mounted {
             Stage::Repair => {
                 walk.repair_names(&mut session.pages, &geometry)?;
                 plan.any_order(session, true);
+                walk.settle_names(&mut session.pages)?;
+                plan.any_order(session, true);
                 walk.found.names = (walk.removed.len() + walk.parents.len() + walk.ends.len()) as u32;
                 walk.stage = Stage::Table(0);
             }
@@ -512,7 +537,7 @@ impl Mounted {
                         let found = Recovered { is_whole: true, ..walk.found };
                         self.free = Some(walk.free);
                         // The clusters that this part frees are counted already.
-                        self.uncounted = true;
+                        self.uncounted = !plan.is_empty();
                         self.recovery = None;
                         self.is_doubtful = false;
                         self.known.clear();

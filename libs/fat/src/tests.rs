@@ -68,8 +68,8 @@ impl Disk {
         Self { unit: 4096, ..Self::formatted(20 << 11, &["-F", "16", "-s", "8", "-r", "128"]) }
     }
 
-    /// One of 21 MiB, of which only the clusters begin where blocks of the disk do: the boot sector, the
-    /// tables and the root folder share such blocks.
+    /// One of 21 MiB, of which only the clusters begin where blocks of the disk do: the boot
+    /// sector, the tables and the root folder share such blocks.
     pub(crate) fn uneven() -> Self {
         let blocks = 21 << 11;
         for reserved in 1..9 {

@@ -39,8 +39,8 @@ pub enum Operation {
     /// Reads the boot sector. First of all, and again after [`Error::Failed`] or another medium:
     /// all files are closed.
     Mount,
-    /// Looks for what a power cut has left, and repairs it: right after mounting, if
-    /// [`Volume::is_marked`].
+    /// Looks for what a power cut has left, and repairs it, if [`Volume::is_marked`]: right after
+    /// mounting. [`Error::NotReady`] if files are open.
     Recover,
     /// Says what a path is.
     Find {
@@ -417,9 +417,10 @@ impl Volume {
                 running.phase = if mounted.doomed.is_empty() { Phase::Last } else { Phase::Free };
             }
             (mounted, phase) => {
-                if let (Some(mounted), Phase::Link(_) | Phase::Join | Phase::Name) = (mounted, phase) {
+                if let Some(mounted) = mounted {
+                    mounted.recovery = None;
                     // Earlier parts have linked clusters that nothing names.
-                    mounted.is_doubtful = true;
+                    mounted.is_doubtful |= matches!(phase, Phase::Link(_) | Phase::Join | Phase::Name);
                 }
                 (running.phase, running.answer) = (Phase::Last, Err(error));
             }

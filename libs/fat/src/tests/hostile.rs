@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Recovered;
+use crate::entry::MOVED;
 
 /// Random numbers.
 struct Chance(u64);
@@ -237,4 +238,128 @@ fn a_table_that_cannot_be_read_costs_its_chain_and_nothing_else() {
         run(&mut volume, &mut disk, Operation::Rest).unwrap();
         assert_eq!(disk.complaint(), None);
     }
+}
+
+#[test]
+fn a_new_folder_is_empty_also_on_the_medium() {
+    let mut disk = Disk::formatted(40_000, &["-F", "16", "-s", "4", "-r", "64"]);
+    let mut volume = mounted(&mut disk);
+    // Has the search for free clusters begin again where it has begun.
+    let wrap = |volume: &mut Volume, disk: &mut Disk| {
+        let (file, _) = opened(volume, disk, Operation::Create { path: "wrap".into() }).unwrap();
+        let Ok(Answer::Counted(space)) = run(volume, disk, Operation::Count) else { panic!("no space") };
+        run(volume, disk, Operation::Reserve { file, size: space.free }).unwrap();
+        run(volume, disk, Operation::Close { file }).unwrap();
+    };
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "f".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "f".into() }).unwrap();
+    wrap(&mut volume, &mut disk);
+    // The folder's cluster becomes a file's, and in it are what would be entries.
+    let mut forged = vec![0; 2048];
+    for (index, entry) in forged.chunks_mut(BLOCK).enumerate() {
+        entry[..11].copy_from_slice(b"SECRET  BIN");
+        entry[0] = b'A' + index as u8;
+        entry[11] = 0x20;
+    }
+    write(&mut volume, &mut disk, "data", &forged).unwrap();
+    let at = disk.bytes.windows(11).position(|bytes| bytes == b"AECRET  BIN").expect("the data");
+    run(&mut volume, &mut disk, Operation::Remove { path: "data".into() }).unwrap();
+    wrap(&mut volume, &mut disk);
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "f".into() }).unwrap();
+    assert_eq!(&disk.bytes[at..at + 11], b".          ", "the same cluster");
+    assert!(disk.bytes[at + 64..at + 2048].iter().all(|byte| *byte == 0));
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(list(&mut mounted(&mut disk), &mut disk, "f"), Ok(vec![]));
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
+fn two_names_of_a_file_that_no_move_has_made_stay() {
+    let mut disk = Disk::small();
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "a", &pattern(1, 500)).unwrap();
+    write(&mut volume, &mut disk, "b", &pattern(2, 50_000)).unwrap();
+    run(&mut volume, &mut disk, Operation::Sync).unwrap();
+    let place = |disk: &Disk, name: &[u8]| disk.bytes.windows(11).position(|bytes| bytes == name).expect("an entry");
+    let (a, b) = (place(&disk, b"A          "), place(&disk, b"B          "));
+    disk.bytes.copy_within(b + 26..b + 28, a + 26);
+    for moved in [None, Some(a), Some(b)] {
+        let mut disk = Disk::new(disk.bytes.clone());
+        if let Some(at) = moved {
+            // Another one names the clusters: three names are no move's either.
+            disk.bytes[at + 12] |= MOVED;
+            let third = disk.bytes[b..b + 32].to_vec();
+            let free = b + 32;
+            assert_eq!(disk.bytes[free], 0);
+            disk.bytes[free..free + 32].copy_from_slice(&third);
+            disk.bytes[free] = b'C';
+            disk.bytes[free + 12] &= !MOVED;
+        }
+        let before = disk.bytes.clone();
+        let mut volume = mounted(&mut disk);
+        let recovered = run(&mut volume, &mut disk, Operation::Recover);
+        assert_eq!(recovered, Ok(Answer::Recovered(Recovered::default())), "{moved:?}");
+        assert!(disk.bytes == before, "{moved:?}");
+    }
+}
+
+#[test]
+fn a_cut_during_recovery_leaves_what_can_be_recovered() {
+    for mut disk in renamed(Disk::small()) {
+        let before = disk.bytes.clone();
+        disk.record.clear();
+        let mut volume = mounted(&mut disk);
+        run(&mut volume, &mut disk, Operation::Recover).unwrap();
+        // Of the writes that follow a flush, any may be lost.
+        let mut durable = before;
+        for writes in disk.record.split(|event| matches!(event, Event::Flush)) {
+            assert!(writes.len() < 10);
+            for chosen in 0..1_u32 << writes.len() {
+                let mut after = Disk::new(durable.clone());
+                for (index, event) in writes.iter().enumerate() {
+                    if let (true, Event::Write { block, bytes }) = (chosen >> index & 1 != 0, event) {
+                        after.write(*block, bytes);
+                    }
+                }
+                let mut volume = mounted(&mut after);
+                let recovered = run(&mut volume, &mut after, Operation::Recover);
+                let is_whole = matches!(recovered, Ok(Answer::Recovered(Recovered { is_whole: true, .. })));
+                assert!(is_whole, "{recovered:?}");
+                let inside = list(&mut volume, &mut after, "folder").unwrap();
+                assert_eq!(list(&mut volume, &mut after, "").unwrap().len(), 2 - inside.len());
+                run(&mut volume, &mut after, Operation::Rest).unwrap();
+                assert_eq!(after.complaint(), None);
+            }
+            for event in writes {
+                if let Event::Write { block, bytes } = event {
+                    let at = *block as usize * BLOCK;
+                    durable[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn free_space_is_counted_right_after_a_recovery_that_repairs_nothing() {
+    let mut disk = Disk::small();
+    let mut volume = mounted(&mut disk);
+    run(&mut volume, &mut disk, Operation::Recover).unwrap();
+    run(&mut volume, &mut disk, Operation::Recover).unwrap();
+    write(&mut volume, &mut disk, "a", &pattern(1, 50_000)).unwrap();
+    let counted = run(&mut volume, &mut disk, Operation::Count);
+    assert_eq!(counted, run(&mut mounted(&mut disk), &mut disk, Operation::Count));
+}
+
+#[test]
+fn a_volume_with_open_files_is_not_recovered() {
+    let mut disk = Disk::small();
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "a", &pattern(1, 5000)).unwrap();
+    let (file, size) = opened(&mut volume, &mut disk, Operation::Open { path: "a".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "a".into() }).unwrap();
+    assert_eq!(run(&mut volume, &mut disk, Operation::Recover), Err(Error::NotReady));
+    assert!(read_open(&mut volume, &mut disk, file, size).unwrap() == pattern(1, 5000));
+    run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+    assert!(matches!(run(&mut volume, &mut disk, Operation::Recover), Ok(Answer::Recovered(_))));
 }
