@@ -568,4 +568,55 @@ proptest! {
             prop_assert!(rest.is_empty());
         }
     }
+
+    /// Readers of more files than are open at a time, each at its own pace, while one after another
+    /// is replaced: who is not broken off gets one content, and all of it.
+    #[test]
+    fn readers_that_take_turns_get_one_content(seed in any::<u64>(), hold in 1u64..4) {
+        const READERS: usize = 26;
+        const LENGTH: usize = 100_000;
+        let mut world = World::new(READERS + 1, 128 * 1024);
+        for slot in 0..READERS {
+            world.files().put(&format!("/file{slot}"), &[b'a'; LENGTH]);
+            world.pipe(slot).input = get(&format!("/file{slot}")).into_bytes();
+        }
+        let mut random = seed;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % below
+        };
+        for round in 0..250 {
+            world.now += u64::from(round % 4 == 0) * hold;
+            for _ in 0..4 {
+                let slot = next(READERS);
+                world.pipe(slot).unacknowledged = 0;
+                world.server.ready(slot);
+            }
+            if round % 25 == 0 {
+                let content = vec![b'b' + (round / 25) as u8; LENGTH];
+                let request = put(&format!("/file{}", next(READERS)), &String::from_utf8(content).unwrap());
+                world.pipe(READERS).input.extend(request.into_bytes());
+            }
+            world.server.ready(READERS);
+            let _ = short_round(&mut world);
+            let _ = world.files().round();
+        }
+        for _ in 0..10 {
+            world.run(|_| 0);
+            world.now += 10;
+        }
+        let mut whole = 0;
+        for slot in 0..READERS {
+            let is_broken_off = world.pipe(slot).aborted;
+            prop_assert!(is_broken_off || !world.pipe(slot).output.is_empty());
+            if is_broken_off && world.pipe(slot).output.is_empty() {
+                continue;
+            }
+            let (status, content) = world.answer(slot);
+            prop_assert!(status == 200 && content.iter().all(|byte| Some(byte) == content.first()), "two contents");
+            prop_assert!(is_broken_off || content.len() == LENGTH);
+            whole += usize::from(!is_broken_off);
+        }
+        prop_assert!(whole >= READERS - 10, "{} are broken off", READERS - whole);
+    }
 }
