@@ -476,7 +476,7 @@ impl Mounted {
             if raw.is_folder() && !folder.enter(&raw, &entry)?.is_empty()? {
                 return Err(Error::NotEmpty.into());
             }
-            (raw.at, unname(&self.session, &folder, raw, last)?)
+            (raw.at, unname(&self.session, &folder, raw)?)
         };
         let mut plan = Plan::default();
         plan.disappearing(self.session.get_mut(), at, false);
@@ -541,7 +541,7 @@ impl Mounted {
                     plan.any_order(&mut self.session.borrow_mut(), true);
                 }
             }
-            unname(&self.session, &from_folder, old, from_last)?;
+            unname(&self.session, &from_folder, old)?;
             plan.disappearing(&mut self.session.borrow_mut(), old.at, true);
             new = folder::raw(&self.session, new.at)?;
             new.set_moved(false);
@@ -589,11 +589,8 @@ impl Mounted {
 }
 
 /// Takes an entry away and leaves its clusters; returns the first of those.
-fn unname(session: &RefCell<Session>, folder: &Folder<'_, '_>, mut raw: Raw, name: &str) -> Result<u32, Stop> {
-    let geometry = session.borrow().geometry;
-    let first = raw.cluster(&geometry);
-    raw.make_empty_file(&geometry);
-    folder::put(session, &raw)?;
-    folder.remove(name)?;
+fn unname(session: &RefCell<Session>, folder: &Folder<'_, '_>, raw: Raw) -> Result<u32, Stop> {
+    let first = raw.cluster(&session.borrow().geometry);
+    folder.remove(raw)?;
     Ok(first)
 }

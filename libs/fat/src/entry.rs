@@ -120,12 +120,6 @@ impl Raw {
         self.bytes[11] |= ARCHIVE;
     }
 
-    /// Makes a file without content of it, so that removing the entry frees nothing.
-    pub(crate) fn make_empty_file(&mut self, geometry: &Geometry) {
-        self.bytes[11] = ARCHIVE;
-        self.set_content(0, 0, geometry);
-    }
-
     /// Takes all but the name from another entry.
     pub(crate) fn take_all_but_name(&mut self, other: &Self) {
         let name_flags = self.bytes[12];

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::medium::{Fs, Medium, Session, stop};
 use crate::pages::Stop;
 use crate::time::Now;
-use crate::{MAX_FOLDER_ENTRIES, table};
+use crate::{MAX_FOLDER_ENTRIES, path, table};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -14,6 +14,9 @@ use lamfat::LossyOemCpConverter;
 /// Characters of a part of a long name, and the most parts.
 const PART: usize = 13;
 const MOST_PARTS: usize = 20;
+
+/// The first byte of an entry that is removed.
+const REMOVED: u8 = 0xe5;
 
 type Dir<'f, 's> = lamfat::Dir<'f, Medium<'s>, Now, LossyOemCpConverter>;
 type DirEntry<'f, 's> = lamfat::DirEntry<'f, Medium<'s>, Now, LossyOemCpConverter>;
@@ -62,17 +65,44 @@ pub(crate) fn put(session: &RefCell<Session>, raw: &Raw) -> Result<(), Stop> {
     session.borrow_mut().pages.write(raw.at, &raw.bytes)
 }
 
+/// Returns the upper case of a character as FAT has it: one for one. `ß` is not `SS`, and what is
+/// no ASCII (`ı`, `ſ`) does not become ASCII.
+fn upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) if one.is_ascii() == c.is_ascii() => one,
+        _ => c,
+    }
+}
+
 /// Returns whether a long name, or the bytes of a short one, are this name, upper and lower case
 /// being the same.
 fn is_name(long: Option<&[u16]>, short: impl Iterator<Item = u8>, name: &str) -> bool {
-    let mut wanted = name.chars().flat_map(char::to_uppercase);
+    is_alike(long, short, name, |c| [upper(c)])
+}
+
+/// Returns whether `lamfat` takes an entry for one of this name: it makes as many characters of one
+/// as Unicode does.
+fn is_name_for_lamfat(long: Option<&[u16]>, short: impl Iterator<Item = u8>, name: &str) -> bool {
+    is_alike(long, short, name, char::to_uppercase)
+}
+
+/// Returns whether a long name, or the bytes of a short one, are this name once `fold` has taken
+/// the difference of upper and lower case from all.
+fn is_alike<I: IntoIterator<Item = char>>(
+    long: Option<&[u16]>,
+    short: impl Iterator<Item = u8>,
+    name: &str,
+    fold: impl Fn(char) -> I,
+) -> bool {
+    let mut wanted = name.chars().flat_map(&fold);
     let is_long = long.is_some_and(|units| {
         let mut decoded = char::decode_utf16(units.iter().copied());
-        let is_like = decoded.all(|one| one.is_ok_and(|c| c.to_uppercase().all(|c| wanted.next() == Some(c))));
+        let is_like = decoded.all(|one| one.is_ok_and(|c| fold(c).into_iter().all(|c| wanted.next() == Some(c))));
         is_like && wanted.next().is_none()
     });
     let short = short.map(|byte| if byte.is_ascii() { char::from(byte) } else { '\u{fffd}' });
-    is_long || short.flat_map(char::to_uppercase).eq(name.chars().flat_map(char::to_uppercase))
+    is_long || short.flat_map(&fold).eq(name.chars().flat_map(&fold))
 }
 
 /// A long name that is put together of its parts, the last one first.
@@ -130,14 +160,20 @@ pub(crate) fn find<'n>(session: &RefCell<Session>, names: impl Iterator<Item = &
             },
         };
         let clusters = walk(session, cluster)?;
-        let raw = scan(&mut session.borrow_mut(), &clusters, name)?;
+        let is_it = |long: Option<&[u16]>, raw: &Raw| raw.bytes[0] != b'.' && is_name(long, raw.short_name(), name);
+        let raw = scan(&mut session.borrow_mut(), &clusters, is_it)?;
         found = Some(raw.ok_or(Error::NotFound)?);
     }
     Ok(found)
 }
 
-/// Searches the clusters of a folder for a name; without clusters, the root of a FAT16.
-fn scan(session: &mut Session, clusters: &[u32], name: &str) -> Result<Option<Raw>, Stop> {
+/// Searches the clusters of a folder for an entry, of which `is_it` is given the long name and the
+/// bytes; without clusters, the root of a FAT16. Entries of the volume's name are passed over.
+fn scan(
+    session: &mut Session,
+    clusters: &[u32],
+    mut is_it: impl FnMut(Option<&[u16]>, &Raw) -> bool,
+) -> Result<Option<Raw>, Stop> {
     let Session { pages, geometry, .. } = session;
     let root = geometry.root();
     let places = clusters.iter().map(|cluster| (geometry.place(*cluster), u64::from(geometry.cluster)));
@@ -150,12 +186,12 @@ fn scan(session: &mut Session, clusters: &[u32], name: &str) -> Result<Option<Ra
             for (place, bytes) in (at..).step_by(ENTRY).zip(pages.read(at, count)?.chunks_exact(ENTRY)) {
                 match bytes {
                     [0, ..] => return Ok(None),
-                    [0xe5, ..] => long.part = 0,
+                    [REMOVED, ..] => long.part = 0,
                     _ if bytes[11] & 0xf == 0xf => long.take(bytes),
                     _ if bytes[11] & VOLUME != 0 => long.part = 0,
                     _ => {
                         let raw = Raw { at: place, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
-                        if bytes[0] != b'.' && is_name(long.whole(&bytes[..11]), raw.short_name(), name) {
+                        if is_it(long.whole(&bytes[..11]), &raw) {
                             return Ok(Some(raw));
                         }
                         long.part = 0;
@@ -264,7 +300,7 @@ impl<'f, 's> Folder<'f, 's> {
     }
 
     /// Lists `most` entries that lie at `from` or behind it, and returns where the next ones are,
-    /// if there may be some.
+    /// if there may be some. Entries that no path can name are passed over.
     pub(crate) fn list(&self, from: u64, most: usize) -> Result<(Vec<Entry>, Option<u64>), Stop> {
         let mut entries = Vec::new();
         let next = self.visit(|raw, entry| {
@@ -275,7 +311,13 @@ impl<'f, 's> Folder<'f, 's> {
             if entries.len() >= most.max(1) {
                 return Some(offset);
             }
-            entries.push(raw.seen(entry.file_name()));
+            // Others may have given a name that no path can have: such an entry has its short name
+            // here, if that is one.
+            let (long, shown) = (entry.long_file_name_as_ucs2_units(), entry.file_name());
+            let names = [shown, entry.short_file_name()];
+            let mut names = names.into_iter();
+            let name = names.find(|name| path::is_name(name) && is_name(long, raw.short_name(), name));
+            entries.extend(name.map(|name| raw.seen(name)));
             None
         })?;
         Ok((entries, next))
@@ -304,21 +346,36 @@ impl<'f, 's> Folder<'f, 's> {
         if self.clusters.len() > 1 && length >= most { Err(Error::FolderFull.into()) } else { Ok(()) }
     }
 
-    /// Returns the name under which `lamfat` is to make an entry: `lamfat` 0.4.3 panics at names
-    /// that do not begin with an ASCII character, since it looks for an extension behind their
-    /// first byte. Such a name has another first character until [`Self::give_name`].
+    /// Returns the name under which `lamfat` is to make an entry; [`Self::give_name`] puts the true
+    /// first character in its place. It is another name where `lamfat` 0.4.3
+    ///
+    /// - panics: at names that do not begin with an ASCII character, since it looks for an
+    ///   extension behind their first byte;
+    /// - finds an entry of another name, and would return that instead of making one.
+    ///
+    /// The first character is then one that no short name can have: `lamfat` makes a short name
+    /// with a number of it. With a letter, the short name of `Äpfel.txt` would be a name that
+    /// others have: `APFEL.TXT`.
     fn stand_in(&self, name: &str) -> Result<String, Stop> {
-        if name.starts_with(|first: char| first.is_ascii()) {
+        if name.starts_with(|first: char| first.is_ascii()) && !self.is_used(name)? {
             return Ok(name.into());
         }
         let rest: String = name.chars().skip(1).collect();
-        for first in ('A'..='Z').chain('0'..='9') {
+        for first in ['+', ',', ';', '=', '[', ']'] {
             let shown = String::from_iter([first]) + &rest;
-            if self.search(&shown)?.is_none() {
+            if !self.is_used(&shown)? {
                 return Ok(shown);
             }
         }
         Err(Error::Exists.into())
+    }
+
+    /// Returns whether we or `lamfat` would find an entry of this name, be it one like `..`.
+    fn is_used(&self, name: &str) -> Result<bool, Stop> {
+        let is_it = |long: Option<&[u16]>, raw: &Raw| {
+            is_name(long, raw.short_name(), name) || is_name_for_lamfat(long, raw.short_name(), name)
+        };
+        Ok(scan(&mut self.session.borrow_mut(), &self.clusters, is_it)?.is_some())
     }
 
     /// Gives the entry that was made for `shown` its name, and returns it.
@@ -335,9 +392,29 @@ impl<'f, 's> Folder<'f, 's> {
         Ok(raw)
     }
 
-    /// Takes an entry away that names nothing: a file without content.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Stop> {
-        self.dir.remove(name).map_err(stop)
+    /// Takes an entry away, and the parts of its long name before it; its clusters stay. `lamfat`
+    /// would search for the name, and might find another entry.
+    pub(crate) fn remove(&self, mut entry: Raw) -> Result<(), Stop> {
+        let sum = checksum(&entry.bytes[..11]);
+        let mut offset = self.offset(entry.at);
+        entry.bytes[0] = REMOVED;
+        put(self.session, &entry)?;
+        for number in 1..=MOST_PARTS as u8 {
+            let Some(before) = offset.checked_sub(ENTRY as u64) else { break };
+            offset = before;
+            let at = self.place(offset).ok_or(Error::Corrupt)?;
+            let mut part = raw(self.session, at)?;
+            let (order, flags) = (part.bytes[0], part.bytes[11]);
+            if flags & 0xf != 0xf || part.bytes[13] != sum || order & 0x1f != number || order == REMOVED {
+                break;
+            }
+            part.bytes[0] = REMOVED;
+            put(self.session, &part)?;
+            if order & 0x40 != 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -11,8 +11,8 @@ const MOST_KNOWN: usize = 128;
 
 /// Returns whether a name can be on a volume: 255 bytes at most, no control characters, none of
 /// `"*/:<>?\|`, none outside of the basic plane, no space or dot at its end.
-fn is_name(name: &str) -> bool {
-    let is_fine = |c: char| c >= ' ' && c != '\x7f' && c <= '\u{ffff}' && !"\"*/:<>?\\|".contains(c);
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_fine = |c: char| !c.is_control() && c <= '\u{ffff}' && !"\"*/:<>?\\|".contains(c);
     (1..=255).contains(&name.len()) && name.chars().all(is_fine) && !name.ends_with(['.', ' '])
 }
 

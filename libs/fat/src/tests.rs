@@ -3,6 +3,7 @@
 mod cuts;
 mod hostile;
 mod model;
+mod names;
 mod reading;
 
 use crate::{Answer, BLOCK, Error, FileId, Operation, Options, Step, Volume};

@@ -395,6 +395,31 @@ fn a_client_sees_its_folder() {
 }
 
 #[test]
+fn a_name_that_is_too_long_for_a_path_stops_no_list() {
+    let image = Image::formatted("1");
+    for name in ["/first", &format!("/{}.txt", "n".repeat(200)), "/last"] {
+        image.put(name, name.as_bytes());
+    }
+    // Of each `n` of the long name, a character that takes three bytes of UTF-8.
+    let mut bytes = std::fs::read(&image.file).expect("the image is there");
+    for part in bytes.chunks_mut(32).filter(|part| part[11] == 0xf && part[13] != 0) {
+        for at in [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30] {
+            if part[at..at + 2] == [b'n', 0] {
+                part[at..at + 2].copy_from_slice(&0x65e5_u16.to_le_bytes());
+            }
+        }
+    }
+    std::fs::write(&image.file, bytes).expect("the folder is writable");
+    let mut world = World::new(&image, &[("/", false)]);
+    let (folder, _) = world.open(0, "/", Mode::Read).expect("its root");
+    let sent = world.clients[0].list(folder, 0, 0, 2000, 7);
+    let done = world.outcome(sent).expect("it is listed");
+    let names: Vec<_> = world.clients[0].listing(0, done.count).map(|item| item.name).collect();
+    assert_eq!(names, ["first", "NNNNNN~1.TXT", "last"]);
+    assert_eq!(world.read_all(0, "/NNNNNN~1.TXT").len(), 205);
+}
+
+#[test]
 fn a_disk_with_larger_blocks_is_used() {
     let image = Image::formatted("8");
     image.run(program("mkfs.fat").args(["-F", "16", "-S", "4096", "-s", "1"]).arg(&image.file));
