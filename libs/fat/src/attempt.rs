@@ -29,6 +29,7 @@ impl Mounted {
             doomed: Default::default(),
             free,
             count: (2, 0),
+            is_counted: false,
             is_marked,
             is_doubtful: is_marked,
             recovery: None,
@@ -212,13 +213,18 @@ impl Mounted {
         if size > MAX_FILE {
             return Err(Error::TooLarge.into());
         }
-        let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
+        let Session { pages, geometry, .. } = self.session.get_mut();
         file.learn(u32::MAX, pages, geometry)?;
         let clusters = size.div_ceil(geometry.cluster.into()) as u32;
         let missing = clusters.saturating_sub(file.clusters());
         if self.free.is_some_and(|free| missing > free) {
-            return Err(Error::Full.into());
+            // The count may be one that others have left on the medium: it is checked once.
+            if self.is_counted || missing > self.count_clusters()? {
+                return Err(Error::Full.into());
+            }
         }
+        let file = self.files.get_mut(id)?;
+        let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
         file.reserve(clusters, pages, geometry, (search, taken))?;
         Ok(Part::end(Answer::Done))
     }
@@ -554,17 +560,25 @@ impl Mounted {
         Ok(Part::then(plan, Phase::Last))
     }
 
-    fn count_free(&mut self) -> Result<Part, Stop> {
+    /// Counts the free clusters in the table. If a page is missing, the next attempt goes on from
+    /// there.
+    fn count_clusters(&mut self) -> Result<u32, Stop> {
         let Session { pages, geometry, .. } = self.session.get_mut();
-        if self.free.is_none() {
-            while geometry.has(self.count.0) {
-                let link = table::get(pages, geometry, self.count.0).inspect_err(|_| pages.release())?;
-                let is_free = link == Link::Free;
-                self.count = (self.count.0 + 1, self.count.1 + u32::from(is_free));
-            }
-            self.free = Some(self.count.1);
-            self.count = (2, 0);
+        while geometry.has(self.count.0) {
+            let link = table::get(pages, geometry, self.count.0).inspect_err(|_| pages.release())?;
+            let is_free = link == Link::Free;
+            self.count = (self.count.0 + 1, self.count.1 + u32::from(is_free));
         }
+        let free = self.count.1;
+        (self.free, self.is_counted, self.count) = (Some(free), true, (2, 0));
+        Ok(free)
+    }
+
+    fn count_free(&mut self) -> Result<Part, Stop> {
+        if self.free.is_none() {
+            self.count_clusters()?;
+        }
+        let geometry = self.session.get_mut().geometry;
         let bytes = |clusters: u32| u64::from(clusters) * u64::from(geometry.cluster);
         let (total, free) = (bytes(geometry.end_cluster - 2), bytes(self.free.unwrap_or(0)));
         Ok(Part::end(Answer::Counted(Space { total, free, cluster: geometry.cluster })))

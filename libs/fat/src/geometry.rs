@@ -116,6 +116,9 @@ impl Geometry {
             if is_fat32 { (word(boot, 40), word(boot, 42), long(boot, 44)) } else { (0, 0, 0) };
         let active = (flags & 0x80 != 0).then_some(flags & 0xf);
         let has_room = u64::from(table_sectors) * u64::from(sector) >= u64::from(end_cluster) * bytes;
+        // `lamfat` counts the bits of a table in 32 bits.
+        let is_countable = u64::from(table_sectors) * u64::from(sector) < 1 << 29;
+        let has_room = has_room && is_countable;
         let has_root = !is_fat32 || (2..end_cluster).contains(&root_cluster);
         if clusters > MOST || version != 0 || !has_room || !has_root || active.is_some_and(|active| active >= tables) {
             return Err(NotFat::BadField);

@@ -258,6 +258,8 @@ pub(crate) struct Mounted {
     pub(crate) free: Option<u32>,
     /// How far a count has come: the next cluster, and how many are free before it.
     pub(crate) count: (u32, u32),
+    /// Whether they were counted in the table; if not, the medium has said how many there are.
+    pub(crate) is_counted: bool,
     /// Whether the medium says that the volume is being written.
     pub(crate) is_marked: bool,
     /// Whether it said so when it was mounted, or clusters were lost since, and it was not

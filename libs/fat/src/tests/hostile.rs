@@ -363,3 +363,28 @@ fn a_volume_with_open_files_is_not_recovered() {
     run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
     assert!(matches!(run(&mut volume, &mut disk, Operation::Recover), Ok(Answer::Recovered(_))));
 }
+
+#[test]
+fn a_count_of_free_clusters_that_is_too_low_keeps_nobody_from_writing() {
+    let mut disk = Disk::large();
+    disk.bytes[BLOCK + 488..BLOCK + 492].copy_from_slice(&1_u32.to_le_bytes());
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "a", &pattern(1, 5000)).unwrap();
+    let count = run(&mut volume, &mut disk, Operation::Count);
+    assert!(matches!(count, Ok(Answer::Counted(space)) if space.free > 30 << 20), "{count:?}");
+    assert_eq!(write(&mut volume, &mut disk, "b", &pattern(1, 35 << 20)), Err(Error::Full));
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
+fn a_table_whose_bits_are_too_many_for_32_bits_is_refused() {
+    let boot = |sectors: u32| {
+        let mut boot = Disk::large().bytes[..BLOCK].to_vec();
+        boot[36..40].copy_from_slice(&sectors.to_le_bytes());
+        boot[32..36].copy_from_slice(&(4_u32 << 20).to_le_bytes());
+        crate::geometry::Geometry::parse(&boot, 1 << 40, BLOCK as u32).map(|_| ())
+    };
+    assert_eq!(boot((1 << 20) - 1), Ok(()));
+    assert_eq!(boot(1 << 20), Err(crate::NotFat::BadField));
+}
