@@ -51,6 +51,8 @@ pub struct RamDisk {
     pub results: Vec<Result<(), Error>>,
     /// The answer to requests, if they are not to be carried out.
     pub failing: Option<Error>,
+    /// A block that cannot be read.
+    pub unreadable: Option<u64>,
     /// Whether requests are answered and nothing is done, which is quicker than to move data.
     pub is_hollow: bool,
     /// The memory that requests name, with the block at which each begins.
@@ -81,6 +83,7 @@ impl RamDisk {
             taken: Vec::new(),
             results: Vec::new(),
             failing: None,
+            unreadable: None,
             is_hollow: false,
             memory,
         }
@@ -162,6 +165,10 @@ impl RamDisk {
                 self.content.get_mut(range).ok_or(Error::OutOfRange)?.fill(0)
             }
             Operation::Read | Operation::Write => {
+                let is_in = self.unreadable.is_some_and(|block| range.contains(&(block as usize * BLOCK)));
+                if is_in && request.operation == Operation::Read {
+                    return Err(Error::Failed);
+                }
                 let blocks = self.content.get_mut(range).ok_or(Error::OutOfRange)?;
                 let mut rest = blocks;
                 for segment in request.segments() {

@@ -191,6 +191,7 @@ impl Mounted {
     }
 
     fn locate(&mut self, id: FileId, offset: u64) -> Result<Part, Stop> {
+        self.files.make_room(id);
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, .. } = self.session.get_mut();
         let index = u32::try_from(offset / u64::from(geometry.cluster)).unwrap_or(u32::MAX);
@@ -206,6 +207,8 @@ impl Mounted {
     }
 
     fn reserve(&mut self, id: FileId, size: u64) -> Result<Part, Stop> {
+        self.files.make_room(id);
+        let others = self.files.promised(id);
         let file = self.files.get_mut(id)?;
         if file.path.is_none() {
             return Err(Error::BadFile.into());
@@ -225,11 +228,12 @@ impl Mounted {
         }
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
-        file.reserve(clusters, pages, geometry, (search, taken))?;
+        file.reserve(clusters, pages, geometry, (search, taken), others)?;
         Ok(Part::end(Answer::Done))
     }
 
     fn publish(&mut self, id: FileId, size: u64) -> Result<Part, Stop> {
+        self.files.make_room(id);
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, .. } = self.session.get_mut();
         let clusters = size.div_ceil(geometry.cluster.into());

@@ -43,7 +43,7 @@ pub enum Error {
     /// The volume is none that is understood.
     NotFat(NotFat),
     /// The medium failed. After a failed write or flush the operation may have had its effect in
-    /// part, and the volume must be mounted again.
+    /// part, and the volume must be mounted again; after a failed read it stays mounted.
     Failed,
     /// The volume is not mounted, or another operation has not ended.
     NotReady,

@@ -13,6 +13,15 @@ use alloc::vec::Vec;
 /// The most extents of a file that are remembered, and the most that are promised to one.
 pub(crate) const MOST_EXTENTS: usize = 1024;
 
+/// The most extents of all files that are remembered.
+const MOST_KNOWN: usize = 8 * MOST_EXTENTS;
+
+/// The extents that are promised to all files before one gets no more than [`LEAST_PROMISED`].
+const MOST_PROMISED: usize = 2 * MOST_EXTENTS;
+
+/// The extents that a file can be promised, whatever others have taken.
+const LEAST_PROMISED: usize = 16;
+
 /// An open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
@@ -32,33 +41,47 @@ pub struct Place {
     pub bytes: u64,
 }
 
-/// Free clusters that are promised to files.
+/// Free clusters that are promised to files: ranges, each up to before its second number, in order
+/// and with gaps between. There are no more of them than extents that are promised.
 #[derive(Debug, Default)]
 pub(crate) struct Taken(Vec<(u32, u32)>);
 
 impl Taken {
-    pub(crate) fn has(&self, cluster: u32) -> bool {
-        self.0.iter().any(|(first, end)| (*first..*end).contains(&cluster))
+    /// Returns the index of the first range that ends behind a cluster.
+    fn at(&self, cluster: u32) -> usize {
+        self.0.partition_point(|(_, end)| *end <= cluster)
     }
 
-    fn take(&mut self, first: u32, count: u32) {
-        match self.0.iter_mut().find(|(_, end)| *end == first) {
-            Some(range) => range.1 += count,
-            None => self.0.push((first, first + count)),
+    pub(crate) fn has(&self, cluster: u32) -> bool {
+        self.0.get(self.at(cluster)).is_some_and(|(first, _)| *first <= cluster)
+    }
+
+    /// Returns how many ranges there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn take(&mut self, first: u32, count: u32) {
+        let (mut from, mut to) = (first, first + count);
+        let begin = self.0.partition_point(|(_, end)| *end < from);
+        let behind = self.0.partition_point(|(first, _)| *first <= to);
+        if let Some(joined) = self.0.get(begin..behind)
+            && let (Some((first, _)), Some((_, end))) = (joined.first(), joined.last())
+        {
+            (from, to) = (from.min(*first), to.max(*end));
         }
+        self.0.splice(begin..behind, [(from, to)]);
     }
 
     /// Makes these clusters ones that are promised to nobody.
     pub(crate) fn release(&mut self, first: u32, count: u32) {
-        let (end, mut left) = (first + count, Vec::new());
-        self.0.retain(|(from, to)| {
-            let is_apart = *to <= first || end <= *from;
-            if !is_apart {
-                left.extend([(*from, first.min(*to)), (end.max(*from), *to)]);
-            }
-            is_apart
-        });
-        self.0.extend(left.into_iter().filter(|(from, to)| from < to));
+        let (begin, end) = (self.at(first), first + count);
+        let behind = self.0.partition_point(|(first, _)| *first < end).max(begin);
+        let touched = self.0.get(begin..behind).unwrap_or_default();
+        let Some((from, to)) = touched.first().zip(touched.last()).map(|(one, other)| (one.0, other.1)) else { return };
+        let left = [(from, first.min(to)), (end.max(from), to)];
+        self.0.splice(begin..behind, left.into_iter().filter(|(from, to)| from < to));
     }
 }
 
@@ -79,6 +102,8 @@ pub(crate) struct File {
     pub(crate) fresh: Vec<Extent>,
     /// Whether `known` goes to the end of the chain.
     pub(crate) has_end: bool,
+    /// The index behind the last cluster that an operation has promised it that succeeded.
+    pub(crate) kept: u32,
 }
 
 /// Adds clusters to extents that go on without a gap in the file.
@@ -147,32 +172,70 @@ impl File {
                 Some(cluster) => extend(&mut self.known, behind + count - 1, cluster, 1),
                 None => self.has_end = true,
             }
-            if self.known.len() > MOST_EXTENTS {
-                self.known.drain(..MOST_EXTENTS / 2);
-            }
+            self.forget_first();
         }
         Ok(())
     }
 
+    /// Forgets the first extents of many. There is space for two more afterwards.
+    fn forget_first(&mut self) {
+        if let Some(many) = self.known.len().checked_sub(MOST_EXTENTS - 2)
+            && many > 0
+        {
+            self.known.drain(..many.max(MOST_EXTENTS / 2));
+        }
+    }
+
     /// Promises it free clusters until it has `clusters`, of which the table's chain must be known
-    /// to its end. What was promised stays if a page is missing.
+    /// to its end. There are `others` extents that are promised to other files. What was promised
+    /// stays if a page is missing; if there is too little, it has what it had before the operation.
     pub(crate) fn reserve(
         &mut self,
         clusters: u32,
         pages: &mut Pages,
         geometry: &Geometry,
         (search, taken): (&mut Search, &mut Taken),
+        others: usize,
     ) -> Result<(), Stop> {
+        let most = MOST_PROMISED.saturating_sub(others).clamp(LEAST_PROMISED, MOST_EXTENTS);
         while self.clusters() < clusters {
-            if self.fresh.len() >= MOST_EXTENTS {
-                return Err(Error::Fragmented.into());
-            }
             let index = self.clusters();
-            let (first, count) = search.run(pages, geometry, clusters - index, |cluster| taken.has(cluster))?;
+            let found = if self.fresh.len() < most {
+                search.run(pages, geometry, clusters - index, |cluster| taken.has(cluster))
+            } else {
+                Err(Error::Fragmented.into())
+            };
+            if matches!(found, Err(Stop::Fail(_)))
+                && let Some(first) = self.give_back(taken)
+            {
+                // The next search finds these first.
+                *search = Search::new(first);
+            }
+            let (first, count) = found?;
             taken.take(first, count);
             extend(&mut self.fresh, index, first, count);
         }
+        self.kept = self.clusters();
         Ok(())
+    }
+
+    /// Gives promised clusters back that are not kept; returns the first of them.
+    fn give_back(&mut self, taken: &mut Taken) -> Option<u32> {
+        let mut first = None;
+        while let Some(last) = self.fresh.last_mut() {
+            let count = (last.index + last.count).saturating_sub(self.kept).min(last.count);
+            if count == 0 {
+                break;
+            }
+            last.count -= count;
+            taken.release(last.end(), count);
+            first = Some(last.end());
+            if last.count == 0 {
+                self.fresh.pop();
+            }
+        }
+        self.fresh.shrink_to_fit();
+        first
     }
 
     /// Returns the cluster of an index among those that are promised.
@@ -200,6 +263,8 @@ impl File {
         if self.first == 0 {
             self.first = self.known.first().map_or(0, |extent| extent.cluster);
         }
+        self.forget_first();
+        self.known.shrink_to(MOST_EXTENTS);
     }
 }
 
@@ -243,6 +308,32 @@ impl Files {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &File> {
         self.slots.iter().filter_map(|slot| slot.1.as_ref())
+    }
+
+    /// Returns how many extents are promised to files other than `but`.
+    pub(crate) fn promised(&self, but: FileId) -> usize {
+        let others = (0..).zip(&self.slots).filter(|(index, _)| but.index != *index);
+        others.filter_map(|(_, slot)| slot.1.as_ref()).map(|file| file.fresh.len()).sum()
+    }
+
+    /// Forgets where files other than `but` lie of which much is known, until there is space for
+    /// what can be known of that one.
+    pub(crate) fn make_room(&mut self, but: FileId) {
+        loop {
+            let files = (0..).zip(&mut self.slots).filter(|(index, _)| but.index != *index);
+            let files = files.filter_map(|(_, slot)| slot.1.as_mut());
+            let (mut all, mut largest) = (0, None::<&mut File>);
+            for file in files {
+                all += file.known.capacity();
+                if largest.as_ref().is_none_or(|other| other.known.capacity() < file.known.capacity()) {
+                    largest = Some(file);
+                }
+            }
+            match largest {
+                Some(file) if all > MOST_KNOWN - MOST_EXTENTS => (file.known, file.has_end) = (Vec::new(), false),
+                _ => break,
+            }
+        }
     }
 
     /// Returns whether somebody other than `but` writes the file whose entry is there.

@@ -5,6 +5,7 @@ mod hostile;
 mod model;
 mod names;
 mod reading;
+mod space;
 
 use crate::{Answer, BLOCK, Error, FileId, Operation, Options, Step, Volume};
 use std::format;

@@ -36,8 +36,8 @@ pub struct Options {
 /// case are the same in names that are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads the boot sector. First of all, and again after [`Error::Failed`] or another medium:
-    /// all files are closed.
+    /// Reads the boot sector. First of all, and again with another medium, or if a failed
+    /// write has left none ([`Volume::is_mounted`]): all files are closed.
     Mount,
     /// Looks for what a power cut has left, and repairs it, if [`Volume::is_marked`]: right after
     /// mounting. [`Error::NotReady`] if files are open.
@@ -307,6 +307,11 @@ impl Volume {
     /// Returns whether the volume is mounted.
     pub fn is_mounted(&self) -> bool {
         self.mounted.is_some()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn mounted(&self) -> &Mounted {
+        self.mounted.as_ref().expect("it is mounted")
     }
 
     /// Returns whether no operation is under way.

@@ -100,12 +100,15 @@ impl Job {
 
 impl Service {
     /// Lets a job go on with what an operation has come to.
+    ///
+    /// A read that has failed is the end of this job alone. A write that has failed leaves no
+    /// volume, and so ends everything.
     pub(crate) fn go_on(&mut self, mut job: Job, answer: Result<Answer, culm_fat::Error>) {
-        let has_failed = answer == Err(culm_fat::Error::Failed);
+        let is_lost = answer == Err(culm_fat::Error::Failed) && !self.volume.is_mounted();
         let next = self.advance(&mut job, answer);
         job.step += 1;
         match next {
-            Ok(Next::Operation(operation)) if !has_failed => {
+            Ok(Next::Operation(operation)) if !is_lost => {
                 if self.volume.begin(operation).is_ok() {
                     self.job = Some(job);
                 } else {
@@ -118,15 +121,14 @@ impl Service {
             Ok(Next::Begun) => self.end(&job, None),
             Err(error) => match job.file.take() {
                 // Nobody has it.
-                Some(file) if !has_failed && self.volume.begin(Fat::Close { file }).is_ok() => {
+                Some(file) if !is_lost && self.volume.begin(Fat::Close { file }).is_ok() => {
                     job.error = Some(error);
                     self.job = Some(job);
                 }
                 _ => self.end(&job, Some(Err(error))),
             },
         }
-        if has_failed && !matches!(job_work(&self.job), Some(Work::Mount)) && self.state == crate::service::State::Ready
-        {
+        if is_lost && self.state == crate::service::State::Ready {
             self.fail();
         }
     }
@@ -137,6 +139,10 @@ impl Service {
                 if let Some(client) = job.client {
                     self.answer(client, &taken, result);
                 }
+            }
+            (Work::Locate(transfer), _) => {
+                self.transfers.is_told(transfer);
+                self.end_transfer(transfer);
             }
             (Work::Root { client, .. }, Some(Err(error))) if error != Error::Exists => {
                 let name = self.clients.get(client).map_or("", |client| client.name);
@@ -169,8 +175,10 @@ impl Service {
     fn advance_mount(&mut self, step: u8, answer: Result<Answer, culm_fat::Error>) -> Next {
         match (step, answer) {
             (0, _) => Next::Operation(Fat::Mount),
-            (1, Ok(_)) if self.volume.is_marked() && !self.seen.is_some_and(|(disk, _)| disk.read_only) => {
-                Next::Operation(Fat::Recover)
+            (1, Ok(_)) if self.volume.is_marked() && !self.is_read_only() => Next::Operation(Fat::Recover),
+            (2, Err(culm_fat::Error::Failed)) if self.volume.is_mounted() => {
+                self.not_recovered();
+                Next::Begun
             }
             (_, answer) => {
                 if let Ok(Answer::Recovered(found)) = &answer {
@@ -211,7 +219,9 @@ impl Service {
     }
 
     fn advance_locate(&mut self, step: u8, id: usize, answer: Result<Answer, culm_fat::Error>) -> Next {
-        let Some(transfer) = self.transfers.get_mut(id) else { return Next::Begun };
+        let transfer = self.transfers.get_mut(id);
+        // One that has failed meanwhile ends with this job.
+        let Some(transfer) = transfer.filter(|transfer| transfer.error.is_none()) else { return Next::Begun };
         let open = self.opens.get(transfer.open);
         let (file, next) = (open.and_then(Open::file), transfer.next);
         match (step, file, answer) {
@@ -232,7 +242,6 @@ impl Service {
             }
             (_, _, answer) => {
                 transfer.error = Some(answer.err().map_or(Error::Damaged, of_volume));
-                self.end_transfer(id);
             }
         }
         Next::Begun
@@ -599,11 +608,6 @@ impl Service {
             _ => Err(Error::Failed),
         }
     }
-}
-
-/// The work of a job, if there is one.
-fn job_work(job: &Option<Job>) -> Option<Work> {
-    job.as_ref().map(|job| job.work)
 }
 
 /// What a client is told of an entry of the volume's.

@@ -56,6 +56,9 @@ pub struct Service {
     pub(crate) retry_at: Option<Instant>,
     /// How often that has failed in a row.
     pub(crate) failures: u32,
+    /// Whether the volume was not at rest and has blocks that recovery cannot read: nothing is
+    /// written to it, because names that a power cut left could share clusters.
+    pub(crate) is_unrecovered: bool,
     /// When to say on the volume that it is whole.
     pub(crate) rest_at: Option<Instant>,
     pub(crate) job: Option<Job>,
@@ -98,6 +101,7 @@ impl Service {
             remounts: 0,
             retry_at: None,
             failures: 0,
+            is_unrecovered: false,
             rest_at: None,
             job: None,
             own: VecDeque::new(),
@@ -136,7 +140,9 @@ impl Service {
 
     /// Asks for a turn when something is due by time.
     pub fn ask_for_time(&self) {
-        for at in [self.retry_at, self.rest_at].into_iter().flatten() {
+        // What is due while a job waits for the disk is done when that has ended.
+        let rest_at = self.rest_at.filter(|_| self.job.is_none());
+        for at in [self.retry_at, rest_at].into_iter().flatten() {
             culm::wake_at(at);
         }
     }
@@ -255,7 +261,7 @@ impl Service {
         for item in core::mem::take(&mut client.items) {
             match item {
                 Item::Request(taken) => client.port.answer(&taken, Err(error)),
-                Item::Locate(_) => {}
+                Item::Locate(transfer) => self.transfers.is_told(transfer),
                 Item::Close(open) => client.items.push_back(Item::Close(open)),
             }
         }
@@ -279,6 +285,10 @@ impl Service {
         if self.state != State::Ready {
             return false;
         }
+        if self.rest_at.is_some_and(|at| at <= time::now()) {
+            self.rest_at = None;
+            return self.start(None, Work::Rest);
+        }
         let count = self.clients.len();
         for number in (self.turn..count).chain(0..self.turn) {
             if !self.may_start(number) {
@@ -293,10 +303,6 @@ impl Service {
                 Item::Close(open) => Work::Close(open),
             };
             return self.start(Some(number), work);
-        }
-        if self.rest_at.is_some_and(|at| at <= time::now()) {
-            self.rest_at = None;
-            return self.start(None, Work::Rest);
         }
         false
     }

@@ -444,6 +444,14 @@ fn a_disk_that_fails_is_tried_again() {
     let sent = world.clients[0].make_folder("/folder", 7);
     assert_eq!(world.outcome(sent), Err(Error::Failed));
     world.disk.failing = None;
+    // Those were reads; the next one is a write, after which the volume is another one.
+    let sent = world.clients[0].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    assert!(world.read(0, file, 0, 1000).is_ok());
+    world.disk.failing = Some(culm_block::Error::Failed);
+    let sent = world.clients[0].make_folder("/other", 7);
+    assert_eq!(world.outcome(sent), Err(Error::Failed));
+    world.disk.failing = None;
     world.rest();
     assert_eq!(world.read(0, file, 0, 1000), Err(Error::Changed));
     assert!(world.read_all(0, "/file") == pattern(50_000, 4));
@@ -504,4 +512,105 @@ fn a_large_request_does_not_hold_up_a_small_one() {
     let mut bytes = [0; 1000];
     memory.read(0, &mut bytes).expect("inside");
     assert_eq!(bytes.to_vec(), pattern(1000, 5));
+}
+
+/// Makes a volume with `/good/file` and `/bad/MARKER.TXT`; returns the block of the folder `/bad`.
+fn two_folders() -> (Image, u64) {
+    let image = Image::formatted("4");
+    image.make_folder("/good");
+    image.make_folder("/bad");
+    image.put("/good/file", &pattern(50_000, 4));
+    image.put("/bad/MARKER.TXT", b"text");
+    let bytes = std::fs::read(&image.file).expect("the image is there");
+    let entry = bytes.chunks(32).position(|entry| entry.starts_with(b"MARKER  TXT")).expect("the entry");
+    (image, (entry * 32 / BLOCK) as u64)
+}
+
+/// Tests that a folder that cannot be read is the end of nothing else.
+#[test]
+fn a_block_that_cannot_be_read_ends_what_needs_it() {
+    let (image, block) = two_folders();
+    let mut world = World::new(&image, &[("/bad", false), ("/good", true)]);
+    let (file, _) = world.open(1, "/file", Mode::Read).expect("it is there");
+    let (log, _) = world.open(1, "/log", Mode::Append).expect("it is made");
+    world.disk.unreadable = Some(block);
+    for _ in 0..3 {
+        assert_eq!(world.open(0, "/marker.txt", Mode::Read), Err(Error::Failed));
+        assert!(world.read(1, file, 0, 50_000).expect("it is read") == pattern(50_000, 4));
+        world.write(1, log, b"a line").expect("there is space");
+        world.commit(1, log).expect("it is committed");
+    }
+    world.disk.unreadable = None;
+    assert_eq!(world.read_all(0, "/marker.txt"), b"text");
+    world.close(1, log);
+    world.rest();
+    assert!(world.image().get("/good/log") == b"a line".repeat(3));
+}
+
+/// Tests that a volume that cannot be recovered is tried some times, and then only read.
+#[test]
+fn a_volume_that_cannot_be_recovered_is_only_read() {
+    let (image, block) = two_folders();
+    let mut world = World::new(&image, &[("/bad", true), ("/good", true)]);
+    world.disk.unreadable = Some(block);
+    // The volume is not at rest.
+    world.disk.content[37] |= 1;
+    world.restart();
+    assert_eq!(world.run(), []);
+    assert_eq!(world.clients[1].volume().and_then(|volume| volume.fault), Some(Error::Failed));
+    world.rest();
+    world.rest();
+    assert!(world.read_all(1, "/file") == pattern(50_000, 4));
+    assert_eq!(world.open(1, "/new", Mode::New), Err(Error::ReadOnly));
+    assert_eq!(world.open(0, "/marker.txt", Mode::Read), Err(Error::Failed));
+    assert_eq!(world.disk.content[37] & 1, 1);
+    // Another medium is written again, also if it is the same card.
+    world.disk.unreadable = None;
+    let content = world.disk.content.clone();
+    world.disk.insert(Disk::ABSENT);
+    assert_eq!(world.run(), []);
+    world.disk.insert(Disk::new(BLOCKS, 2));
+    world.disk.content = content;
+    assert_eq!(world.run(), []);
+    world.put(1, "/new", b"new", 10).expect("it is written");
+}
+
+/// Tests that what waits to be told where its bytes lie keeps its number, when its client starts
+/// over meanwhile.
+#[test]
+fn a_client_that_starts_over_leaves_no_question_behind() {
+    let image = Image::formatted("1");
+    image.put("/large", &pattern(15_000_000, 4));
+    image.put("/small", &pattern(3000, 5));
+    let mut world = World::new(&image, &[("/", false), ("/", false)]);
+    let (large, _) = world.open(0, "/large", Mode::Read).expect("it is there");
+    let (small, _) = world.open(1, "/small", Mode::Read).expect("it is there");
+    let held = |world: &mut World, client: usize| {
+        world.clients[client].begin();
+        let _ = world.clients[client].end_round();
+        let _ = world.service.round();
+        world.disk.take();
+        let _ = world.disk.end_round();
+    };
+    world.clients[0].read(large, 12_000_000, 0, 1000, 1).expect("there is space");
+    held(&mut world, 0);
+    assert_eq!(world.disk.taken.len(), 1, "the table is read");
+    world.clients[0] = Client::connect(&World::client(&world.provided[0]));
+    held(&mut world, 0);
+    world.clients[1].read(small, 0, 0, 3000, 2).expect("there is space");
+    held(&mut world, 1);
+    // The table is read, which lies before all files, and the other client's data is not.
+    for _ in 0..50 {
+        if let Some(index) = world.disk.taken.iter().position(|taken| taken.request.block < 1000) {
+            world.disk.finish(index);
+        }
+        held(&mut world, 1);
+    }
+    assert!(world.service.job.is_none());
+    assert!(!world.disk.taken.is_empty(), "the other client's data");
+    let complete = world.run();
+    assert!(matches!(complete[..], [(1, 2, Ok(_))]), "{complete:?}");
+    assert!(world.service.clients.iter().all(|client| client.sending.is_empty()));
+    assert!(world.read_all(0, "/small") == pattern(3000, 5));
+    assert!(world.read_all(1, "/small") == pattern(3000, 5));
 }

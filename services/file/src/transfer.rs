@@ -25,6 +25,9 @@ pub struct Transfer {
     pub error: Option<Error>,
     /// Whether it was asked where the next byte lies.
     pub is_located: bool,
+    /// Whether that waits for the volume, or is under way there. Until it has come back, the
+    /// transfer keeps its number.
+    pub is_asking: bool,
 }
 
 impl Transfer {
@@ -62,12 +65,22 @@ impl Transfers {
         self.all.get_mut(number)?.as_mut()
     }
 
-    /// Takes one out that has ended: all is sent, or it has failed, and nothing is at the disk.
+    /// Takes it that one does not wait to be told where its next byte lies any more.
+    pub fn is_told(&mut self, number: usize) {
+        if let Some(transfer) = self.get_mut(number) {
+            transfer.is_asking = false;
+        }
+    }
+
+    /// Takes one out that has ended: all is sent, or it has failed, and nothing is at the disk or
+    /// the volume.
     #[inline]
     pub fn take_ended(&mut self, number: usize) -> Option<Transfer> {
         let place = self.all.get_mut(number)?;
         let has_ended = |transfer: &Transfer| {
-            transfer.outstanding == 0 && (transfer.next == transfer.end || transfer.error.is_some())
+            transfer.outstanding == 0
+                && !transfer.is_asking
+                && (transfer.next == transfer.end || transfer.error.is_some())
         };
         if !place.as_ref().is_some_and(has_ended) {
             return None;

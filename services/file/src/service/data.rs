@@ -44,6 +44,7 @@ impl Service {
             outstanding: 0,
             error: None,
             is_located: false,
+            is_asking: false,
         });
         Ok(())
     }
@@ -86,6 +87,7 @@ impl Service {
             outstanding: 0,
             error: None,
             is_located: false,
+            is_asking: false,
         });
         Ok(())
     }
@@ -137,7 +139,8 @@ impl Service {
             return Sent::None;
         }
         let place_of_client = client.place;
-        let Some(transfer) = self.transfers.get_mut(id) else {
+        let transfer = self.transfers.get_mut(id);
+        let Some(transfer) = transfer.filter(|transfer| transfer.client == number && transfer.error.is_none()) else {
             client.sending.pop_front();
             return Sent::Some;
         };
@@ -149,7 +152,7 @@ impl Service {
                 self.end_transfer(id);
                 return Sent::Some;
             }
-            transfer.is_located = true;
+            (transfer.is_located, transfer.is_asking) = (true, true);
             client.items.push_front(Item::Locate(id));
             return Sent::Unknown;
         };
@@ -225,7 +228,6 @@ impl Service {
             && let Some(client) = self.clients.get_mut(number)
         {
             client.sending.retain(|other| *other != id);
-            client.items.retain(|item| !matches!(item, Item::Locate(other) if *other == id));
         }
         let has_edge = !(self.is_granular(taken.request.position) && self.is_granular(end));
         if let Some(open) = self.opens.get_mut(open) {

@@ -16,6 +16,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often the pause is doubled.
 const MOST_DOUBLED: u32 = 6;
 
+/// How often recovery is tried on a disk that cannot read what it needs.
+const MOST_RECOVERIES: u32 = 3;
+
 /// Time after a change after which the volume is said to be whole.
 const REST: Duration = Duration::from_secs(1);
 
@@ -39,7 +42,7 @@ impl Service {
         let seen = (disk, self.disk.changes());
         if self.seen != Some(seen) {
             let earlier = self.seen.replace(seen);
-            self.failures = 0;
+            (self.failures, self.is_unrecovered) = (0, false);
             if let Some((earlier, _)) = earlier {
                 // The same medium is another volume: what was open is not.
                 self.remounts = self.remounts.wrapping_add(u32::from(earlier.medium == disk.medium));
@@ -67,10 +70,28 @@ impl Service {
             blocks: disk.blocks,
             granule: disk.granule,
             cache_blocks: self.cache,
-            read_only: disk.read_only,
+            read_only: disk.read_only || self.is_unrecovered,
         });
         self.state = State::Mounting;
         self.own.push_back(Work::Mount);
+    }
+
+    /// Returns whether nothing is written to the volume.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_unrecovered || self.seen.is_some_and(|(disk, _)| disk.read_only)
+    }
+
+    /// Takes it that the disk could not read what recovery needs. That may pass; if it does not,
+    /// the volume is only read.
+    pub(crate) fn not_recovered(&mut self) {
+        if self.failures + 1 < MOST_RECOVERIES {
+            return self.try_later();
+        }
+        culm::error!("the disk cannot read what must be repaired after a power cut: its volume is only read");
+        self.is_unrecovered = true;
+        if let Some((disk, _)) = self.seen {
+            self.mount(&disk);
+        }
     }
 
     /// Takes it that the volume is mounted, or cannot be.
@@ -81,8 +102,9 @@ impl Service {
                 (self.state, self.failures) = (State::Ready, 0);
                 let spread = self.remounts.wrapping_mul(0x9e37_79b1);
                 let number = disk.medium.wrapping_add(spread).max(1);
-                self.show(culm_file::Volume::new(number, disk.read_only));
-                if !disk.read_only {
+                let is_read_only = self.is_read_only();
+                self.show(culm_file::Volume::new(number, is_read_only));
+                if !is_read_only {
                     self.own.extend((0..self.clients.len()).map(|client| Work::Root { client, names: 1 }));
                 }
             }
@@ -118,10 +140,10 @@ impl Service {
         (self.retry_at, self.rest_at) = (None, None);
         self.wire.clear();
         self.own.clear();
-        if let Some(job) = self.job.take()
-            && let (Some(client), Work::Request(taken)) = (job.client, job.work)
-        {
-            self.answer(client, &taken, Err(error));
+        match self.job.take().map(|job| (job.client, job.work)) {
+            Some((Some(client), Work::Request(taken))) => self.answer(client, &taken, Err(error)),
+            Some((_, Work::Locate(transfer))) => self.transfers.is_told(transfer),
+            _ => {}
         }
         for number in 0..self.clients.len() {
             self.drop_items(number, error);
