@@ -82,7 +82,12 @@ impl Component for Http {
         let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
         stack.listen(config.port);
         let files = connections.files.map(|connection| store(&config, &connection));
-        culm::info!("serves {} files on port {}", config.site.as_ref().map_or(0, |site| site.len()), config.port);
+        let packed = config.site.as_ref().map_or(0, |site| site.len());
+        match (packed, files.is_some()) {
+            (0, true) => culm::info!("serves the files of a disk on port {}", config.port),
+            (_, true) => culm::info!("serves {packed} files and those of a disk on port {}", config.port),
+            (_, false) => culm::info!("serves {packed} files on port {}", config.port),
+        }
         let mut http = Self {
             stack,
             clock: connections.clock.map(Clock::new),

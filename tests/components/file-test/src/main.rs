@@ -13,13 +13,13 @@ mod work;
 use culm::{Channels, Component, ROUNDS, run_rounds};
 use work::Work;
 
-culm::component!(FileTest);
+culm::component!(Tester);
 
-struct FileTest {
+struct Tester {
     work: Work,
 }
 
-impl Component for FileTest {
+impl Component for Tester {
     type Config = Config;
     type Connections = Connections;
 
@@ -34,7 +34,7 @@ impl Component for FileTest {
     }
 }
 
-impl FileTest {
+impl Tester {
     fn run(&mut self) {
         run_rounds(ROUNDS, || self.work.round());
     }

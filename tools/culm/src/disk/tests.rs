@@ -130,11 +130,11 @@ fn refusal(text: &str) -> String {
 fn mistakes_are_underlined() {
     let one = |keys: &str| format!("partition = [{{ name = \"a\", {keys} }}]\n");
     let cases = [
-        ("siez = 3\n".to_string() + &one("size = 512"), "unknown key `siez`"),
+        ("offset = 3\n".to_string() + &one("size = 512"), "unknown key `offset`"),
         (String::new(), "the disk has no `partition`"),
         ("table = \"bsd\"\n".to_string() + &one("size = 512"), "`bsd` is not something"),
         (one("size = 513"), "`size` is no whole count of sectors"),
-        (one("sise = \"1MiB\""), "unknown key `sise`"),
+        (one("length = \"1MiB\""), "unknown key `length`"),
         ("partition = [{ size = 512 }]".into(), "the partition has no `name`"),
         (one("start = 512"), "partition `a` has no size"),
         (one("size = 512, start = 512"), "partition `a` begins within the GPT"),
