@@ -197,9 +197,8 @@ impl Load<'_> {
 
     /// A client: changes its files until the machine is gone. `version` is the first of a range of
     /// its own.
-    fn work(&self, mut files: Files, mut version: u64, mut random: Random) -> Files {
+    fn work(&self, mut connection: Connection, mut files: Files, mut version: u64, mut random: Random) -> Files {
         let names: Vec<String> = files.keys().cloned().collect();
-        let mut connection = Connection::open(self.address).expect("the server is there");
         loop {
             let path = &names[random.below(names.len())];
             let history = files.get_mut(path).expect("it has a history");
@@ -459,7 +458,9 @@ impl World {
                     let random = Random::new(self.random.number() | 1);
                     let version = self.version + ((client as u64) << 16);
                     let load = &load;
-                    scope.spawn(move || load.work(own, version, random))
+                    // Here and not in the client, which may have its first turn after the cut.
+                    let connection = Connection::open(load.address).expect("the server is there");
+                    scope.spawn(move || load.work(connection, own, version, random))
                 })
                 .collect();
             std::thread::sleep(time);
