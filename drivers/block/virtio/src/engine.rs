@@ -3,7 +3,7 @@
 //! A round begins by [`Engine::begin`], takes what is complete by [`Engine::next_completion`] until
 //! there is nothing, gives the device more by [`Engine::give`], and ends by [`Engine::end_round`],
 //! which publishes everything at once and rings the doorbell at most once. A device that fails is
-//! reset on the way ([`crate::reset`]), of which those who asked notice nothing but the time.
+//! reset on the way (module `reset`), of which those who asked notice nothing but the time.
 
 use crate::counters;
 use crate::device::Device;

@@ -1,8 +1,8 @@
 //! Images of disks: a partition table, and FAT partitions that are filled from folders.
 //!
-//! A description ([`read`]) says what is on the disk; [`make`] writes it. The same description and
-//! the same files make the same bytes: what a formatter would take from the time of day or from
-//! chance is fixed, or derived from names.
+//! A description ([`read`]) says what is on the disk; [`make()`] writes it. The same description
+//! and the same files make the same bytes: what a formatter would take from the time of day or
+//! from chance is fixed, or derived from names.
 
 mod fat;
 pub mod keys;
