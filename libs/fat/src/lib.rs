@@ -79,6 +79,10 @@ pub use volume::{Answer, Operation, Options, Space, Step, Volume};
 /// Bytes of a block, in which places on the medium are counted here, as in the block class.
 pub const BLOCK: usize = 512;
 
+/// The largest granule of a medium, as the binary logarithm of blocks: 4 KiB, a FAT volume's
+/// largest sector.
+pub const LARGEST_GRANULE: u8 = 3;
+
 /// The most bytes of a path.
 pub const MAX_PATH: usize = 512;
 

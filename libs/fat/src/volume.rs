@@ -22,7 +22,8 @@ pub struct Options {
     /// Blocks of the disk, or of the partition.
     pub blocks: u64,
     /// The exponent of the count of blocks that the device reads and writes at once, as
-    /// `Disk::granule` of the block class: 0 for 512 bytes, 3 for 4 KiB, which is the most.
+    /// `Disk::granule` of the block class: 0 for 512 bytes, 3 for 4 KiB. At most
+    /// [`LARGEST_GRANULE`](crate::LARGEST_GRANULE).
     pub granule: u8,
     /// How many blocks the cache holds; 256 at least. Folders longer than that cannot be used.
     pub cache_blocks: usize,
@@ -287,7 +288,7 @@ pub struct Volume {
 impl Volume {
     /// Creates a volume; the first operation is [`Operation::Mount`].
     pub fn new(options: Options) -> Self {
-        let unit = BLOCK << options.granule.min(3);
+        let unit = BLOCK << options.granule.min(crate::LARGEST_GRANULE);
         let capacity = options.cache_blocks * BLOCK / unit;
         let pages = Some(Pages::new(unit, capacity));
         Self { options, unit, now: 0, mounted: None, pages, running: None, io: Io::None }
@@ -312,6 +313,12 @@ impl Volume {
     #[cfg(test)]
     pub(crate) fn mounted(&self) -> &Mounted {
         self.mounted.as_ref().expect("it is mounted")
+    }
+
+    /// Returns whether the medium says of the volume that it is whole, so that
+    /// [`Operation::Rest`] has nothing to say; also if none is mounted.
+    pub fn is_at_rest(&self) -> bool {
+        self.mounted.as_ref().is_none_or(|mounted| !mounted.is_marked)
     }
 
     /// Returns whether no operation is under way.

@@ -248,7 +248,8 @@ impl Service {
     }
 
     /// Closes what is open by this number. What was written to a file that is there is committed
-    /// before.
+    /// before, as far as it is on the disk without a gap: whoever has written it was told so, also
+    /// if a later write failed or never ended.
     fn advance_close(
         &mut self,
         job: &mut Job,
@@ -257,11 +258,11 @@ impl Service {
     ) -> Result<Next, Error> {
         if job.step == 0 {
             let Some(open) = self.opens.get_mut(id) else { return Ok(Next::Done(Done::NOTHING)) };
-            if let Some(writer) = open.writer() {
-                let is_changed = writer.is_there && writer.end > writer.committed && writer.error.is_none();
-                if is_changed {
-                    return Ok(Next::Operation(Fat::Publish { file: writer.file, size: writer.end }));
-                }
+            if let Some(writer) = open.writer()
+                && writer.is_there
+                && writer.good > writer.committed
+            {
+                return Ok(Next::Operation(Fat::Publish { file: writer.file, size: writer.good }));
             }
             job.step = 2;
         }
@@ -280,6 +281,7 @@ impl Service {
                 }
             }
             (_, answer) => {
+                self.closed();
                 let earlier = job.info.mark.checked_sub(1).and_then(|error| Error::ALL.get(error as usize).copied());
                 if let Some(error) = earlier.or(answer.err().map(of_volume)) {
                     return Err(error);
@@ -439,6 +441,8 @@ impl Service {
             path: job.path.to_lowercase(),
             is_there: mode == Mode::Append,
             end: job.size,
+            good: job.size,
+            ahead: Vec::new(),
             committed: job.size,
             reserved: job.size,
             tail,

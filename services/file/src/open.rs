@@ -44,6 +44,11 @@ pub struct Writer {
     pub is_there: bool,
     /// Its bytes, those on their way included.
     pub end: u64,
+    /// The end of those that are on the disk without a gap: this is kept, also after an error.
+    pub good: u64,
+    /// Pieces behind `good` that are on the disk, each with its begin and end: as many at most as a
+    /// client's queue has writes.
+    pub ahead: Vec<(u64, u64)>,
     /// How many of them are committed.
     pub committed: u64,
     /// How many it has space for.
@@ -55,6 +60,16 @@ pub struct Writer {
     pub edges: u32,
     /// Why it cannot be written any more.
     pub error: Option<Error>,
+}
+
+impl Writer {
+    /// Takes it that the bytes between these positions are on the disk.
+    pub fn wrote(&mut self, begin: u64, end: u64) {
+        self.ahead.push((begin, end));
+        while let Some(next) = self.ahead.iter().position(|(begin, _)| *begin == self.good) {
+            self.good = self.ahead.swap_remove(next).1;
+        }
+    }
 }
 
 impl Open {

@@ -21,6 +21,10 @@ use culm_fat::{Options, Step, Volume};
 use culm_file::{Done, Error, Operation, Taken};
 pub use medium::State;
 
+/// The most operations of the volume's that a round begins: what they need can all be at hand, and
+/// others of the same priority have their turns between rounds.
+const MOST_JOBS: usize = 8;
+
 /// What a request to the disk is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag {
@@ -127,14 +131,16 @@ impl Service {
         for number in 0..self.clients.len() {
             self.look(number);
         }
+        let mut left = MOST_JOBS;
         loop {
-            self.work();
+            self.work(&mut left);
             // Transfers may ask where their bytes lie.
-            if !self.send() {
+            if !self.send() || left == 0 {
                 break;
             }
         }
-        let progress = self.disk.end_round();
+        // If the last job waits for the disk, the next round begins when that answers.
+        let progress = self.disk.end_round() & Progress::more_if(left == 0 && self.job.is_none());
         self.clients.iter_mut().fold(progress, |progress, client| progress & client.port.end_round(true))
     }
 
@@ -267,9 +273,16 @@ impl Service {
         }
     }
 
-    /// Lets the volume work until it waits for the disk.
-    fn work(&mut self) {
-        while self.job.is_some() || self.begin_job() {
+    /// Lets the volume work until it waits for the disk or `left` more jobs have begun, and takes
+    /// those off.
+    fn work(&mut self, left: &mut usize) {
+        loop {
+            if self.job.is_none() {
+                if *left == 0 || !self.begin_job() {
+                    break;
+                }
+                *left -= 1;
+            }
             if !self.drive() {
                 break;
             }

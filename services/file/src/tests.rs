@@ -585,26 +585,19 @@ fn a_client_that_starts_over_leaves_no_question_behind() {
     let mut world = World::new(&image, &[("/", false), ("/", false)]);
     let (large, _) = world.open(0, "/large", Mode::Read).expect("it is there");
     let (small, _) = world.open(1, "/small", Mode::Read).expect("it is there");
-    let held = |world: &mut World, client: usize| {
-        world.clients[client].begin();
-        let _ = world.clients[client].end_round();
-        let _ = world.service.round();
-        world.disk.take();
-        let _ = world.disk.end_round();
-    };
     world.clients[0].read(large, 12_000_000, 0, 1000, 1).expect("there is space");
-    held(&mut world, 0);
+    hold(&mut world, 0);
     assert_eq!(world.disk.taken.len(), 1, "the table is read");
     world.clients[0] = Client::connect(&World::client(&world.provided[0]));
-    held(&mut world, 0);
+    hold(&mut world, 0);
     world.clients[1].read(small, 0, 0, 3000, 2).expect("there is space");
-    held(&mut world, 1);
+    hold(&mut world, 1);
     // The table is read, which lies before all files, and the other client's data is not.
     for _ in 0..50 {
         if let Some(index) = world.disk.taken.iter().position(|taken| taken.request.block < 1000) {
             world.disk.finish(index);
         }
-        held(&mut world, 1);
+        hold(&mut world, 1);
     }
     assert!(world.service.job.is_none());
     assert!(!world.disk.taken.is_empty(), "the other client's data");
@@ -613,4 +606,155 @@ fn a_client_that_starts_over_leaves_no_question_behind() {
     assert!(world.service.clients.iter().all(|client| client.sending.is_empty()));
     assert!(world.read_all(0, "/small") == pattern(3000, 5));
     assert!(world.read_all(1, "/small") == pattern(3000, 5));
+}
+
+/// Lets a client send and the service take what it sent; the disk takes requests and answers none.
+fn hold(world: &mut World, client: usize) {
+    world.clients[client].begin();
+    let _ = world.clients[client].end_round();
+    let _ = world.service.round();
+    world.disk.take();
+    let _ = world.disk.end_round();
+}
+
+/// Tests that what was answered of an append is there when its client dies with a write under way.
+#[test]
+fn a_client_that_dies_in_a_write_keeps_those_before() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    let (new, _) = world.open(0, "/new", Mode::New).expect("it is begun");
+    let content = pattern(5 * 700, 6);
+    for bytes in content.chunks(700) {
+        world.write(0, log, bytes).expect("there is space");
+    }
+    world.write(0, new, b"never").expect("there is space");
+    world.clients[0].write(log, 1, 700, 1).expect("there is space");
+    hold(&mut world, 0);
+    assert!(!world.disk.taken.is_empty(), "the sixth write");
+    world.clients[0] = Client::connect(&World::client(&world.provided[0]));
+    hold(&mut world, 0);
+    assert_eq!(world.run(), []);
+    assert!(world.read_all(0, "/log") == content);
+    assert_eq!(world.open(0, "/new", Mode::Read), Err(Error::NotFound));
+    world.rest();
+    assert!(world.image().get("/log") == content);
+}
+
+/// Tests that a file closed after a write that failed ends where the first gap begins.
+#[test]
+fn a_write_that_fails_leaves_those_before_it() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    let content = pattern(5 * 1024, 7);
+    world.write(0, log, &content[..1024]).expect("there is space");
+    world.clients[0].memory().write(0, &content).expect("inside");
+    for tag in 1..5 {
+        world.clients[0].write(log, 2 * tag, 1024, tag).expect("there is space");
+    }
+    hold(&mut world, 0);
+    assert_eq!(world.disk.taken.len(), 4);
+    // The last one is done first, the third fails.
+    for (index, failing) in [(3, None), (2, Some(culm_block::Error::Failed)), (1, None), (0, None)] {
+        world.disk.failing = failing;
+        world.disk.finish(index);
+    }
+    world.disk.failing = None;
+    let failed: Vec<u32> = world.run().into_iter().filter(|(.., result)| result.is_err()).map(|one| one.1).collect();
+    assert_eq!(failed, [3]);
+    world.close(0, log);
+    assert!(world.read_all(0, "/log") == content[..3 * 1024]);
+    world.rest();
+    world.image();
+}
+
+/// Tests that a client that asks for much at once leaves others their turns.
+#[test]
+fn a_round_carries_out_some_operations_only() {
+    let image = Image::formatted("4");
+    image.put("/file", b"text");
+    let mut world = World::new(&image, &[("/", false)]);
+    let (folder, _) = world.open(0, "/", Mode::Read).expect("its root");
+    let sent = world.clients[0].list(folder, 0, 0, 500, 7);
+    world.outcome(sent).expect("it is listed");
+    for tag in 0..20 {
+        world.clients[0].list(folder, 0, 0, 500, tag).expect("there is space");
+    }
+    world.clients[0].begin();
+    let _ = world.clients[0].end_round();
+    let mut counts = Vec::new();
+    loop {
+        let progress = world.service.round();
+        world.clients[0].begin();
+        counts.push(std::iter::from_fn(|| world.clients[0].next_completion()).count());
+        let _ = world.clients[0].end_round();
+        if progress.is_asleep() {
+            break;
+        }
+    }
+    assert_eq!(counts.iter().sum::<usize>(), 20);
+    assert!(counts.iter().all(|count| *count <= 8), "{counts:?}");
+}
+
+/// Tests that a volume is said to be whole after a removed file was closed, and is left alone then.
+#[test]
+fn a_close_leads_to_rest() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(50_000, 4));
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    let sent = world.clients[0].remove("/file", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    world.rest();
+    assert_eq!(world.disk.content[37] & 1, 1, "its clusters are still in use");
+    world.close(0, file);
+    world.rest();
+    assert_eq!(world.disk.content[37] & 1, 0);
+    world.image();
+    let (folder, _) = world.open(0, "/", Mode::Read).expect("its root");
+    world.close(0, folder);
+    assert_eq!(world.service.rest_at, None);
+}
+
+/// Tests that a disk whose granules no FAT volume can have is not asked again and again.
+#[test]
+fn a_disk_with_too_large_blocks_is_not_used() {
+    let image = Image::formatted("4");
+    let mut world = World::on(&image, &[("/", true)], Disk { granule: 4, ..Disk::new(BLOCKS, 1) });
+    for _ in 0..3 {
+        assert_eq!(world.clients[0].volume().and_then(|volume| volume.fault), Some(Error::Unsupported));
+        assert_eq!(world.service.retry_at, None);
+        world.rest();
+    }
+    assert_eq!(world.disk.results.len(), 0);
+    world.disk.insert(Disk::new(BLOCKS, 1));
+    assert_eq!(world.run(), []);
+    world.put(0, "/new", b"new", 10).expect("it is written");
+}
+
+/// Tests that a commit for which there is no room, tried again when the file is closed, leaves the
+/// volume whole.
+#[test]
+fn a_commit_without_room_leaves_the_volume_whole() {
+    let image = Image::formatted("1");
+    image.run(program("mkfs.fat").args(["-F", "16", "-s", "1", "-r", "16"]).arg(&image.file));
+    for number in 0..16 {
+        image.put(&format!("/F{number}"), b"text");
+    }
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/LOG", Mode::Append).expect("a name");
+    world.write(0, log, &pattern(5000, 1)).expect("there is space");
+    assert_eq!(world.commit(0, log), Err(Error::Full));
+    world.clients[0].close(log);
+    world.run();
+    assert_eq!(world.open(0, "/LOG", Mode::Read), Err(Error::NotFound));
+    // A name can take more than one entry.
+    for path in ["/F3", "/F4", "/F5"] {
+        let sent = world.clients[0].remove(path, 7);
+        assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    }
+    world.put(0, "/NEW", &pattern(9000, 2), 4000).expect("there is space");
+    world.rest();
+    assert!(world.image().get("/NEW") == pattern(9000, 2));
 }

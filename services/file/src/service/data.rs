@@ -234,7 +234,10 @@ impl Service {
             open.transfers -= 1;
             if is_write && let Some(writer) = open.writer() {
                 writer.edges -= u32::from(has_edge);
-                writer.error = writer.error.or(error);
+                match error {
+                    None => writer.wrote(taken.request.position, end),
+                    Some(error) => writer.error = writer.error.or(Some(error)),
+                }
             }
         }
         let bytes = end - taken.request.position;

@@ -5,7 +5,7 @@ use crate::client::Item;
 use crate::errors::of_volume;
 use crate::job::Work;
 use culm::time::{self, Duration};
-use culm_block::Disk;
+use culm_block::{BLOCK, Disk};
 use culm_fat::{Options, Volume};
 use culm_file::Error;
 
@@ -64,6 +64,11 @@ impl Service {
     }
 
     fn mount(&mut self, disk: &Disk) {
+        if disk.granule > culm_fat::LARGEST_GRANULE {
+            culm::error!("the disk has blocks of {} bytes: no FAT volume can have them", BLOCK << disk.granule);
+            self.state = State::Unusable;
+            return self.show(culm_file::Volume { fault: Some(Error::Unsupported), ..culm_file::Volume::ABSENT });
+        }
         self.granule = 1 << disk.granule;
         self.most = disk.most - disk.most % self.granule;
         self.volume = Volume::new(Options {
@@ -162,6 +167,14 @@ impl Service {
     fn show(&mut self, volume: culm_file::Volume) {
         for client in &mut self.clients {
             client.port.set_volume(volume);
+        }
+    }
+
+    /// Takes it that something was closed, which can have given free what nobody else uses. Others
+    /// that are closed meanwhile do not put off the rest.
+    pub(crate) fn closed(&mut self) {
+        if self.rest_at.is_none() && !self.is_read_only() && !self.volume.is_at_rest() {
+            self.changed();
         }
     }
 
