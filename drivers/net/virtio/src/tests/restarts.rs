@@ -518,7 +518,8 @@ proptest! {
         world.death = None;
         world.finish();
         world.check_buffers("deaths of all");
-        let deaths = restarts.iter().filter(|(_, receive)| *receive).count() as u32 + world.lives;
+        // A transmit virtualiser's death asks for one if the device sends nothing meanwhile.
+        let deaths = restarts.len() as u32 + world.lives;
         prop_assert!(world.state.resets.get() <= 1 + deaths, "{} resets for {deaths} deaths", world.state.resets.get());
     }
 
