@@ -50,7 +50,7 @@ fn against_client(input: &mut Input<'_>, reach: &[Region]) {
             3 => {
                 let _ = hostile.output.push(RequestEntry(words(input)));
             }
-            // What is nearly a request.
+            // Entries that are nearly a request.
             4 | 5 => {
                 let [low, high, place, blocks] = core::array::from_fn(|_| u64::from(input.byte()));
                 let word = low % 24 | (high & 0x77) << 56 | low << 40;

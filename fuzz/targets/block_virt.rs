@@ -335,7 +335,7 @@ fn against_driver(input: &mut Input<'_>) {
         round(false);
     }
     drop(hostile);
-    // What the hostile one said of its media is no reason to read the table again.
+    // The hostile one's changes of medium are no reason to read the table again.
     let mut disk = ground.disk(9);
     let mut answered = 0;
     for turn in 0..40 {

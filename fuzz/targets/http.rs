@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(at_once.under_way() + late.under_way(), 0, "something is left under way");
 });
 
-/// What was answered without `100 Continue`, which is for clients that have not yet sent anything.
+/// Removes each `100 Continue`, which is for clients that have not yet sent anything.
 fn finals(output: Vec<u8>) -> Vec<u8> {
     const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     let mut rest = &output[..];

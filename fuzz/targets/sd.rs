@@ -29,7 +29,7 @@ fn reply(command: &Command, input: &mut Input<'_>) -> u128 {
     if command.reply == Reply::R2 { usual ^ changed & !0xff } else { usual ^ changed & 0xffff_ffff }
 }
 
-/// What a card that was taken for one is asked.
+/// Checks that an accepted card has no blocks but its own.
 fn ask(card: &Card, input: &mut Input<'_>) {
     let last = card.blocks() - 1;
     assert!(card.address != 0 && card.blocks() <= 1 << 32);

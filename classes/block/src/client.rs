@@ -352,8 +352,8 @@ impl<T> Client<T> {
         if self.disk.is_some_and(|known| known.medium != disk.medium) {
             // Nothing is on its way to a disk without a medium.
             if self.is_confirmed && self.disk.is_some_and(|known| known.is_present()) {
-                // What is on its way would reach the new medium: a provider starts over first, so
-                // this one is broken.
+                // Requests on their way would reach the new medium: a provider starts over first,
+                // so this one is broken.
                 self.answers_refused = self.answers_refused.saturating_add(1);
                 self.link.start_over();
                 self.start_over();

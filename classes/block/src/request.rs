@@ -165,7 +165,7 @@ impl Shift {
     }
 }
 
-/// What stands behind the segments is no part of a request.
+/// Compares the segments that a request has; those behind them are no part of it.
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
         let head = |request: &Self| (request.operation, request.block, request.blocks);

@@ -495,8 +495,8 @@ impl<T> Client<T> {
     fn learn(&mut self, volume: Volume) {
         if self.volume.is_some_and(|known| known.number != volume.number) {
             if self.is_confirmed && self.volume.is_some_and(|known| known.is_present()) {
-                // What is on its way would reach the new volume: a provider starts over first, so
-                // this one is broken.
+                // Requests on their way would reach the new volume: a provider starts over first,
+                // so this one is broken.
                 self.answers_refused = self.answers_refused.saturating_add(1);
                 self.link.start_over();
                 self.start_over();

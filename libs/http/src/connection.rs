@@ -33,7 +33,7 @@ pub struct Shared<'a, R, F> {
     pub documents: Documents<R>,
     /// The files that are not in memory.
     pub files: F,
-    /// What clients may do with them.
+    /// The operations on them that clients are offered.
     pub offer: Offer,
     /// Room for a head that lies in two pieces, and for a decoded path.
     pub scratch: alloc::boxed::Box<Scratch>,

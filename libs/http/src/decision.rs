@@ -62,7 +62,7 @@ pub struct LastRequest {
     /// Bytes of `head`; 0 for none.
     length: usize,
     decision: Decision,
-    /// What was asked, where the decision does not say all of it.
+    /// The request, where the decision does not say all of it.
     request: Request,
 }
 
@@ -159,7 +159,7 @@ fn not_allowed(offer: Offer) -> Refusal {
     }
 }
 
-/// What is in memory cannot be changed, and hides what is not.
+/// Decides on an upload or a removal. Files in memory cannot be changed, and hide stored ones.
 #[cold]
 fn change(request: &Request, head: &[u8], path: &mut [u8], site: &Site, offer: Offer) -> Answer {
     if !matches!(offer, Offer::Write { .. }) {

@@ -11,7 +11,7 @@
 use crate::caching;
 use crate::response::{Refusal, Status};
 
-/// What clients may do with the files.
+/// The operations on files that clients are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offer {
     /// There are none.
@@ -36,7 +36,7 @@ pub enum Purpose {
     Change,
 }
 
-/// What is at a path.
+/// A path's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A file.
@@ -117,7 +117,7 @@ pub enum Permission {
 /// Paths are relative to the root, `/` between folders, without empty segments and segments of
 /// dots.
 pub trait Files {
-    /// What clients may do. It does not change.
+    /// Returns what clients are offered, which does not change.
     fn offer(&self) -> Offer;
 
     /// Whether the client at `peer`, which has sent this token, may change files.
@@ -126,7 +126,7 @@ pub trait Files {
     /// Begins to look up `path` for the connection in `slot`, which has nothing under way.
     fn begin(&mut self, slot: usize, purpose: Purpose, path: &str);
 
-    /// What is there, once that is known.
+    /// Returns the path's content, once that is known.
     fn found(&mut self, slot: usize) -> Option<Result<Found, Trouble>>;
 
     /// The bytes of the file from `at` on, `count` at most; none while they are not here yet. No
@@ -162,7 +162,7 @@ pub trait Files {
     /// Ends what the slot has under way, if anything. A new file that was not committed is gone.
     fn close(&mut self, slot: usize);
 
-    /// What caches may do with the file at `path`.
+    /// Returns the `Cache-Control` of the file at `path`.
     fn cache_control(&self, path: &str) -> &str {
         let _ = path;
         caching::DEFAULT

@@ -203,7 +203,7 @@ impl<'a> Site<'a> {
         &self.resources[usize::from(id.0)]
     }
 
-    /// What answers for paths at which nothing is.
+    /// Returns the resource that answers for paths at which nothing is.
     pub fn not_found(&self) -> ResourceId {
         self.not_found
     }

@@ -89,7 +89,7 @@ fn after(change: impl Fn(&mut Fake)) -> (Result<Extras, Refusal>, Bus) {
     let mut bus = bus();
     change(bus.fake(3));
     let found = prepare(&mut bus, &planned(), ASIDE);
-    // What can be cleared at all.
+    // Whether a bit of the command register is set that can be cleared at all.
     let is_on = bus.command(3) & bus.fake(3).masks[1] & 7 != 0;
     assert!(found.is_ok() || !is_on, "a refused device is on");
     (found, bus)

@@ -5,9 +5,9 @@ use crate::{BLOCK, Bus, Cid, Command, Csd, Direction, Scr, SdStatus};
 /// How a card clears blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clearing {
-    /// What is read there afterwards is anything.
+    /// Cleared blocks read as anything afterwards.
     Discard,
-    /// What is read there afterwards is the card's erased state.
+    /// Cleared blocks read as the card's erased state afterwards.
     Erase,
 }
 

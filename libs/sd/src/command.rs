@@ -1,4 +1,4 @@
-//! What is sent to a card (§4.7).
+//! Commands: the words that a host sends to a card (§4.7).
 
 /// The reply that a command gets (§4.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

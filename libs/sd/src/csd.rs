@@ -3,7 +3,7 @@
 use crate::bits;
 use core::fmt;
 
-/// What a card says of itself in its CSD.
+/// The card-specific data register (CSD): size, erasure and write protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Csd {
     /// Its size in blocks of 512 bytes.

@@ -17,7 +17,7 @@ pub struct Bus {
     pub is_high_speed: bool,
 }
 
-/// What is to be done.
+/// The host's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a command.
@@ -28,7 +28,7 @@ pub enum Action {
     Use(Bus),
 }
 
-/// What came of an action.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// It is done: a wait, a change of the bus, or a command that gets no reply.
@@ -87,7 +87,7 @@ const MOST_FAILURES: u8 = 4;
 /// Addresses that a card may choose before one is not 0.
 const MOST_ADDRESSES: u8 = 4;
 
-/// What is next.
+/// The step that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Idle,
@@ -113,7 +113,7 @@ enum Step {
 #[derive(Clone, Debug)]
 pub struct Init {
     step: Step,
-    /// What the host can do.
+    /// The widest and fastest bus that the host can drive.
     host: Bus,
     bus: Bus,
     /// Whether CMD55 announced the step's command.

@@ -1,4 +1,4 @@
-//! What a card replies at once (§4.9).
+//! Replies: the words that a card sends back at once (§4.9).
 
 /// The voltage window that a host with 3.3 V offers: 3.2 to 3.4 V (§5.1).
 pub(crate) const VOLTAGE: u32 = 0b11 << 20;
@@ -43,7 +43,7 @@ impl Status {
     /// The card can take data.
     pub const READY: u32 = 1 << 8;
 
-    /// What says that a command, or one before whose end was not awaited, failed. Left out are
+    /// Errors of a command, or of an earlier one whose end was not awaited. Left out are
     /// `COM_CRC_ERROR` and `ILLEGAL_COMMAND`: they speak of a command that got no reply, which the
     /// host knows by that.
     pub const ERRORS: u32 = Self::OUT_OF_RANGE

@@ -2,7 +2,7 @@
 
 use crate::bits_of;
 
-/// What a card says of itself in its SCR.
+/// The SD configuration register (SCR): version, bus widths, and the commands that the card knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scr {
     /// Version of the specification: 0 is 1.0, 1 is 1.1, 2 is 2.00 or later (`SD_SPEC`).

@@ -2,7 +2,7 @@
 
 use crate::bits_of;
 
-/// What a card says of itself in its SD status.
+/// The SD status: how the card discards, and how long it takes to erase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SdStatus {
     /// Whether the card knows discarding, which may do less than erasing (`DISCARD_SUPPORT`).

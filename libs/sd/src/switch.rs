@@ -1,4 +1,4 @@
-//! What a card answers to CMD6 (§4.3.10.4).
+//! The card's answer to CMD6: which functions it has, and which it switched to (§4.3.10.4).
 
 use crate::bits_of;
 

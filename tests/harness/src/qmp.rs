@@ -49,7 +49,7 @@ impl Qmp {
         loop {
             let answer = self.line();
             assert!(answer.get("error").is_none(), "{line}: {answer}");
-            // What happens meanwhile is told of too.
+            // Events come between answers; they are passed over.
             if let Some(found) = answer.get("return") {
                 return found.clone();
             }

@@ -58,7 +58,7 @@ fn system(folder: &Path, name: &str, disk: &str, clients: &[(&str, &str, u32)]) 
     Boot::system(file.to_str().expect("temporary paths are text"))
 }
 
-/// What the component writes with its last seed.
+/// Returns the blocks that the component writes with this seed.
 fn pattern(seed: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64 * 64).flat_map(|word| (seed << 32 ^ word).to_le_bytes()).collect()
 }
@@ -177,7 +177,7 @@ fn an_image_that_the_tool_makes_is_found_again() {
         let mut expected = vec![0; 32 * 1024 * BLOCK];
         expected[16384 * BLOCK] = u8::try_from(marks).expect("a few marks");
         check(&file, &expected, &[first.clone(), second.clone()]);
-        // What the next run's reader finds.
+        // Changes a block for the next run's reader to find.
         expected = std::fs::read(&file).expect("the image is there");
         expected[16384 * BLOCK] += 1;
         std::fs::write(&file, expected).expect("the image can be written");

@@ -18,7 +18,7 @@ const PART: std::ops::Range<usize> = 2048..4096;
 /// Instructions that are taken away at a time.
 const AT_ONCE: usize = 4;
 
-/// What the client says of each pattern that it has written and read.
+/// The client's line of each pattern that it has written and read.
 const ROUND: &str = "was read as it was written";
 
 fn deaths() -> usize {

@@ -29,7 +29,7 @@ fn content(image: &Path, path: &str) -> Vec<u8> {
     run(program("mtype").arg("-i").arg(image).arg(format!("::{path}")))
 }
 
-/// What the component writes with a seed.
+/// Returns the bytes that the component writes with a seed.
 fn pattern(seed: u64) -> Vec<u8> {
     let words = (0..SIZE as u64 / 8 + 1).map(|word| (word + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();

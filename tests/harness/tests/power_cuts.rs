@@ -80,7 +80,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// What a file holds: bytes that follow from a number of its own.
+/// A file's content: bytes that follow from a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Content {
     version: u64,
@@ -95,10 +95,10 @@ impl Content {
     }
 }
 
-/// What a file may hold; none if it is not there.
+/// The content that a file may have; none if it is not there.
 type State = Option<Content>;
 
-/// What a client has asked for. Places are those of the record: its length, in bytes.
+/// A client's request to change a file. Places are those of the record: its length, in bytes.
 #[derive(Debug)]
 struct Change {
     /// The file's new state.
@@ -182,7 +182,7 @@ impl Connection {
     }
 }
 
-/// What the clients of a machine share.
+/// State that the clients of a machine share.
 struct Load<'a> {
     address: SocketAddr,
     record: &'a Path,

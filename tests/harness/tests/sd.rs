@@ -16,7 +16,7 @@ const BLOCK: usize = 512;
 /// Blocks of the card: 16 MiB. QEMU has cards whose sizes are powers of two.
 const BLOCKS: usize = 32 * 1024;
 
-/// What a card without a pattern holds.
+/// Each byte of a card without a pattern.
 const EMPTY: u8 = 0xa5;
 
 /// A system in this folder whose card is the image `card.img`, with these keys of the device and
@@ -40,7 +40,7 @@ fn system(folder: &Path, name: &str, keys: &str, clients: &[(&str, &str, &str)])
     Boot::system(file.to_str().expect("temporary paths are text"))
 }
 
-/// What the component writes with this seed.
+/// Returns the blocks that the component writes with this seed.
 fn pattern(seed: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64 * 64).flat_map(|word| (seed << 32 ^ word).to_le_bytes()).collect()
 }
@@ -101,7 +101,7 @@ fn clients_share_a_card_whose_data_the_driver_moves() {
     share("sd-pio", "pio = true");
 }
 
-/// What the client says of each pattern that it has written and read.
+/// The client's line of each pattern that it has written and read.
 const ROUND: &str = "was read as it was written";
 
 /// Waits until this text has come more than so many times.

@@ -301,7 +301,7 @@ fn a_file_is_replaced_as_a_whole() {
     assert!(on_disk(&folder, "/site/file").as_ref() == Some(&contents[3]));
 }
 
-/// What was answered is there after a power cut, whatever else was under way.
+/// Uploads that were answered are there after a power cut, whatever else was under way.
 #[test]
 fn an_upload_outlives_a_power_cut() {
     let world = World::new(&with_uploads());

@@ -29,7 +29,7 @@ pub struct Options {
     /// Print one JSON document for programs and editors, whatever is found
     #[arg(long)]
     pub json: bool,
-    /// What fails the check besides mistakes
+    /// Findings that fail the check besides mistakes
     #[arg(long, value_enum, value_name = "WHAT")]
     pub deny: Option<Deny>,
 }
@@ -37,7 +37,7 @@ pub struct Options {
 /// The findings that can be denied.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deny {
-    /// What is legal, but odd
+    /// Descriptions that are legal, but odd
     Warnings,
 }
 

@@ -17,7 +17,7 @@ culm::component!(BlockBench);
 /// The blocks over which each row goes, again and again: 16 MiB.
 const SPAN: u64 = 16 << 11;
 
-/// What a row measures. The harness knows the numbers (`bench/harness/src/rows/{blk,sd}.rs`).
+/// A row's work. The harness knows the numbers (`bench/harness/src/rows/{blk,sd}.rs`).
 struct Row {
     number: u64,
     /// If this is to flush, every other request is: the others write what it makes durable. A flush

@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// What is wrong with the entries of a chain is answered once for each request that was begun.
+/// Malformed entries of a chain are answered once for each request that was begun.
 #[test]
 fn chains_that_are_none_are_refused() {
     let connection = connection(64, 64, 0, 1);

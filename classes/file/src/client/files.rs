@@ -31,7 +31,7 @@ pub(super) enum State {
     Closing,
 }
 
-/// What a number is known for.
+/// The file that a number stands for.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) state: State,
@@ -62,7 +62,7 @@ impl Known {
     }
 }
 
-/// What the client itself is to ask for.
+/// A request that the client itself is to send.
 pub(super) enum Work {
     None,
     Open(String, Mode),
@@ -97,7 +97,7 @@ impl Files {
         Some(File { number: number as u8, life })
     }
 
-    /// What is known of a file.
+    /// Returns the state of an open file.
     #[inline]
     pub(super) fn get(&self, file: File) -> Result<&Known, Error> {
         let known = self.known.get(usize::from(file.number)).ok_or(Error::Invalid)?;

@@ -83,7 +83,7 @@ impl Writer {
             self.is_busy = false;
             match result {
                 Ok(done) => self.complete(done),
-                // What was not committed is lost; it is written again.
+                // Writes that were not committed are lost; they are done again.
                 Err(Error::Lost) => self.begin_again(),
                 Err(error) => panic!("step {tag}: {error}"),
             }

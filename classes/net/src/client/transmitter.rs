@@ -270,7 +270,7 @@ impl<E: BufferEntry> Transmitter<E> {
 
     #[inline]
     pub(super) fn sleep(&mut self) -> Progress {
-        // What was missing in this round says nothing of the next one.
+        // Buffers that were missing in this round may be there in the next one.
         let starved = core::mem::take(&mut self.starved);
         if !self.link.is_live() {
             return self.link.sleep();

@@ -12,7 +12,7 @@ pub const HIGH: u32 = 50_000_000;
 /// A divider, as the register has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divider {
-    /// What is written.
+    /// The value for the register.
     pub value: u16,
     /// The clock that comes of it.
     pub hertz: u32,

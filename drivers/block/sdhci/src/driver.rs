@@ -18,7 +18,7 @@ pub struct Driver {
     interrupt: Interrupt,
     /// True if the interrupt has come and is masked since.
     is_masked: bool,
-    /// What was shown of what was counted.
+    /// The counters as observers were last shown them.
     shown: Counts,
 }
 

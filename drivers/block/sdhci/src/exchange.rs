@@ -23,7 +23,7 @@ pub enum Fault {
     Nonsense,
 }
 
-/// What is known of a command that is under way.
+/// How far a command that is under way has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It is done, with this reply.
@@ -46,7 +46,7 @@ pub enum Progress {
 pub struct Exchange {
     command: Command,
     way: Way,
-    /// What has happened since it was sent.
+    /// Events since it was sent.
     seen: Events,
     /// Blocks that the driver has still to move.
     left: u16,

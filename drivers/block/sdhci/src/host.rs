@@ -38,12 +38,12 @@ pub enum Way {
     Port,
 }
 
-/// What can be reset apart from the rest.
+/// A part of the controller that can be reset by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// What commands use.
+    /// The circuit for commands.
     Command,
-    /// What data uses.
+    /// The circuit for data.
     Data,
 }
 
@@ -56,7 +56,7 @@ pub struct Host<R> {
     /// Whether the controller knows version 3 of the specification.
     is_version_3: bool,
     capabilities: Capabilities,
-    /// What interrupts, as last written.
+    /// The events that interrupt, as last written.
     signalled: Events,
     /// The bus and clock in use.
     bus: Bus,

@@ -1,4 +1,4 @@
-//! What is done if a command fails.
+//! Recovery from a command that failed.
 //!
 //! First what commands and data use is reset (SD Host Controller 3.00, "Error Recovery"), and the
 //! card told to stop. If the request fails again, the controller is reset and the card set up anew.

@@ -26,7 +26,7 @@ registers! {
         DMA: 0,
         /// Blocks are counted.
         COUNTS: 1,
-        /// What the controller sends by itself.
+        /// The commands that the controller sends by itself.
         AUTO: 2..=3 as Auto,
         /// Data comes from the card.
         READ: 4,
@@ -47,7 +47,7 @@ registers! {
     }
     /// The transfer mode alone, which sends nothing (Transfer Mode).
     pub TRANSFER_MODE: TransferMode(u16) at 0x0c, read write {
-        /// What the controller sends by itself.
+        /// The commands that the controller sends by itself.
         AUTO: 2..=3 as Auto,
     }
     /// The reply, lowest bits first (Response).
@@ -68,7 +68,7 @@ registers! {
         IS_BUSY: 1,
         /// There is a card.
         HAS_CARD: 16,
-        /// What is said of the card has been so for a while.
+        /// The bits that tell of the card have been stable for a while.
         IS_STABLE: 17,
         /// The card's switch allows writing.
         CAN_WRITE: 19,
@@ -108,12 +108,12 @@ registers! {
     pub RESET: Reset(u8) at 0x2f, read write {
         /// Everything but the detection of cards.
         ALL: 0,
-        /// What commands use.
+        /// The circuit for commands.
         COMMAND: 1,
-        /// What data uses.
+        /// The circuit for data.
         DATA: 2,
     }
-    /// What has happened (Normal and Error Interrupt Status). Ones that are written are
+    /// Events that have happened (Normal and Error Interrupt Status). Ones that are written are
     /// cleared.
     pub STATUS: Events(u32) at 0x30, read write {
         /// The command got its reply.
@@ -137,11 +137,11 @@ registers! {
         /// All errors.
         ERRORS: 16..=25 as u16,
     }
-    /// What is recorded in [`STATUS`] (Normal and Error Interrupt Status Enable).
+    /// Events that [`STATUS`] records (Normal and Error Interrupt Status Enable).
     pub RECORDED: Events at 0x34, write;
-    /// What interrupts (Normal Interrupt Signal Enable, Error Interrupt Signal Enable).
+    /// Events that interrupt (Normal Interrupt Signal Enable, Error Interrupt Signal Enable).
     pub SIGNALLED: Events at 0x38, write;
-    /// What the controller can (Capabilities), lower half.
+    /// The controller's capabilities (Capabilities), lower half.
     pub CAPABILITIES: Capabilities(u32) at 0x40, read {
         /// Base clock in MHz, 0 if unknown; two bits fewer before version 3.
         BASE_CLOCK: 8..=15 as u8,
@@ -166,7 +166,7 @@ registers! {
 }
 
 values! {
-    /// What the controller sends by itself around commands with several blocks.
+    /// The commands that the controller sends by itself around one with several blocks.
     pub Auto: 2 bits {
         /// Nothing.
         NONE = 0,

@@ -52,7 +52,7 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// What was counted.
+/// Counters, for the log and for observers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that were taken.
@@ -74,7 +74,7 @@ impl Counts {
     }
 }
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// There may be more to do.
@@ -96,7 +96,7 @@ pub struct Sdhci<R> {
     pub(crate) client: Port,
     pub(crate) phase: Phase,
     pub(crate) exchange: Option<Exchange>,
-    /// What is done about a command that failed.
+    /// The recovery from a command that failed.
     pub(crate) mending: Option<Mending>,
     pub(crate) init: Init,
     pub(crate) card: Option<Card>,

@@ -14,7 +14,7 @@ use culm_block::{Disk, MAX_DISK, Port};
 use culm_bus::{Seat, State};
 use culm_mmio::Registers;
 
-/// What is there.
+/// How far the controller's start has come.
 #[derive(Debug)]
 enum Stage<R> {
     /// The bus's driver has not looked at the controller yet: no register may be touched.
@@ -30,7 +30,7 @@ enum Stage<R> {
 /// A controller and its place on the bus.
 pub struct Seated<R> {
     seat: Seat,
-    /// What the bus's driver said when it was looked at last.
+    /// The bus driver's word on the controller when it was last looked at.
     state: Option<State>,
     stage: Stage<R>,
     registers: Box<dyn Fn() -> R>,

@@ -65,7 +65,7 @@ impl Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     failures: u32,
-    /// What was said last of a card that cannot be used.
+    /// The problem that was logged last of a card that cannot be used.
     told: Option<Problem>,
     /// Looks at a controller that does not end its reset.
     late: u32,
@@ -238,7 +238,7 @@ impl<R: Registers> Sdhci<R> {
             card.csd.is_protected || !self.options.has_no_switch && !self.host.state().has(State::CAN_WRITE);
         let can_count = card.scr.counts_blocks && self.host.counts_blocks();
         self.auto = if can_count { Auto::COUNT } else { Auto::STOP };
-        // What takes longer than about a second is divided.
+        // A transfer that would take longer than about a second is divided.
         self.most = (self.host.bytes_per_second() / BLOCK as u32).clamp(1, MAX_BLOCKS);
         let disk = Disk {
             read_only: is_read_only,

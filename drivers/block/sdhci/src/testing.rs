@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
-/// What goes wrong with a command.
+/// A fault that a test plans for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// Nothing.
@@ -35,7 +35,7 @@ pub enum Flaw {
     Hang,
     /// The card's status has these bits besides its own, in this reply.
     Status(u32),
-    /// What was written is not kept, which only the next status says.
+    /// Written blocks are not kept, which only the next status says.
     Late,
     /// The controller says that this has happened besides.
     Events(u32),
@@ -79,7 +79,7 @@ pub struct State {
     pub is_unstable: Cell<bool>,
     /// The write-protect switch.
     pub is_protected: Cell<bool>,
-    /// What the controller can.
+    /// The register of the controller's capabilities.
     pub capabilities: Cell<u32>,
     /// Version of the specification.
     pub version: Cell<u16>,
@@ -98,7 +98,7 @@ pub struct State {
     memory: Vec<Region>,
     words: RefCell<[u32; 64]>,
     held: Cell<Option<u32>>,
-    /// What is said later.
+    /// Events that the controller reports later.
     late_events: Cell<u32>,
     /// The card that a flaw has pulled.
     pulled: RefCell<Option<FakeCard>>,

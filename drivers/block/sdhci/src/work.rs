@@ -27,7 +27,7 @@ const LONGEST_ERASURE: Duration = Duration::from_secs(120);
 /// The time between two questions whether a card is busy.
 const BUSY: Duration = Duration::from_millis(1);
 
-/// What is done for a request next.
+/// The stage that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Blocks are read or written.
@@ -170,7 +170,7 @@ impl<R: Registers> Sdhci<R> {
             return;
         }
         if let Stage::Check { limit } = work.stage {
-            // What the card says of the command that failed is no news.
+            // Its errors are those of the command that failed, which are known.
             return self.checked(status, limit, now);
         }
         if status.has(Status::ERRORS) || command.is_open_ended && self.has_stopped_badly(command) {
@@ -179,7 +179,7 @@ impl<R: Registers> Sdhci<R> {
         let Some(work) = &mut self.work else { return };
         match work.stage {
             Stage::Move if work.operation == Operation::Read => {
-                // What the controller has written is read after this.
+                // Bytes that the controller has written are read after this fence.
                 fence(Ordering::SeqCst);
                 self.advance();
             }

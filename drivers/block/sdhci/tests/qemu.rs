@@ -264,7 +264,7 @@ fn exercise(name: &str, mebibytes: u64, device: &str, is_pio: bool) {
     assert_eq!(world.ask(&Request::read(3, &[segment(30, 1)]).expect("one")), Ok(()));
     assert_eq!(world.byte(30), 8);
     assert_eq!(world.ask(&Request::flush()), Ok(()));
-    // What the card says of erased blocks is not so: it says zeroes.
+    // The card says that erased blocks read as zeroes, which is not so.
     assert!(disk.discards && !disk.writes_zeroes);
     assert_eq!(world.ask(&Request::discard(last + 1, 2)), Ok(()));
     assert_eq!(world.ask(&read), Ok(()));

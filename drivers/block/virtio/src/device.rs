@@ -66,7 +66,7 @@ impl<R: Registers> Device<R> {
         self.transport.reset(|offered| offered & WANTED)?;
         let tables = self.transport.has(FEATURE_TABLES);
         if *self.tables.get_or_insert(tables) && !tables {
-            // What it is to get again are tables.
+            // The requests that it is to get again are in tables.
             return Err(Unusable::Features);
         }
         Ok(())

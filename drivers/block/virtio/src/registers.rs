@@ -1,4 +1,4 @@
-//! What is particular to a block device (VIRTIO 1.2 §5.2): its configuration, features, queue and
+//! The particulars of a block device (VIRTIO 1.2 §5.2): its configuration, features, queue and
 //! requests. The transport's registers are in `culm-virtio`.
 
 use culm_mmio::registers;

@@ -63,7 +63,7 @@ struct Owner<T> {
     period: u32,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome<T> {
     /// The name of the request for who asked.
@@ -257,7 +257,7 @@ impl<T> Requests<T> {
         self.free.push(used.token as u16);
         let is_flush = owner.patience == FLUSH_PERIODS;
         let (result, is_lie) = match record[4].load(Relaxed) as u8 {
-            // What is not known to be written (§2.7.8.2) was not read.
+            // Bytes beyond the used length are not known to be written (§2.7.8.2): the read fails.
             STATUS_OK => {
                 let is_lie = used.length != owner.written;
                 (if is_lie { Err(Error::Failed) } else { Ok(()) }, is_lie)

@@ -63,7 +63,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// Ends the requests that do not survive this reset, which is all of them if the device
     /// `is_lost`. The queue keeps the others, and nothing that is none.
     ///
-    /// What the disk is must be said after this: flushes may have failed.
+    /// The caller must describe the disk anew after this: flushes may have failed.
     fn fail(&mut self, is_lost: bool) {
         let (requests, ended) = (&mut self.requests, &mut self.ended);
         requests.survive(is_lost, |tag, result| {

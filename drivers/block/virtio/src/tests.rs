@@ -117,7 +117,7 @@ fn blocks_are_written_and_read_where_the_client_says() {
     }
 }
 
-/// What the device is given, by the letter of §5.2.6.
+/// Requests reach the device in the form of §5.2.6, byte by byte.
 #[test]
 fn requests_have_the_form_that_the_device_expects() {
     let mut world = World::new();

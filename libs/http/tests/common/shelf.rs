@@ -22,7 +22,7 @@ pub const MODIFIED: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 /// The content of all files by path; folders are those that files are in.
 pub type Contents = BTreeMap<String, Vec<u8>>;
 
-/// What a slot has under way.
+/// The work that a slot has under way.
 pub struct Job {
     path: String,
     purpose: Purpose,
@@ -82,7 +82,7 @@ impl Default for Shelf {
 }
 
 impl Shelf {
-    /// What a server of these files answers: see [`super::exchange`].
+    /// Returns the answers of a server of these files: see [`super::exchange`].
     pub fn exchange(&self, input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<u8> {
         exchange_with(self.server(1), input, cuts, piece, room)
     }

@@ -1,5 +1,5 @@
-//! What each word of a disk holds, so that a block in a wrong place, of an earlier round or of
-//! another disk is seen.
+//! The pattern on a disk: every word differs, so that a block in a wrong place, of an earlier
+//! round or of another disk is seen.
 
 use culm_block::BLOCK;
 

@@ -10,7 +10,7 @@ use culm_block::{BLOCK, Client, Completion, Disk, Error, NotSent, Operation, Req
 /// Blocks of memory for one request.
 const PIECE: u32 = 16;
 
-/// What is being done.
+/// The step that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The disk is not known yet.
@@ -33,7 +33,7 @@ struct Piece {
     blocks: u32,
 }
 
-/// What the work is, besides its seeds.
+/// The parts of the work that a configuration adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras {
     /// In the end, the second half of the disk is discarded.

@@ -18,7 +18,7 @@ const DEPTH: u32 = 3;
 /// Lines that are appended in each round.
 const LINES: u32 = 20;
 
-/// What is being done.
+/// The step that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Folder,
@@ -123,7 +123,7 @@ impl Work {
 
     fn failed(&mut self, (step, _): Tag, error: Error) {
         match (step, error) {
-            // What an earlier round has left.
+            // An earlier round has left its folder, or has removed the file.
             (Step::Folder, Error::Exists) => self.enter(Step::Create),
             (Step::Remove, Error::NotFound) => self.enter(Step::Rename),
             (_, Error::Lost) if self.step == Step::Folder => {}

@@ -41,7 +41,7 @@ fn check_place(culm: &Path, folder: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::new(format!("{} {why}", folder.display())).help("name a folder that is not there yet"))
     };
-    // What lies above it exists, or is made: links in that must not lead into the checkout.
+    // The folders above it exist, or are made: their links must not lead into the checkout.
     let above = folder.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
     if above.starts_with(culm.canonicalize().unwrap_or_else(|_| culm.into())) {
         return refuse("is within Culm's own checkout");

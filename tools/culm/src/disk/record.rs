@@ -18,7 +18,7 @@ pub struct Record {
     folders: Vec<String>,
 }
 
-/// What has changed since an image was made.
+/// The changes since an image was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.

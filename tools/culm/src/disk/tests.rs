@@ -119,7 +119,7 @@ fn the_same_files_make_the_same_bytes() {
     assert!(before != image(first.path()));
 }
 
-/// What is wrong with a description in a folder with a `site`.
+/// Returns the error of a description in a folder with a `site`.
 fn refusal(text: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     site(folder.path());

@@ -116,7 +116,7 @@ fn domains(draft: &Draft<'_>, components: &[Component]) -> (Vec<Domain>, Vec<Dom
     (order.iter().map(|domain| make(&draft.domains[*domain])).collect(), ids)
 }
 
-/// What clients borrow, and of whom. A client that can borrow of nobody does not.
+/// Returns the loans of memory between clients. A client that finds no lender borrows nothing.
 fn loans(draft: &Draft<'_>, ids: &[DomainId]) -> Vec<Loan> {
     let loan = |client: &draft::Client| {
         let provider = &draft.providers[client.provider];

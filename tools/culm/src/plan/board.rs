@@ -134,7 +134,7 @@ pub struct Slot {
     pub bar: u32,
 }
 
-/// What a bridge has for the devices behind it.
+/// A bridge's resources for the devices behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     /// Addresses that it passes on.

@@ -402,7 +402,7 @@ pub struct Device {
 pub struct HostFile {
     /// The file; `None` for one that the first run makes and further ones find again.
     pub path: Option<PathBuf>,
-    /// What the first run writes to the file that it makes; zeroes where there is nothing.
+    /// The disk that the first run writes to the file that it makes; zeroes where there is none.
     pub disk: Option<Disk>,
     /// Its bytes.
     pub size: u64,

@@ -27,7 +27,7 @@ pub const INTERRUPTS: &str = "list of `{ number, trigger }`";
 
 /// Where a device behind a bridge sits.
 pub const SLOT: &str = "`{ bridge, number, vendor, product, bar }`";
-/// What a bridge has for the devices behind it.
+/// The form of a bridge's resources for the devices behind it.
 pub const BRIDGE: &str = "`{ window, aside, interrupts }`";
 
 /// Every table and key of a board file.

@@ -27,7 +27,7 @@ pub struct Options {
     /// Only what takes less than five minutes: lints, host tests, and one system of each kind
     #[arg(long)]
     quick: bool,
-    /// What is repeated, like a driver's death under load, a thousand times instead of a few dozen
+    /// Repeat tests of rare events, like a driver's death under load, a thousand times
     #[arg(long)]
     soak: bool,
     /// Only these stages; `culm test --list` names them

@@ -1,4 +1,4 @@
-//! What a virtualiser knows of failed flushes, in a word that outlives it.
+//! The account of failed flushes, in a word that outlives the virtualiser.
 //!
 //! A driver counts the flushes that have failed ([`Disk::failures`]). Up to which count they were
 //! answered stands here, and whether each client that they concern was told. So the next life finds

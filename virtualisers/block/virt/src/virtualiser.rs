@@ -79,7 +79,7 @@ pub struct Virtualiser<D = Client<Tag>> {
     failed_flushes: u32,
     /// Whether the one under way was lost in a restart of the driver, after it had failed.
     is_flush_lost: bool,
-    /// What the next life must know of failed flushes.
+    /// Failed flushes, for the next life.
     account: Account,
     /// How often the driver had said what the disk is when that was compared with the account.
     shown: u32,
@@ -277,7 +277,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             if client.begin() {
                 self.ready.insert(number);
             } else {
-                // What the driver has not seen yet would be done with the next life's memory.
+                // Requests that the driver has not seen would use the next life's memory.
                 self.ready.remove(number);
                 self.driver.cancel(
                     |Tag(owner)| matches!(owner, Owner::Client { number: other, .. } if usize::from(*other) == number),

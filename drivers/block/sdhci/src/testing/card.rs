@@ -30,13 +30,13 @@ pub struct FakeCard {
     pub is_version_2: bool,
     /// Whether it has high capacity.
     pub is_high_capacity: bool,
-    /// What it says of its write protection in the CSD.
+    /// Whether its CSD says that it is write-protected.
     pub is_protected: bool,
     /// How often it says that it is not powered up yet.
     pub busy: u32,
     /// Whether it knows discarding.
     pub discards: bool,
-    /// What an erased byte is.
+    /// The value of an erased byte.
     pub erased: u8,
     mode: Mode,
     is_application: bool,
@@ -48,10 +48,10 @@ pub struct FakeCard {
     counted: Option<u16>,
     /// Whether more than one block goes.
     is_open_ended: bool,
-    /// What is sent instead of blocks.
+    /// The register that is sent in place of blocks.
     register: Option<Vec<u8>>,
     erase: [usize; 2],
-    /// What was written is not kept.
+    /// Whether it loses the blocks that are written.
     loses: bool,
     /// Statuses that say that it is busy.
     programming: u32,

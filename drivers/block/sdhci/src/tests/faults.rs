@@ -348,7 +348,7 @@ fn flaw() -> impl Strategy<Value = Flaw> {
     ]
 }
 
-/// What a test does with the world.
+/// One act of a test on the world.
 #[derive(Clone, Debug)]
 enum Act {
     Write { block: u64, blocks: u32 },

@@ -160,7 +160,7 @@ impl World {
         self.client.send(request, tag).expect("the disk takes it");
     }
 
-    /// What is complete, of what was not returned before.
+    /// Takes the completions that no earlier call has returned.
     pub fn completions(&mut self) -> Vec<(u64, Result<(), Error>)> {
         core::mem::take(&mut self.done)
     }

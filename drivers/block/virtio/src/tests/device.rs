@@ -303,7 +303,7 @@ impl World {
         }
     }
 
-    /// What is complete, of what was not returned before.
+    /// Takes the completions that no earlier call has returned.
     pub fn completions(&mut self) -> Vec<(u64, Result<(), Error>)> {
         core::mem::take(&mut self.done)
     }

@@ -292,7 +292,7 @@ fn a_device_that_fails_for_ever_costs_little_and_is_never_given_up() {
     check(&mut world, 3);
 }
 
-/// What it has it may still write: nobody must be told that it has ended.
+/// A device that does not reset may still write to buffers: no request of them may be ended.
 #[test]
 fn requests_wait_for_a_device_that_does_not_reset() {
     let mut world = World::new();

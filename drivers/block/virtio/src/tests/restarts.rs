@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// The virtualiser's turn: it takes answers, and sends so many requests.
@@ -57,9 +57,9 @@ struct World {
     /// Whether somebody told the driver something.
     told: bool,
     client: Client<u64>,
-    /// What is under way on each block, or, behind all blocks, a flush.
+    /// The request under way on each block, or, behind all blocks, a flush.
     asked: BTreeMap<u64, Asked>,
-    /// What stands in each block; `None` where a virtualiser's death has left a write in doubt.
+    /// Each block's content; `None` where a virtualiser's death has left a write in doubt.
     content: Vec<Option<u8>>,
     number: u64,
     complete: u64,
@@ -133,7 +133,7 @@ impl World {
             }
             Err(_) => {
                 assert!(armed.is_some() && self.death.is_none(), "a panic that no test asked for");
-                // What the dead driver had notified nobody knows.
+                // The dead driver's notifications are lost.
                 let _ = culm::testing::signalled();
                 self.lives += 1;
                 // The device does not notice, and is as fast as it likes.

@@ -125,7 +125,7 @@ pub fn read_client<'a>(
         memory = memory_size(options, draft.board.board.memory.size, problems);
         queue = queue_size(options, QUEUE, u32::MAX, problems);
     }
-    // What was given and could not be read meant something else than is left.
+    // A key that was given and could not be read meant something else than its default.
     let is_clear = problems.len() == before;
     let provider = client.provider.filter(|_| is_clear)?;
     let device = DeviceOptions::of(&draft.providers[provider]);

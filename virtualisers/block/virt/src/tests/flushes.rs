@@ -1,4 +1,4 @@
-//! What a flush says is so, whoever asked for it and whatever became of others.
+//! A flush's answer is true, whoever asked for it and whatever became of others.
 
 use super::*;
 

@@ -11,7 +11,7 @@ fn nobody_reaches_outside() {
     partition(&mut world.disk, &[(100, 100), (200, 50)]);
     world.run();
     let before = world.disk.content.clone();
-    // What the library of a hostile client takes the disk for.
+    // Clients that ask for blocks outside of their parts, and for memory that is not theirs.
     for (number, share) in world.shares.clone().iter().enumerate().take(2) {
         let mut hostile =
             culm::Link::<culm_block::RequestEntry, culm_block::AnswerEntry>::new(share.requests, share.answers, 9);

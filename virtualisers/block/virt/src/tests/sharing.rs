@@ -190,7 +190,7 @@ fn small_reads_pass_again_and_again() {
         }
         let small = world.disk.taken.iter().position(|taken| taken.request.blocks == 1);
         waited += usize::from(small.is_none());
-        // What is in the device ends.
+        // The device ends the requests that it has.
         for _ in 0..6 {
             world.disk.finish_all();
             let _ = world.disk.end_round();
