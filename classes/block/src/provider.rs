@@ -28,8 +28,11 @@ pub struct Port {
     memory_blocks: u64,
     /// The disk; `None` until it is known.
     disk: Option<Disk>,
-    /// The disk as the client was told of it since the pair started over.
+    /// The disk as the client was told of it since the pair started over. It is some only if `disk`
+    /// is.
     shown: Option<Disk>,
+    /// Whether `shown` is not `disk`: kept, so that a round compares no disks.
+    is_untold: bool,
     /// Requests that were begun to be read and are not answered.
     under_way: u32,
     /// The request that was read last. It is filled in place: a request is long.
@@ -63,6 +66,7 @@ impl Port {
             memory_blocks,
             disk: None,
             shown: None,
+            is_untold: false,
             under_way: 0,
             taken: Taken { token: 0, request: Request::flush() },
             partial: None,
@@ -95,6 +99,13 @@ impl Port {
     pub fn set_disk(&mut self, disk: Disk) {
         self.disk = Some(disk);
         self.is_outdated |= self.shown.is_some_and(|shown| shown.medium != disk.medium);
+        self.is_untold = self.shown != self.disk;
+    }
+
+    /// Records that the client is new, or starts over: it knows of no disk.
+    fn forget_shown(&mut self) {
+        self.shown = None;
+        self.is_untold = self.disk.is_some();
     }
 
     /// Begins a round: looks at what the client sent, and whether it was restarted. Its earlier
@@ -117,10 +128,11 @@ impl Port {
         }
         if self.is_outdated {
             self.link.start_over();
-            (self.is_outdated, self.is_replaced, self.shown) = (false, true, None);
+            (self.is_outdated, self.is_replaced) = (false, true);
+            self.forget_shown();
         }
         if self.link.reconnect() == Event::Renewed {
-            self.shown = None;
+            self.forget_shown();
         }
     }
 
@@ -129,6 +141,13 @@ impl Port {
     #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.link.is_live() && !self.is_outdated
+    }
+
+    /// Returns whether entries of the client's are left, of those that were there at the beginning
+    /// of the round.
+    #[inline(always)]
+    pub fn has_entries(&self) -> bool {
+        self.link.input.available() > 0
     }
 
     /// Takes the next valid request, of those that were there at the beginning of the round. Others
@@ -141,9 +160,8 @@ impl Port {
     /// Does what [`Self::next_request`] does, without a copy of the request.
     #[inline]
     pub fn next_in_place(&mut self) -> Option<&Taken> {
-        // The client may not have been told yet what it is now.
-        let disk = self.disk.filter(|_| self.shown.is_some())?;
-        if !self.is_open() {
+        // The client may not have been told yet what the disk is now.
+        if self.shown.is_none() || !self.is_open() {
             return None;
         }
         loop {
@@ -153,8 +171,10 @@ impl Port {
             }
             let entry = self.link.input.pop_known()?;
             let Some(is_excessive) = self.assemble(entry) else { continue };
-            let checked =
-                if is_excessive { Err(Error::Invalid) } else { disk.check(&self.taken.request, self.memory_blocks) };
+            let checked = match &self.disk {
+                Some(disk) if !is_excessive => disk.check(&self.taken.request, self.memory_blocks),
+                _ => Err(Error::Invalid),
+            };
             match checked {
                 Ok(()) => return Some(&self.taken),
                 Err(error) => self.refuse(self.taken.token, error),
@@ -244,15 +264,14 @@ impl Port {
     /// the provider sleeps until there are requests if it `wants` some.
     #[inline]
     pub fn end_round(&mut self, wants: bool) -> Progress {
-        if self.shown != self.disk {
+        if self.is_untold {
             self.show();
         }
         self.link.publish();
         if !self.is_open() {
             return self.sleep_apart();
         }
-        let answers =
-            if self.is_starved || self.shown != self.disk { self.sleep_for_space() } else { Progress::Asleep };
+        let answers = if self.is_starved || self.is_untold { self.sleep_for_space() } else { Progress::Asleep };
         let requests =
             if wants && !self.is_starved && self.shown.is_some() { self.link.sleep() } else { Progress::Asleep };
         answers & requests
@@ -292,7 +311,7 @@ impl Port {
                 let _ = self.link.output.push(Answer::Disk(Disk::ABSENT).into());
             }
             let _ = self.link.output.push(Answer::Disk(disk).into());
-            self.shown = Some(disk);
+            (self.shown, self.is_untold) = (Some(disk), false);
         }
     }
 }

@@ -16,6 +16,8 @@ use culm_virtio::Unusable;
 pub struct Block<R> {
     pub(crate) engine: Engine<R, u16>,
     port: Port,
+    /// How often the device had said what disk it is when the port was told.
+    shown: u32,
 }
 
 impl<R: Registers> Block<R> {
@@ -27,7 +29,10 @@ impl<R: Registers> Block<R> {
     pub fn new(registers: R, memory: Region, connection: &BlockDriver) -> Result<Self, Unusable> {
         let engine = Engine::new(registers, memory)?;
         let BlockDriver { requests, answers, channel } = *connection;
-        Ok(Self { engine, port: Port::new(requests, answers, channel, MAX_DISK) })
+        let port = Port::new(requests, answers, channel, MAX_DISK);
+        let mut block = Self { engine, port, shown: 0 };
+        block.tell();
+        Ok(block)
     }
 
     /// Handles the device's interrupt.
@@ -43,10 +48,19 @@ impl<R: Registers> Block<R> {
         while let Some(Completion { tag, result }) = self.engine.next_completion() {
             self.port.answer(tag, result);
         }
-        self.port.set_disk(*self.engine.disk());
+        if self.engine.shown() != self.shown {
+            self.tell();
+        }
         self.port.begin();
         let has_space = if self.engine.is_out_of_service() { self.refuse() } else { self.give() };
         self.port.end_round(has_space) & self.engine.end_round()
+    }
+
+    /// Tells the port what the disk is.
+    #[cold]
+    fn tell(&mut self) {
+        self.shown = self.engine.shown();
+        self.port.set_disk(*self.engine.disk());
     }
 
     /// Gives the device the requests for which there is space. Returns whether there is space for

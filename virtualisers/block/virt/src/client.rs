@@ -122,6 +122,12 @@ impl Sharer {
         self.port.end_round(wants && !self.holds)
     }
 
+    /// Returns whether there may be a next request.
+    #[inline(always)]
+    pub fn has_more(&self) -> bool {
+        self.holds || self.port.has_entries()
+    }
+
     /// Returns the next request, if there is one: what it is, and the count of blocks that it
     /// counts for. What the port refuses on the way is charged to the client.
     #[inline]

@@ -54,12 +54,15 @@ pub struct Virtualiser<D = Client<Tag>> {
     rescan_at: Option<Instant>,
     /// How often in a row it could not be read, up to a bound.
     failures: u32,
+    /// Whether the clients know where their parts are: there is nothing to watch before the driver
+    /// says again what the disk is.
+    is_settled: bool,
     /// Where the clients' parts are as soon as nothing is under way to where they were.
     settling: Option<Vec<Placement>>,
     clients: Vec<Sharer>,
     /// Clients that are to be looked at in the next round.
     due: ClientSet,
-    /// Clients that may have requests.
+    /// Clients that hold a request or have entries in their queue.
     ready: ClientSet,
     /// Clients whose flush waits for the one under way.
     flushing: ClientSet,
@@ -121,6 +124,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             is_reading: false,
             rescan_at: None,
             failures: 0,
+            is_settled: false,
             settling: None,
             clients: clients.iter().map(|client| Sharer::new(client, D::COUNTERS_BEFORE)).collect(),
             due: ClientSet::first(count),
@@ -174,8 +178,11 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
         if self.driver.shown() != self.shown {
             self.count_failures();
+            self.is_settled = false;
         }
-        self.watch();
+        if !self.is_settled {
+            self.watch();
+        }
         self.look();
         self.serve();
         let mut progress = self.driver.end_round();
@@ -275,7 +282,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             self.active.insert(number);
             let Some(client) = self.clients.get_mut(number) else { continue };
             if client.begin() {
-                self.ready.insert(number);
+                self.ready.set(number, client.has_more());
             } else {
                 // Requests that the driver has not seen would use the next life's memory.
                 self.ready.remove(number);

@@ -16,7 +16,9 @@ const RESCAN: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 6;
 
 impl<D: Driver<Tag>> Virtualiser<D> {
-    /// Looks whether the driver has another medium, and goes on reading its table.
+    /// Looks whether the driver has another medium, and goes on reading its table, in each round
+    /// until the clients know where their parts are.
+    #[cold]
     pub(super) fn watch(&mut self) {
         let Some(disk) = self.driver.disk().map(|disk| Disk { failures: 0, ..*disk }) else { return };
         let changes = self.driver.changes();
@@ -42,6 +44,8 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             }
         }
         self.settle();
+        let is_known = matches!(self.medium, Medium::Known { .. });
+        self.is_settled = is_known && self.rescan_at.is_none() && self.settling.is_none();
     }
 
     /// Begins to read the table of `disk`, if there is one and somebody needs it.

@@ -30,26 +30,32 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         let mut left = self.ready;
         while let Some(number) = left.next_from(self.turn) {
             left.remove(number);
-            if self.send(number, true) == Attempt::Nothing {
-                // It must notify of the next one, also while another one's turn is blocked.
-                self.rest(number);
-            }
+            self.try_next(number, true);
         }
         while let Some(number) = self.ready.next_from(self.turn) {
             if number != self.turn {
                 self.begin_turn(number);
             }
-            match self.send(number, false) {
+            match self.try_next(number, false) {
                 Attempt::Blocked => return,
-                Attempt::Done => {}
+                Attempt::Done | Attempt::Nothing => {}
                 // It has the credit after a few turns, since a request's cost is bounded.
                 Attempt::NoRight => self.pass_on(),
-                Attempt::Nothing => {
-                    self.rest(number);
-                    self.pass_on();
-                }
             }
         }
+    }
+
+    /// Tries to send the next request of a client, in its turn or past the others. One that has no
+    /// further request must notify of the next one, also while another one's turn is blocked.
+    #[inline(always)]
+    fn try_next(&mut self, number: usize, passes: bool) -> Attempt {
+        let attempt = self.send(number, passes);
+        let may_have_more =
+            attempt != Attempt::Nothing && self.clients.get(number).is_some_and(|client| client.has_more());
+        if !may_have_more {
+            self.rest(number);
+        }
+        attempt
     }
 
     /// Records that a client has no request that could be sent.
@@ -84,7 +90,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
     }
 
-    /// Sends the next request of a client, in its turn or past the others.
+    /// Does what [`Self::try_next`] does, but leaves the client ready.
     fn send(&mut self, number: usize, passes: bool) -> Attempt {
         self.active.insert(number);
         let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
