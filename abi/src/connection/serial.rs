@@ -39,7 +39,8 @@ pub struct SerialVirtualiser<F: Form = Start> {
 pub struct SerialVirtualiserClient<F: Form = Start> {
     /// Bytes from the client.
     pub tx: F::Ring,
-    /// Bytes to the client; absent where the description gives it no input.
+    /// Bytes to the client: input, or the log's lines; absent where the description gives it
+    /// neither.
     pub rx: F::Optional<F::Ring>,
     /// Channel to the client.
     pub channel: F::Channel,
@@ -48,12 +49,19 @@ pub struct SerialVirtualiserClient<F: Form = Start> {
     pub rights: F::Rights,
     /// The client's name.
     pub name: F::Text,
+    /// Whether it is given the log, and no input.
+    pub log: F::Flag,
 }
 
 impl SerialVirtualiserClient {
     /// Whether the virtualiser may notify the client.
     pub const fn may_notify(&self) -> bool {
         self.rights & NOTIFY != 0
+    }
+
+    /// Whether the client is given the log, and no input.
+    pub const fn listens(&self) -> bool {
+        self.log != 0
     }
 }
 
@@ -64,7 +72,7 @@ impl SerialVirtualiserClient {
 pub struct SerialClient<F: Form = Start> {
     /// Bytes to send.
     pub tx: F::Ring,
-    /// Bytes received; absent where the description gives no input.
+    /// Bytes received: input, or the log's lines; absent where the description gives neither.
     pub rx: F::Optional<F::Ring>,
     /// Channel to the virtualiser.
     pub channel: F::Channel,

@@ -1,7 +1,8 @@
-//! Serial class: one virtualiser joins the clients' bytes and hands input to those that take it.
+//! Serial class: one virtualiser joins the clients' bytes, hands input to those that take it, and
+//! the log to those that listen.
 
 use super::interface::{Class, NewClient, Virtualiser};
-use crate::description::system::{read_flag, read_queue};
+use crate::description::system::read_queue;
 use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Service};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
@@ -24,6 +25,13 @@ const DEFAULT_QUEUE: u32 = 4096;
 /// The least that a queue can have: room for one line of a log.
 const MIN_QUEUE: u32 = 256;
 
+/// Bytes of the log that can wait for a client where the description says nothing.
+const LOG_QUEUE: u32 = 64 * 1024;
+
+/// The least that they can be: room for a line with the time of day, behind one that tells of
+/// missing ones.
+const MIN_LOG_QUEUE: u32 = 1024;
+
 /// Bytes of input that can wait for a client: what a person types.
 const INPUT_QUEUE: u32 = 256;
 
@@ -37,21 +45,60 @@ struct DeviceOptions {
 
 /// The options of a client.
 struct ClientOptions {
-    input: bool,
+    /// Bytes of the queue of what it says.
     queue: u32,
+    /// The other queue, if it has one.
+    hears: Hears,
+}
+
+/// What a client is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hears {
+    /// Nothing.
+    Nothing,
+    /// What is typed.
+    Input,
+    /// The log, over a queue of so many bytes.
+    Log(u32),
 }
 
 /// Bytes of a queue; one that no line fits into is refused, since nothing would ever come through
 /// it.
-fn queue_size(draft: &mut Draft<'_>, given: Option<&Located<u32>>, default: u32) -> u32 {
+fn queue_size(draft: &mut Draft<'_>, given: Option<&Located<u32>>, default: u32, least: u32) -> u32 {
     let Some(given) = given else { return default };
-    if given.value < MIN_QUEUE {
+    if given.value < least {
         let diagnostic = draft
             .at(&given.span, format!("a serial queue of {} has no room for a line", format_size(given.value.into())))
-            .help(format!("give it {MIN_QUEUE} at least, or leave `queue` out for {}", default.max(MIN_QUEUE)));
+            .help(format!("give it {least} at least, or leave `queue` out for {}", default.max(least)));
         draft.error(diagnostic);
     }
     given.value
+}
+
+/// Reads what a client is given: what is typed or the log, and not both.
+fn read_hears<'a>(
+    draft: &mut Draft<'a>,
+    options: &mut TableReader<'a>,
+    default: u32,
+    problems: &mut Problems,
+) -> ClientOptions {
+    let input = options.take("input").and_then(|entry| entry.boolean(problems)).filter(|flag| flag.value);
+    let log = options.take("log").and_then(|entry| entry.boolean(problems)).filter(|flag| flag.value);
+    if let (Some(input), Some(log)) = (&input, &log) {
+        let diagnostic = draft
+            .at(&log.span, "a client cannot be given both what is typed and the log: it could not tell them apart")
+            .related(draft.source, input.span.clone(), "what is typed")
+            .help("leave out one of the two, or make two connections");
+        draft.error(diagnostic);
+    }
+    let given = read_queue(options, problems);
+    if log.is_some() {
+        // It has little to say, and much to hear.
+        let size = queue_size(draft, given.as_ref(), LOG_QUEUE, MIN_LOG_QUEUE);
+        return ClientOptions { queue: MIN_QUEUE, hears: Hears::Log(size) };
+    }
+    let hears = if input.is_some() { Hears::Input } else { Hears::Nothing };
+    ClientOptions { queue: queue_size(draft, given.as_ref(), default, MIN_QUEUE), hears }
 }
 
 impl Class for Serial {
@@ -85,13 +132,22 @@ impl Class for Serial {
             keys: vec![
                 key("device", "text", "required", "the device"),
                 key("input", "true or false", "false", "it is given what is typed"),
-                key("queue", "power of two", "the device's", "bytes of its output queue"),
+                key("log", "true or false", "false", "it is given the log instead: each line as it was printed"),
+                key(
+                    "queue",
+                    "power of two",
+                    "the device's",
+                    format!(
+                        "bytes of its output queue; with `log` bytes of the log that can wait for it, and {LOG_QUEUE} \
+                         where nothing is said"
+                    ),
+                ),
             ],
         }]
     }
 
     fn rules(&self) -> &'static [&'static str] {
-        &["A serial queue has 256 bytes at least."]
+        &["A serial queue has 256 bytes at least, one for the log 1024."]
     }
 
     fn read_provider<'a>(
@@ -102,7 +158,7 @@ impl Class for Serial {
         problems: &mut Problems,
     ) -> OfClass {
         let queue = keys.and_then(|keys| read_queue(keys, problems));
-        OfClass::new(DeviceOptions { queue: queue_size(draft, queue.as_ref(), DEFAULT_QUEUE) })
+        OfClass::new(DeviceOptions { queue: queue_size(draft, queue.as_ref(), DEFAULT_QUEUE, MIN_QUEUE) })
     }
 
     fn read_client<'a>(
@@ -114,18 +170,18 @@ impl Class for Serial {
     ) -> Option<OfClass> {
         let device = client.provider.map(|provider| draft.providers[provider].of_class.get::<DeviceOptions>());
         let default = device.map_or(DEFAULT_QUEUE, |device| device.queue);
-        let Some(options) = options else { return Some(OfClass::new(ClientOptions { input: false, queue: default })) };
-        let input = read_flag(options, "input", false, problems);
-        let queue = queue_size(draft, read_queue(options, problems).as_ref(), default);
-        Some(OfClass::new(ClientOptions { input, queue }))
+        Some(OfClass::new(match options {
+            Some(options) => read_hears(draft, options, default, problems),
+            None => ClientOptions { queue: default, hears: Hears::Nothing },
+        }))
     }
 
     fn log(&self) -> Option<OfClass> {
-        Some(OfClass::new(ClientOptions { input: false, queue: DEFAULT_QUEUE }))
+        Some(OfClass::new(ClientOptions { queue: DEFAULT_QUEUE, hears: Hears::Nothing }))
     }
 
     fn receives(&self, client: &Client) -> bool {
-        client.of_class.get::<ClientOptions>().input
+        client.of_class.get::<ClientOptions>().hears == Hears::Input
     }
 
     /// Where no device takes the logs, nobody will see them.
@@ -168,14 +224,18 @@ impl Class for Serial {
             return;
         }
         let clients = provider.clients.iter().map(|(client, domain)| {
-            let &ClientOptions { input, queue } = client.of_class.get();
+            let &ClientOptions { queue, hears } = client.of_class.get();
             let owner = wiring.name(*domain);
             let label = format!("{owner} {}", client.connection);
             let mut specs =
                 vec![RingSpec { name: format!("{label} tx"), capacity: queue, entry_size: ENTRY, forward: true }];
-            if input {
-                let name = format!("{label} rx");
-                specs.push(RingSpec { name, capacity: INPUT_QUEUE, entry_size: ENTRY, forward: false });
+            let capacity = match hears {
+                Hears::Nothing => None,
+                Hears::Input => Some(INPUT_QUEUE),
+                Hears::Log(size) => Some(size),
+            };
+            if let Some(capacity) = capacity {
+                specs.push(RingSpec { name: format!("{label} rx"), capacity, entry_size: ENTRY, forward: false });
             }
             let rings = wiring.rings(format!("{label} queues"), (*domain, virtualiser), &specs, false);
             // A log is dropped where it does not fit: nobody waits for room, so nobody is told of
@@ -186,7 +246,8 @@ impl Class for Serial {
             let connection = SerialClient { tx, rx, channel: client_end };
             wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
             let rights = if is_log { Rights::NONE } else { Rights::NOTIFY };
-            SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner }
+            let log = matches!(hears, Hears::Log(_));
+            SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner, log }
         });
         let connection = SerialVirtualiser {
             driver_tx: rings[0],

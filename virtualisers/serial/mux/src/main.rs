@@ -1,7 +1,8 @@
 //! Virtualiser of the serial class: shares one serial port among clients.
 //!
 //! It prints clients' lines whole and in turns, never one inside another (`line`), and hands typed
-//! input to the client that has the input ([`mux`]). A client that floods it, or breaks the rules
+//! input to the client that has the input ([`mux`]). Clients that ask for the log are given it
+//! ([`listener`]). A client that floods it, or breaks the rules
 //! of its queues, gets its turn like any other and delays no other. A client that prints faster
 //! than the port can send fills its own queue; the runtime's log then drops lines and counts them.
 
@@ -11,6 +12,7 @@
 extern crate alloc;
 
 mod line;
+mod listener;
 mod mux;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ mod tests;
 use culm::connection::SerialVirtualiserClient;
 use culm::{Channel, Channels, Component, queue, start, time};
 use culm_clock::Clock;
+use listener::Listener;
 use mux::{Client, Mux};
 
 culm::component!(SerialVirtualiser);
@@ -32,15 +35,20 @@ impl Component for SerialVirtualiser {
 
     fn init(_: Config, connections: Connections) -> Self {
         let serial = connections.serial;
-        let clients = start::list::<SerialVirtualiserClient>(serial.clients).iter().map(|client| {
-            let rx = (client.rx.capacity > 0).then(|| queue::producer(client.rx));
+        let clients = start::list::<SerialVirtualiserClient>(serial.clients);
+        let listeners = clients.iter().filter(|client| client.listens());
+        let listeners = listeners.map(|client| Listener::new(Channel::new(client.channel), queue::producer(client.rx)));
+        let listeners = listeners.collect();
+        let clients = clients.iter().map(|client| {
+            let rx = (client.rx.capacity > 0 && !client.listens()).then(|| queue::producer(client.rx));
             let name = start::text(client.name).as_bytes();
             Client::new(name, Channel::new(client.channel), client.may_notify(), queue::consumer(client.tx), rx)
         });
         let driver = Channel::new(serial.driver_channel);
         let mux =
             Mux::new(driver, queue::producer(serial.driver_tx), queue::consumer(serial.driver_rx), clients.collect());
-        let mut virtualiser = Self { mux: mux.with_clock(connections.clock.map(Clock::new)) };
+        let mux = mux.with_clock(connections.clock.map(Clock::new)).with_listeners(listeners);
+        let mut virtualiser = Self { mux };
         if culm::restarts() > 0 {
             virtualiser.mux.discard_input();
         }
@@ -61,6 +69,7 @@ impl SerialVirtualiser {
         counters::BYTES.add(done.bytes);
         counters::INPUT.add(done.input);
         counters::INPUT_DROPPED.add(done.input_dropped);
+        counters::MISSING.add(done.missing);
         counters::VIOLATIONS.set(self.mux.violations());
     }
 }

@@ -1,6 +1,7 @@
 //! The choice of the client that prints next, and of the one that gets the input.
 
 use crate::line::{Line, MAX_OUTPUT, Output};
+use crate::listener::Listener;
 use alloc::vec::Vec;
 use culm::Channel;
 use culm::queue::{Consumer, Peer, Producer};
@@ -112,6 +113,8 @@ pub struct Done {
     pub input: u64,
     /// Bytes of input that no client could take, or for which there was no space.
     pub input_dropped: u64,
+    /// Lines of the log that a listener had no space for.
+    pub missing: u64,
 }
 
 /// Shares a driver among clients.
@@ -121,6 +124,8 @@ pub struct Mux {
     tx: Producer<u8>,
     rx: Consumer<u8>,
     clients: Vec<Client>,
+    /// Who is given the log.
+    listeners: Vec<Listener>,
     /// The client whose turn it is to print.
     turn: usize,
     /// The client that has the input.
@@ -136,12 +141,17 @@ impl Mux {
     pub fn new(driver: Channel, tx: Producer<u8>, rx: Consumer<u8>, mut clients: Vec<Client>) -> Self {
         let focus = clients.iter().position(|client| client.rx.is_some());
         clients.iter_mut().for_each(Client::greet);
-        Self { driver, tx, rx, clients, turn: 0, focus, open: None, clock: None }
+        Self { driver, tx, rx, clients, listeners: Vec::new(), turn: 0, focus, open: None, clock: None }
     }
 
     /// Puts the time of day before each line of a log, as soon as this clock knows it.
     pub fn with_clock(self, clock: Option<Clock>) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Gives the log to these.
+    pub fn with_listeners(self, listeners: Vec<Listener>) -> Self {
+        Self { listeners, ..self }
     }
 
     /// Marks the client at the other end of `channel`: it may have something to print.
@@ -159,6 +169,7 @@ impl Mux {
         if self.tx.publish().is_asleep() {
             self.driver.notify();
         }
+        self.listeners.iter_mut().for_each(Listener::publish);
         // If blocked, the driver's notification brings the next turn, unless it has made space just
         // now.
         let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32).is_asleep();
@@ -184,7 +195,8 @@ impl Mux {
         let clients = self.clients.iter().map(|client| {
             u64::from(client.tx.violations()) + u64::from(client.rx.as_ref().map_or(0, Producer::violations))
         });
-        clients.sum::<u64>() + u64::from(self.tx.violations()) + u64::from(self.rx.violations())
+        let listeners = self.listeners.iter().map(|listener| u64::from(listener.violations()));
+        clients.chain(listeners).sum::<u64>() + u64::from(self.tx.violations()) + u64::from(self.rx.violations())
     }
 
     /// Prints lines of all clients in turns. Returns true if a line found no space in the driver's
@@ -235,6 +247,7 @@ impl Mux {
             output.add(b"\r\n");
         }
         let mut open = None;
+        let begin = output.bytes().len();
         if !converses {
             if let Some(time) = self.clock.and_then(|clock| clock.now()) {
                 output.add_time(time);
@@ -252,6 +265,12 @@ impl Mux {
             return false;
         }
         self.open = open;
+        if !converses {
+            let line = output.bytes()[begin..].trim_ascii_end();
+            for listener in &mut self.listeners {
+                done.missing += u64::from(!listener.tell(line));
+            }
+        }
         done.lines += 1;
         done.bytes += output.bytes().len() as u64;
         true

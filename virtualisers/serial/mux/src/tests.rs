@@ -1,5 +1,6 @@
 //! Tests of the virtualiser with honest and hostile clients.
 
+use crate::listener::Listener;
 use crate::mux::{Client, Mux};
 use culm::time::{Duration, Instant};
 use culm::{Channel, testing};
@@ -236,4 +237,53 @@ proptest! {
             prop_assert!(line.chars().all(|character| !character.is_ascii_control()));
         }
     }
+}
+
+/// A mux with a client, and a listener whose queue has so many bytes.
+fn with_listener<const QUEUE: usize>(converses: bool) -> (Bench, Consumer<u8>) {
+    let bench = bench::<1024>(&[converses]);
+    let (lines, heard) = ring::<QUEUE>();
+    let mux = bench.mux.with_listeners(vec![Listener::new(Channel::new(9), lines)]);
+    (Bench { mux, ..bench }, heard)
+}
+
+fn hear(heard: &mut Consumer<u8>) -> String {
+    let text = String::from_utf8(heard.drain(u32::MAX).collect()).expect("ASCII");
+    let _ = heard.release();
+    text
+}
+
+#[test]
+fn a_listener_is_given_the_lines_that_were_printed() {
+    let (mut bench, mut heard) = with_listener::<1024>(false);
+    let _ = heard.sleep();
+    bench.write(0, b"[ 1.0] info  a: one\nraw \x07\nnot whole");
+    assert_eq!(bench.turn(), "[ 1.0] info  a: one\r\na: raw  \r\n");
+    assert_eq!(hear(&mut heard), "[ 1.0] info  a: one\na: raw\n");
+    assert!(testing::signalled().contains(&9));
+}
+
+#[test]
+fn a_listener_hears_no_conversation() {
+    let (mut bench, mut heard) = with_listener::<1024>(true);
+    bench.write(0, b"secret\n");
+    assert_eq!(bench.turn(), "secret\r\n");
+    assert_eq!(hear(&mut heard), "");
+}
+
+#[test]
+fn a_listener_that_takes_nothing_delays_nobody_and_is_told_what_is_missing() {
+    let (mut bench, mut heard) = with_listener::<128>(false);
+    for line in 0..40 {
+        bench.write(0, format!("[ 1.0] info  a: line {line:02}\n").as_bytes());
+        assert_eq!(bench.turn().lines().count(), 1);
+    }
+    // 26 bytes each: four have space, and so many wait that the next needs it all.
+    assert_eq!(hear(&mut heard).lines().last(), Some("[ 1.0] info  a: line 04"));
+    bench.write(0, b"[ 1.0] info  a: again\n");
+    bench.turn();
+    assert_eq!(hear(&mut heard), "35 lines are missing here: nobody took the log\n[ 1.0] info  a: again\n");
+    bench.write(0, b"[ 1.0] info  a: more\n");
+    bench.turn();
+    assert_eq!(hear(&mut heard), "[ 1.0] info  a: more\n");
 }
