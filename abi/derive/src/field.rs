@@ -106,6 +106,7 @@ fn meaning(of: &Type, form: &Ident) -> Result<Meaning> {
                     let method = match inner.method {
                         "ring" => "optional_ring",
                         "memory" => "optional_memory",
+                        "channel" => "optional_channel",
                         _ => return Err(unknown()),
                     };
                     Ok(Meaning { method, kind: inner.kind, optional: true })

@@ -19,17 +19,18 @@ pub const MIN_QUEUE: u32 = 32;
 /// Bytes of what a virtualiser keeps for its next life.
 pub const ACCOUNT_SIZE: u64 = 8;
 
-/// Block class, driver's side.
+/// Block class, driver's side. Rings and channel are absent where the virtualiser is in the
+/// driver's own domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 96, name = "block-driver", class = "block", role = Driver)]
 #[repr(C)]
 pub struct BlockDriver<F: Form = Start> {
     /// Requests. Places of memory in them count from the device's address 0.
-    pub requests: F::Ring,
+    pub requests: F::Optional<F::Ring>,
     /// Answers, and what the disk is.
-    pub answers: F::Ring,
+    pub answers: F::Optional<F::Ring>,
     /// Channel to the virtualiser.
-    pub channel: F::Channel,
+    pub channel: F::Optional<F::Channel>,
 }
 
 /// Block class, driver's side: the memory of requests, where the driver is to move their data.
@@ -65,15 +66,16 @@ pub struct BlockClient<F: Form = Start> {
     pub channel: F::Channel,
 }
 
-/// Block class, virtualiser.
+/// Block class, virtualiser. Rings and channel to the driver are absent where that is in the same
+/// domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 97, name = "block-virtualiser", class = "block", role = Made)]
 #[repr(C)]
 pub struct BlockVirtualiser<F: Form = Start> {
     /// Requests, to the driver.
-    pub requests: F::Ring,
+    pub requests: F::Optional<F::Ring>,
     /// Answers, from the driver.
-    pub answers: F::Ring,
+    pub answers: F::Optional<F::Ring>,
     /// Memory of the virtualiser's own, into which it has the partition table read:
     /// `culm_partition::MAX_READ` blocks.
     pub table: F::Memory,
@@ -82,7 +84,7 @@ pub struct BlockVirtualiser<F: Form = Start> {
     /// Who has a part of the disk.
     pub clients: F::List<BlockVirtualiserClient<F>>,
     /// Channel to the driver.
-    pub channel: F::Channel,
+    pub channel: F::Optional<F::Channel>,
 }
 
 /// One client of a [`BlockVirtualiser`].

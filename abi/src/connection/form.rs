@@ -23,7 +23,7 @@ pub trait Form: Copy + Debug {
     type Text: Clone + Debug;
     /// Yes or no.
     type Flag: Clone + Debug;
-    /// A queue or memory that may be absent.
+    /// A queue, memory or a channel's end that may be absent.
     type Optional<T: Clone + Debug>: Clone + Debug;
     /// Any number of structures.
     type List<T: Clone + Debug>: Clone + Debug;
@@ -43,7 +43,8 @@ impl Form for Start {
     type Text = Span;
     /// 1 for yes, 0 for no.
     type Flag = u32;
-    /// All zero where it is absent: a ring of capacity 0, memory of size 0.
+    /// All zero where it is absent: a ring of capacity 0, memory of size 0. (A channel's end may
+    /// have the number 0: one that is absent belongs to queues that are.)
     type Optional<T: Clone + Debug> = T;
     type List<T: Clone + Debug> = Span;
 }
@@ -77,6 +78,8 @@ pub trait Visitor<F: Form> {
     fn optional_memory(&mut self, field: &'static Field, value: &F::Optional<F::Memory>);
     /// A channel's end.
     fn channel(&mut self, field: &'static Field, value: &F::Channel);
+    /// A channel's end that may be absent.
+    fn optional_channel(&mut self, field: &'static Field, value: &F::Optional<F::Channel>);
     /// Rights over a channel.
     fn rights(&mut self, field: &'static Field, value: &F::Rights);
     /// Text.

@@ -22,40 +22,42 @@ pub const ENTRY_SIZE: u32 = 8;
 pub const DMA_ENTRY_SIZE: u32 = 16;
 
 /// Net class, driver's side: what the driver shares with the two virtualisers of its device.
-/// Entries of all four rings are `culm_net::DmaDescriptor`s.
+/// Entries of all four rings are `culm_net::DmaDescriptor`s. Rings and channels are absent where
+/// the virtualisers are in the driver's own domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 16, name = "net-driver", class = "net", role = Driver)]
 #[repr(C)]
 pub struct NetDriver<F: Form = Start> {
     /// Empty buffers, from the receive virtualiser.
-    pub rx_free: F::Ring,
+    pub rx_free: F::Optional<F::Ring>,
     /// Received frames, to the receive virtualiser.
-    pub rx_filled: F::Ring,
+    pub rx_filled: F::Optional<F::Ring>,
     /// Frames to send, from the transmit virtualiser.
-    pub tx_filled: F::Ring,
+    pub tx_filled: F::Optional<F::Ring>,
     /// Sent buffers, back to the transmit virtualiser.
-    pub tx_free: F::Ring,
+    pub tx_free: F::Optional<F::Ring>,
     /// Channel to the receive virtualiser.
-    pub rx_channel: F::Channel,
+    pub rx_channel: F::Optional<F::Channel>,
     /// Channel to the transmit virtualiser.
-    pub tx_channel: F::Channel,
+    pub tx_channel: F::Optional<F::Channel>,
     /// The address that the description gives to the device.
     pub mac: [u8; 6],
     /// Whether all who receive take a frame that lies in several buffers.
     pub large_receive: F::Flag,
 }
 
-/// Net class, receive virtualiser.
+/// Net class, receive virtualiser. Rings and channel to the driver are absent where that is in the
+/// same domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 17, name = "net-rx-virtualiser", class = "net", role = Made)]
 #[repr(C)]
 pub struct NetRxVirtualiser<F: Form = Start> {
     /// Empty buffers, to the driver.
-    pub driver_free: F::Ring,
+    pub driver_free: F::Optional<F::Ring>,
     /// Received frames, from the driver.
-    pub driver_filled: F::Ring,
+    pub driver_filled: F::Optional<F::Ring>,
     /// Channel to the driver.
-    pub driver_channel: F::Channel,
+    pub driver_channel: F::Optional<F::Channel>,
     /// Bytes of one buffer.
     pub buffer_size: u32,
     /// The buffers themselves; mapped read-only.
@@ -113,17 +115,18 @@ pub struct NetCopier<F: Form = Start> {
     pub client_large: u32,
 }
 
-/// Net class, transmit virtualiser.
+/// Net class, transmit virtualiser. Rings and channel to the driver are absent where that is in the
+/// same domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 18, name = "net-tx-virtualiser", class = "net", role = Made)]
 #[repr(C)]
 pub struct NetTxVirtualiser<F: Form = Start> {
     /// Frames to send, to the driver.
-    pub driver_filled: F::Ring,
+    pub driver_filled: F::Optional<F::Ring>,
     /// Sent buffers, from the driver.
-    pub driver_free: F::Ring,
+    pub driver_free: F::Optional<F::Ring>,
     /// Channel to the driver.
-    pub driver_channel: F::Channel,
+    pub driver_channel: F::Optional<F::Channel>,
     /// Bytes of one buffer.
     pub buffer_size: u32,
     /// Buffers of the virtualiser's own, into which it copies the frames of clients with

@@ -5,30 +5,32 @@ use crate::system::end_rights::NOTIFY;
 use culm_abi_derive::Structure;
 use zerocopy::{FromBytes, Immutable};
 
-/// Serial class, driver's side.
+/// Serial class, driver's side. Rings and channel are absent where the virtualiser is in the
+/// driver's own domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 32, name = "serial-driver", class = "serial", role = Driver)]
 #[repr(C)]
 pub struct SerialDriver<F: Form = Start> {
     /// Bytes to send.
-    pub tx: F::Ring,
+    pub tx: F::Optional<F::Ring>,
     /// Bytes received.
-    pub rx: F::Ring,
+    pub rx: F::Optional<F::Ring>,
     /// Channel to the virtualiser.
-    pub channel: F::Channel,
+    pub channel: F::Optional<F::Channel>,
 }
 
-/// Serial class, virtualiser.
+/// Serial class, virtualiser. Rings and channel to the driver are absent where that is in the same
+/// domain.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 33, name = "serial-virtualiser", class = "serial", role = Made)]
 #[repr(C)]
 pub struct SerialVirtualiser<F: Form = Start> {
     /// Bytes to the driver.
-    pub driver_tx: F::Ring,
+    pub driver_tx: F::Optional<F::Ring>,
     /// Bytes from the driver.
-    pub driver_rx: F::Ring,
+    pub driver_rx: F::Optional<F::Ring>,
     /// Channel to the driver.
-    pub driver_channel: F::Channel,
+    pub driver_channel: F::Optional<F::Channel>,
     /// Who sends and receives.
     pub clients: F::List<SerialVirtualiserClient<F>>,
 }

@@ -206,20 +206,19 @@ impl Class for Serial {
         let capacity = provider.provider.of_class.get::<DeviceOptions>().queue;
         let bare = provider.clients.first().filter(|_| provider.provider.service == Service::Bare);
         let Some(&virtualiser) = provider.virtualisers.first().or(bare.map(|(_, domain)| domain)) else { return };
-        let rings = wiring.rings(
-            format!("{name} queues"),
-            (driver, virtualiser),
-            &[
-                RingSpec { name: format!("{name} tx"), capacity, entry_size: ENTRY, forward: false },
-                RingSpec { name: format!("{name} rx"), capacity: INPUT_QUEUE, entry_size: ENTRY, forward: true },
-            ],
-            false,
-        );
-        let (driver_end, virtualiser_end) = wiring.channel((driver, true), (virtualiser, true), name);
-        let connection = SerialDriver { tx: rings[0], rx: rings[1], channel: driver_end };
+        let specs = [
+            RingSpec { name: format!("{name} tx"), capacity, entry_size: ENTRY, forward: false },
+            RingSpec { name: format!("{name} rx"), capacity: INPUT_QUEUE, entry_size: ENTRY, forward: true },
+        ];
+        let between = provider.is_apart(virtualiser).then(|| {
+            let rings = wiring.rings(format!("{name} queues"), (driver, virtualiser), &specs, false);
+            (rings[0], rings[1], wiring.channel((driver, true), (virtualiser, true), name))
+        });
+        let (tx, rx) = (between.map(|(tx, _, _)| tx), between.map(|(_, rx, _)| rx));
+        let connection = SerialDriver { tx, rx, channel: between.map(|(_, _, ends)| ends.0) };
         wiring.connect_provider(provider, &wiring.name(virtualiser), connection);
-        if let Some((client, domain)) = bare {
-            let connection = SerialClient { tx: rings[0], rx: Some(rings[1]), channel: virtualiser_end };
+        if let (Some((client, domain)), Some((tx, rx, ends))) = (bare, between) {
+            let connection = SerialClient { tx, rx: Some(rx), channel: ends.1 };
             wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
             return;
         }
@@ -250,9 +249,9 @@ impl Class for Serial {
             SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner, log }
         });
         let connection = SerialVirtualiser {
-            driver_tx: rings[0],
-            driver_rx: rings[1],
-            driver_channel: virtualiser_end,
+            driver_tx: tx,
+            driver_rx: rx,
+            driver_channel: between.map(|(_, _, ends)| ends.1),
             clients: clients.collect(),
         };
         wiring.connect(virtualiser, &wiring.name(driver), connection);

@@ -1,9 +1,8 @@
 //! A driver and its virtualisers in one domain (`fused = true`).
 //!
 //! The component for it is a driver whose manifest lists the connections of its classes'
-//! virtualisers too. It gets what each of them would get in a domain of its own, the queues between
-//! them included, which nobody else maps then. A channel between two of them has both ends in the
-//! one domain.
+//! virtualisers too. It gets what each of them would get in a domain of its own, without the queues
+//! and channels between them.
 
 use super::draft::Draft;
 use crate::class;

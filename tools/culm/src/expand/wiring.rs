@@ -47,6 +47,14 @@ pub struct ProviderClients<'d, 'a> {
     pub clients: Vec<(&'d Client, DomainId)>,
 }
 
+impl ProviderClients<'_, '_> {
+    /// Whether a virtualiser is a domain of its own: queues and a channel lead from it to the
+    /// driver then, which would be of no use where one domain does the work of both.
+    pub fn is_apart(&self, virtualiser: DomainId) -> bool {
+        virtualiser != self.domain
+    }
+}
+
 /// A queue to make between a pair of domains.
 pub struct RingSpec {
     pub name: String,
@@ -98,10 +106,7 @@ impl Wiring {
         second: (DomainId, bool, bool),
         label: &str,
     ) -> (EndNumber, EndNumber) {
-        let mut numbers =
-            (self.domains[first.0].ends.len() as EndNumber, self.domains[second.0].ends.len() as EndNumber);
-        // Both ends may be one domain's: see `super::fused`.
-        numbers.1 += EndNumber::from(first.0 == second.0);
+        let numbers = (self.domains[first.0].ends.len() as EndNumber, self.domains[second.0].ends.len() as EndNumber);
         let mut add = |(domain, notify, call): (DomainId, bool, bool), peer: DomainId, end| {
             self.end(domain, End::Peer { domain: peer, end, notify, call, label: label.to_string() });
         };

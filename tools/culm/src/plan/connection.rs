@@ -123,7 +123,7 @@ pub enum Value {
     Number(u64),
     /// A hardware address.
     Mac([u8; 6]),
-    /// A queue or memory that is not there.
+    /// A queue, memory or a channel's end that is not there.
     Absent,
     /// Structures.
     List(Vec<Fields>),
@@ -190,6 +190,10 @@ impl Visitor<Planned> for Fields {
 
     fn channel(&mut self, field: &'static Field, value: &EndNumber) {
         self.add(field, Value::Channel(*value));
+    }
+
+    fn optional_channel(&mut self, field: &'static Field, value: &Option<EndNumber>) {
+        self.add(field, value.map_or(Value::Absent, Value::Channel));
     }
 
     fn rights(&mut self, field: &'static Field, value: &Rights) {

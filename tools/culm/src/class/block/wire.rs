@@ -13,9 +13,10 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let (driver, name) = (device.domain, &device.provider.name);
     let Some(&virtualiser) = device.virtualisers.first() else { return };
     let queue = DeviceOptions::of(device.provider).queue;
-    let [requests, answers] = queues(wiring, (virtualiser, driver), name, queue);
-    let (driver_end, channel) = wiring.channel((driver, true), (virtualiser, true), name);
-    let connection = BlockDriver { requests, answers, channel: driver_end };
+    let queues_between = device.is_apart(virtualiser).then(|| queues(wiring, (virtualiser, driver), name, queue));
+    let ends = queues_between.map(|_| wiring.channel((driver, true), (virtualiser, true), name));
+    let [to_driver, from_driver] = [0, 1].map(|which| queues_between.map(|queues| queues[which]));
+    let connection = BlockDriver { requests: to_driver, answers: from_driver, channel: ends.map(|ends| ends.0) };
     wiring.connect_provider(device, &wiring.name(virtualiser), connection);
     // The device writes it, the virtualiser reads it.
     let size = u64::from(culm_partition::MAX_READ) * BLOCK as u64;
@@ -61,7 +62,14 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
         &[(virtualiser, true)],
     );
     let account = Memory::region(account, ACCOUNT_SIZE);
-    let connection = BlockVirtualiser { requests, answers, table: Memory::dma(table, size), account, clients, channel };
+    let connection = BlockVirtualiser {
+        requests: to_driver,
+        answers: from_driver,
+        table: Memory::dma(table, size),
+        account,
+        clients,
+        channel: ends.map(|ends| ends.1),
+    };
     wiring.connect(virtualiser, &wiring.name(driver), connection);
 }
 

@@ -3,13 +3,13 @@
 use super::keys;
 use super::options::{ClientOptions, ProviderOptions, check_only_use};
 use super::path::bytes_of;
-use super::wire::driver_side;
+use super::wire::{driver_connection, driver_side};
 use crate::class::interface::NewClient;
 use crate::expand::draft::{Draft, OfClass};
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::plan::{Memory, Purpose, RegionKind};
+use culm_abi::connection::NetBare;
 use culm_abi::connection::net::BUFFER_SIZE;
-use culm_abi::connection::{NetBare, NetDriver};
 use culm_manifest::Located;
 use culm_manifest::reader::TableReader;
 use culm_queue::lendable;
@@ -78,16 +78,7 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let rx_data = buffers("rx", options.buffers, false);
     // Beyond what the queue to the driver has room for, nothing would use them.
     let tx_data = buffers("tx", options.buffers.min(lendable(tx)), true);
-    let connection = NetDriver {
-        rx_free: rx_side.to_driver,
-        rx_filled: rx_side.from_driver,
-        tx_filled: tx_side.to_driver,
-        tx_free: tx_side.from_driver,
-        rx_channel: rx_side.driver_end,
-        tx_channel: tx_side.driver_end,
-        mac: options.mac,
-        large_receive: false,
-    };
+    let connection = driver_connection(Some(&rx_side), Some(&tx_side), options.mac, false);
     wiring.connect_provider(device, &wiring.name(*domain), connection);
     let connection = NetBare {
         rx_free: rx_side.to_driver,

@@ -27,22 +27,16 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let driver = device.domain;
     let name = device.provider.name.clone();
     let options = ProviderOptions::of(device.provider);
-    let rx_side = driver_side(wiring, device, (rx, "rx", options.queue), ["rx_free", "rx_filled"]);
-    let tx_side = driver_side(wiring, device, (tx, "tx", options.transmit_queue()), ["tx_filled", "tx_free"]);
+    let mut side = |(virtualiser, suffix, capacity), queues| {
+        device.is_apart(virtualiser).then(|| driver_side(wiring, device, (virtualiser, suffix, capacity), queues))
+    };
+    let rx_side = side((rx, "rx", options.queue), ["rx_free", "rx_filled"]);
+    let tx_side = side((tx, "tx", options.transmit_queue()), ["tx_filled", "tx_free"]);
     let large_receive = device.clients.iter().all(|(client, _)| ClientOptions::of(client).takes_large());
     let rx_buffer = if large_receive { PIECE_SIZE } else { BUFFER_SIZE };
     let rx_size = u64::from(options.buffers) * u64::from(rx_buffer);
     let rx_data = wiring.region(format!("{name} rx data"), rx_size, RegionKind::Dma, Purpose::Buffers, &[(rx, false)]);
-    let connection = NetDriver {
-        rx_free: rx_side.to_driver,
-        rx_filled: rx_side.from_driver,
-        tx_filled: tx_side.to_driver,
-        tx_free: tx_side.from_driver,
-        rx_channel: rx_side.driver_end,
-        tx_channel: tx_side.driver_end,
-        mac: options.mac,
-        large_receive,
-    };
+    let connection = driver_connection(rx_side.as_ref(), tx_side.as_ref(), options.mac, large_receive);
     wiring.connect_provider(device, &name, connection);
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
@@ -71,19 +65,19 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let tx_account =
         account(wiring, (tx, role_name(device, "tx")), account_size(links, of_clients + bounce_small + bounce_large));
     let connection = NetRxVirtualiser {
-        driver_free: rx_side.to_driver,
-        driver_filled: rx_side.from_driver,
+        driver_free: rx_side.as_ref().map(|side| side.to_driver),
+        driver_filled: rx_side.as_ref().map(|side| side.from_driver),
         data: Memory::dma(rx_data, rx_size),
         buffer_size: rx_buffer,
         account: rx_account,
-        driver_channel: rx_side.end,
+        driver_channel: rx_side.as_ref().map(|side| side.end),
         clients: rx_clients,
     };
     wiring.connect(rx, &driver_name, connection);
     let connection = NetTxVirtualiser {
-        driver_filled: tx_side.to_driver,
-        driver_free: tx_side.from_driver,
-        driver_channel: tx_side.end,
+        driver_filled: tx_side.as_ref().map(|side| side.to_driver),
+        driver_free: tx_side.as_ref().map(|side| side.from_driver),
+        driver_channel: tx_side.as_ref().map(|side| side.end),
         buffer_size: BUFFER_SIZE,
         bounce,
         account: tx_account,
@@ -125,6 +119,25 @@ pub fn driver_side(
     let rings = wiring.rings(region, (device.domain, virtualiser), &specs, true);
     let (driver_end, end) = wiring.channel((device.domain, true), (virtualiser, true), name);
     DriverSide { to_driver: rings[0], from_driver: rings[1], driver_end, end }
+}
+
+/// What a driver is told of its two sides.
+pub fn driver_connection(
+    rx: Option<&DriverSide>,
+    tx: Option<&DriverSide>,
+    mac: [u8; 6],
+    large_receive: bool,
+) -> NetDriver<Planned> {
+    NetDriver {
+        rx_free: rx.map(|side| side.to_driver),
+        rx_filled: rx.map(|side| side.from_driver),
+        tx_filled: tx.map(|side| side.to_driver),
+        tx_free: tx.map(|side| side.from_driver),
+        rx_channel: rx.map(|side| side.driver_end),
+        tx_channel: tx.map(|side| side.driver_end),
+        mac,
+        large_receive,
+    }
 }
 
 /// Queues, buffers and channels of one client; returns what the two virtualisers are told of it.
