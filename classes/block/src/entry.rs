@@ -128,7 +128,7 @@ impl RequestEntry {
         };
         let names_memory = !operation.moves_data() && segment.place != 0;
         let block = bits(word, 0, 40);
-        let names_blocks = operation == Operation::Flush && (block, segment.blocks) != (0, 0);
+        let names_blocks = operation.is_flush() && (block, segment.blocks) != (0, 0);
         if flags & !possible != 0 || names_memory || names_blocks {
             return Step::Nonsense { token };
         }

@@ -23,10 +23,28 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Returns whether it is [`Self::Read`].
+    #[inline(always)]
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Read)
+    }
+
+    /// Returns whether it is [`Self::Flush`].
+    #[inline(always)]
+    pub const fn is_flush(self) -> bool {
+        matches!(self, Self::Flush)
+    }
+
     /// Returns whether memory is read or written.
     #[inline(always)]
     pub const fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
+    }
+
+    /// Returns whether blocks lose their content, or get zeroes for it.
+    #[inline(always)]
+    pub const fn clears_blocks(self) -> bool {
+        matches!(self, Self::Discard | Self::WriteZeroes { .. })
     }
 
     /// Returns whether blocks change.
@@ -155,7 +173,7 @@ impl Shift {
     #[inline(always)]
     pub fn block(self, request: &Request) -> u64 {
         // A flush has no blocks to lie anywhere.
-        if request.operation == Operation::Flush { 0 } else { request.block.wrapping_add(self.blocks) }
+        if request.operation.is_flush() { 0 } else { request.block.wrapping_add(self.blocks) }
     }
 
     /// Returns the place of a segment there.

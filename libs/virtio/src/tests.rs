@@ -5,7 +5,7 @@ mod restarts;
 use crate::registers::*;
 use crate::testing::{DMA, Fake, Given, State, memory};
 use crate::transport::{FEATURES, Transport, Unusable};
-use crate::virtqueue::{Access, Layout, NotAdded, Part, Used, Virtqueue, write_table};
+use crate::virtqueue::{Access, Layout, NotAdded, Part, Table, Used, Virtqueue};
 use culm::Region;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -148,9 +148,11 @@ fn the_parts_of_a_table_reach_the_device_in_order() {
     device.reset(|offered| offered).expect("it works");
     queue.renew(true);
     device.set_to_work(&memory, &[(QUEUE, &queue)]);
-    let words = memory.atomics_u64(TABLE, 6).expect("inside");
+    let table = Table::new(memory.atomics_u64(TABLE, 6).expect("inside"));
+    let [first, between, last] = REQUEST;
+    table.set_last(last);
     for length in [0x3_0001, 0xffff, u32::MAX] {
-        write_table(words, &REQUEST);
+        assert_eq!(table.set(first, [between].into_iter()), 3);
         assert!(queue.add_table(DMA + TABLE as u64, 3, 7));
         assert_eq!((queue.space(), queue.in_flight()), (15, 1));
         let _ = queue.publish();

@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, compiler_fence, fence};
 use culm::{Cyclic, Progress, Region};
 pub use layout::Layout;
 use slot::Slot;
-pub use table::{DESCRIPTOR, write_table};
+pub use table::{DESCRIPTOR, Table};
 
 /// The access of the device to the buffers of one descriptor that a queue takes, or with a part of
 /// a chain.

@@ -178,7 +178,7 @@ impl<R: Registers> Sdhci<R> {
         }
         let Some(work) = &mut self.work else { return };
         match work.stage {
-            Stage::Move if work.operation == Operation::Read => {
+            Stage::Move if work.operation.is_read() => {
                 // Bytes that the controller has written are read after this fence.
                 fence(Ordering::SeqCst);
                 self.advance();

@@ -7,13 +7,14 @@
 
 use crate::counters;
 use crate::device::Device;
-use crate::requests::{Outcome, Parts, Requests};
+use crate::requests::{MOST_PARTS, Outcome, Requests};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use culm::time::{self, Duration, Instant};
 use culm::{Progress, Region};
 use culm_block::{Completion, Disk, Error, NotSent, Operation, Request, Shift};
 use culm_mmio::Registers;
-use culm_virtio::{ResetBackoff, Unusable, Virtqueue};
+use culm_virtio::{Part, ResetBackoff, Unusable, Virtqueue};
 
 /// A device that has a request for the whole of a period has failed. Disks that have to spin up or
 /// to move a bad block take some seconds. A flush may take several periods.
@@ -28,8 +29,8 @@ pub struct Engine<R, T> {
     pub(crate) memory: Region,
     pub(crate) queue: Virtqueue,
     pub(crate) requests: Requests<T>,
-    /// The parts of the last request, kept so that each is written once.
-    parts: Parts,
+    /// Memory for the parts of a request, if the device takes no tables.
+    parts: Vec<Part>,
     /// Requests that ended without the device, and how.
     pub(crate) ended: VecDeque<(T, Result<(), Error>)>,
     disk: Disk,
@@ -77,7 +78,7 @@ impl<R: Registers, T> Engine<R, T> {
             memory,
             queue,
             requests,
-            parts: Parts::new(),
+            parts: Vec::with_capacity(MOST_PARTS),
             ended: VecDeque::new(),
             disk: Disk::ABSENT,
             shown: 0,
@@ -189,10 +190,13 @@ impl<R: Registers, T> Engine<R, T> {
         if self.out_of_service {
             return 0;
         }
-        let descriptors = self.queue.space();
+        let records = self.requests.space();
+        if self.device.takes_tables() {
+            // Each takes one descriptor, of which there are twice as many.
+            return records;
+        }
         let each = usize::from(self.disk.segments) + BESIDES;
-        let chains = if self.device.takes_tables() { descriptors } else { descriptors / each };
-        chains.min(self.requests.space())
+        records.min(self.queue.space() / each)
     }
 
     /// Gives the device a request, with its numbers shifted.
@@ -206,17 +210,17 @@ impl<R: Registers, T> Engine<R, T> {
             return Err(NotSent::Full);
         }
         self.given += 1;
-        if request.operation == Operation::Flush && !self.flushes {
+        if request.operation.is_flush() && !self.flushes {
             self.ended.push_back((tag, Ok(())));
             return Ok(());
         }
-        let number = self.requests.begin(request, shift, tag, &mut self.parts).ok_or(NotSent::Full)?;
-        let parts = self.parts.as_slice();
+        let number = self.requests.begin(request, shift, tag).ok_or(NotSent::Full)?;
         let is_added = if self.device.takes_tables() {
-            let table = self.requests.write_table(number, parts);
-            self.queue.add_table(table, parts.len() as u16, number.into())
+            let (table, count) = self.requests.write_table(number, request, shift);
+            self.queue.add_table(table, count, number.into())
         } else {
-            self.queue.add_chain(parts, number.into()).is_ok()
+            self.requests.list_parts(number, request, shift, &mut self.parts);
+            self.queue.add_chain(&self.parts, number.into()).is_ok()
         };
         if !is_added {
             // It has more segments than the disk takes, as who asked should know.

@@ -11,7 +11,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm_block::{BLOCK, Disk, Error, MAX_SEGMENTS, Operation, Request, Shift};
-use culm_virtio::virtqueue::{self, Access, DESCRIPTOR};
+use culm_virtio::virtqueue::{Access, DESCRIPTOR, Table};
 use culm_virtio::{Part, Used};
 
 /// Words of a record: header (two words), range (two words), status, the rest of a cache line, and
@@ -39,7 +39,7 @@ const NO_REQUEST: u64 = u64::MAX;
 const NO_STATUS: u64 = 0xff;
 
 /// The parts of a chain at most: a header, segments, a status.
-const MOST_PARTS: usize = MAX_SEGMENTS + 2;
+pub const MOST_PARTS: usize = MAX_SEGMENTS + 2;
 
 /// The most resets that a request survives. The device may have failed because of it.
 const MOST_RESETS: u8 = 2;
@@ -57,10 +57,17 @@ struct Owner<T> {
     written: u32,
     /// How many resets of the device the request survives from now on.
     chances: u8,
-    /// How many whole periods the device may have it.
-    patience: u32,
+    /// Whether it is a flush.
+    is_flush: bool,
     /// The period in which the device got it: see [`Requests::end_period`].
     period: u32,
+}
+
+impl<T> Owner<T> {
+    /// Returns how many whole periods the device may have the request.
+    fn patience(&self) -> u32 {
+        if self.is_flush { FLUSH_PERIODS } else { 1 }
+    }
 }
 
 /// The outcome of a request.
@@ -89,31 +96,6 @@ pub struct Requests<T> {
     pub zeroes_may_discard: bool,
 }
 
-/// The parts of a chain, in order.
-pub struct Parts {
-    parts: [Part; MOST_PARTS],
-    count: usize,
-}
-
-impl Parts {
-    /// Creates a chain without parts.
-    pub fn new() -> Self {
-        Self { parts: [Part { address: 0, length: 0, access: Access::Read }; MOST_PARTS], count: 0 }
-    }
-
-    fn push(&mut self, address: u64, length: u32, access: Access) {
-        if let Some(part) = self.parts.get_mut(self.count) {
-            *part = Part { address, length, access };
-            self.count += 1;
-        }
-    }
-
-    /// Returns them.
-    pub fn as_slice(&self) -> &[Part] {
-        self.parts.get(..self.count).unwrap_or_default()
-    }
-}
-
 impl<T> Requests<T> {
     /// Creates `count` records in `memory`, behind what ends at `end`. Returns `None` if that is
     /// too small.
@@ -121,15 +103,44 @@ impl<T> Requests<T> {
         let failures = end.next_multiple_of(64);
         let offset = failures + 64;
         let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
-        Some(Self {
+        let requests = Self {
             records: words.as_chunks().0,
             failures: memory.atomic_u64(failures).ok()?,
             dma: memory.dma() + offset as u64,
-            owners: (0..count).map(|_| Owner { tag: None, written: 0, chances: 0, patience: 0, period: 0 }).collect(),
+            owners: (0..count)
+                .map(|_| Owner { tag: None, written: 0, chances: 0, is_flush: false, period: 0 })
+                .collect(),
             free: (0..count).rev().collect(),
             period: 0,
             zeroes_may_discard: false,
-        })
+        };
+        for (number, record) in (0..).zip(requests.records) {
+            table(record).set_last(requests.last_part(number));
+        }
+        Some(requests)
+    }
+
+    /// Returns where the device sees a record.
+    #[inline(always)]
+    fn address(&self, number: u16) -> u64 {
+        self.dma + (RECORD * usize::from(number)) as u64
+    }
+
+    /// Returns the part of a request that is its header.
+    #[inline(always)]
+    fn first_part(&self, number: u16) -> Part {
+        Part { address: self.address(number), length: 16, access: Access::Read }
+    }
+
+    /// Returns the part of a request that is its status.
+    #[inline(always)]
+    fn last_part(&self, number: u16) -> Part {
+        Part { address: self.address(number) + STATUS, length: 1, access: Access::Write }
+    }
+
+    /// Returns the part of a request that is its range.
+    fn range_part(&self, number: u16) -> Part {
+        Part { address: self.address(number) + RANGE, length: 16, access: Access::Read }
     }
 
     /// Returns whether no request is under way.
@@ -177,13 +188,14 @@ impl<T> Requests<T> {
         self.free.len()
     }
 
-    /// Writes the record of a request, and the parts of its chain to `parts`. Returns its number,
-    /// or `None` if there is no free record.
+    /// Writes the record of a request, all but its table. Returns its number, or `None` if there is
+    /// no free record.
     #[inline]
-    pub fn begin(&mut self, request: &Request, shift: Shift, tag: T, parts: &mut Parts) -> Option<u16> {
+    pub fn begin(&mut self, request: &Request, shift: Shift, tag: T) -> Option<u16> {
         let number = self.free.pop()?;
         let (record, owner) = (self.records.get(usize::from(number))?, self.owners.get_mut(usize::from(number))?);
-        let kind = match request.operation {
+        let Request { operation, blocks, .. } = *request;
+        let kind = match operation {
             Operation::Read => TYPE_READ,
             Operation::Write => TYPE_WRITE,
             Operation::Flush => TYPE_FLUSH,
@@ -192,52 +204,47 @@ impl<T> Requests<T> {
         };
         // A header's block is 0 where the request moves no data (§5.2.6.1): blocks to clear stand
         // in the range.
-        let block = if request.operation.moves_data() { shift.block(request) } else { 0 };
+        let block = if operation.moves_data() { shift.block(request) } else { 0 };
         record[0].store(kind.into(), Relaxed);
         record[1].store(block, Relaxed);
         record[4].store(NO_STATUS, Relaxed);
-        let address = self.dma + (RECORD * usize::from(number)) as u64;
-        parts.count = 0;
-        parts.push(address, 16, Access::Read);
-        let mut written = 1;
-        match request.operation {
-            Operation::Read | Operation::Write => {
-                let is_read = request.operation == Operation::Read;
-                let access = if is_read { Access::Write } else { Access::Read };
-                for segment in request.segments() {
-                    // Both factors are bounded: places have 40 bits, blocks 24.
-                    parts.push(shift.place(*segment) * BLOCK as u64, segment.blocks * BLOCK as u32, access);
-                }
-                if is_read {
-                    written += request.blocks * BLOCK as u32;
-                }
-            }
-            Operation::Flush => {}
-            Operation::Discard | Operation::WriteZeroes { .. } => {
-                let may_discard = request.operation == Operation::WriteZeroes { may_discard: true };
-                let flags = if may_discard && self.zeroes_may_discard { RANGE_MAY_DISCARD } else { 0 };
-                record[2].store(shift.block(request), Relaxed);
-                record[3].store(u64::from(request.blocks) | u64::from(flags) << 32, Relaxed);
-                parts.push(address + RANGE, 16, Access::Read);
-            }
+        if operation.clears_blocks() {
+            let may_discard = operation == Operation::WriteZeroes { may_discard: true };
+            let flags = if may_discard && self.zeroes_may_discard { RANGE_MAY_DISCARD } else { 0 };
+            record[2].store(shift.block(request), Relaxed);
+            record[3].store(u64::from(blocks) | u64::from(flags) << 32, Relaxed);
         }
-        parts.push(address + STATUS, 1, Access::Write);
+        let written = if operation.is_read() { 1 + blocks * BLOCK as u32 } else { 1 };
         // A flush that a failing device did not answer may have failed. If it were sent again, the
         // device could say that it is done, and blocks that it has lost would count as durable.
-        let is_flush = request.operation == Operation::Flush;
-        let (chances, patience) = if is_flush { (0, FLUSH_PERIODS) } else { (MOST_RESETS, 1) };
-        *owner = Owner { tag: Some(tag), written, chances, patience, period: self.period };
+        let is_flush = operation.is_flush();
+        let chances = if is_flush { 0 } else { MOST_RESETS };
+        *owner = Owner { tag: Some(tag), written, chances, is_flush, period: self.period };
         Some(number)
     }
 
-    /// Writes the parts of the request in record `number` into its table; returns where the device
-    /// sees that.
+    /// Writes the parts of a request into the table of its record. Returns where the device sees
+    /// that, and the count of parts.
     #[inline]
-    pub fn write_table(&self, number: u16, parts: &[Part]) -> u64 {
-        if let Some(table) = self.records.get(usize::from(number)).and_then(|record| record.get(TABLE / 8..)) {
-            virtqueue::write_table(table, parts);
-        }
-        self.dma + (RECORD * usize::from(number) + TABLE) as u64
+    pub fn write_table(&self, number: u16, request: &Request, shift: Shift) -> (u64, u16) {
+        let first = self.first_part(number);
+        let count = self.records.get(usize::from(number)).map_or(0, |record| {
+            if request.operation.clears_blocks() {
+                table(record).set(first, core::iter::once(self.range_part(number)))
+            } else {
+                table(record).set(first, data_parts(request, shift))
+            }
+        });
+        (self.address(number) + TABLE as u64, count)
+    }
+
+    /// Puts the parts of a request in place of what is in `parts`.
+    pub fn list_parts(&self, number: u16, request: &Request, shift: Shift, parts: &mut Vec<Part>) {
+        parts.clear();
+        parts.push(self.first_part(number));
+        parts.extend(data_parts(request, shift));
+        parts.extend(request.operation.clears_blocks().then(|| self.range_part(number)));
+        parts.push(self.last_part(number));
     }
 
     /// Frees the record of a request that the device does not get; returns its tag.
@@ -255,7 +262,7 @@ impl<T> Requests<T> {
         let (record, owner) = (self.records.get(used.token as usize)?, self.owners.get_mut(used.token as usize)?);
         let tag = owner.tag.take()?;
         self.free.push(used.token as u16);
-        let is_flush = owner.patience == FLUSH_PERIODS;
+        let is_flush = owner.is_flush;
         let (result, is_lie) = match record[4].load(Relaxed) as u8 {
             // Bytes beyond the used length are not known to be written (§2.7.8.2): the read fails.
             STATUS_OK => {
@@ -303,7 +310,7 @@ impl<T> Requests<T> {
                 continue;
             }
             owner.period = self.period;
-            let is_done = owner.patience == FLUSH_PERIODS && record[4].load(Relaxed) as u8 == STATUS_OK;
+            let is_done = owner.is_flush && record[4].load(Relaxed) as u8 == STATUS_OK;
             record[4].store(NO_STATUS, Relaxed);
             match owner.chances.checked_sub(1).filter(|_| !is_lost) {
                 Some(left) => owner.chances = left,
@@ -327,6 +334,24 @@ impl<T> Requests<T> {
     pub fn end_period(&mut self) -> bool {
         let before = self.period;
         self.period = before.wrapping_add(1);
-        self.owners.iter().any(|owner| owner.tag.is_some() && before.wrapping_sub(owner.period) >= owner.patience)
+        self.owners.iter().any(|owner| owner.tag.is_some() && before.wrapping_sub(owner.period) >= owner.patience())
     }
+}
+
+/// Returns the table of a record.
+#[inline(always)]
+fn table(record: &[AtomicU64; WORDS]) -> Table<'_> {
+    Table::new(record.get(TABLE / 8..).unwrap_or_default())
+}
+
+/// Returns the parts of a request that are its data.
+#[inline(always)]
+fn data_parts(request: &Request, shift: Shift) -> impl ExactSizeIterator<Item = Part> {
+    let access = if request.operation.is_read() { Access::Write } else { Access::Read };
+    request.segments().iter().map(move |segment| Part {
+        // Both factors are bounded: places have 40 bits, blocks 24.
+        address: shift.place(*segment) * BLOCK as u64,
+        length: segment.blocks * BLOCK as u32,
+        access,
+    })
 }

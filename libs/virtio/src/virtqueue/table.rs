@@ -11,17 +11,56 @@ use core::sync::atomic::compiler_fence;
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 16;
 
-/// Writes the parts of a chain into `table`, as far as there is room: two words for each. Parts to
-/// read come before parts to write (§2.7.4.2).
-#[inline]
-pub fn write_table(table: &[AtomicU64], parts: &[Part]) {
-    let (descriptors, _) = table.as_chunks::<2>();
-    for (next, ([low, high], part)) in (1..).zip(descriptors.iter().zip(parts)) {
-        let link = u64::from(DESCRIPTOR_NEXT) << 32 | next << 48;
-        let flags = u64::from(part.access.flags()) << 32 | if next == parts.len() as u64 { 0 } else { link };
-        low.store(part.address, Relaxed);
-        high.store(u64::from(part.length) | flags, Relaxed);
+/// Number of the descriptor of a table's last part. The others stand around it, in order.
+const LAST: u64 = 1;
+
+/// A table for chains with the same last part, which is written once: it has a descriptor of its
+/// own.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a>(&'a [[AtomicU64; 2]]);
+
+impl<'a> Table<'a> {
+    /// Creates the table that stands in these words, two for each part.
+    #[inline(always)]
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        Self(words.as_chunks().0)
     }
+
+    /// Writes the last part of all chains.
+    pub fn set_last(self, part: Part) {
+        if let Some([low, high]) = self.0.get(LAST as usize) {
+            low.store(part.address, Relaxed);
+            high.store(described(part), Relaxed);
+        }
+    }
+
+    /// Writes a chain: its first part, then as many of those `between` as there is room for, before
+    /// the last one. Parts to read come before parts to write (§2.7.4.2). Returns how many parts
+    /// the chain has.
+    #[inline(always)]
+    pub fn set(self, first: Part, between: impl ExactSizeIterator<Item = Part>) -> u16 {
+        let [[low, high], _, room @ ..] = self.0 else { return 0 };
+        let end = LAST + between.len().min(room.len()) as u64;
+        low.store(first.address, Relaxed);
+        high.store(described(first) | link(if end == LAST { LAST } else { LAST + 1 }), Relaxed);
+        for ((number, [low, high]), part) in (LAST + 1..).zip(room).zip(between) {
+            low.store(part.address, Relaxed);
+            high.store(described(part) | link(if number == end { LAST } else { number + 1 }), Relaxed);
+        }
+        end as u16 + 1
+    }
+}
+
+/// Returns a descriptor's second word, without a next one.
+#[inline(always)]
+fn described(part: Part) -> u64 {
+    u64::from(part.length) | u64::from(part.access.flags()) << 32
+}
+
+/// Returns what that word has of a next descriptor.
+#[inline(always)]
+fn link(next: u64) -> u64 {
+    u64::from(DESCRIPTOR_NEXT) << 32 | next << 48
 }
 
 impl Virtqueue {
