@@ -91,11 +91,28 @@ impl Channels {
         if self.group == 0 { Some(self.bits) } else { None }
     }
 
+    /// Returns the others than `channel`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without(self, channel: Channel) -> Self {
+        match self.bit(channel) {
+            Some(bit) => Self { bits: self.bits & !(1 << bit), ..self },
+            None => self,
+        }
+    }
+
     /// Returns whether `channel` was notified.
     #[inline(always)]
     pub const fn contains(self, channel: Channel) -> bool {
-        let (group, bit) = channel.position();
-        group == self.group && self.bits >> bit & 1 != 0
+        matches!(self.bit(channel), Some(bit) if self.bits >> bit & 1 != 0)
+    }
+
+    /// Returns the bit of `channel`, if it is of this group: without [`Channel::position`], which
+    /// divides.
+    #[inline(always)]
+    const fn bit(self, channel: Channel) -> Option<u32> {
+        let bit = channel.0.wrapping_sub(self.group * GROUP);
+        if bit < GROUP { Some(bit) } else { None }
     }
 }
 
@@ -180,6 +197,8 @@ mod tests {
         assert!(channels.contains(Channel::new(66)));
         assert!(!channels.contains(Channel::new(3)));
         assert!(!channels.contains(Channel::new(67)));
+        assert!(channels.without(Channel::new(66)).is_empty());
+        assert_eq!(channels.without(Channel::new(3)), channels);
         assert!(Channels::NONE.is_empty());
     }
 }

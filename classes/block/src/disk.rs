@@ -97,6 +97,7 @@ impl Disk {
     /// # Errors
     ///
     /// The reason why it does not.
+    #[inline]
     pub fn check(&self, request: &Request, memory_blocks: u64) -> Result<(), Error> {
         if !self.is_present() {
             return Err(Error::Absent);

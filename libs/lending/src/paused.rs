@@ -36,13 +36,14 @@ impl Paused {
     }
 
     /// Pauses a client whose allowance is spent, and asks for the wake-up at which it is looked at
-    /// again.
+    /// again. Returns whether it is paused: time may have given it some back.
     #[cold]
-    pub fn pause(&mut self, index: usize, allowance: &mut Allowance) {
+    pub fn pause(&mut self, index: usize, allowance: &mut Allowance) -> bool {
         if !self.contains(index) && !allowance.replenish() {
             self.0.insert(index);
             culm::wake_at(time::now() + PAUSE);
         }
+        self.contains(index)
     }
 
     /// Ends the pause of each client whose allowance `is_back` ([`Allowance::replenish`]); asks to

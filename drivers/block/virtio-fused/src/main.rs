@@ -49,7 +49,7 @@ impl Component for BlockVirtioFused {
         if interrupted {
             self.virtualiser.driver().interrupted();
         }
-        self.virtualiser.mark_due(channels);
+        self.virtualiser.mark_due(channels.without(self.interrupt.channel()));
         self.run();
         if interrupted {
             self.interrupt.enable();

@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use culm::time::{self, Duration, Instant};
 use culm::{Progress, Region};
-use culm_block::{Completion, Disk, Error, NotSent, Operation, Request, Shift};
+use culm_block::{Completion, Disk, Error, NotSent, Request, Shift};
 use culm_mmio::Registers;
 use culm_virtio::{Part, ResetBackoff, Unusable, Virtqueue};
 

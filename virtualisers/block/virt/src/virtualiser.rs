@@ -290,17 +290,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
                     |Tag(owner)| matches!(owner, Owner::Client { number: other, .. } if usize::from(*other) == number),
                 );
             }
-            self.pause_if_spent(number);
-        }
-    }
-
-    /// Leaves a client alone if it has used up its allowance.
-    #[inline]
-    fn pause_if_spent(&mut self, number: usize) {
-        let Some(client) = self.clients.get_mut(number) else { return };
-        if client.allowance.is_spent() {
-            self.paused.pause(number, &mut client.allowance);
-            if self.paused.contains(number) {
+            if client.allowance.is_spent() && self.paused.pause(number, &mut client.allowance) {
                 self.ready.remove(number);
             }
         }

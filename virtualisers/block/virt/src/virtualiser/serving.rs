@@ -5,7 +5,7 @@ use crate::counters;
 use crate::turns::WINDOW;
 use crate::unflushed::Flush;
 use culm_block::driver::Driver;
-use culm_block::{Error, Operation, Taken};
+use culm_block::{Error, Taken};
 
 /// The outcome of the attempt to send a client's next request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,18 +93,14 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// Does what [`Self::try_next`] does, but leaves the client ready.
     fn send(&mut self, number: usize, passes: bool) -> Attempt {
         self.active.insert(number);
-        let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
-        let next = client.next();
-        if client.allowance.is_spent() {
-            self.pause_if_spent(number);
-            if self.paused.contains(number) {
-                return Attempt::Nothing;
-            }
-        }
-        let Some((operation, cost)) = next else { return Attempt::Nothing };
         let idle = self.clients.len() - self.busy;
         let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
-        if operation == Operation::Flush {
+        let next = client.next();
+        if client.allowance.is_spent() && self.paused.pause(number, &mut client.allowance) {
+            return Attempt::Nothing;
+        }
+        let Some((operation, cost)) = next else { return Attempt::Nothing };
+        if operation.is_flush() {
             match client.unflushed.flush(self.is_flushing) {
                 Flush::Answered(result) => {
                     client.answer_held(result);
@@ -117,41 +113,35 @@ impl<D: Driver<Tag>> Virtualiser<D> {
                 Flush::Sent => {}
             }
         }
-        let has_right = if passes { client.share.may_pass(cost) } else { client.share.affords(cost) };
-        if !has_right {
+        let (share, was_idle) = (client.share, client.share.is_idle());
+        if !(if passes { share.may_pass(cost) } else { share.affords(cost) }) {
             return Attempt::NoRight;
         }
         // A place in the driver's queue is kept for each of the others that may pass, as far as
         // half of the queue reaches.
-        let (space, half) = (self.driver.space(), (self.driver.space() + self.driver.under_way()) / 2);
-        let kept = (idle - usize::from(client.share.is_idle())).min(half);
+        let space = self.driver.space();
+        let kept = (idle - usize::from(was_idle)).min((space + self.driver.under_way()) / 2);
         let is_full = if passes { space == 0 } else { space <= kept || self.under_way + cost > WINDOW };
         if is_full {
             return Attempt::Blocked;
         }
-        self.dispatch(number, cost, operation);
-        Attempt::Done
-    }
-
-    /// Gives the next request of a client to the driver, or answers why not.
-    #[inline]
-    fn dispatch(&mut self, number: usize, cost: u32, operation: Operation) {
-        let Some(client) = self.clients.get_mut(number) else { return };
-        let Some((Taken { token, request }, shift)) = client.take() else { return };
+        let Some((Taken { token, request }, shift)) = client.take() else { return Attempt::Nothing };
         let (token, blocks, failed_flushes) = (*token, request.blocks, self.failed_flushes);
         let owner = Owner::Client { number: number as u16, token, cost, operation, failed_flushes };
         if self.driver.forward(request, shift, Tag(owner)).is_err() {
-            // There was space, as the caller has seen.
-            return client.refuse(token, Error::Failed);
+            // There was space, as just seen.
+            client.refuse(token, Error::Failed);
+            return Attempt::Done;
         }
-        self.busy += usize::from(client.share.is_idle());
         client.share.send(cost);
+        self.busy += usize::from(was_idle);
         self.under_way += cost;
-        if operation == Operation::Flush {
+        if operation.is_flush() {
             self.is_flushing = true;
             self.clients.iter_mut().for_each(|client| client.unflushed.cover());
         }
         counters::REQUESTS.behind(D::COUNTERS_BEFORE).add(1);
         counters::BLOCKS.behind(D::COUNTERS_BEFORE).add(blocks.into());
+        Attempt::Done
     }
 }
