@@ -1,5 +1,5 @@
-//! The web server over a disk's file system: what curl gets and puts there, and what is on the disk
-//! when the machine has ended, or was cut off.
+//! The web server over an SD card's file system: what curl gets and puts there, and what is on the
+//! card when the machine has ended, or was cut off.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -39,8 +39,8 @@ fn boot(folder: &Path, config: &str) -> Machine {
     let system = format!(
         "name = \"cards\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
          [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n[device.rtc0]\npriority = 50\n\
-         [device.disk0]\npriority = 200\nimage = \"disk.img\"\n\
-         [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"disk0\", partition = \"site\" }}\nclock = \"rtc0\"\n\
+         [device.pci0]\npriority = 55\n[device.sd0]\npriority = 200\nbus = \"pci0\"\nimage = \"disk.img\"\n\
+         [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"sd0\", partition = \"site\" }}\nclock = \"rtc0\"\n\
          [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\nclock = \"rtc0\"\n\
          files = {{ device = \"files\", folder = \"/site\", write = true, memory = \"1MiB\" }}\n\
          config = {{ {config} }}\n"
@@ -68,7 +68,8 @@ impl World {
         file("../a file with a long name.txt", b"long");
         file("../large.bin", &bytes(LARGE, 1));
         std::fs::write(folder.path().join("files/secret.txt"), b"outside").expect("a file");
-        let disk = "partition = [{ name = \"site\", size = \"128MiB\", fat = 32, folder = \"files\" }]\n";
+        let disk =
+            "size = \"256MiB\"\npartition = [{ name = \"site\", size = \"128MiB\", fat = 32, folder = \"files\" }]\n";
         std::fs::write(folder.path().join("disk.toml"), disk).expect("the folder is writable");
         let (from, to) = (folder.path().join("disk.toml"), folder.path().join("disk.img"));
         run(300, text(&root().join("culm")), &["image", text(&from), "-o", text(&to)]);

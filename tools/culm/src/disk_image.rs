@@ -50,7 +50,7 @@ pub fn describe(file: &Path) -> Result<Disk> {
         let table = TableReader::new("the disk", first_line, document.get_ref());
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let find = |path: &str| file.parent().unwrap_or(Path::new(".")).join(path);
-        read(table, &Context { name: &name, find: &find, boots: true }, &mut problems)
+        read(table, &Context { name: &name, find: &find, boots: true, is_card: false }, &mut problems)
     } else {
         None
     };

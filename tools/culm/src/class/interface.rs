@@ -1,7 +1,7 @@
 //! The trait of a class. Everything that is particular to a class is behind it.
 
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
+use crate::expand::draft::{Client, Draft, DraftDevice, DraftDomain, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::plan::HostFile;
 use crate::reference::table::{Key, Table};
@@ -17,6 +17,15 @@ pub struct Virtualiser {
     pub component: &'static str,
     /// The kind of connection that is its work.
     pub connection: ConnectionKind,
+}
+
+/// A provider, while its keys are read.
+#[derive(Clone, Copy)]
+pub struct NewProvider {
+    /// The number that it is to have.
+    pub index: DraftProvider,
+    /// Its device, if it is a driver.
+    pub device: Option<DraftDevice>,
 }
 
 /// A client of a provider, while its options are read.
@@ -59,12 +68,11 @@ pub trait Class: Sync {
         &[]
     }
 
-    /// Reads the class's own keys of the provider that is to be number `index`; there are none
-    /// where it has no table for them.
+    /// Reads the class's own keys of a provider; there are none where it has no table for them.
     fn read_provider<'a>(
         &self,
         _draft: &mut Draft<'a>,
-        _index: DraftProvider,
+        _new: NewProvider,
         _keys: Option<&mut TableReader<'a>>,
         _problems: &mut Problems,
     ) -> OfClass {

@@ -1,10 +1,10 @@
 //! Serial class: one virtualiser joins the clients' bytes, hands input to those that take it, and
 //! the log to those that listen.
 
-use super::interface::{Class, NewClient, Virtualiser};
+use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::description::system::read_queue;
 use crate::diagnostics::Diagnostics;
-use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Service};
+use crate::expand::draft::{Client, Draft, OfClass, Service};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
 use crate::plan::{LogLevel, Rights};
 use crate::reference::table::{Key, Table, key};
@@ -153,7 +153,7 @@ impl Class for Serial {
     fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        _: DraftProvider,
+        _: NewProvider,
         keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass {

@@ -32,6 +32,8 @@ pub struct Context<'c> {
     pub find: &'c dyn Fn(&str) -> PathBuf,
     /// Firmware is to find systems on the disk.
     pub boots: bool,
+    /// It is an emulated SD card, whose size is a power of two.
+    pub is_card: bool,
 }
 
 /// A partition as the description has it.
@@ -81,7 +83,14 @@ pub fn read<'a>(mut table: TableReader<'a>, context: &Context<'_>, problems: &mu
         );
         problems.push(Problem::new(given[kind.most()].name.span.clone(), message).help(help));
     }
-    let (places, sectors) = places(kind, &given, size.as_ref(), align, &span, problems)?;
+    if let Some(size) = size.as_ref().filter(|size| context.is_card && !size.value.is_power_of_two()) {
+        let (message, help) = no_card_of(size.value * SECTOR);
+        problems.push(Problem::new(size.span.clone(), message).help(help));
+    }
+    let (places, mut sectors) = places(kind, &given, size.as_ref(), align, &span, problems)?;
+    if context.is_card {
+        sectors = sectors.next_power_of_two();
+    }
     let partitions = given.iter().zip(places).map(|(given, place)| {
         let uuid = given.uuid.as_ref().map_or_else(|| derive(derived, &given.name), |uuid| uuid.value);
         Partition {
@@ -98,6 +107,14 @@ pub fn read<'a>(mut table: TableReader<'a>, context: &Context<'_>, problems: &mu
         check_volume(partition, given, problems);
     }
     (problems.len() == before).then_some(disk)
+}
+
+/// Returns the message, and the advice, for an emulated SD card of so many bytes, which are no
+/// power of two: QEMU does not start with it.
+pub fn no_card_of(bytes: u64) -> (String, String) {
+    let next = bytes.checked_next_power_of_two().map(format_size).unwrap_or_default();
+    let message = format!("QEMU has no SD card of {}: their sizes are powers of two", format_size(bytes));
+    (message, format!("the next one is {next}"))
 }
 
 /// Returns the identity that a partition has by its name.

@@ -13,12 +13,17 @@ use std::path::Path;
 
 /// Reads a description in `folder`; an error is what is shown.
 fn described(text: &str, folder: &Path) -> Result<Disk, String> {
+    described_for(false, text, folder)
+}
+
+/// [`described`], for an emulated SD card or another disk.
+fn described_for(is_card: bool, text: &str, folder: &Path) -> Result<Disk, String> {
     let mut problems = Problems::new();
     let document = parse_table(text, &mut problems);
     assert!(problems.is_empty(), "{problems:?}");
     let table = TableReader::new("the disk", 0..0, document.get_ref());
     let find = |path: &str| folder.join(path);
-    read(table, &Context { name: "test", find: &find, boots: true }, &mut problems).ok_or_else(|| {
+    read(table, &Context { name: "test", find: &find, boots: true, is_card }, &mut problems).ok_or_else(|| {
         let mut found = Diagnostics::default();
         found.extend(&Source::new("disk.toml", text), problems);
         found.render(false)
@@ -69,6 +74,17 @@ fn site(folder: &Path) {
     fs::write(folder.join("site/index.html"), "<p>text").expect("a file");
     fs::write(folder.join("site/deep/A long näme of a file.txt"), vec![7; 100_000]).expect("a file");
     fs::write(folder.join("site/.hidden"), "no").expect("a file");
+}
+
+/// QEMU has no other cards, and the backup of the table stands at the end of all that there is.
+#[test]
+fn the_size_of_an_emulated_card_is_a_power_of_two() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "partition = [{ name = \"data\", size = \"8MiB\" }]\n";
+    let sizes = [false, true].map(|is_card| described_for(is_card, text, folder.path()).expect("it is well").size());
+    assert_eq!(sizes, [10 << 20, 16 << 20]);
+    let refused = described_for(true, &format!("size = \"10MiB\"\n{text}"), folder.path()).expect_err("no such card");
+    assert!(refused.contains("QEMU has no SD card of 10MiB") && refused.contains("the next one is 16MiB"), "{refused}");
 }
 
 #[test]

@@ -5,7 +5,10 @@
 use super::domains::{Making, make};
 use super::draft::{Draft, DraftDevice, DraftDomain, Provider, Service};
 use super::fused;
-use crate::class::{self, interface::Class};
+use crate::class::{
+    self,
+    interface::{Class, NewProvider},
+};
 use crate::description::system::{DeviceTable, DomainOptions};
 use crate::plan::Origin;
 use culm_manifest::problem::suggest;
@@ -32,14 +35,14 @@ pub fn add_driver<'a>(draft: &mut Draft<'a>, table: &'a DeviceTable<'a>, device:
     let is_single = ports.len() == 1;
     for (slot, connection, class) in ports {
         let implementation = class::of(class);
-        let index = draft.providers.len();
+        let new = NewProvider { index: draft.providers.len(), device: Some(device) };
         let mut problems = Problems::new();
         let of_class = if is_single {
-            implementation.read_provider(draft, index, Some(&mut keys), &mut problems)
+            implementation.read_provider(draft, new, Some(&mut keys), &mut problems)
         } else {
             let what = format!("`{}` of [device.{}]", connection.name, table.name.value);
             let mut port = keys.take(&connection.name).and_then(|entry| entry.table(what, &mut problems));
-            let of_class = implementation.read_provider(draft, index, port.as_mut(), &mut problems);
+            let of_class = implementation.read_provider(draft, new, port.as_mut(), &mut problems);
             if let Some(port) = port {
                 port.finish(&mut problems);
             }
@@ -168,8 +171,9 @@ pub fn add_domains(draft: &mut Draft<'_>) {
         }
         let several = ports.len() > 1;
         for (slot, connection, class) in ports {
-            let (index, mut problems) = (draft.providers.len(), Problems::new());
-            let of_class = class::of(class).read_provider(draft, index, None, &mut problems);
+            let new = NewProvider { index: draft.providers.len(), device: None };
+            let mut problems = Problems::new();
+            let of_class = class::of(class).read_provider(draft, new, None, &mut problems);
             draft.diagnostics.extend(draft.source, problems);
             let name = &table.name.value;
             draft.providers.push(Provider {

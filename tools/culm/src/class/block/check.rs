@@ -1,7 +1,9 @@
 //! Checks that need all disks and their clients.
 
+use super::card;
 use super::options::{ClientOptions, DeviceOptions, NAME};
 use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::disk::read::no_card_of;
 use crate::expand::draft::{Client, Draft, DraftProvider};
 use culm_abi::connection::BlockMemory;
 use culm_manifest::ConnectionKind;
@@ -61,21 +63,28 @@ fn check_pio(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
     Some(draft.at(at, message).help("leave `pio` out: its device moves it"))
 }
 
-/// Returns what is wrong if nobody can write to an emulated SD card: QEMU does not start then.
-fn check_card(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
+/// Returns what is wrong with the image of an emulated SD card, with which QEMU does not start.
+fn check_card(draft: &Draft<'_>, provider: DraftProvider) -> Vec<Diagnostic> {
     let provider = &draft.providers[provider];
-    let at = DeviceOptions::of(provider).read_only.as_ref()?;
-    let (device, _) = provider.device?;
-    let is_card = |argument: &String| argument.split(',').next() == Some("sd-card");
-    if draft.board.board.qemu.is_none() || !draft.devices[device].board.qemu.iter().any(is_card) {
-        return None;
+    if !card::is_emulated(draft, provider.device.map(|(device, _)| device)) {
+        return Vec::new();
     }
-    let message = format!("`{}` is an SD card, and QEMU has none that cannot be written", provider.name);
-    Some(
-        draft
-            .at(at, message)
-            .help("leave it out here; each client can have it: `disk = { device = …, read_only = true }`"),
-    )
+    let DeviceOptions { read_only, image, .. } = DeviceOptions::of(provider);
+    let mut found = Vec::new();
+    if let Some(at) = read_only {
+        let message = format!("`{}` is an SD card, and QEMU has none that cannot be written", provider.name);
+        let help = "leave it out here; each client can have it: `disk = { device = …, read_only = true }`";
+        found.push(draft.at(at, message).help(help));
+    }
+    if let Some(image) = image.as_ref().filter(|image| !image.file.size.is_power_of_two()) {
+        let (message, help) = no_card_of(image.file.size);
+        let resize = match &image.file.path {
+            Some(_) => format!("; `truncate -s {} FILE` makes it so large", image.file.size.next_power_of_two()),
+            None => String::new(),
+        };
+        found.push(draft.at(&image.at, message).help(help + &resize));
+    }
+    found
 }
 
 /// Returns what is wrong if an earlier device has the same image, and one of the two writes.

@@ -37,8 +37,14 @@ pub enum Given {
 }
 
 impl Given {
-    /// Reads the value; `None` if it is neither.
-    pub fn read(draft: &Draft<'_>, entry: &Entry<'_>, device: &str, problems: &mut Problems) -> Option<Self> {
+    /// Reads the value for the device of this name, which is an emulated SD card or not; `None` if
+    /// it is neither a path nor a disk.
+    pub fn read(
+        draft: &Draft<'_>,
+        entry: &Entry<'_>,
+        (device, is_card): (&str, bool),
+        problems: &mut Problems,
+    ) -> Option<Self> {
         if !entry.is_table() {
             return entry.text(problems).map(Self::File);
         }
@@ -46,7 +52,7 @@ impl Given {
         let stem = draft.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let system = draft.file.name.as_ref().map_or(stem.as_str(), |name| name.value.as_str());
         let find = |path: &str| draft.as_written(path);
-        let context = Context { name: &format!("{system} {device}"), find: &find, boots: false };
+        let context = Context { name: &format!("{system} {device}"), find: &find, boots: false, is_card };
         let disk = description::read(table, &context, problems);
         disk.map(|disk| Self::Disk(Located::new(disk, entry.key.span.clone())))
     }

@@ -9,6 +9,7 @@ pub const RULES: &[&str] = &[
     "A disk's queue has 32 to 1024 entries, a client's 32 at least.",
     "Where a client of a disk may write, no other client's part may overlap its part. Two devices have the same image only \
      if both are read-only.",
+    "The image of an SD card that QEMU emulates has a power of two of bytes, and can be written.",
     "Sizes and offsets on a disk are multiples of 512 bytes, and no part reaches beyond the image or the partition.",
 ];
 

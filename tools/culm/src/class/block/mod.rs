@@ -2,6 +2,7 @@
 //! or a range. An emulated machine's disk is a file, the image: its partition table is read here,
 //! so that what cannot work is found before anything boots.
 
+mod card;
 mod check;
 mod image;
 mod keys;
@@ -12,7 +13,7 @@ mod wire;
 
 pub use outside::Disks;
 
-use super::interface::{Class, NewClient, Virtualiser};
+use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
@@ -60,11 +61,11 @@ impl Class for Block {
     fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        _: DraftProvider,
+        new: NewProvider,
         keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass {
-        OfClass::new(options::read_provider(draft, keys, problems))
+        OfClass::new(options::read_provider(draft, new, keys, problems))
     }
 
     fn read_client<'a>(

@@ -1,8 +1,9 @@
 //! The options of the class's devices and clients.
 
+use super::card;
 use super::image::{self, Given, Image};
 use super::part::{self, Part, Wanted};
-use crate::class::interface::NewClient;
+use crate::class::interface::{NewClient, NewProvider};
 use crate::description::system::{read_flag, read_queue};
 use crate::expand::draft::{Client, Draft, Provider};
 use culm_abi::connection::block::{BLOCK, MIN_QUEUE};
@@ -74,6 +75,7 @@ impl ClientOptions {
 /// Reads the keys of a device.
 pub fn read_provider(
     draft: &mut Draft<'_>,
+    new: NewProvider,
     keys: Option<&mut TableReader<'_>>,
     problems: &mut Problems,
 ) -> DeviceOptions {
@@ -81,8 +83,8 @@ pub fn read_provider(
         return DeviceOptions { queue: DEVICE_QUEUE, read_only: None, pio: None, image: None };
     };
     let before = problems.len();
-    let device = keys.what.clone();
-    let given = keys.take("image").and_then(|entry| Given::read(draft, &entry, &device, problems));
+    let (what, is_card) = (keys.what.clone(), card::is_emulated(draft, new.device));
+    let given = keys.take("image").and_then(|entry| Given::read(draft, &entry, (&what, is_card), problems));
     let size = keys.take("size").and_then(|entry| blocks(&entry, 1, problems));
     let is_clear = problems.len() == before;
     let where_true = |flag: Option<Located<bool>>| flag.filter(|flag| flag.value).map(|flag| flag.span);

@@ -16,7 +16,7 @@ mod wire;
 
 pub use outside::{Network, Options};
 
-use super::interface::{Class, NewClient, Virtualiser};
+use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::diagnostics::Diagnostics;
 use crate::expand::draft::{Client, Draft, DraftProvider, OfClass, Provider, Service};
 use crate::expand::wiring::{ProviderClients, Wiring};
@@ -64,11 +64,11 @@ impl Class for Net {
     fn read_provider<'a>(
         &self,
         draft: &mut Draft<'a>,
-        index: DraftProvider,
+        new: NewProvider,
         keys: Option<&mut TableReader<'a>>,
         problems: &mut Problems,
     ) -> OfClass {
-        OfClass::new(options::read_provider(draft, index, keys, problems))
+        OfClass::new(options::read_provider(draft, new.index, keys, problems))
     }
 
     fn read_client<'a>(
