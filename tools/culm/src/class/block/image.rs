@@ -28,6 +28,15 @@ pub struct Image {
     pub table: Result<Table, NoTable>,
 }
 
+/// How the device of an image treats it.
+#[derive(Clone, Copy)]
+pub struct Use {
+    /// Nobody can write.
+    pub read_only: bool,
+    /// It is an SD card that QEMU emulates, which can always be written.
+    pub is_card: bool,
+}
+
 /// The value of the key `image`.
 pub enum Given {
     /// The path of a file that is there.
@@ -109,7 +118,8 @@ pub fn find(
 }
 
 /// Returns what is in an image; reports why it cannot serve.
-pub fn read(draft: &mut Draft<'_>, found: Found, read_only: bool) -> Option<Image> {
+pub fn read(draft: &mut Draft<'_>, found: Found, how: Use) -> Option<Image> {
+    let read_only = how.read_only;
     let given = match found {
         Found::Given(given) => given,
         Found::Made(blocks) => {
@@ -125,7 +135,7 @@ pub fn read(draft: &mut Draft<'_>, found: Found, read_only: bool) -> Option<Imag
         }
     };
     let path = draft.beside(&given.value);
-    match open(&path, read_only) {
+    match open(&path, how) {
         Ok((file, size)) => {
             let blocks = size / BLOCK as u64;
             let table = scan(blocks, |at, bytes| file.read_exact_at(bytes, at).is_ok());
@@ -141,7 +151,7 @@ pub fn read(draft: &mut Draft<'_>, found: Found, read_only: bool) -> Option<Imag
 }
 
 /// Opens an image; returns its bytes too. An error is what is wrong with it, and what to do.
-fn open(path: &Path, read_only: bool) -> Result<(File, u64), (String, String)> {
+fn open(path: &Path, how: Use) -> Result<(File, u64), (String, String)> {
     let make = "paths are relative to the system file; `truncate -s 64M FILE` makes an empty image, `sfdisk FILE` partitions \
                 in it, and `size = \"64MiB\"` in place of `image` has the tool make an empty one";
     let failed = |error: &std::io::Error| match error.kind() {
@@ -160,8 +170,12 @@ fn open(path: &Path, read_only: bool) -> Result<(File, u64), (String, String)> {
         let more = (size + 1).next_multiple_of(BLOCK as u64);
         return Err((what, format!("`truncate -s {more} FILE` makes it large enough; is it the image of a disk?")));
     }
-    if !read_only && metadata.permissions().readonly() {
-        return Err(("cannot be written".to_string(), "say `read_only = true`, or `chmod u+w FILE`".to_string()));
+    if !how.read_only && metadata.permissions().readonly() {
+        let help = match how.is_card {
+            true => "`chmod u+w FILE`: QEMU has no SD card that cannot be written",
+            false => "say `read_only = true`, or `chmod u+w FILE`",
+        };
+        return Err(("cannot be written".to_string(), help.to_string()));
     }
     File::open(path).map(|file| (file, size)).map_err(|error| failed(&error))
 }
@@ -203,4 +217,24 @@ pub fn list(table: &Table) -> String {
         format!("{}{quoted}", partition.number)
     });
     all.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A card is not to be said `read_only` of, which the next run would refuse.
+    #[test]
+    fn the_advice_for_an_unwritable_image_is_one_that_helps() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("card.img");
+        std::fs::write(&path, [0; 1024]).expect("a file");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("it is ours");
+        let advice = |read_only, is_card| open(&path, Use { read_only, is_card }).err().map(|(_, help)| help);
+        assert_eq!(advice(true, false), None);
+        assert!(advice(false, false).expect("it cannot be written").contains("read_only"));
+        let card = advice(false, true).expect("it cannot be written");
+        assert!(card.contains("chmod u+w") && !card.contains("read_only"), "{card}");
+    }
 }

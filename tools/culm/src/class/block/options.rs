@@ -1,7 +1,7 @@
 //! The options of the class's devices and clients.
 
 use super::card;
-use super::image::{self, Given, Image};
+use super::image::{self, Given, Image, Use};
 use super::part::{self, Part, Wanted};
 use crate::class::interface::{NewClient, NewProvider};
 use crate::description::system::{read_flag, read_queue};
@@ -92,7 +92,7 @@ pub fn read_provider(
     let pio = where_true(keys.take("pio").and_then(|entry| entry.boolean(problems)));
     let queue = queue_size(keys, DEVICE_QUEUE, MAX_DEVICE_QUEUE, problems);
     let file = if is_clear { image::find(draft, &keys.span, given, size) } else { None };
-    let image = file.and_then(|file| image::read(draft, file, read_only.is_some()));
+    let image = file.and_then(|file| image::read(draft, file, Use { read_only: read_only.is_some(), is_card }));
     DeviceOptions { queue, read_only, pio, image }
 }
 
