@@ -19,7 +19,13 @@ const MOST_TABLE_UNITS: usize = 64;
 /// The most clusters that one part looks at to give them free.
 const MOST_FREED: u32 = 8192;
 
+/// The most chains that wait to be given free when an operation ends.
+const MOST_WAITING: usize = 256;
+
 impl Mounted {
+    /// The progress of a count that has not begun: the first cluster, and none free before it.
+    pub(crate) const NOT_COUNTED: (u32, u32) = (2, 0);
+
     pub(crate) fn new(session: Session, free: Option<u32>) -> Self {
         let is_marked = session.geometry.is_marked;
         Self {
@@ -27,8 +33,9 @@ impl Mounted {
             files: Files::default(),
             known: Known::default(),
             doomed: Default::default(),
+            after_free: Phase::Last,
             free,
-            count: (2, 0),
+            count: Self::NOT_COUNTED,
             is_counted: false,
             is_marked,
             is_doubtful: is_marked,
@@ -52,12 +59,14 @@ impl Mounted {
         if changes && read_only {
             return Err(Error::ReadOnly.into());
         }
+        self.session.get_mut().begin_attempt();
         let mut mark = Plan::default();
         if !self.is_marked && (changes || phase == Phase::Free) && *operation != Operation::Rest {
             let session = self.session.get_mut();
             session.mark(true)?;
             mark.any_order(session, false);
         }
+        let waiting = self.doomed.len();
         let part = match phase {
             Phase::First => self.first(operation),
             Phase::Free => self.free_part(),
@@ -66,9 +75,15 @@ impl Mounted {
         };
         // `lamfat` may have gone on without the page.
         self.check_complete()?;
-        let mut part = part?;
-        if part.next == Phase::Last && !self.doomed.is_empty() {
-            part.next = Phase::Free;
+        let mut part = match part {
+            // There may be space after all.
+            Err(Stop::Fail(Error::Full | Error::Fragmented)) if !self.doomed.is_empty() => self.free_before(phase),
+            part => part?,
+        };
+        if part.next == Phase::Last && self.doomed.len() > waiting {
+            // What is short is free with that. The rest of what is long waits, so that others need
+            // not wait for it.
+            (part.next, self.after_free) = (Phase::Free, Phase::Last);
         }
         if !part.plan.is_empty() && !mark.is_empty() {
             part.plan.prepend(mark);
@@ -104,6 +119,9 @@ impl Mounted {
             Operation::MakeFolder { path } => self.make_folder(path),
             Operation::Remove { path } => self.remove(path),
             Operation::Rename { from, to, replace } => self.rename(from, to, *replace),
+            Operation::Count | Operation::Rest if !self.doomed.is_empty() => Ok(self.free_before(Phase::First)),
+            Operation::Free if !self.doomed.is_empty() => Ok(self.free_before(Phase::Last)),
+            Operation::Free => Ok(Part::end(Answer::Done)),
             Operation::Count => self.count_free(),
             Operation::Sync => {
                 let mut plan = Plan::default();
@@ -269,7 +287,7 @@ impl Mounted {
                     if file.entry.is_none()
                         && let Some(first) = file.fresh.first()
                     {
-                        self.doomed.push_back(first.cluster);
+                        self.doomed.push_front(first.cluster);
                     }
                     Ok(Part { plan: Plan::default(), next: Phase::Last, answer: Some(Err(error)) })
                 }
@@ -336,7 +354,6 @@ impl Mounted {
             None => {
                 let mut names = path::names(&path)?;
                 let last = names.next_back().ok_or(Error::IsAFolder)?;
-                self.session.get_mut().show_free_if_any()?;
                 let at = {
                     let fs = medium::open(&self.session)?;
                     let folder = Folder::follow(&self.session, &fs, names)?;
@@ -390,7 +407,7 @@ impl Mounted {
         if self.files.is_open(first) {
             self.files.orphans.push(first);
         } else {
-            self.doomed.push_back(first);
+            self.doomed.push_front(first);
         }
     }
 
@@ -405,16 +422,21 @@ impl Mounted {
             && let Some(place) = self.files.orphans.iter().position(|orphan| *orphan == file.first)
         {
             self.files.orphans.swap_remove(place);
-            self.doomed.push_back(file.first);
+            self.doomed.push_front(file.first);
         }
         Ok(Part::end(Answer::Done))
     }
 
+    /// Has some clusters given free before the operation goes on in this phase.
+    fn free_before(&mut self, phase: Phase) -> Part {
+        self.after_free = phase;
+        Part::then(Plan::default(), Phase::Free)
+    }
+
     /// Gives some clusters free that nothing names.
     fn free_part(&mut self) -> Result<Part, Stop> {
-        let Some(mut next) = self.doomed.front().copied() else {
-            return Ok(Part::then(Plan::default(), Phase::Last));
-        };
+        let mut plan = Plan::default();
+        let Some(mut next) = self.doomed.front().copied() else { return Ok(Part::then(plan, self.after_free)) };
         let session = self.session.get_mut();
         let mut left = true;
         let mut looked = 0;
@@ -430,17 +452,15 @@ impl Mounted {
             };
             next = cluster;
         }
-        let mut plan = Plan::default();
         plan.any_order(session, true);
         session.search.restart();
+        self.doomed.pop_front();
         if left {
-            if let Some(front) = self.doomed.front_mut() {
-                *front = next;
-            }
-        } else {
-            self.doomed.pop_front();
+            self.doomed.push_front(next);
         }
-        Ok(Part::then(plan, if self.doomed.is_empty() { Phase::Last } else { Phase::Free }))
+        // Whoever removes many long files waits for some of them.
+        let is_enough = self.doomed.len() <= MOST_WAITING;
+        Ok(Part::then(plan, if is_enough { self.after_free } else { Phase::Free }))
     }
 
     fn list(&mut self, path: &str, from: u64, most: usize) -> Result<Part, Stop> {
@@ -500,7 +520,6 @@ impl Mounted {
         let (mut from_names, mut to_names) = (path::names(from)?, path::names(to)?);
         let from_last = from_names.next_back().ok_or(Error::ReadOnly)?;
         let to_last = to_names.next_back().ok_or(Error::Exists)?;
-        self.session.get_mut().show_free_if_any()?;
         let mut plan = Plan::default();
         let mut replaced = 0;
         {
@@ -574,7 +593,7 @@ impl Mounted {
             self.count = (self.count.0 + 1, self.count.1 + u32::from(is_free));
         }
         let free = self.count.1;
-        (self.free, self.is_counted, self.count) = (Some(free), true, (2, 0));
+        (self.free, self.is_counted, self.count) = (Some(free), true, Self::NOT_COUNTED);
         Ok(free)
     }
 

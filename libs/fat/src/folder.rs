@@ -2,10 +2,12 @@
 
 use crate::entry::{ENTRY, Entry, Raw, VOLUME, checksum};
 use crate::error::Error;
+use crate::geometry::Geometry;
 use crate::medium::{Fs, Medium, Session, stop};
 use crate::pages::Stop;
+use crate::table::{self, END};
 use crate::time::Now;
-use crate::{MAX_FOLDER_ENTRIES, path, table};
+use crate::{MAX_FOLDER_ENTRIES, path};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -31,12 +33,17 @@ pub(crate) struct Folder<'f, 's> {
     clusters: Vec<u32>,
 }
 
+/// Returns how many clusters a folder can have.
+fn most_clusters(geometry: &Geometry) -> usize {
+    (MAX_FOLDER_ENTRIES * ENTRY as u32 / geometry.cluster).max(1) as usize
+}
+
 /// Returns the clusters of a folder: its chain is walked before anybody reads it, so that it
 /// neither leaves the volume nor runs in a circle.
 fn walk(session: &RefCell<Session>, cluster: u32) -> Result<Vec<u32>, Stop> {
     let session = &mut *session.borrow_mut();
     let geometry = &session.geometry;
-    let most = (MAX_FOLDER_ENTRIES * ENTRY as u32 / geometry.cluster).max(1) as usize;
+    let most = most_clusters(geometry);
     let mut clusters = Vec::new();
     let mut next = match cluster {
         0 if !geometry.is_fat32 => None,
@@ -174,28 +181,47 @@ fn scan(
     clusters: &[u32],
     mut is_it: impl FnMut(Option<&[u16]>, &Raw) -> bool,
 ) -> Result<Option<Raw>, Stop> {
+    let mut long = LongName { units: [0; MOST_PARTS * PART], part: 0, length: 0, sum: 0 };
+    visit_all(session, clusters, |at, bytes| {
+        match bytes {
+            _ if bytes[0] == REMOVED => long.part = 0,
+            _ if bytes[11] & 0xf == 0xf => long.take(bytes),
+            _ if bytes[11] & VOLUME != 0 => long.part = 0,
+            _ => {
+                let raw = Raw { at, bytes: *bytes };
+                if is_it(long.whole(&bytes[..11]), &raw) {
+                    return Some(raw);
+                }
+                long.part = 0;
+            }
+        }
+        None
+    })
+}
+
+/// Visits all that lies in the clusters of a folder before its end, what is removed and parts of
+/// long names included, until `visit` returns something; without clusters, the root of a FAT16.
+fn visit_all<T>(
+    session: &mut Session,
+    clusters: &[u32],
+    mut visit: impl FnMut(u64, &[u8; ENTRY]) -> Option<T>,
+) -> Result<Option<T>, Stop> {
     let Session { pages, geometry, .. } = session;
     let root = geometry.root();
     let places = clusters.iter().map(|cluster| (geometry.place(*cluster), u64::from(geometry.cluster)));
-    let mut long = LongName { units: [0; MOST_PARTS * PART], part: 0, length: 0, sum: 0 };
     for (first, length) in places.chain(clusters.is_empty().then_some(root)) {
         let mut at = first;
         while at < first + length {
             let unit = pages.unit() as u64;
             let count = (unit - at % unit).min(first + length - at) as usize;
-            for (place, bytes) in (at..).step_by(ENTRY).zip(pages.read(at, count)?.chunks_exact(ENTRY)) {
-                match bytes {
-                    [0, ..] => return Ok(None),
-                    [REMOVED, ..] => long.part = 0,
-                    _ if bytes[11] & 0xf == 0xf => long.take(bytes),
-                    _ if bytes[11] & VOLUME != 0 => long.part = 0,
-                    _ => {
-                        let raw = Raw { at: place, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
-                        if is_it(long.whole(&bytes[..11]), &raw) {
-                            return Ok(Some(raw));
-                        }
-                        long.part = 0;
-                    }
+            let (entries, _) = pages.read(at, count)?.as_chunks();
+            for (place, bytes) in (at..).step_by(ENTRY).zip(entries) {
+                if bytes[0] == 0 {
+                    return Ok(None);
+                }
+                let visited = visit(place, bytes);
+                if visited.is_some() {
+                    return Ok(visited);
                 }
             }
             at += count as u64;
@@ -325,25 +351,52 @@ impl<'f, 's> Folder<'f, 's> {
 
     /// Makes an empty file's entry; there is none of this name.
     pub(crate) fn create_file(&self, name: &str) -> Result<Raw, Stop> {
-        self.check_room()?;
         let shown = self.stand_in(name)?;
+        self.make_room(&shown)?;
         self.dir.create_file(&shown).map_err(stop)?;
         self.give_name(&shown, name)
     }
 
-    /// Makes a folder; there is nothing of this name.
+    /// Makes a folder; there is nothing of this name. [`Session::show_free`] has shown `lamfat` a
+    /// cluster for it.
     pub(crate) fn create_folder(&self, name: &str) -> Result<Raw, Stop> {
-        self.check_room()?;
         let shown = self.stand_in(name)?;
+        self.make_room(&shown)?;
         self.dir.create_dir(&shown).map_err(stop)?;
         self.give_name(&shown, name)
     }
 
-    /// Refuses another name if the folder could become too long by it.
-    fn check_room(&self) -> Result<(), Stop> {
-        let length = self.clusters.len() as u64 * u64::from(self.session.borrow().geometry.cluster);
-        let most = u64::from(MAX_FOLDER_ENTRIES) * ENTRY as u64;
-        if self.clusters.len() > 1 && length >= most { Err(Error::FolderFull.into()) } else { Ok(()) }
+    /// Gives the folder the clusters that it needs for a name. `lamfat` would do it too, but by a
+    /// search that has all of the table in memory between one free cluster and the next.
+    fn make_room(&self, name: &str) -> Result<(), Stop> {
+        let Some(mut tail) = self.clusters.last().copied() else {
+            // The root of a FAT16 has the length that it has.
+            return Ok(());
+        };
+        let session = &mut *self.session.borrow_mut();
+        let geometry = session.geometry;
+        let needed = name.encode_utf16().count().div_ceil(PART) + 1;
+        let (mut entries, mut removed) = (0, 0);
+        let found = visit_all(session, &self.clusters, |_, bytes| {
+            entries += 1;
+            removed = if bytes[0] == REMOVED { removed + 1 } else { 0 };
+            (removed == needed).then_some(())
+        })?;
+        if found.is_some() {
+            return Ok(());
+        }
+        let clusters = ((entries - removed + needed) * ENTRY).div_ceil(geometry.cluster as usize);
+        if clusters > most_clusters(&geometry) {
+            return Err(Error::FolderFull.into());
+        }
+        for _ in self.clusters.len()..clusters {
+            let cluster = session.next_free()?;
+            session.clear(cluster)?;
+            table::set(&mut session.pages, &geometry, cluster, END)?;
+            table::set(&mut session.pages, &geometry, tail, cluster)?;
+            tail = cluster;
+        }
+        Ok(())
     }
 
     /// Returns the name under which `lamfat` is to make an entry; [`Self::give_name`] puts the true

@@ -11,6 +11,7 @@ use crate::geometry::{Area, Geometry};
 use crate::pages::{Pages, Stop};
 use crate::table::{self, END, Link, Search};
 use crate::time::{Now, Stamp};
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use lamfat::{FileSystem, FsOptions, IoBase, IoError, LossyOemCpConverter, Read, Seek, SeekFrom, Write};
 
@@ -26,6 +27,10 @@ pub(crate) struct Session {
     /// Free clusters that are promised to files.
     pub(crate) taken: Taken,
     pub(crate) search: Search,
+    /// Free clusters that the operation has found one by one, and how many of them the attempt was
+    /// given. Those that parts of it have used are not free any more.
+    spare: Vec<u32>,
+    given: usize,
     pub(crate) now: Stamp,
     /// Where the last read has ended.
     pub(crate) read_end: u64,
@@ -42,6 +47,8 @@ impl Session {
             geometry,
             taken: Taken::default(),
             search: Search::new(hint),
+            spare: Vec::new(),
+            given: 0,
             now: Stamp::from_unix(0),
             read_end: 0,
             accesses: 0,
@@ -49,21 +56,47 @@ impl Session {
         }
     }
 
+    /// Begins an operation at this time.
+    pub(crate) fn begin(&mut self, now: Stamp) {
+        self.now = now;
+        self.pages.begin();
+        self.spare.clear();
+    }
+
+    /// Begins an attempt: it is given the free clusters again that an earlier one was given.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.given = 0;
+    }
+
+    /// Returns a free cluster, another one each time in one attempt.
+    pub(crate) fn next_free(&mut self) -> Result<u32, Stop> {
+        let Self { pages, geometry, taken, search, spare, .. } = self;
+        while let Some(cluster) = spare.get(self.given).copied() {
+            if !taken.has(cluster) && table::get(pages, geometry, cluster)? == Link::Free {
+                self.given += 1;
+                return Ok(cluster);
+            }
+            spare.remove(self.given);
+        }
+        let (free, _) = search.run(pages, geometry, 1, |cluster| taken.has(cluster) || spare.contains(&cluster))?;
+        spare.push(free);
+        self.given += 1;
+        Ok(free)
+    }
+
     /// Finds a free cluster, which the next allocation of `lamfat` will find first.
     pub(crate) fn show_free(&mut self) -> Result<(), Stop> {
-        let Self { pages, geometry, taken, search, .. } = self;
-        let (free, _) = search.run(pages, geometry, 1, |cluster| taken.has(cluster))?;
-        *search = Search::new(free);
+        let free = self.next_free()?;
         self.shown = self.geometry.shown(free);
         Ok(())
     }
 
-    /// As [`Self::show_free`]; a volume without a free cluster is no mistake.
-    pub(crate) fn show_free_if_any(&mut self) -> Result<(), Stop> {
-        match self.show_free() {
-            Err(Stop::Fail(Error::Full)) => Ok(()),
-            shown => shown,
-        }
+    /// Fills a cluster with zeroes.
+    pub(crate) fn clear(&mut self, cluster: u32) -> Result<(), Stop> {
+        let zeroes = alloc::vec![0; self.pages.unit()];
+        let first = self.geometry.place(cluster);
+        let places = (first..first + u64::from(self.geometry.cluster)).step_by(self.pages.unit());
+        places.into_iter().try_for_each(|at| self.pages.write(at, &zeroes))
     }
 
     /// Writes whether the volume is being written.

@@ -307,16 +307,16 @@ impl Walk {
             }
             return;
         }
+        let is_other_moved = self.moved.iter().any(|(_, other)| *other == first);
+        if raw.is_moved() {
+            Self::repair(&mut self.moved, (raw.at, first), &mut self.is_sound);
+        }
         if first == 0 && raw.size() == 0 && !raw.is_folder() {
             return;
         }
         if !geometry.has(first) {
             self.is_sound = false;
             return;
-        }
-        let is_other_moved = self.moved.iter().any(|(_, other)| *other == first);
-        if raw.is_moved() {
-            Self::repair(&mut self.moved, (raw.at, first), &mut self.is_sound);
         }
         let is_hunted = self.is_hunt && !raw.is_moved() && self.hunted.contains(&first);
         if is_hunted || !self.firsts.add(first) {
@@ -535,7 +535,7 @@ impl Mounted {
                     Some(next) => walk.stage = Stage::Table(next),
                     None => {
                         let found = Recovered { is_whole: true, ..walk.found };
-                        self.free = Some(walk.free);
+                        (self.free, self.is_counted) = (Some(walk.free), true);
                         // The clusters that this part frees are counted already.
                         self.uncounted = !plan.is_empty();
                         self.recovery = None;

@@ -121,6 +121,8 @@ pub enum Operation {
     },
     /// Counts free clusters.
     Count,
+    /// Gives some clusters free of what was removed, if [`Volume::is_freeing`].
+    Free,
     /// Makes everything durable.
     Sync,
     /// Makes everything durable and says on the volume that it is whole. The next change takes that
@@ -205,7 +207,7 @@ pub(crate) enum Phase {
     Join,
     /// The entry is written.
     Name,
-    /// Clusters that nothing names any more are given free.
+    /// Some clusters that nothing names any more are given free.
     Free,
     /// Done.
     Last,
@@ -255,6 +257,8 @@ pub(crate) struct Mounted {
     pub(crate) known: Known,
     /// First clusters of chains that are given free.
     pub(crate) doomed: VecDeque<u32>,
+    /// Where the operation goes on when it has given some of them free.
+    pub(crate) after_free: Phase,
     /// Free clusters, if they are counted.
     pub(crate) free: Option<u32>,
     /// How far a count has come: the next cluster, and how many are free before it.
@@ -321,6 +325,13 @@ impl Volume {
         self.mounted.as_ref().is_none_or(|mounted| !mounted.is_marked)
     }
 
+    /// Returns whether clusters wait to be given free: a long file was removed, or closed, and the
+    /// operation has given free no more than it can at once. [`Operation::Free`] goes on with it;
+    /// operations that need the space do so too, and those that count it.
+    pub fn is_freeing(&self) -> bool {
+        self.mounted.as_ref().is_some_and(|mounted| !mounted.doomed.is_empty())
+    }
+
     /// Returns whether no operation is under way.
     pub fn is_idle(&self) -> bool {
         self.running.is_none()
@@ -362,9 +373,7 @@ impl Volume {
             }
         }
         if let Some(mounted) = &mut self.mounted {
-            let session = mounted.session.get_mut();
-            session.pages.begin();
-            session.now = Stamp::from_unix(self.now);
+            mounted.session.get_mut().begin(Stamp::from_unix(self.now));
         } else if let Some(pages) = &mut self.pages {
             pages.begin();
         }
@@ -424,19 +433,29 @@ impl Volume {
         let Some(running) = &mut self.running else { return };
         match (&mut self.mounted, running.phase) {
             (Some(mounted), Phase::Free) => {
-                // The operation is done: its answer stays. The chain's clusters are lost until the
-                // volume is recovered; tried again, they would be in the way of all that follows.
+                // The operation goes on, or is done: its answer stays. The chain's clusters are lost
+                // until the volume is recovered; tried again, they would be in the way of all that
+                // follows.
                 mounted.doomed.pop_front();
                 mounted.is_doubtful = true;
-                running.phase = if mounted.doomed.is_empty() { Phase::Last } else { Phase::Free };
+                running.phase = mounted.after_free;
             }
             (mounted, phase) => {
                 if let Some(mounted) = mounted {
                     mounted.recovery = None;
+                    // Other operations may change what was counted before the next count.
+                    mounted.count = Mounted::NOT_COUNTED;
                     // Earlier parts have linked clusters that nothing names.
                     mounted.is_doubtful |= matches!(phase, Phase::Link(_) | Phase::Join | Phase::Name);
                 }
-                (running.phase, running.answer) = (Phase::Last, Err(error));
+                let answer = match (&running.operation, error) {
+                    // It needs more memory than there is.
+                    (Operation::Recover, Error::Corrupt | Error::FolderTooLong) => {
+                        Ok(Answer::Recovered(Recovered::default()))
+                    }
+                    _ => Err(error),
+                };
+                (running.phase, running.answer) = (Phase::Last, answer);
             }
         }
     }

@@ -29,6 +29,8 @@ pub enum Work {
     Mount,
     /// To make a writing client's folder, so many names deep.
     Root { client: usize, names: usize },
+    /// To give some space free of a long file that was removed.
+    Free,
     /// To say on the volume that it is whole.
     Rest,
     /// To do what a client asks for.
@@ -161,8 +163,9 @@ impl Service {
         match job.work {
             Work::Mount => Ok(self.advance_mount(job.step, answer)),
             Work::Root { client, names } => self.advance_root(job, client, names, answer),
+            Work::Free if job.step == 0 => Ok(Next::Operation(Fat::Free)),
             Work::Rest if job.step == 0 => Ok(Next::Operation(Fat::Rest)),
-            Work::Rest => Ok(Next::Begun),
+            Work::Free | Work::Rest => Ok(Next::Begun),
             Work::Locate(transfer) => Ok(self.advance_locate(job.step, transfer, answer)),
             Work::Close(open) => self.advance_close(job, open, answer),
             Work::Request(taken) => {

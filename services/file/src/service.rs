@@ -71,7 +71,8 @@ pub struct Service {
     pub(crate) clients: Vec<Client>,
     pub(crate) opens: Opens,
     pub(crate) transfers: Transfers,
-    /// The client whose turn it is at the volume.
+    /// The client whose turn it is at the volume; behind the last one, it is the turn of space that
+    /// is given free.
     turn: usize,
     /// The client whose turn it is to send data.
     sender: usize,
@@ -298,12 +299,16 @@ impl Service {
         if self.state != State::Ready {
             return false;
         }
-        if self.rest_at.is_some_and(|at| at <= time::now()) {
+        if self.rest_at.is_some_and(|at| at <= time::now()) && !self.volume.is_freeing() {
             self.rest_at = None;
             return self.start(None, Work::Rest);
         }
-        let count = self.clients.len();
+        let count = self.clients.len() + 1;
         for number in (self.turn..count).chain(0..self.turn) {
+            if number == self.clients.len() && self.volume.is_freeing() {
+                self.turn = 0;
+                return self.start(None, Work::Free);
+            }
             if !self.may_start(number) {
                 continue;
             }

@@ -359,6 +359,34 @@ fn what_was_not_committed_is_lost_with_the_service() {
 }
 
 #[test]
+fn nobody_waits_for_all_of_a_long_file_to_be_removed() {
+    // Clusters of 512 bytes: more links than are given free at once.
+    let image = Image::formatted("1");
+    image.put("/long", &vec![1; 15 << 20]);
+    image.put("/other", b"other");
+    let mut world = World::new(&image, &[("/", true), ("/", true)]);
+    let sent = world.clients[0].remove("/long", 1);
+    assert_eq!(sent, Ok(()));
+    let sent = world.clients[1].stat("/other", 2);
+    assert_eq!(sent, Ok(()));
+    let (mut complete, mut is_freeing) = (Vec::new(), [false; 2]);
+    for _ in 0..5000 {
+        let seen = complete.len();
+        let is_asleep = world.round(&mut complete);
+        is_freeing[seen..complete.len()].fill(world.service.volume.is_freeing());
+        if is_asleep {
+            break;
+        }
+    }
+    assert!(complete.iter().all(|(_, _, result)| result.is_ok()) && complete.len() == 2, "{complete:?}");
+    assert_eq!(is_freeing, [true, true], "space is given free after both were answered");
+    assert!(!world.service.volume.is_freeing());
+    world.put(0, "/new", &vec![2; 15 << 20], 65_536).expect("there is space");
+    world.rest();
+    world.image();
+}
+
+#[test]
 fn a_client_sees_its_folder() {
     let image = Image::formatted("4");
     image.make_folder("/site");

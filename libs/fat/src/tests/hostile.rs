@@ -3,6 +3,7 @@
 use super::*;
 use crate::Recovered;
 use crate::entry::MOVED;
+use crate::table::END;
 
 /// Random numbers.
 struct Chance(u64);
@@ -48,7 +49,7 @@ fn poke(disk: &mut Disk, chance: &mut Chance) {
         };
         let file = files.get(chance.next(4)).copied();
         let size = 1 << chance.next(20);
-        let operation = match (chance.next(13), file) {
+        let operation = match (chance.next(14), file) {
             (0, _) => Operation::Find { path: path(chance) },
             (1, _) => Operation::Open { path: path(chance) },
             (2, _) => Operation::Create { path: path(chance) },
@@ -61,6 +62,7 @@ fn poke(disk: &mut Disk, chance: &mut Chance) {
             (9, _) => Operation::Remove { path: path(chance) },
             (10, _) => Operation::Rename { from: path(chance), to: path(chance), replace: true },
             (11, _) => Operation::Recover,
+            (12, _) => Operation::Free,
             _ => Operation::List { path: path(chance), from: 0, most: 100 },
         };
         match run(&mut volume, disk, operation) {
@@ -149,15 +151,7 @@ fn a_file_may_be_much_longer_than_the_cache() {
 fn a_folder_that_is_longer_than_the_cache_is_refused() {
     let mut disk = Disk::large();
     let mut volume = mounted(&mut disk);
-    // A file full of entries that were removed, and one that was not, is made a folder.
-    let mut content = vec![0xe5; 200 << 10];
-    content[..64].fill(b'X');
-    content[32 + 11] = 0x10;
-    content[11..32].fill(0);
-    write(&mut volume, &mut disk, "f", &content).unwrap();
-    let entry = disk.bytes.windows(12).position(|bytes| bytes == b"F          \x20").expect("the entry");
-    disk.bytes[entry + 11] = 0x10;
-    disk.bytes[entry + 28..entry + 32].fill(0);
+    with_long_folder(&mut volume, &mut disk, 6400);
     for (cache_blocks, wanted) in [(256, Error::FolderTooLong), (1024, Error::NotFound)] {
         let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks, read_only: false });
         run(&mut volume, &mut disk, Operation::Mount).unwrap();
@@ -168,11 +162,11 @@ fn a_folder_that_is_longer_than_the_cache_is_refused() {
     }
 }
 
-/// Returns the disk as it is after each write of a file that goes to another folder.
-fn renamed(mut disk: Disk) -> Vec<Disk> {
+/// Returns the disk as it is after each write while a file of this content goes to another folder.
+fn renamed(mut disk: Disk, content: &[u8]) -> Vec<Disk> {
     let mut volume = mounted(&mut disk);
     run(&mut volume, &mut disk, Operation::MakeFolder { path: "folder".into() }).unwrap();
-    write(&mut volume, &mut disk, "a file", &pattern(1, 3000)).unwrap();
+    write(&mut volume, &mut disk, "a file", content).unwrap();
     disk.record.clear();
     let mut after = Disk::new(disk.bytes.clone());
     let (from, to) = ("a file".into(), "folder/another name of the file".into());
@@ -190,7 +184,7 @@ fn renamed(mut disk: Disk) -> Vec<Disk> {
 #[test]
 fn recovery_ends_if_there_is_memory_for_one_walk_only() {
     for (sets, is_whole) in [(2, true), (1, false)] {
-        for mut disk in renamed(Disk::small()) {
+        for mut disk in renamed(Disk::small(), &pattern(1, 3000)) {
             crate::recover::room::limit(sets);
             let mut volume = mounted(&mut disk);
             let recovered = run(&mut volume, &mut disk, Operation::Recover);
@@ -244,11 +238,11 @@ fn a_table_that_cannot_be_read_costs_its_chain_and_nothing_else() {
 fn a_new_folder_is_empty_also_on_the_medium() {
     let mut disk = Disk::formatted(40_000, &["-F", "16", "-s", "4", "-r", "64"]);
     let mut volume = mounted(&mut disk);
-    // Has the search for free clusters begin again where it has begun.
+    // Has the search for free clusters come round to the one before.
     let wrap = |volume: &mut Volume, disk: &mut Disk| {
         let (file, _) = opened(volume, disk, Operation::Create { path: "wrap".into() }).unwrap();
         let Ok(Answer::Counted(space)) = run(volume, disk, Operation::Count) else { panic!("no space") };
-        run(volume, disk, Operation::Reserve { file, size: space.free }).unwrap();
+        run(volume, disk, Operation::Reserve { file, size: space.free - u64::from(space.cluster) }).unwrap();
         run(volume, disk, Operation::Close { file }).unwrap();
     };
     run(&mut volume, &mut disk, Operation::MakeFolder { path: "f".into() }).unwrap();
@@ -305,7 +299,7 @@ fn two_names_of_a_file_that_no_move_has_made_stay() {
 
 #[test]
 fn a_cut_during_recovery_leaves_what_can_be_recovered() {
-    for mut disk in renamed(Disk::small()) {
+    for mut disk in renamed(Disk::small(), &pattern(1, 3000)) {
         let before = disk.bytes.clone();
         disk.record.clear();
         let mut volume = mounted(&mut disk);
@@ -352,6 +346,85 @@ fn free_space_is_counted_right_after_a_recovery_that_repairs_nothing() {
 }
 
 #[test]
+fn free_space_that_recovery_has_counted_is_not_counted_again() {
+    let mut disk = Disk::large();
+    // The table has 540 blocks.
+    let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 256, read_only: false });
+    run(&mut volume, &mut disk, Operation::Mount).unwrap();
+    run(&mut volume, &mut disk, Operation::Recover).unwrap();
+    let (file, _) = opened(&mut volume, &mut disk, Operation::Create { path: "a".into() }).unwrap();
+    let before = disk.reads;
+    assert_eq!(run(&mut volume, &mut disk, Operation::Reserve { file, size: 35 << 20 }), Err(Error::Full));
+    assert_eq!(disk.reads, before);
+}
+
+#[test]
+fn a_count_that_has_failed_begins_again() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "a", &pattern(1, 50_000)).unwrap();
+    run(&mut volume, &mut disk, Operation::Sync).unwrap();
+    // The count is not known when the volume is mounted with its mark.
+    let mut volume = mounted(&mut disk);
+    let table = u64::from(disk.bytes[14]);
+    disk.broken = Some(table + 400);
+    assert_eq!(run(&mut volume, &mut disk, Operation::Count), Err(Error::Failed));
+    disk.broken = None;
+    // This gives clusters free that the count has passed.
+    run(&mut volume, &mut disk, Operation::Remove { path: "a".into() }).unwrap();
+    let counted = run(&mut volume, &mut disk, Operation::Count);
+    assert_eq!(counted, run(&mut mounted(&mut disk), &mut disk, Operation::Count));
+}
+
+#[test]
+fn an_empty_file_that_was_moved_does_not_say_so_for_ever() {
+    for mut disk in renamed(Disk::small(), b"") {
+        let mut volume = mounted(&mut disk);
+        let recovered = run(&mut volume, &mut disk, Operation::Recover);
+        assert!(matches!(recovered, Ok(Answer::Recovered(Recovered { is_whole: true, .. }))), "{recovered:?}");
+        let moved = disk.bytes.chunks(32).filter(|entry| entry.starts_with(b"ANOTHE~1   ") && entry[12] & MOVED != 0);
+        assert_eq!(moved.count(), 0);
+    }
+}
+
+#[test]
+fn a_volume_with_more_to_repair_than_fits_the_cache_can_be_used() {
+    // The cache has 128 units of 1024 bytes, in each of which are 256 links.
+    let mut disk = Disk { unit: 1024, ..Disk::formatted(68 << 11, &["-F", "32", "-s", "2"]) };
+    let mount = |disk: &mut Disk| {
+        let mut volume = Volume::new(Options { blocks: 68 << 11, granule: 1, cache_blocks: 256, read_only: false });
+        run(&mut volume, disk, Operation::Mount).map(|_| volume).unwrap()
+    };
+    let mut volume = mount(&mut disk);
+    for number in 0..64 {
+        write(&mut volume, &mut disk, &format!("F{number}"), b"content").unwrap();
+    }
+    // Each chain is longer than its file, and each in other units of the table's two copies.
+    let number = |at: usize| u32::from_le_bytes(disk.bytes[at..at + 4].try_into().unwrap()) as usize;
+    let (table, length) = (usize::from(disk.bytes[14]) * BLOCK, number(36) * BLOCK);
+    for file in 0..64 {
+        let name = format!("{:11}\x20", format!("F{file}"));
+        let entry = disk.bytes.windows(12).position(|bytes| bytes == name.as_bytes()).expect("the entry");
+        let first = (file + 1) * 1024_u32;
+        disk.bytes[entry + 26..entry + 28].copy_from_slice(&(first as u16).to_le_bytes());
+        disk.bytes[entry + 20..entry + 22].copy_from_slice(&((first >> 16) as u16).to_le_bytes());
+        for at in [table, table + length].map(|table| table + first as usize * 4) {
+            disk.bytes[at..at + 4].copy_from_slice(&(first + 1).to_le_bytes());
+            disk.bytes[at + 4..at + 8].copy_from_slice(&END.to_le_bytes());
+        }
+    }
+    // A part of a long name that has lost its short one.
+    let entry = disk.bytes.windows(12).position(|bytes| bytes == b"F0         \x20").expect("the entry");
+    disk.bytes[entry] = b'G';
+    let before = disk.bytes.clone();
+    let mut volume = mount(&mut disk);
+    let recovered = run(&mut volume, &mut disk, Operation::Recover);
+    assert_eq!(recovered, Ok(Answer::Recovered(Recovered::default())));
+    assert!(disk.bytes == before && volume.is_marked());
+    assert_eq!(list(&mut volume, &mut disk, "").map(|names| names.len()), Ok(64));
+}
+
+#[test]
 fn a_volume_with_open_files_is_not_recovered() {
     let mut disk = Disk::small();
     let mut volume = mounted(&mut disk);
@@ -362,6 +435,32 @@ fn a_volume_with_open_files_is_not_recovered() {
     assert!(read_open(&mut volume, &mut disk, file, size).unwrap() == pattern(1, 5000));
     run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
     assert!(matches!(run(&mut volume, &mut disk, Operation::Recover), Ok(Answer::Recovered(_))));
+}
+
+/// Makes a folder `f` that has so many entries, all in use, of which only the first can be found.
+fn with_long_folder(volume: &mut Volume, disk: &mut Disk, entries: usize) {
+    // A file full of entries of one name is made a folder.
+    let mut content = vec![b'X'; entries * 32];
+    content[11..32].fill(0);
+    write(volume, disk, "f", &content).unwrap();
+    let entry = disk.bytes.windows(12).position(|bytes| bytes == b"F          \x20").expect("the entry");
+    disk.bytes[entry + 11] = 0x10;
+    disk.bytes[entry + 28..entry + 32].fill(0);
+}
+
+#[test]
+fn a_folder_does_not_grow_beyond_what_can_be_read() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let most = crate::MAX_FOLDER_ENTRIES as usize;
+    with_long_folder(&mut volume, &mut disk, most - BLOCK / 32);
+    let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 8192, read_only: false });
+    run(&mut volume, &mut disk, Operation::Mount).unwrap();
+    // The one needs two clusters, the other one; there is one.
+    let long = format!("f/{}", "n".repeat(255));
+    assert_eq!(write(&mut volume, &mut disk, &long, b""), Err(Error::FolderFull));
+    assert_eq!(write(&mut volume, &mut disk, "f/short", b"content"), Ok(()));
+    assert_eq!(read(&mut volume, &mut disk, "f/short"), Ok(b"content".to_vec()));
 }
 
 #[test]

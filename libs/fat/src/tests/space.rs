@@ -2,23 +2,30 @@
 
 use super::*;
 use crate::file::{MOST_EXTENTS, Taken};
+use crate::table::END;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+
+/// Sets what stands for clusters of a FAT32, in both copies of its table, behind the back of its
+/// count of free clusters.
+fn set_links(disk: &mut Disk, clusters: impl IntoIterator<Item = usize>, link: u32) {
+    let number = |at: usize| u32::from_le_bytes(disk.bytes[at..at + 4].try_into().expect("four bytes"));
+    let first = usize::from(u16::from_le_bytes([disk.bytes[14], disk.bytes[15]])) * BLOCK;
+    let length = number(36) as usize * BLOCK;
+    for cluster in clusters {
+        for table in [first, first + length] {
+            let at = table + cluster * 4;
+            disk.bytes[at..at + 4].copy_from_slice(&link.to_le_bytes());
+        }
+    }
+    // The count is not known.
+    disk.bytes[BLOCK + 488..BLOCK + 492].fill(0xff);
+}
 
 /// A volume of which every second cluster is in use, by a table that `fsck.fat` would not like.
 fn in_pieces() -> Disk {
     let mut disk = Disk::large();
-    let number = |at: usize| u32::from_le_bytes(disk.bytes[at..at + 4].try_into().expect("four bytes"));
-    let first = usize::from(u16::from_le_bytes([disk.bytes[14], disk.bytes[15]])) * BLOCK;
-    let length = number(36) as usize * BLOCK;
-    for table in [first, first + length] {
-        for cluster in (4..68_000).step_by(2) {
-            let at = table + cluster * 4;
-            disk.bytes[at..at + 4].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
-        }
-    }
-    // Free clusters have not been counted.
-    disk.bytes[BLOCK + 488..BLOCK + 492].fill(0xff);
+    set_links(&mut disk, (4..68_000).step_by(2), END);
     disk
 }
 
@@ -98,6 +105,91 @@ fn places_of_files_in_many_pieces_are_forgotten_again() {
     assert!(found[..content.len()] == content && &found[content.len()..] == b"the end");
 }
 
+/// Returns the free bytes of a volume.
+fn free(volume: &mut Volume, disk: &mut Disk) -> u64 {
+    match run(volume, disk, Operation::Count) {
+        Ok(Answer::Counted(space)) => space.free,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Blocks that were written since the record was cleared.
+fn written(disk: &Disk) -> usize {
+    let bytes = |event: &Event| if let Event::Write { bytes, .. } = event { bytes.len() } else { 0 };
+    disk.record.iter().map(bytes).sum::<usize>() / BLOCK
+}
+
+#[test]
+fn a_long_file_is_removed_in_parts() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let before = free(&mut volume, &mut disk);
+    // Its links take 320 blocks of each copy of the table.
+    write(&mut volume, &mut disk, "long", &pattern(1, 20 << 20)).unwrap();
+    write(&mut volume, &mut disk, "short", &pattern(2, 3000)).unwrap();
+    for act in [Operation::Remove { path: "long".into() }, Operation::Remove { path: "short".into() }] {
+        disk.record.clear();
+        run(&mut volume, &mut disk, act).unwrap();
+        assert!(volume.is_freeing());
+        assert!(written(&disk) < 200, "{}", written(&disk));
+    }
+    disk.record.clear();
+    assert_eq!(list(&mut volume, &mut disk, ""), Ok(vec![]));
+    assert_eq!(written(&disk), 0, "who changes nothing gives nothing free");
+    let mut parts = 0;
+    while volume.is_freeing() {
+        disk.record.clear();
+        run(&mut volume, &mut disk, Operation::Free).unwrap();
+        assert!(written(&disk) < 200, "{}", written(&disk));
+        parts += 1;
+    }
+    assert!((3..=12).contains(&parts), "{parts}");
+    assert_eq!(free(&mut volume, &mut disk), before);
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert!(volume.is_at_rest());
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
+fn space_that_is_not_yet_given_free_is_there() {
+    let long = 20 << 20;
+    let fill = |volume: &mut Volume, disk: &mut Disk| {
+        write(volume, disk, "long", &pattern(1, long)).unwrap();
+        let left = free(volume, disk) as usize;
+        write(volume, disk, "rest", &vec![0; left]).unwrap();
+        run(volume, disk, Operation::Remove { path: "long".into() }).unwrap();
+        assert!(volume.is_freeing());
+    };
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    fill(&mut volume, &mut disk);
+    write(&mut volume, &mut disk, "other", &pattern(2, long)).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "other".into() }).unwrap();
+    assert_eq!(free(&mut volume, &mut disk), long as u64);
+    run(&mut volume, &mut disk, Operation::Remove { path: "rest".into() }).unwrap();
+    fill(&mut volume, &mut disk);
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "folder".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert!(volume.is_at_rest() && !volume.is_freeing());
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
+fn a_power_cut_while_a_long_file_is_removed_leaves_clusters_that_recovery_gives_free() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let before = free(&mut volume, &mut disk);
+    write(&mut volume, &mut disk, "long", &pattern(1, 20 << 20)).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "long".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Free).unwrap();
+    let mut volume = mounted(&mut disk);
+    assert!(volume.is_marked());
+    run(&mut volume, &mut disk, Operation::Recover).unwrap();
+    assert_eq!(free(&mut volume, &mut disk), before);
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
+}
+
 proptest! {
     #[test]
     fn ranges_are_as_sets(steps in proptest::collection::vec((any::<bool>(), 2..60_u32, 1..9_u32), 0..80)) {
@@ -117,4 +209,25 @@ proptest! {
             prop_assert_eq!(taken.count(), ranges);
         }
     }
+}
+
+#[test]
+fn a_folder_grows_into_free_space_that_is_farther_away_than_the_cache_is_long() {
+    // Links that fill more blocks of the table than the cache holds.
+    let far = 260 * 128;
+    let mut disk = Disk::large();
+    set_links(&mut disk, 1000..1000 + 2 * far, END);
+    set_links(&mut disk, [1000, 1000 + far, 1001 + 2 * far], 0);
+    let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 256, read_only: false });
+    run(&mut volume, &mut disk, Operation::Mount).unwrap();
+    // All that is free before: the next three clusters are far from each other.
+    write(&mut volume, &mut disk, "fill", &vec![1; 997 * BLOCK]).unwrap();
+    for number in 0..5 {
+        write(&mut volume, &mut disk, &format!("f{number}"), b"").unwrap();
+    }
+    // The root needs two clusters more for the name, and the folder has one.
+    let long = "n".repeat(255);
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: long.clone() }).unwrap();
+    assert_eq!(list(&mut volume, &mut disk, &long), Ok(vec![]));
+    assert_eq!(list(&mut volume, &mut disk, "").unwrap().len(), 7);
 }
