@@ -74,6 +74,7 @@ pub use entry::{Entry, Kind};
 pub use error::{Error, NotFat};
 pub use file::{FileId, Place};
 pub use recover::Recovered;
+pub use time::date_time;
 pub use volume::{Answer, Operation, Options, Space, Step, Volume};
 
 /// Bytes of a block, in which places on the medium are counted here, as in the block class.

@@ -8,8 +8,8 @@ use culm_http::files::{Entry, Trouble};
 /// Seconds after a change in which another one could get the same time, as a FAT tells it.
 const UNSETTLED: u64 = 4;
 
-/// The first time that is one: writers without a clock, and disk images that are always the same,
-/// say the beginning of 1980.
+/// The first time that is one: writers without a clock, and disk images that give their files no
+/// other date, say the beginning of 1980.
 const FIRST_TIME: u64 = 315_619_200;
 
 /// Whether two paths may name one file. A FAT has the same names whatever their case, by their

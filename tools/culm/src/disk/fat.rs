@@ -3,7 +3,8 @@
 use super::medium::Part;
 use super::{Content, Fat, Medium, SECTOR, Volume};
 use crate::failure::Failure;
-use lamfat::{FatType, FileSystem, FormatVolumeOptions, FsOptions, NullTimeProvider, StdIoWrapper, format_volume};
+use lamfat::{Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, StdIoWrapper, TimeProvider};
+use std::cell::Cell;
 use std::io::{Error, Write};
 
 /// Bytes of an entry of a folder.
@@ -27,7 +28,21 @@ pub struct Capacity {
 }
 
 /// The file system of a volume.
-type Mounted<'m> = FileSystem<StdIoWrapper<Part<'m>>, NullTimeProvider>;
+type Mounted<'m> = FileSystem<StdIoWrapper<Part<'m>>, Moment<'m>>;
+
+/// The time of what is written, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Moment<'m>(&'m Cell<u64>);
+
+impl TimeProvider for Moment<'_> {
+    fn get_current_date(&self) -> Date {
+        self.get_current_date_time().date
+    }
+
+    fn get_current_date_time(&self) -> DateTime {
+        culm_fat::date_time(self.0.get())
+    }
+}
 
 /// The least and the most sectors of a file system of this kind.
 pub fn bounds(kind: Fat) -> (u64, u64) {
@@ -39,8 +54,8 @@ pub fn bounds(kind: Fat) -> (u64, u64) {
 
 /// Returns the room of an empty file system on so many sectors, or `None` if there is no such.
 pub fn capacity(volume: &Volume, sectors: u64) -> Option<Capacity> {
-    let mut medium = Medium::in_memory(sectors * SECTOR);
-    let mounted = format(volume, medium.part(0, sectors * SECTOR)).ok()?;
+    let (mut medium, time) = (Medium::in_memory(sectors * SECTOR), Cell::new(0));
+    let mounted = format(volume, medium.part(0, sectors * SECTOR), Moment(&time)).ok()?;
     let stats = mounted.stats().ok()?;
     let root = (volume.kind == Fat::Fat16).then(|| u64::from(ROOT_ENTRIES) - u64::from(volume.label.is_some()));
     // The first folder of a FAT32 has a cluster already, and is counted with what it has.
@@ -95,7 +110,7 @@ pub fn reason_against(name: &str) -> Option<&'static str> {
 }
 
 /// Makes an empty file system.
-fn format<'m>(volume: &Volume, part: Part<'m>) -> Result<Mounted<'m>, Error> {
+fn format<'m>(volume: &Volume, part: Part<'m>, moment: Moment<'m>) -> Result<Mounted<'m>, Error> {
     let kind = match volume.kind {
         Fat::Fat16 => FatType::Fat16,
         Fat::Fat32 => FatType::Fat32,
@@ -103,26 +118,34 @@ fn format<'m>(volume: &Volume, part: Part<'m>) -> Result<Mounted<'m>, Error> {
     let options = FormatVolumeOptions::new().fat_type(kind).volume_id(volume.id).max_root_dir_entries(ROOT_ENTRIES);
     let options = volume.label.map_or(options.clone(), |label| options.volume_label(label));
     let mut part = StdIoWrapper::new(part);
-    format_volume(&mut part, options)?;
-    Ok(FileSystem::new(part, FsOptions::new().time_provider(NullTimeProvider::new()))?)
+    lamfat::format_volume(&mut part, options)?;
+    Ok(FileSystem::new(part, FsOptions::new().time_provider(moment))?)
 }
 
-/// Makes a file system with this content; tells `progress` how many bytes of files have been
-/// written.
+/// Makes a file system with this content, whose files have no dates later than `latest`, in seconds
+/// since 1970; tells `progress` how many bytes of files have been written.
 ///
 /// # Errors
 ///
 /// A file cannot be read, or the medium cannot be written.
-pub fn make(volume: &Volume, content: &Content, part: Part<'_>, progress: &mut dyn FnMut(u64)) -> Result<(), Failure> {
+pub fn make(
+    volume: &Volume,
+    content: &Content,
+    latest: u64,
+    part: Part<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Failure> {
     let failed = |error: Error| Failure::io("write the file system", &error);
     let of = |error: lamfat::Error<Error>| failed(error.into());
-    let mounted = format(volume, part).map_err(failed)?;
+    let time = Cell::new(0);
+    let mounted = format(volume, part, Moment(&time)).map_err(failed)?;
     {
         let root = mounted.root_dir();
         for folder in &content.folders {
             root.create_dir(folder).map_err(of)?;
         }
         for (name, file) in &content.files {
+            time.set(file.modified.min(latest));
             let mut into = Counting { into: root.create_file(name).map_err(of)?, progress };
             file.source.copy(&mut into)?;
             into.flush().map_err(failed)?;

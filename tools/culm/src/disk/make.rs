@@ -3,10 +3,15 @@
 use super::{Content, Disk, Medium, Partition, SECTOR, Volume, fat, write_table};
 use crate::failure::Failure;
 use crate::tree::cannot_build;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// The environment's variable with the latest date of files
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+const LATEST: &str = "SOURCE_DATE_EPOCH";
 
 /// Makes the image of a disk at `path`, where nothing may be. What is there then is whole: it is
 /// written under another name first.
@@ -33,6 +38,7 @@ pub fn make(disk: &Disk, path: &Path) -> Result<(), Failure> {
 ///
 /// Names a file that cannot be read or written.
 pub fn write(disk: &Disk, path: &Path, medium: &mut Medium) -> Result<(), Failure> {
+    let latest = latest_date(std::env::var_os(LATEST).as_deref())?;
     let contents = disk.partitions.iter().map(|partition| match &partition.volume {
         Some(volume) => checked(partition, volume).map(Some),
         None => Ok(None),
@@ -42,10 +48,20 @@ pub fn write(disk: &Disk, path: &Path, medium: &mut Medium) -> Result<(), Failur
     for (partition, content) in disk.partitions.iter().zip(&contents) {
         let (Some(volume), Some(content)) = (&partition.volume, content) else { continue };
         let part = medium.part(partition.first * SECTOR, partition.sectors * SECTOR);
-        fat::make(volume, content, part, &mut |count| progress.add(count))?;
+        fat::make(volume, content, latest, part, &mut |count| progress.add(count))?;
     }
     write_table(disk, medium)
         .map_err(|error| cannot_build(format_args!("write the partition table of {}", path.display()), &error))
+}
+
+/// Returns the latest date that files have on an image, in seconds since 1970: what the variable
+/// says, if it is set.
+pub(super) fn latest_date(value: Option<&OsStr>) -> Result<u64, Failure> {
+    let Some(value) = value else { return Ok(u64::MAX) };
+    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Failure::new(format!("{LATEST} is `{}`, and that is no time", value.display()))
+            .help("it is a count of seconds since 1970, as of `git log -1 --format=%ct`; or unset it")
+    })
 }
 
 /// Returns what is to be on a volume, if it fits: files may have grown since the description was

@@ -1,8 +1,8 @@
 //! Images of disks: a partition table, and FAT partitions that are filled from folders.
 //!
 //! A description ([`read`]) says what is on the disk; [`make()`] writes it. The same description
-//! and the same files make the same bytes: what a formatter would take from the time of day or
-//! from chance is fixed, or derived from names.
+//! and the same files, with the same dates, make the same bytes: what a formatter would take from
+//! the time of day or from chance is fixed, or derived from names.
 
 mod fat;
 pub mod keys;
@@ -24,6 +24,7 @@ use crate::folder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 use uuid::Uuid;
 
 /// Bytes of a sector, the unit of partition tables.
@@ -126,6 +127,8 @@ struct File {
     source: FileSource,
     /// Its bytes.
     size: u64,
+    /// When it was written last, in seconds since 1970.
+    modified: u64,
 }
 
 impl Disk {
@@ -147,7 +150,8 @@ impl Volume {
         let mut content = Content { files: BTreeMap::new(), folders: listing.folders };
         let found = listing.files.into_iter().map(|(name, path)| (name, FileSource::Path(path)));
         for (name, source) in found.chain(self.more.clone()) {
-            let file = File { size: source.size()?, source };
+            let (size, modified) = source.properties()?;
+            let file = File { source, size, modified };
             if content.files.contains_key(&name) {
                 return Err(Failure::new(format!("the folder has a file `{name}`, which the image has of itself"))
                     .help("rename it, or leave it out"));
@@ -161,12 +165,17 @@ impl Volume {
 }
 
 impl FileSource {
-    fn size(&self) -> Result<u64, Failure> {
+    /// Returns its bytes, and when it was written last, in seconds since 1970; the tool's own texts
+    /// have no time.
+    fn properties(&self) -> Result<(u64, u64), Failure> {
         match self {
-            Self::Text(text) => Ok(text.len() as u64),
+            Self::Text(text) => Ok((text.len() as u64, 0)),
             Self::Path(path) => {
                 let failed = |error| Failure::io(format_args!("read {}", path.display()), &error);
-                Ok(std::fs::metadata(path).map_err(failed)?.len())
+                let metadata = std::fs::metadata(path).map_err(failed)?;
+                let modified = metadata.modified().map_err(failed)?;
+                let since_1970 = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+                Ok((metadata.len(), since_1970.as_secs()))
             }
         }
     }

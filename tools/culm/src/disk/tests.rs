@@ -5,11 +5,12 @@ use super::*;
 use crate::diagnostics::{Diagnostics, Source};
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use culm_partition::{MAX_READ, Scan};
-use lamfat::{FileSystem, FsOptions, StdIoWrapper};
+use lamfat::{DateTime, FileSystem, FsOptions, StdIoWrapper};
 use proptest::prelude::*;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Reads a description in `folder`; an error is what is shown.
 fn described(text: &str, folder: &Path) -> Result<Disk, String> {
@@ -74,6 +75,56 @@ fn site(folder: &Path) {
     fs::write(folder.join("site/index.html"), "<p>text").expect("a file");
     fs::write(folder.join("site/deep/A long näme of a file.txt"), vec![7; 100_000]).expect("a file");
     fs::write(folder.join("site/.hidden"), "no").expect("a file");
+    for file in ["site/index.html", "site/deep/A long näme of a file.txt"] {
+        set_modified(&folder.join(file), WRITTEN);
+    }
+}
+
+/// A time, in seconds since 1970: 12:34:56 UTC on 29 February 2000.
+const WRITTEN: u64 = 951_827_696;
+
+fn set_modified(path: &Path, seconds: u64) {
+    let file = fs::File::options().append(true).open(path).expect("a file");
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("a time");
+}
+
+/// The date of `index.html` in the first partition, if nothing is dated later than `latest`.
+fn date_of_index(disk: &Disk, latest: u64) -> String {
+    let (partition, mut medium) = (&disk.partitions[0], Medium::in_memory(disk.size()));
+    let volume = partition.volume.as_ref().expect("it is FAT");
+    let content = volume.content().expect("it can be read");
+    let (first, length) = (partition.first * SECTOR, partition.sectors * SECTOR);
+    fat::make(volume, &content, latest, medium.part(first, length), &mut |_| ()).expect("it can be made");
+    let part = StdIoWrapper::new(medium.part(first, length));
+    let mounted = FileSystem::new(part, FsOptions::new()).expect("it is FAT");
+    let mut entries = mounted.root_dir().iter().map(|entry| entry.expect("it can be read"));
+    let entry = entries.find(|entry| entry.file_name() == "index.html").expect("it is there");
+    let DateTime { date, time, .. } = entry.modified();
+    format!("{}-{}-{} {}:{}:{}", date.year, date.month, date.day, time.hour, time.min, time.sec)
+}
+
+#[test]
+fn files_have_the_dates_of_their_sources_up_to_a_latest_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    site(folder.path());
+    let disk = described(TWO, folder.path()).expect("it is well");
+    assert_eq!(date_of_index(&disk, u64::MAX), "2000-2-29 12:34:56");
+    assert_eq!(date_of_index(&disk, WRITTEN), "2000-2-29 12:34:56");
+    assert_eq!(date_of_index(&disk, WRITTEN - 86_400), "2000-2-28 12:34:56");
+    assert_eq!(date_of_index(&disk, 0), "1980-1-1 0:0:0");
+    set_modified(&folder.path().join("site/index.html"), WRITTEN + 4);
+    assert_eq!(date_of_index(&disk, u64::MAX), "2000-2-29 12:35:0");
+}
+
+#[test]
+fn the_latest_date_is_a_count_of_seconds() {
+    let latest = |text: &str| make::latest_date(Some(text.as_ref())).map_err(|failure| failure.to_string());
+    assert_eq!(make::latest_date(None).ok(), Some(u64::MAX));
+    assert_eq!(latest("951827696"), Ok(WRITTEN));
+    for text in ["", "yesterday", "-1", "1.5"] {
+        let refused = latest(text).expect_err(text);
+        assert!(refused.contains(&format!("SOURCE_DATE_EPOCH is `{text}`, and that is no time")), "{refused}");
+    }
 }
 
 /// QEMU has no other cards, and the backup of the table stands at the end of all that there is.
@@ -129,7 +180,7 @@ fn the_same_files_make_the_same_bytes() {
     site(first.path());
     site(second.path());
     let before = image(first.path());
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     assert!(before == image(second.path()));
     fs::write(first.path().join("site/index.html"), "<p>else").expect("a file");
     assert!(before != image(first.path()));
