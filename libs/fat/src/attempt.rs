@@ -177,17 +177,21 @@ impl Mounted {
     fn create(&mut self, path: &str) -> Result<Part, Stop> {
         let mut names = path::names(path)?;
         names.next_back().ok_or(Error::IsAFolder)?;
-        match self.find_file(path) {
+        let replaced = match self.find_file(path) {
             Ok(raw) if raw.is_read_only() => return Err(Error::ReadOnly.into()),
+            // Of two that write the same file, the later one would silently win.
+            Ok(raw) if self.files.has_other_name(raw.at, path) => return Err(Error::Busy.into()),
+            Ok(raw) => Some(raw.at),
             Err(Stop::Fail(Error::NotFound)) => {
                 // The folder is there.
                 let fs = medium::open(&self.session)?;
                 Folder::follow(&self.session, &fs, names)?;
+                None
             }
-            Ok(_) | Err(Stop::Fail(Error::Corrupt)) => {}
+            Err(Stop::Fail(Error::Corrupt)) => None,
             Err(stop) => return Err(stop),
-        }
-        let file = File { path: Some(path.into()), has_end: true, ..File::default() };
+        };
+        let file = File { path: Some(path.into()), replaced, has_end: true, ..File::default() };
         Ok(Part::end(Answer::Opened { file: self.files.open(file)?, size: 0 }))
     }
 

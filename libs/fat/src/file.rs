@@ -6,6 +6,7 @@ use crate::MAX_FILES;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::pages::{Pages, Stop};
+use crate::path;
 use crate::table::{self, Extent, Search};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -92,6 +93,8 @@ pub(crate) struct File {
     pub(crate) path: Option<String>,
     /// Where its entry is, once there is one.
     pub(crate) entry: Option<u64>,
+    /// Where the entry was whose place a new file is to take, when that was opened.
+    pub(crate) replaced: Option<u64>,
     /// Its first cluster; 0 if it has none.
     pub(crate) first: u32,
     /// Bytes that its entry names.
@@ -341,6 +344,15 @@ impl Files {
         let files = (0..).zip(&self.slots).filter_map(|(index, slot)| Some((index, slot.1.as_ref()?)));
         let mut others = files.filter(|(index, _)| but.is_none_or(|but| but.index != *index));
         others.any(|(_, file)| file.path.is_some() && file.entry == Some(entry))
+    }
+
+    /// Returns whether somebody writes the file whose entry is there, or a new one in its place,
+    /// under another name than that at the end of this path.
+    pub(crate) fn has_other_name(&self, entry: u64, path: &str) -> bool {
+        self.iter().any(|file| {
+            let is_it = file.entry == Some(entry) || file.replaced == Some(entry);
+            is_it && file.path.as_ref().is_some_and(|other| !path::is_same(other, path))
+        })
     }
 
     /// Returns whether somebody has the chain open that begins there.

@@ -72,20 +72,10 @@ pub(crate) fn put(session: &RefCell<Session>, raw: &Raw) -> Result<(), Stop> {
     session.borrow_mut().pages.write(raw.at, &raw.bytes)
 }
 
-/// Returns the upper case of a character as FAT has it: one for one. `ß` is not `SS`, and what is
-/// no ASCII (`ı`, `ſ`) does not become ASCII.
-fn upper(c: char) -> char {
-    let mut upper = c.to_uppercase();
-    match (upper.next(), upper.next()) {
-        (Some(one), None) if one.is_ascii() == c.is_ascii() => one,
-        _ => c,
-    }
-}
-
 /// Returns whether a long name, or the bytes of a short one, are this name, upper and lower case
 /// being the same.
 fn is_name(long: Option<&[u16]>, short: impl Iterator<Item = u8>, name: &str) -> bool {
-    is_alike(long, short, name, |c| [upper(c)])
+    is_alike(long, short, name, |c| [path::upper(c)])
 }
 
 /// Returns whether `lamfat` takes an entry for one of this name: it makes as many characters of one

@@ -25,6 +25,22 @@ pub(crate) fn names(path: &str) -> Result<impl DoubleEndedIterator<Item = &str> 
     if is_path { Ok(names) } else { Err(Error::BadPath) }
 }
 
+/// Returns whether two paths are the same, upper and lower case being the same.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|path| path.strip_prefix('/').unwrap_or(path));
+    one.chars().map(upper).eq(other.chars().map(upper))
+}
+
+/// Returns the upper case of a character as FAT has it: one for one. `ß` is not `SS`, and what is
+/// no ASCII (`ı`, `ſ`) does not become ASCII.
+pub(crate) fn upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) if one.is_ascii() == c.is_ascii() => one,
+        _ => c,
+    }
+}
+
 /// Entries that were found, by their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Known(BTreeMap<String, Raw>);

@@ -54,7 +54,7 @@ pub enum Operation {
         path: String,
     },
     /// Opens a new file for writing, which takes the name when it is published, in place of the
-    /// file that has it then.
+    /// file that has it then. [`Error::Busy`] if that file is written under another of its names.
     Create {
         /// The path.
         path: String,
@@ -433,9 +433,9 @@ impl Volume {
         let Some(running) = &mut self.running else { return };
         match (&mut self.mounted, running.phase) {
             (Some(mounted), Phase::Free) => {
-                // The operation goes on, or is done: its answer stays. The chain's clusters are lost
-                // until the volume is recovered; tried again, they would be in the way of all that
-                // follows.
+                // The operation goes on, or is done: its answer stays. The chain's clusters are
+                // lost until the volume is recovered; tried again, they would be in the way of all
+                // that follows.
                 mounted.doomed.pop_front();
                 mounted.is_doubtful = true;
                 running.phase = mounted.after_free;

@@ -34,6 +34,8 @@ pub struct Client {
     pub lives: u32,
     /// What it has open, by its numbers.
     pub files: Vec<Option<OpenId>>,
+    /// How much it has open, with what is being closed.
+    pub opened: usize,
     pub items: VecDeque<Item>,
     /// Transfers that have something to send.
     pub sending: VecDeque<usize>,
@@ -55,6 +57,7 @@ impl Client {
             place: place as usize,
             lives: 0,
             files: vec![None; MAX_FILES],
+            opened: 0,
             items: VecDeque::new(),
             sending: VecDeque::new(),
             under_way: 0,

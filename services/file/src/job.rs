@@ -2,7 +2,7 @@
 
 use crate::client::Item;
 use crate::errors::{of_disk, of_volume};
-use crate::open::{Kind, Open, OpenId, Writer};
+use crate::open::{Kind, Open, OpenId, Writer, may_open};
 use crate::service::{Service, Tag};
 use crate::slots;
 use alloc::string::String;
@@ -278,7 +278,12 @@ impl Service {
                 // Closed it is, also if that has failed.
                 job.info.mark = answer.err().map_or(0, |error| of_volume(error) as u64 + 1);
                 job.step = 2;
-                match self.opens.remove(id).and_then(|open| open.file()) {
+                let client = job.client.and_then(|number| self.clients.get_mut(number));
+                let open = self.opens.remove(id);
+                if let (Some(client), Some(_)) = (client, &open) {
+                    client.opened -= 1;
+                }
+                match open.and_then(|open| open.file()) {
                     Some(file) => Ok(Next::Operation(Fat::Close { file })),
                     None => Ok(Next::Done(Done::NOTHING)),
                 }
@@ -380,6 +385,9 @@ impl Service {
                 if is_used {
                     return Err(Error::Invalid);
                 }
+                if !may_open(self.clients.iter().map(|client| client.opened), number) {
+                    return Err(Error::TooMany);
+                }
                 if mode == Mode::Append && self.opens.is_appended(&path.to_lowercase()) {
                     return Err(Error::Busy);
                 }
@@ -459,6 +467,7 @@ impl Service {
         job.file = None;
         let open = self.opens.add(Open::new(kind));
         if let Some(client) = self.clients.get_mut(number) {
+            client.opened += 1;
             match client.files.get_mut(usize::from(file)) {
                 Some(place) if client.lives == job.lives => *place = Some(open),
                 _ => client.items.push_back(Item::Close(open)),

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use culm_fat::FileId;
+use culm_fat::{FileId, MAX_FILES};
 use culm_file::Error;
 
 /// The number of something open, whoever has it.
@@ -102,6 +102,15 @@ impl Open {
             _ => None,
         }
     }
+}
+
+/// Returns whether one more may be opened for the client `number`, if clients have so many open.
+/// Each has an equal share of what can be open at all, and what others have beyond theirs is taken
+/// of what nobody's share is missing.
+pub fn may_open(open: impl Iterator<Item = usize> + Clone, number: usize) -> bool {
+    let share = MAX_FILES / open.clone().count().max(1);
+    let kept: usize = open.clone().map(|count| count.max(share)).sum();
+    open.clone().nth(number).is_some_and(|count| count < share) || kept < MAX_FILES
 }
 
 /// Everything that is open.

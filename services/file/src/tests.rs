@@ -387,6 +387,37 @@ fn nobody_waits_for_all_of_a_long_file_to_be_removed() {
 }
 
 #[test]
+fn each_client_can_have_its_share_of_files_open() {
+    let image = Image::formatted("4");
+    image.put("/file", b"content");
+    let mut world = World::new(&image, &[("/", false); 9]);
+    let open_all = |world: &mut World, client: usize| {
+        let mut files = Vec::new();
+        loop {
+            match world.open(client, "/file", Mode::Read) {
+                Ok((file, _)) => files.push(file),
+                Err(error) => {
+                    assert_eq!(error, Error::TooMany);
+                    return files;
+                }
+            }
+        }
+    };
+    let all: Vec<Vec<File>> = (0..9).map(|client| open_all(&mut world, client)).collect();
+    // Of 256, a share is 28, and the 4 that are left are whose who asks first.
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [32, 28, 28, 28, 28, 28, 28, 28, 28]);
+    for file in &all[8] {
+        world.close(8, *file);
+    }
+    assert_eq!(open_all(&mut world, 7).len(), 0, "the share of another is nobody's");
+    assert_eq!(open_all(&mut world, 8).len(), 28);
+    // What a life had open is its next one's again.
+    world.clients[3] = Client::connect(&World::client(&world.provided[3]));
+    assert_eq!(world.run(), []);
+    assert_eq!(open_all(&mut world, 3).len(), 28);
+}
+
+#[test]
 fn a_client_sees_its_folder() {
     let image = Image::formatted("4");
     image.make_folder("/site");

@@ -47,6 +47,30 @@ fn a_name_for_which_no_short_one_is_left_is_refused() {
     assert_eq!(read(&mut volume, &mut disk, "ärger").unwrap(), b"x");
 }
 
+#[test]
+fn a_file_is_not_written_anew_under_two_of_its_names() {
+    let mut disk = Disk::small();
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "a long name.txt", b"old").unwrap();
+    let create = |volume: &mut Volume, disk: &mut Disk, path: &str| {
+        opened(volume, disk, Operation::Create { path: path.into() }).map(|(file, _)| file)
+    };
+    let first = create(&mut volume, &mut disk, "a long name.txt").unwrap();
+    assert_eq!(create(&mut volume, &mut disk, "ALONGN~1.TXT"), Err(Error::Busy));
+    // Under the same name, whoever publishes last has it, as with files that are not there yet.
+    let other = create(&mut volume, &mut disk, "/A LONG NAME.TXT").unwrap();
+    run(&mut volume, &mut disk, Operation::Close { file: other }).unwrap();
+    write_open(&mut volume, &mut disk, first, 0, b"new").unwrap();
+    assert_eq!(create(&mut volume, &mut disk, "alongn~1.txt"), Err(Error::Busy));
+    run(&mut volume, &mut disk, Operation::Close { file: first }).unwrap();
+    write(&mut volume, &mut disk, "ALONGN~1.TXT", b"newer").unwrap();
+    assert_eq!(read(&mut volume, &mut disk, "a long name.txt").unwrap(), b"newer");
+    // What is appended to has one name, too.
+    let (log, _) = opened(&mut volume, &mut disk, Operation::Append { path: "ALONGN~1.TXT".into() }).unwrap();
+    assert_eq!(create(&mut volume, &mut disk, "a long name.txt"), Err(Error::Busy));
+    run(&mut volume, &mut disk, Operation::Close { file: log }).unwrap();
+}
+
 /// Makes another short name of the first `from`, and sets its attributes and its first cluster.
 /// What was its long name, if it has one, stays its long name.
 fn forge(disk: &mut Disk, from: &[u8; 11], to: &[u8; 11], attributes: u8, first: u16) {

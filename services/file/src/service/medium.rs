@@ -155,6 +155,7 @@ impl Service {
             let Some(client) = self.clients.get_mut(number) else { continue };
             client.items.retain(|item| !matches!(item, Item::Close(_)));
             client.files.fill(None);
+            client.opened = 0;
         }
         self.opens.clear();
         for transfer in self.transfers.fail(None, error) {
