@@ -150,6 +150,10 @@ impl RamFiles {
         if self.port.lives() != self.lives {
             self.lives = self.port.lives();
             self.open = [const { None }; MAX_FILES];
+            // Nobody waits for what the earlier life has asked for.
+            for taken in self.taken.drain(..) {
+                self.port.answer(&taken, Err(Error::Lost));
+            }
         }
         while let Some(taken) = self.port.next_request() {
             self.taken.push(taken);
@@ -159,7 +163,9 @@ impl RamFiles {
     /// Carries out the request of this index among those taken, and answers it.
     pub fn finish(&mut self, index: usize) {
         let taken = self.taken.remove(index);
-        let result = self.failing.map_or_else(|| self.carry_out(&taken.request), Err);
+        // Nothing keeps a file from being closed.
+        let failing = self.failing.filter(|_| taken.request.operation != Operation::Close);
+        let result = failing.map_or_else(|| self.carry_out(&taken.request), Err);
         self.port.answer(&taken, result);
     }
 
