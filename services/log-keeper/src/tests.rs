@@ -1,0 +1,281 @@
+//! The keeper with files in memory, which is killed, cut off and filled up.
+
+use crate::keeper::{Keeper, Limits};
+use culm::connection::{FileClient, Ring};
+use culm::time::{Duration, Instant};
+use culm::{Region, testing};
+use culm_file::testing::{RamFiles, connection};
+use culm_file::{Client, Error, Volume};
+use culm_queue::{Consumer, Producer, Shared};
+use proptest::prelude::*;
+
+const DELAY: Duration = Duration::from_secs(1);
+const QUEUE: usize = 4096;
+/// Bytes of a queue before its entries.
+const HEAD: usize = 256;
+const VOLUME: Volume = Volume::new(1, false);
+
+/// A keeper, whoever it has the lines from, and its files.
+struct Bench {
+    keeper: Keeper,
+    files: Option<RamFiles>,
+    lines: Producer<u8>,
+    shared: Shared<u8>,
+    /// The memory of the lines' queue.
+    queue: Region,
+    connection: FileClient,
+    limits: Limits,
+    now: Instant,
+    /// The lines that were given to the keeper.
+    told: String,
+    count: u32,
+}
+
+fn bench(size: u64, count: u32) -> Bench {
+    let connection = connection(16, 16 * 1024, 1);
+    let files = RamFiles::new(&connection, VOLUME);
+    let memory = testing::memory(culm_queue::layout(QUEUE as u32, 1).expect("a power of two"), 0);
+    let shared = culm::queue::shared(Ring { address: memory.address, capacity: QUEUE as u32, reserved: 0 });
+    let queue = Region::new(memory);
+    let limits = Limits { size, count, delay: DELAY };
+    let keeper = Keeper::new(Client::connect(&connection), Consumer::attach(shared), None, limits, true);
+    let (files, lines, now) = (Some(files), Producer::attach(shared), Instant::default());
+    Bench { keeper, files, lines, shared, queue, connection, limits, now, told: String::new(), count: 0 }
+}
+
+impl Bench {
+    fn files(&mut self) -> &mut RamFiles {
+        self.files.as_mut().expect("they are only away for their restart")
+    }
+
+    /// Gives the keeper a line, unless the queue has no space, as the virtualiser does.
+    fn tell(&mut self) -> bool {
+        let line = format!("line {} {}\n", self.count, "x".repeat(self.count as usize * 7 % 50));
+        if (self.lines.refresh() as usize) < line.len() {
+            return false;
+        }
+        self.lines.push_slice(line.as_bytes());
+        let _ = self.lines.publish();
+        self.told += &line;
+        self.count += 1;
+        true
+    }
+
+    fn keep(&mut self) {
+        let _ = self.keeper.round(self.now);
+    }
+
+    /// Lets both take turns until nothing happens, and time pass for what waits.
+    fn settle(&mut self) {
+        for _ in 0..600 {
+            self.keep();
+            let _ = self.files().round();
+            if let Some(time) = self.keeper.wake() {
+                self.now = self.now.max(time);
+            }
+        }
+    }
+
+    /// The keeper's next life.
+    fn restart(&mut self) {
+        let (client, lines) = (Client::connect(&self.connection), Consumer::attach(self.shared));
+        self.keeper = Keeper::new(client, lines, None, self.limits, false);
+    }
+
+    /// The provider's next life.
+    fn restart_files(&mut self) {
+        self.files = self.files.take().map(RamFiles::restarted);
+    }
+
+    /// The files' content, the oldest first, without the marks of starts.
+    fn kept(&mut self) -> String {
+        let mut kept = String::new();
+        for number in (0..100).rev() {
+            let path = if number == 0 { "/log.txt".to_string() } else { format!("/log-{number}.txt") };
+            if let Some(content) = self.files().get(&path) {
+                kept += core::str::from_utf8(content).expect("lines are text");
+            }
+        }
+        kept.lines().filter(|line| !line.starts_with("--- ")).map(|line| format!("{line}\n")).collect()
+    }
+}
+
+#[test]
+fn lines_are_kept_after_the_delay_behind_a_mark_of_the_start() {
+    let mut bench = bench(1 << 20, 3);
+    bench.tell();
+    bench.tell();
+    for _ in 0..20 {
+        bench.keep();
+        let _ = bench.files().round();
+    }
+    assert_eq!(bench.kept(), "");
+    assert_eq!(bench.keeper.wake(), Some(bench.now + DELAY));
+    bench.settle();
+    assert_eq!(bench.kept(), bench.told);
+    assert!(bench.files().get("/log.txt").expect("it is there").starts_with(b"--- the system has started ---\nline 0"));
+    assert_eq!(bench.keeper.wake(), None);
+}
+
+#[test]
+fn a_queue_that_is_half_full_does_not_wait() {
+    let mut bench = bench(1 << 20, 3);
+    while bench.told.len() < QUEUE / 2 {
+        bench.tell();
+    }
+    for _ in 0..30 {
+        bench.keep();
+        let _ = bench.files().round();
+    }
+    assert_eq!(bench.kept(), bench.told);
+}
+
+#[test]
+fn full_files_move_up_and_the_oldest_makes_way() {
+    let mut bench = bench(5000, 2);
+    for _ in 0..400 {
+        bench.tell();
+        if bench.count.is_multiple_of(20) {
+            bench.settle();
+        }
+    }
+    bench.settle();
+    let kept = bench.kept();
+    assert!(bench.told.ends_with(&kept), "{kept}");
+    assert!(kept.len() > 9000 && kept.len() <= 15000);
+    let files: Vec<_> = bench.files().nodes.keys().cloned().collect();
+    assert_eq!(files, ["/log-1.txt", "/log-2.txt", "/log.txt"]);
+    for path in files {
+        assert!(bench.files().get(&path).expect("it is there").len() <= 5000);
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_oldest_file() {
+    let mut bench = bench(5000, 9);
+    bench.files().space = 12_000;
+    for _ in 0..600 {
+        while !bench.tell() {
+            bench.settle();
+        }
+    }
+    bench.settle();
+    let kept = bench.kept();
+    assert!(bench.told.ends_with(&kept) && kept.len() > 4000, "{} bytes are kept", kept.len());
+}
+
+#[test]
+fn a_disk_that_others_have_filled_is_tried_again() {
+    let mut bench = bench(5000, 2);
+    bench.files().put("/other", &[0; 1000]);
+    bench.files().space = 1000;
+    bench.tell();
+    bench.settle();
+    assert_eq!(bench.kept(), "");
+    let log = testing::take_log();
+    assert_eq!(log.matches("the log cannot be written: there is no space left").count(), 1, "{log}");
+    bench.files().space = 100_000;
+    bench.settle();
+    assert_eq!(bench.kept(), bench.told);
+    assert!(testing::take_log().contains("the log is written again"));
+}
+
+#[test]
+fn another_volume_is_written_to() {
+    let mut bench = bench(1 << 20, 3);
+    bench.tell();
+    bench.settle();
+    bench.files().insert(Volume::ABSENT);
+    bench.tell();
+    bench.settle();
+    assert_eq!(bench.keeper.wake(), None, "nothing is tried without a medium");
+    bench.files().nodes.clear();
+    bench.files().insert(Volume::new(2, false));
+    bench.settle();
+    let all = bench.told.clone();
+    assert!(all.ends_with(&bench.kept()) && bench.kept().contains("line 1 "), "{}", bench.kept());
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Tell,
+    Keep,
+    Take,
+    Finish,
+    Publish,
+    Wait,
+    Kill,
+    KillFiles,
+    Fail(Option<Error>),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let failures = [None, None, Some(Error::Failed), Some(Error::Full), Some(Error::Busy)];
+    prop_oneof![
+        12 => Just(Event::Tell),
+        12 => Just(Event::Keep),
+        8 => Just(Event::Take),
+        8 => Just(Event::Finish),
+        8 => Just(Event::Publish),
+        4 => Just(Event::Wait),
+        1 => Just(Event::Kill),
+        1 => Just(Event::KillFiles),
+        1 => proptest::sample::select(failures.to_vec()).prop_map(Event::Fail),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever dies when: the files have the first lines, none of them missing or doubled, at any
+    /// moment, as a power cut would leave them; and all lines in the end.
+    #[test]
+    fn no_line_is_lost_or_doubled(events in proptest::collection::vec(event(), 1..600)) {
+        let mut bench = bench(700, 99);
+        for event in events {
+            match event {
+                Event::Tell => drop(bench.tell()),
+                Event::Keep => bench.keep(),
+                Event::Take => bench.files().take(),
+                Event::Finish if bench.files().taken.is_empty() => {}
+                Event::Finish => bench.files().finish(0),
+                Event::Publish => drop(bench.files().end_round()),
+                Event::Wait => bench.now += DELAY,
+                Event::Kill => bench.restart(),
+                Event::KillFiles => bench.restart_files(),
+                Event::Fail(error) => bench.files().failing = error,
+            }
+            let kept = bench.kept();
+            prop_assert!(bench.told.starts_with(&kept), "told:\n{}\nkept:\n{kept}", bench.told);
+        }
+        bench.files().failing = None;
+        bench.settle();
+        prop_assert_eq!(bench.kept(), bench.told);
+    }
+
+    /// Whatever the provider or the disk writes to the keeper's memory, and a hostile virtualiser
+    /// to the queue: nothing panics.
+    #[test]
+    fn nothing_in_shared_memory_is_a_panic(
+        words in proptest::collection::vec((0..64usize, any::<u64>()), 1..20),
+        bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+        head in proptest::collection::vec((0..HEAD / 8, any::<u64>()), 1..5),
+    ) {
+        let mut bench = bench(700, 3);
+        bench.tell();
+        bench.settle();
+        let memory = Region::new(bench.connection.memory);
+        for (index, word) in words {
+            memory.store(8 * 1024 + index * 8, &word).expect("within");
+        }
+        bench.restart();
+        bench.lines.push_slice(&bytes);
+        let _ = bench.lines.publish();
+        bench.settle();
+        for (index, word) in head {
+            bench.queue.store(index * 8, &word).expect("within");
+            bench.settle();
+        }
+    }
+}
