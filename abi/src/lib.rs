@@ -5,6 +5,7 @@
 //! * [`connection`]: the class-specific parts of a start block, each declared once.
 //! * [`syscall`]: system-call numbers and the registers they use.
 //! * [`lending`]: the layout of a virtualiser's account of the buffers that it lends.
+//! * [`guest`]: the page that a guest's monitor shares with the kernel, and the guest's machine.
 //! * [`accounting`]: the page in which the kernel publishes what each protection domain has used.
 //! * [`memory`]: the address-space layout and the memory kinds.
 //!
@@ -16,6 +17,7 @@
 
 pub mod accounting;
 pub mod connection;
+pub mod guest;
 pub mod lending;
 pub mod memory;
 pub mod start;
@@ -24,4 +26,4 @@ pub mod system;
 
 /// Version of everything in this crate. Kernel, tool and components of one image carry the same
 /// number; the kernel refuses an image of another version.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;

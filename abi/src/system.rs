@@ -160,19 +160,25 @@ pub struct CoreDescription {
 /// Bit at which an address-space identifier stands in `TTBR0` (Arm ARM D24.2.175).
 pub const ASID_SHIFT: u32 = 48;
 
-/// One protection domain.
+/// One protection domain, or one virtual CPU of a guest, which the kernel schedules like one.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DomainDescription {
-    /// Value of `TTBR0`: physical address of its table, ASID in bits 48–63.
+    /// Value of `TTBR0`: physical address of its table, ASID in bits 48–63. Of a virtual CPU, value
+    /// of `VTTBR_EL2`: the guest's stage 2 table, VMID in bits 48–55.
     pub table: u64,
-    /// Where it starts. The runtime's entry code runs here at first start and at each restart.
+    /// Where it starts, at first and at each restart: a domain in the runtime's entry code, a
+    /// virtual CPU at a guest-physical address.
     pub entry: u64,
     /// Initial stack pointer.
     pub stack_top: u64,
     /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far, `x2` to
-    /// `x5` a seed ([`crate::start::SEED_WORDS`]).
+    /// `x5` a seed ([`crate::start::SEED_WORDS`]). Of a virtual CPU, guest-physical address of the
+    /// device tree; the other registers are zero.
     pub start_block: u64,
+    /// Of a virtual CPU, address of its [`crate::guest::VirtualCpu`] in the kernel's address space;
+    /// 0 for a protection domain.
+    pub virtual_cpu: u64,
     /// Nanoseconds that it may run in each period; 0 for no limit.
     pub budget: u64,
     /// Period in nanoseconds.
@@ -191,7 +197,8 @@ pub struct DomainDescription {
     pub first_word: u32,
     /// Count of its notification words: one per [`crate::syscall::GROUP`] channel ends, at least 1.
     pub groups: u32,
-    /// Index of the domain that supervises it, or [`NONE`]: then a fault halts the system.
+    /// Index of the domain that supervises it, or [`NONE`]: then a fault halts the system. Of a
+    /// virtual CPU, its monitor, which is signalled when the guest leaves the core.
     pub supervisor: u32,
     /// Index in [`SystemHeader::words`] of the supervisor's word that a fault of this domain is
     /// signalled in.

@@ -97,6 +97,11 @@ pub mod connection {
     pub use culm_abi::connection::*;
 }
 
+/// The page of a guest's virtual CPU, for a component that runs one.
+pub mod guest {
+    pub use culm_abi::guest::*;
+}
+
 /// A component. This is the trait to implement.
 ///
 /// One value of the type lives in each protection domain that the system description makes of the

@@ -13,6 +13,7 @@ mod entropy;
 pub mod file;
 mod form;
 mod gpio;
+mod guest;
 pub mod net;
 mod observation;
 mod serial;
@@ -26,6 +27,7 @@ pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProvider
 pub use file::{FileClient, FileProvider, FileProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
+pub use guest::Guest;
 pub use net::{
     NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
     NetTxClient, NetTxVirtualiser,
@@ -119,6 +121,7 @@ connections!(
     GpioClient,
     BusProvider,
     BusClient,
+    Guest,
     Supervision,
     Observation,
 );

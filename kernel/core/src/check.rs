@@ -6,6 +6,7 @@
 //! and its route, a supervisor and its child. And the rules that bound the kernel's work must hold:
 //! calls lead upwards on one core, and no domain signals a passive one.
 
+use crate::domain::is_virtual_cpu;
 use crate::system::System;
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
@@ -26,7 +27,7 @@ impl System<'_> {
         self.check_cores()?;
         self.check_ranges()?;
         for (index, domain) in self.domains.iter().enumerate() {
-            if !self.is_supervised_as_it_says(index as u32, domain) {
+            if !self.is_supervised_as_it_says(index as u32, domain) || !self.is_virtual_cpu_sound(index, domain) {
                 return Err(BadTable("domains", index));
             }
             for number in 0..domain.end_count {
@@ -86,6 +87,22 @@ impl System<'_> {
         }
         self.end_at(domain.supervisor, domain.supervisor_word, domain.supervisor_bit)
             .is_some_and(|(_, end)| end.kind == end_kind::CHILD && end.target == index)
+    }
+
+    /// Returns whether a virtual CPU has what the kernel relies on: a monitor on its core that runs
+    /// before it, no channels of its own, and the core to itself, whose guest registers keep its
+    /// state.
+    fn is_virtual_cpu_sound(&self, index: usize, domain: &DomainDescription) -> bool {
+        if !is_virtual_cpu(domain) {
+            return true;
+        }
+        let monitor = self.domains.get(domain.supervisor as usize);
+        let is_below = monitor.is_some_and(|monitor| {
+            monitor.core == domain.core && monitor.priority > domain.priority && !is_virtual_cpu(monitor)
+        });
+        let mut before = self.domains[..index].iter();
+        let alone = !before.any(|other| is_virtual_cpu(other) && other.core == domain.core);
+        is_below && alone && domain.end_count == 0 && domain.flags == 0
     }
 
     fn is_end_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {

@@ -75,6 +75,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// pays for it.
     pub(crate) fn start(&mut self, local: u32) {
         let description = self.description(local);
+        if self.domains[local as usize].virtual_cpu {
+            return self.start_guest(local);
+        }
         let seed = self.hardware.seed();
         let domain = &mut self.domains[local as usize];
         let arguments = [description.start_block, u64::from(domain.restarts)];

@@ -6,7 +6,7 @@ use crate::system::System;
 use culm_abi::accounting::DomainAccount;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS};
-use culm_abi::system::{EndDescription, domain_flags, end_kind};
+use culm_abi::system::{DomainDescription, EndDescription, domain_flags, end_kind};
 
 /// Index of no domain.
 pub const NO_DOMAIN: u32 = u32::MAX;
@@ -15,14 +15,28 @@ pub const NO_DOMAIN: u32 = u32::MAX;
 /// nowhere.
 pub const CLIENT_GONE: u32 = u32::MAX - 1;
 
+/// Returns whether this is a virtual CPU of a guest, not a protection domain.
+pub(crate) fn is_virtual_cpu(description: &DomainDescription) -> bool {
+    description.virtual_cpu != 0
+}
+
 /// The saved registers of a domain, as the architecture keeps them.
 pub trait Context {
-    /// Creates a context without registers. `table` is the address space in the architecture's
-    /// form; it is loaded with the registers.
-    fn new(table: u64) -> Self;
+    /// Creates a context without registers. The address space in it, in the architecture's form, is
+    /// loaded with the registers.
+    fn new(description: &DomainDescription) -> Self;
     /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a
     /// seed.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
+    /// Puts a virtual CPU into its first state: at `entry`, a guest-physical address, with one
+    /// argument.
+    fn start_guest(&mut self, entry: u64, argument: u64);
+    /// Records in a virtual CPU's page that the guest has left the core for its monitor, and why.
+    fn exit(&mut self, reason: u64);
+    /// Records in a virtual CPU's page, after an exit, that its timer's interrupt waits for it.
+    fn timer(&mut self);
+    /// Takes from a virtual CPU's page what its monitor has written there.
+    fn enter(&mut self);
     /// Sets the result of a wait that ended with notifications.
     fn notified(&mut self, event: Event, set: u64);
     /// Sets the result of a wait that ended with a call.
@@ -62,6 +76,8 @@ pub enum State {
     Calling,
     /// Faulted; its supervisor decides.
     Faulted,
+    /// A virtual CPU that has left the core; its monitor resumes it.
+    Exited,
 }
 
 impl State {
@@ -103,6 +119,8 @@ pub struct Domain<'s, C> {
     pub(crate) woken: bool,
     /// True if it has no time of its own: it runs only while a caller waits for it.
     pub(crate) passive: bool,
+    /// True if it is a virtual CPU of a guest, not a protection domain.
+    pub(crate) virtual_cpu: bool,
     /// True if it could run but no budget pays for it. It is not in the ready queue then: its
     /// deadline says when it may go on.
     pub(crate) throttled: bool,
@@ -142,7 +160,7 @@ impl<'s, C: Context> Domain<'s, C> {
         let ends = &system.ends[range(description.first_end, description.end_count)];
         let near_ends = &ends[..ends.len().min(GROUP as usize)];
         Self {
-            context: C::new(description.table),
+            context: C::new(description),
             ends,
             near_ends,
             near_interrupts: (0..)
@@ -157,6 +175,7 @@ impl<'s, C: Context> Domain<'s, C> {
             state: State::Stopped,
             woken: false,
             passive: description.flags & domain_flags::PASSIVE != 0,
+            virtual_cpu: is_virtual_cpu(description),
             throttled: false,
             client: NO_DOMAIN,
             deadline: u64::MAX,

@@ -38,6 +38,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 Some(Interrupt::Timer) => self.timer(),
                 Some(Interrupt::Ipi) => self.ipi(),
                 Some(Interrupt::Device(number)) => self.interrupt(number),
+                Some(Interrupt::GuestTimer) => self.guest_timer(),
+                Some(Interrupt::GuestMaintenance) => self.guest_maintenance(),
                 None => break,
             };
         }

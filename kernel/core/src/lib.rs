@@ -20,6 +20,7 @@ mod check;
 pub mod core;
 pub mod domain;
 mod fast;
+mod guest;
 mod interrupts;
 mod meter;
 pub mod notification;

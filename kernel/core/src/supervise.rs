@@ -83,7 +83,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                     self.publish_state(local, DomainState::Alive);
                     self.make_ready(local);
                 }
+                self.enter_guest(local);
             }
+            Command::Stop if self.domains[local as usize].virtual_cpu => self.stop_guest(local),
             Command::Stop => {
                 self.withdraw(local);
                 while self.domains[local as usize].callers.0 != NO_DOMAIN {
@@ -113,7 +115,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Removes a domain from the ready queue and from its call, and ends the call that it serves.
     /// It is `Stopped` afterwards, with nothing pending. Callers that it has not served yet stay
     /// queued.
-    fn withdraw(&mut self, local: u32) {
+    pub(crate) fn withdraw(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
         let (state, client, callee) = (domain.state, domain.client, domain.callee);
         let was_throttled = domain.throttled;

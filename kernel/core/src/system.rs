@@ -41,6 +41,11 @@ pub enum Interrupt {
     Ipi,
     /// A device.
     Device(u32),
+    /// The virtual timer of this core's guest, which the machine has made pending for the guest.
+    GuestTimer,
+    /// The guest has ended an interrupt that its monitor is to be told of. It does not come again
+    /// before the guest is resumed.
+    GuestMaintenance,
 }
 
 /// The tables of a system.

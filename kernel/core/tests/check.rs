@@ -137,3 +137,39 @@ fn every_range_is_its_domains_own() {
     system.cores = &cores;
     assert_eq!(system.check(), Err(BadTable("cores", 1)));
 }
+
+/// A monitor and its virtual CPU, domain 1.
+fn with_virtual_cpu(change: impl Fn(&mut [DomainDescription])) -> Result<(), BadTable> {
+    let mut builder = Builder::default();
+    let monitor = builder.domain(0, 20);
+    builder.virtual_cpu(monitor, 10);
+    let mut system = builder.system();
+    let mut domains = system.domains.to_vec();
+    change(&mut domains);
+    system.domains = &domains;
+    system.check()
+}
+
+#[test]
+fn a_virtual_cpu_is_below_its_monitor_and_has_nothing_else() {
+    assert_eq!(with_virtual_cpu(|_| {}), Ok(()));
+    let wrong = Err(BadTable("domains", 1));
+    assert_eq!(with_virtual_cpu(|domains| domains[1].priority = 20), wrong);
+    assert_eq!(with_virtual_cpu(|domains| domains[1].supervisor = NONE), Err(BadTable("ends", 0)));
+    assert_eq!(with_virtual_cpu(|domains| domains[1].flags = culm_abi::system::domain_flags::MAY_HALT), wrong);
+    assert_eq!(with_virtual_cpu(|domains| domains[0].virtual_cpu = 0x1000), Err(BadTable("domains", 0)));
+}
+
+#[test]
+fn a_core_has_one_virtual_cpu() {
+    let mut builder = Builder::default();
+    let monitor = builder.domain(0, 20);
+    builder.virtual_cpu(monitor, 10);
+    let second = builder.domain(0, 10);
+    builder.supervise(monitor, second);
+    let mut system = builder.system();
+    let mut domains = system.domains.to_vec();
+    domains[second as usize].virtual_cpu = 0x1000;
+    system.domains = &domains;
+    assert_eq!(system.check(), Err(BadTable("domains", second as usize)));
+}

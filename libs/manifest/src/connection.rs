@@ -167,7 +167,7 @@ impl Connection {
 
     /// Whether a key of the domain in a system file connects it, by naming a provider or a device.
     pub fn named_by_key(&self) -> bool {
-        self.kind.client_class().is_some() || self.needs.is_some()
+        self.kind.client_class().is_some() || self.kind.is::<culm_abi::connection::Guest>() || self.needs.is_some()
     }
 }
 

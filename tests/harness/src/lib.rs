@@ -17,6 +17,7 @@ mod machine;
 pub mod process;
 pub mod qmp;
 pub mod terminal;
+pub mod tiny_guest;
 pub mod wire;
 
 pub use machine::{Boot, Machine, free_port};

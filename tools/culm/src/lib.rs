@@ -21,6 +21,7 @@ pub mod expand;
 pub mod failure;
 pub mod folder;
 pub mod graph;
+pub mod guest;
 pub mod image;
 pub mod layout;
 pub mod output;

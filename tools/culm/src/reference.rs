@@ -25,6 +25,7 @@ pub fn tables() -> Vec<Table> {
     tables.extend([
         channel(),
         region(),
+        guest(),
         Table {
             heading: "[supervisor]",
             intro: "Options of the supervisor, which is always there; the table may be left out.".to_string(),
@@ -56,6 +57,7 @@ fn top() -> Table {
             key("device", "tables", "", "devices in use, `[device.NAME]`"),
             key("channel", "tables", "", "channels, `[[channel]]`"),
             key("region", "tables", "", "shared memory, `[[region]]`"),
+            key("guest", "tables", "", "virtual machines, `[guest.NAME]`"),
             key("supervisor", "table", "", "options of the supervisor, `[supervisor]`"),
         ],
     }
@@ -197,6 +199,23 @@ fn region() -> Table {
     }
 }
 
+fn guest() -> Table {
+    Table {
+        heading: "[guest.NAME]",
+        intro:
+            "A virtual machine with one CPU. A domain whose component has a connection of the kind `guest` runs it, \
+                such as `vmm`: `guest = \"NAME\"`, on the same core."
+                .to_string(),
+        keys: vec![
+            key("kernel", "text", "required", "path of its kernel, an arm64 Image"),
+            key("initrd", "text", "none", "path of its initial RAM disk"),
+            key("memory", "size", "required", "its memory, a multiple of 2MiB"),
+            key("priority", "0 to 255", "required", "its CPU's, below that of the domain that runs it"),
+            key("command_line", "text", "nothing", "the kernel's command line"),
+        ],
+    }
+}
+
 /// The reference as a page of the book.
 pub fn page() -> String {
     let mut out = String::from(
@@ -250,6 +269,7 @@ Each rule has an example in `tests/bad/`, with the message.
 {class rules}- A stack and a heap are no less than the component's manifest says that it needs.
 - A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.
 - A connection is made once, between ends of its kind; one that is not optional is made.
+- A guest's kernel is an arm64 Image, kernel and initial RAM disk fit its memory, one domain runs it, and the board has a GICv3.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
 - Everything fits the board's memory.
 ";
@@ -370,7 +390,9 @@ pub(crate) mod tests {
     #[test]
     fn every_key_that_the_reader_asks_for_is_described() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let mut files = vec![source.join("description/system.rs"), source.join("expand/connections.rs")];
+        let mut files = ["description/system.rs", "description/guest.rs", "expand/connections.rs"]
+            .map(|file| source.join(file))
+            .to_vec();
         files_below(&source.join("class"), &mut files);
         let sources = files.iter().map(|file| std::fs::read_to_string(file).expect("a source is text"));
         let asked: BTreeSet<String> = sources.flat_map(|source| asked(&source)).collect();

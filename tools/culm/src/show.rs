@@ -1,7 +1,7 @@
 //! A plan in words: what `culm expand` prints. It is TOML, so that programs can read it too.
 
 use crate::plan::{
-    ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Memory, Origin, Plan, Purpose,
+    ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Guest, Memory, Origin, Plan, Purpose,
     Region, Rights, Value,
 };
 use culm_manifest::units::{format_duration, format_mac, format_size};
@@ -23,6 +23,9 @@ pub fn expanded(plan: &Plan) -> String {
     order.sort_by_key(|domain| (domain.core, std::cmp::Reverse(domain.priority)));
     for domain in order {
         self::domain(&mut out, plan, domain);
+    }
+    for guest in &plan.guests {
+        self::guest(&mut out, plan, guest);
     }
     for region in &plan.regions {
         self::region(&mut out, plan, region);
@@ -187,6 +190,25 @@ fn config(out: &mut String, plan: &Plan, domain: &Domain) {
     }
 }
 
+fn guest(out: &mut String, plan: &Plan, guest: &Guest) {
+    let _ = writeln!(out, "\n[guest.{}]", guest.name);
+    key(out, "monitor", text(&plan.domains[guest.monitor].name));
+    key(out, "core", guest.core);
+    key(out, "priority", guest.priority);
+    key(out, "kernel", text(&guest.kernel.display().to_string()));
+    if let Some(initrd) = &guest.initrd {
+        key(out, "initrd", text(&initrd.display().to_string()));
+    }
+    key(out, "command_line", text(&guest.command_line));
+    let memory = &guest.memory;
+    key(out, "memory", size(memory.size));
+    key(out, "kernel_at", format!("{:#x}", culm_abi::guest::MEMORY));
+    key(out, "device_tree_at", format!("{:#x}", memory.tree_at()));
+    if guest.initrd.is_some() {
+        key(out, "initrd_at", format!("{:#x}", memory.initrd_at()));
+    }
+}
+
 /// Fields of a connection, in one line each.
 fn connection(out: &mut String, plan: &Plan, domain: &Domain, connection: &DomainConnection) {
     let _ = writeln!(out, "[pd.{}.connection.{}]", domain.name, connection.name);
@@ -279,6 +301,7 @@ fn ends(out: &mut String, plan: &Plan, domain: &Domain) {
                 let device = text(&plan.devices[*device].board.name);
                 format!("{{ interrupt = {}, of = {device} }}", interrupt.number)
             }
+            End::VirtualCpu { guest } => format!("{{ runs = {} }}", text(&plan.guests[*guest].name)),
             End::Child { domain } => format!("{{ supervises = {} }}", text(&plan.domains[*domain].name)),
         };
         key(out, &number.to_string(), end);
@@ -299,6 +322,8 @@ fn region(out: &mut String, plan: &Plan, region: &Region) {
         Purpose::Counters => "counters",
         Purpose::Account => "a domain's record for its next life",
         Purpose::Shown => "what a provider shows",
+        Purpose::VirtualCpu => "a guest's virtual CPU",
+        Purpose::Guest => "memory of a guest",
     };
     key(out, "purpose", text(purpose));
     if let Some(address) = region.address {

@@ -44,6 +44,10 @@ fn check_ends(plan: &Plan) {
                 End::Child { domain: child } => {
                     assert_eq!(plan.domains[*child].supervisor, Some((id, number as u32)));
                 }
+                End::VirtualCpu { guest } => {
+                    let guest = &plan.guests[*guest];
+                    assert_eq!((guest.monitor, guest.channel), (id, number as u32));
+                }
             }
         }
     }

@@ -28,6 +28,9 @@ pub enum Seen {
     Replied(Vec<u64>),
     CalleeGone,
     Fault(u64),
+    Exited(u64),
+    Entered,
+    Timer,
 }
 
 #[derive(Debug, Default)]
@@ -51,11 +54,23 @@ fn words(message: &[u64; MESSAGE_WORDS]) -> Vec<u64> {
 }
 
 impl Context for FakeContext {
-    fn new(_: u64) -> Self {
+    fn new(_: &DomainDescription) -> Self {
         Self::default()
     }
     fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {
         *self = Self { seen: Seen::Started, seed, ..Self::default() };
+    }
+    fn start_guest(&mut self, _: u64, _: u64) {
+        *self = Self { seen: Seen::Started, ..Self::default() };
+    }
+    fn exit(&mut self, reason: u64) {
+        self.seen = Seen::Exited(reason);
+    }
+    fn timer(&mut self) {
+        self.seen = Seen::Timer;
+    }
+    fn enter(&mut self) {
+        self.seen = Seen::Entered;
     }
     fn notified(&mut self, event: Event, set: u64) {
         assert!(!event.is_call());
@@ -113,6 +128,8 @@ pub struct FakeHardware {
     /// Ticks that looking for an interrupt takes, and how often that was done.
     pub toll: u64,
     pub looks: u64,
+    /// An interrupt for this core's guest, which the next look finds.
+    pub guest: Option<Interrupt>,
 }
 
 impl FakeHardware {
@@ -145,6 +162,9 @@ impl Hardware for FakeHardware {
         assert!(self.looks < 1_000_000, "an entry without an end");
         if std::mem::take(&mut self.delivered) {
             return None;
+        }
+        if let Some(interrupt) = self.guest.take() {
+            return Some(interrupt);
         }
         if let Some(number) = self.wanting().first() {
             self.masked.insert(*number);
@@ -193,6 +213,7 @@ impl Builder {
             entry: 0,
             stack_top: 0,
             start_block: 0,
+            virtual_cpu: 0,
             budget: 0,
             period: 0,
             core,
@@ -264,6 +285,13 @@ impl Builder {
         let description = &mut self.domains[child as usize].0;
         (description.supervisor, description.supervisor_bit) = (supervisor, end);
         end
+    }
+
+    /// A guest's virtual CPU, run by `monitor`; answers it and the monitor's end for it.
+    pub fn virtual_cpu(&mut self, monitor: u32, priority: u32) -> (u32, u32) {
+        let virtual_cpu = self.domain(self.domains[monitor as usize].0.core, priority);
+        self.domains[virtual_cpu as usize].0.virtual_cpu = 0x1000;
+        (virtual_cpu, self.supervise(monitor, virtual_cpu))
     }
 
     /// The tables, leaked.

@@ -262,6 +262,7 @@ hang:
 
     .section .rodata.culm_no_table, "a"
     .balign 4096
+    .globl culm_no_table
 culm_no_table:                      // a translation table in which nothing is mapped
     .zero   4096
     "#,
@@ -290,6 +291,7 @@ const _: () = {
 };
 
 unsafe extern "C" {
+    static culm_no_table: [u64; 512];
     static culm_system_header: SystemHeader;
     fn culm_secondary_start();
 }
@@ -304,4 +306,9 @@ pub fn system_header() -> &'static SystemHeader {
 /// Returns the physical address at which a secondary core starts.
 pub fn secondary_start() -> u64 {
     culm_secondary_start as *const () as u64 - KERNEL_BASE + system_header().load_address
+}
+
+/// Returns the physical address of a translation table in which nothing is mapped.
+pub fn no_table() -> u64 {
+    (&raw const culm_no_table) as u64 - KERNEL_BASE + system_header().load_address
 }

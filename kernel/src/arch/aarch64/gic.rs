@@ -20,6 +20,11 @@ use culm_kernel_core::System;
 pub const IPI_WAKE: u32 = 0;
 /// The inter-processor interrupt that stops a core for good.
 pub const IPI_STOP: u32 = 1;
+/// The interrupts of a core's guest (Arm BSA B_PPI_00): the maintenance of its list registers, and
+/// its virtual timer. With the kernel at EL2 the latter is not the kernel's own.
+pub const GUEST_MAINTENANCE: u32 = 25;
+/// See [`GUEST_MAINTENANCE`].
+pub const GUEST_TIMER: u32 = 27;
 /// The first interrupt that is no software-generated one.
 pub const FIRST_PRIVATE: u32 = 16;
 /// The first of the special INTIDs, which an acknowledgement returns if no interrupt is pending.
@@ -191,8 +196,8 @@ impl Gic {
         }
     }
 
-    /// Sets up this core's part, with its private `timer` interrupt.
-    pub fn new(description: &GicDescription, index: u32, core: &CoreDescription, timer: u32) -> Self {
+    /// Sets up this core's part, with these private interrupts, a set of bits.
+    pub fn new(description: &GicDescription, index: u32, core: &CoreDescription, interrupts: u32) -> Self {
         let gic = Self {
             version: description.version,
             distributor: description.distributor as usize,
@@ -209,7 +214,7 @@ impl Gic {
         for number in (0..32).step_by(4) {
             write(private + distributor::IPRIORITYR + number, PRIORITY);
         }
-        write(private + distributor::ISENABLER, 1 << timer | 1 << IPI_WAKE | 1 << IPI_STOP);
+        write(private + distributor::ISENABLER, interrupts | 1 << IPI_WAKE | 1 << IPI_STOP);
         if gic.version == 3 {
             write_register!("S3_0_C4_C6_0", 0xf0); // ICC_PMR_EL1
             write_register!("S3_0_C12_C12_4", 1 << 1); // ICC_CTLR_EL1: EOImode

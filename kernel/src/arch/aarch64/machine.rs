@@ -1,8 +1,8 @@
 //! The machine as the logic sees it: clock, timer, interrupts, other cores, power.
 
-use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, Gic, IPI_STOP};
+use super::gic::{self, FIRST_PRIVATE, FIRST_SPECIAL, GUEST_MAINTENANCE, GUEST_TIMER, Gic, IPI_STOP};
 use super::system_register::{read_register, write_register};
-use super::{boot, console, psci, random};
+use super::{boot, console, guest, psci, random};
 use crate::seeds::Seeds;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
@@ -51,7 +51,12 @@ impl CoreHardware {
             Gic::set_up_distributor(description, system);
         }
         let timer = if read_register!("CurrentEL") == 2 << 2 { TIMER_EL2 } else { TIMER_EL1 };
-        let gic = Gic::new(description, index, &system.cores[index as usize], timer);
+        let virtual_cpu = system.domains.iter().find(|domain| domain.core == index && domain.virtual_cpu != 0);
+        let of_guest = virtual_cpu.map_or(0, |_| 1 << GUEST_TIMER | 1 << GUEST_MAINTENANCE);
+        let gic = Gic::new(description, index, &system.cores[index as usize], 1 << timer | of_guest);
+        if let Some(virtual_cpu) = virtual_cpu {
+            guest::set_up(virtual_cpu, description.version);
+        }
         write_register!("cntv_cval_el0", u64::MAX);
         write_register!("cntv_ctl_el0", 1);
         Self { gic, timer, cores: system.cores, seeds: Seeds::new(random::take_first(index)) }
@@ -94,6 +99,14 @@ impl Hardware for CoreHardware {
         if number == self.timer {
             self.gic.deactivate(number);
             Some(Interrupt::Timer)
+        } else if number == GUEST_TIMER {
+            // It stays active: the guest deactivates it when it ends the virtual one.
+            guest::timer_has_gone_off();
+            Some(Interrupt::GuestTimer)
+        } else if number == GUEST_MAINTENANCE {
+            guest::end_maintenance();
+            self.gic.deactivate(number);
+            Some(Interrupt::GuestMaintenance)
         } else if number < FIRST_PRIVATE {
             if number == IPI_STOP {
                 stop();

@@ -9,6 +9,7 @@ pub mod console;
 mod entry;
 mod firmware;
 mod gic;
+mod guest;
 pub mod machine;
 pub mod psci;
 pub mod random;

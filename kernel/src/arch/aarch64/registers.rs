@@ -1,7 +1,9 @@
-//! The saved registers of a protection domain.
+//! The saved registers of a protection domain, or of the way into a guest ([`super::guest`]).
 
+use super::guest;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
+use culm_abi::system::DomainDescription;
 use culm_kernel_core::Context;
 
 /// How a domain left the core, which decides how its registers are loaded. The entry code uses
@@ -37,6 +39,11 @@ pub struct Registers {
 }
 
 impl Registers {
+    /// Returns the registers of a domain with this address space, all others zero.
+    fn of(table: u64) -> Self {
+        Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL }
+    }
+
     fn set_message(&mut self, x8: u64, words: &[u64; MESSAGE_WORDS]) {
         self.keep(words);
         self.x[8] = x8;
@@ -46,14 +53,30 @@ impl Registers {
 }
 
 impl Context for Registers {
-    fn new(table: u64) -> Self {
-        Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL }
+    fn new(description: &DomainDescription) -> Self {
+        if description.virtual_cpu != 0 { guest::registers(description) } else { Self::of(description.table) }
     }
 
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]) {
-        *self = Self { sp: stack, pc: entry, ..Self::new(self.table) };
+        *self = Self { sp: stack, pc: entry, ..Self::of(self.table) };
         self.x[..2].copy_from_slice(&arguments);
         self.x[2..2 + SEED_WORDS].copy_from_slice(&seed);
+    }
+
+    fn start_guest(&mut self, entry: u64, argument: u64) {
+        guest::start(self, entry, argument);
+    }
+
+    fn exit(&mut self, reason: u64) {
+        guest::exit(self, reason);
+    }
+
+    fn timer(&mut self) {
+        guest::timer(self);
+    }
+
+    fn enter(&mut self) {
+        guest::enter(self);
     }
 
     #[inline(always)]

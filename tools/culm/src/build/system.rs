@@ -5,6 +5,7 @@ use super::cargo::{Built, Cargo, Profile};
 use super::elf::{self, Program};
 use super::toolchain::Toolchain;
 use crate::failure::Failure;
+use crate::guest;
 use crate::image::{self, Contents, Nowhere, report::Report};
 use crate::layout::{self, Layout};
 use crate::plan::Plan;
@@ -78,7 +79,10 @@ pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) 
         file_sizes: &contents.sizes(),
         picture_size: picture.len() as u64,
     })?;
-    let bytes = image::write(&image::Inputs { plan, layout: &layout, kernel: &kernel, contents: &contents, picture });
+    let guests = plan.guests.iter().map(guest::Content::read).collect::<Result<Vec<_>, _>>()?;
+    let inputs =
+        image::Inputs { plan, layout: &layout, kernel: &kernel, contents: &contents, guests: &guests, picture };
+    let bytes = image::write(&inputs);
     let folder = output_folder(tree, plan, profile);
     let path = folder.join("image");
     let report = Report::new(plan, &layout, &kernel, &programs, profile.name(), &path);

@@ -3,6 +3,7 @@
 pub mod board;
 mod board_checks;
 pub mod catalogue;
+pub mod guest;
 pub mod slots;
 pub mod system;
 pub mod workspace;

@@ -4,6 +4,7 @@
 //! [`crate::expand`].
 
 use super::board::MAX_CORES;
+use super::guest::{self, GuestTable};
 use crate::plan::{FaultAction, LogLevel, RestartPolicy};
 use culm_manifest::Kind;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
@@ -55,6 +56,8 @@ pub struct SystemFile<'a> {
     pub devices: Vec<DeviceTable<'a>>,
     /// Protection domains.
     pub domains: Vec<DomainTable<'a>>,
+    /// Guests.
+    pub guests: Vec<GuestTable>,
     /// Channels.
     pub channels: Vec<ChannelTable>,
     /// Regions.
@@ -199,6 +202,7 @@ impl<'a> SystemFile<'a> {
         let is_empty = !["pd", "device"].iter().any(|key| table.has(key));
         let devices = named_tables(&mut table, "device", problems, read_device);
         let domains = named_tables(&mut table, "pd", problems, read_domain);
+        let guests = named_tables(&mut table, "guest", problems, guest::read);
         let (channels, channels_unsure) = listed_tables(&mut table, "channel", problems, read_channel);
         let (regions, regions_unsure) = listed_tables(&mut table, "region", problems, read_region);
         let supervisor =
@@ -210,6 +214,7 @@ impl<'a> SystemFile<'a> {
             description: description.map_or_else(String::new, |text| text.value),
             devices,
             domains,
+            guests,
             channels,
             regions,
             channels_unsure,

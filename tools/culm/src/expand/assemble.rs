@@ -2,6 +2,7 @@
 //! wrong, the draft has refused.
 
 use super::draft::{self, Draft, DraftDevice, DraftDomain, DraftProvider};
+use super::guests;
 use super::supervision;
 use super::wiring::{Loan, ProviderClients, Wiring};
 use crate::class;
@@ -34,6 +35,7 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
     }
     described_channels(&mut wiring, draft);
     described_regions(&mut wiring, draft);
+    let guests = guests::wire(&mut wiring, draft);
     supervision::wire(&mut wiring);
     counters(&mut wiring);
     let observers = observers(&mut wiring, draft);
@@ -60,6 +62,7 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
         rings,
         devices,
         providers,
+        guests,
     };
     let observation = ConnectionData::from(plan.observation());
     for observer in observers {

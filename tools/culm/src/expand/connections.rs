@@ -3,11 +3,12 @@
 
 use super::devices;
 use super::draft::{Client, Draft, DraftDomain, DraftProvider, Provider, Service};
+use super::guests;
 use super::providers;
 use crate::class::{self, interface::NewClient};
 use crate::description::system::{DomainTable, TOP_LEVEL};
 use crate::plan::{LogLevel, Origin};
-use culm_abi::connection::{Channel, Region};
+use culm_abi::connection::{Channel, Guest, Region};
 use culm_manifest::problem::{nearest, suggest};
 use culm_manifest::reader::{Entry, Problems};
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
@@ -61,6 +62,15 @@ fn connect<'a>(draft: &mut Draft<'a>, domain: DraftDomain, slot: usize, entry: &
         draft.diagnostics.extend(draft.source, problems);
         if let Some(name) = name {
             devices::resolve_owned(draft, domain, slot, needs, &name);
+        }
+        return;
+    }
+    if connection.kind.is::<Guest>() {
+        let mut problems = Problems::new();
+        let name = entry.text(&mut problems);
+        draft.diagnostics.extend(draft.source, problems);
+        if let Some(name) = name {
+            guests::resolve(draft, domain, slot, &name);
         }
         return;
     }
@@ -261,6 +271,9 @@ pub fn check_complete(draft: &mut Draft<'_>) {
                 }
                 kind if kind.is::<Region>() => {
                     format!("add a `[[region]]` with `map = {{ \"{}.{}\" = … }}`", domain.name.value, connection.name)
+                }
+                kind if kind.is::<Guest>() => {
+                    format!("add `{} = \"…\"`, the name of a `[guest.NAME]`", connection.name)
                 }
                 _ => format!("add `{} = \"…\"`, the name of a device", connection.name),
             };

@@ -2,9 +2,10 @@
 
 use crate::description::board::BoardFile;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
+use crate::description::guest::GuestTable;
 use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
-use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, LogLevel, Origin, RestartPolicy};
+use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, GuestMemory, LogLevel, Origin, RestartPolicy};
 use culm_manifest::reader::Entry;
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 use std::any::Any;
@@ -37,6 +38,7 @@ pub struct Draft<'a> {
     pub pending: Vec<(DraftDomain, usize, Entry<'a>)>,
     pub channels: Vec<Channel>,
     pub regions: Vec<Region<'a>>,
+    pub guests: Vec<Guest<'a>>,
     /// Files and folders that go into the image, each with its bytes.
     pub packed: Vec<(String, u64)>,
     /// Connections that something in the description names, rightly or wrongly: those are not
@@ -172,6 +174,18 @@ pub struct Region<'a> {
     pub mappings: Vec<(DraftDomain, usize, bool)>,
 }
 
+/// A guest.
+pub struct Guest<'a> {
+    pub table: &'a GuestTable,
+    /// The domain that runs it, and which of its connections the guest is.
+    pub monitor: DraftDomain,
+    pub slot: usize,
+    pub priority: u8,
+    pub kernel: PathBuf,
+    pub initrd: Option<PathBuf>,
+    pub memory: GuestMemory,
+}
+
 impl<'a> Draft<'a> {
     /// An empty draft.
     pub fn new(
@@ -196,6 +210,7 @@ impl<'a> Draft<'a> {
             pending: Vec::new(),
             channels: Vec::new(),
             regions: Vec::new(),
+            guests: Vec::new(),
             packed: Vec::new(),
             named: BTreeSet::new(),
             unsure: BTreeSet::new(),

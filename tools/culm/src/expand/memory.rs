@@ -76,6 +76,9 @@ pub fn check_draft(draft: &mut Draft<'_>) {
     for region in &draft.regions {
         takers.push(Taker { what: format!("region {}", region.table.name.value), size: region.table.size.value });
     }
+    for guest in &draft.guests {
+        takers.push(Taker { what: format!("memory of guest {}", guest.table.name.value), size: guest.memory.size });
+    }
     for (path, size) in &draft.packed {
         takers.push(Taker { what: format!("content of {path}"), size: *size });
     }

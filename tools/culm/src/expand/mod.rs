@@ -14,6 +14,7 @@ mod devices;
 pub(crate) mod domains;
 pub(crate) mod draft;
 pub(crate) mod fused;
+mod guests;
 mod memory;
 mod names;
 mod providers;
@@ -90,6 +91,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     names::check(&mut draft);
     channels::resolve(&mut draft);
     regions::resolve(&mut draft);
+    guests::check_complete(&mut draft);
     connections::check_complete(&mut draft);
     providers::check_clients(&mut draft);
     if draft.diagnostics.is_empty() {

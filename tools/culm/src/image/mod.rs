@@ -16,6 +16,7 @@ pub use archive::Contents;
 pub use start::{Item, Nowhere, Places, start_block};
 
 use crate::build::elf::Program;
+use crate::guest;
 use crate::layout::Layout;
 use crate::layout::objects::{KERNEL, ObjectId};
 use crate::plan::{DomainId, Plan};
@@ -32,6 +33,8 @@ pub struct Inputs<'a> {
     pub kernel: &'a Program,
     /// Files and packed folders.
     pub contents: &'a Contents,
+    /// What stands in the guests' memory.
+    pub guests: &'a [guest::Content],
     /// The system's picture, an SVG file.
     pub picture: &'a [u8],
 }
@@ -89,6 +92,10 @@ pub fn write(inputs: &Inputs<'_>) -> Vec<u8> {
     }
     for (path, &object) in &layout.objects.files {
         put(layout.physical(object), inputs.contents.get(path));
+    }
+    for (content, objects) in inputs.guests.iter().zip(&layout.objects.guests) {
+        put(layout.physical(objects.kernel), &content.kernel);
+        put(layout.physical(objects.end), &content.end);
     }
     if let Some(picture) = layout.objects.picture {
         put(layout.physical(picture), inputs.picture);

@@ -324,6 +324,7 @@ fn end_in_words(plan: &Plan, end: &End) -> String {
         End::Interrupt { device, interrupt } => {
             format!("interrupt {} of {}", interrupt.number, plan.devices[*device].board.name)
         }
+        End::VirtualCpu { guest } => format!("runs {}", plan.guests[*guest].name),
         End::Child { domain } => format!("supervises {}", plan.domains[*domain].name),
     }
 }

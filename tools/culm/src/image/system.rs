@@ -2,7 +2,8 @@
 
 use crate::layout::Layout;
 use crate::layout::kernel::{TablePlace, domains_per_core, groups, pending_words, uncached_regions};
-use crate::plan::{DomainId, End, EndNumber, Plan, Trigger};
+use crate::plan::{DomainId, End, EndNumber, GuestId, Plan, Trigger};
+use culm_abi::guest::MEMORY;
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
@@ -49,7 +50,9 @@ pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
     let places = &layout.tables;
     let mut memory = vec![0; places.read_only_size() as usize];
     put(&mut memory, &places.cores, &cores(plan, layout));
-    let domains: Vec<_> = (0..plan.domains.len()).map(|id| domain(plan, layout, &firsts, id)).collect();
+    let domains = (0..plan.domains.len()).map(|id| domain(plan, layout, &firsts, id));
+    let virtual_cpus = (0..plan.guests.len()).map(|id| virtual_cpu(plan, layout, &firsts, id));
+    let domains: Vec<_> = domains.chain(virtual_cpus).collect();
     put(&mut memory, &places.domains, &domains);
     let owned = plan.domains.iter().flat_map(|domain| domain.ends.iter().map(|end| (domain.core, end)));
     let ends: Vec<_> = owned.map(|(core, end)| end_of(plan, &firsts, core, end)).collect();
@@ -108,6 +111,7 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
         entry: layout.programs[domain.component].entry,
         stack_top: STACK_BASE + domain.stack,
         start_block: START_BASE,
+        virtual_cpu: 0,
         budget: domain.budget.map_or(0, |budget| budget.budget),
         period: domain.budget.map_or(0, |budget| budget.period),
         core: domain.core,
@@ -118,6 +122,38 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
         first_word: firsts.words[id],
         groups: groups(domain.ends.len()),
         supervisor,
+        supervisor_word,
+        supervisor_bit,
+    }
+}
+
+/// The index of a guest's virtual CPU in the image.
+fn index_of(plan: &Plan, guest: GuestId) -> u32 {
+    (plan.domains.len() + guest) as u32
+}
+
+/// The virtual CPU of a guest: it has no channel ends, and one notification word that nobody
+/// signals.
+fn virtual_cpu(plan: &Plan, layout: &Layout, firsts: &Firsts, id: GuestId) -> DomainDescription {
+    let guest = &plan.guests[id];
+    let (supervisor_word, supervisor_bit) = firsts.landing(guest.monitor, guest.channel);
+    let page = layout.objects.regions[guest.page];
+    DomainDescription {
+        table: layout.roots.guests[id] | (id as u64 + 1) << ASID_SHIFT,
+        entry: MEMORY,
+        stack_top: 0,
+        start_block: guest.memory.tree_at(),
+        virtual_cpu: layout.kernel.space.address(page).unwrap_or(0),
+        budget: 0,
+        period: 0,
+        core: guest.core,
+        priority: u32::from(guest.priority),
+        flags: 0,
+        first_end: plan.domains.iter().map(|domain| domain.ends.len() as u32).sum(),
+        end_count: 0,
+        first_word: plan.domains.iter().map(|domain| groups(domain.ends.len())).sum::<u32>() + id as u32,
+        groups: 1,
+        supervisor: guest.monitor as u32,
         supervisor_word,
         supervisor_bit,
     }
@@ -142,6 +178,7 @@ fn end_of(plan: &Plan, firsts: &Firsts, core: u32, end: &End) -> EndDescription 
         End::Interrupt { interrupt, .. } => {
             EndDescription { kind: end_kind::INTERRUPT, target: interrupt.number, ..none }
         }
+        End::VirtualCpu { guest } => EndDescription { kind: end_kind::CHILD, target: index_of(plan, *guest), ..none },
         End::Child { domain } => EndDescription { kind: end_kind::CHILD, target: *domain as u32, ..none },
     }
 }

@@ -30,8 +30,14 @@ fn make(shape: &Shape, change: impl FnOnce(&mut Plan)) -> Made {
         .map(|id| start_block(&parts.plan, &contents, picture.len(), &Nowhere, id).len() as u64)
         .collect();
     let layout = Layout::new(&crate::layout::Inputs { picture_size: 6, ..parts.inputs() }).expect("fits");
-    let image =
-        write(&Inputs { plan: &parts.plan, layout: &layout, kernel: &parts.kernel, contents: &contents, picture });
+    let image = write(&Inputs {
+        plan: &parts.plan,
+        layout: &layout,
+        kernel: &parts.kernel,
+        contents: &contents,
+        guests: &[],
+        picture,
+    });
     Made { parts, layout, image }
 }
 

@@ -7,7 +7,7 @@ use super::space::{Space, View};
 use super::translation::Permissions;
 use crate::build::elf::Program;
 use crate::failure::Failure;
-use crate::plan::{PhysicalRange, Plan, Region};
+use crate::plan::{PhysicalRange, Plan, Purpose, Region};
 use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::memory::{KERNEL_BASE, KERNEL_DEVICES, KERNEL_TABLES, PAGE_SIZE, attribute_index, kernel_stack};
 use culm_abi::syscall::GROUP;
@@ -78,17 +78,20 @@ pub fn pending_words(domains: usize) -> u32 {
     domains.div_ceil(64) as u32
 }
 
-/// How many domains each core has.
+/// How many domains and virtual CPUs each core has.
 pub fn domains_per_core(plan: &Plan) -> Vec<usize> {
     let mut counts = vec![0; plan.cores() as usize];
     for domain in &plan.domains {
         counts[domain.core as usize] += 1;
     }
+    for guest in &plan.guests {
+        counts[guest.core as usize] += 1;
+    }
     counts
 }
 
-/// The regions in main memory that are used uncached: zeroed at boot through the cache, which must
-/// be cleaned then.
+/// The regions in main memory that are used uncached, a guest's included, which begins so: zeroed
+/// at boot through the cache, which must be cleaned then.
 pub fn uncached_regions(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
     let is_memory = |region: &Region| {
         region.address.is_none_or(|address| plan.board.memory.contains(PhysicalRange { address, size: region.size }))
@@ -96,7 +99,8 @@ pub fn uncached_regions(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
     let regions = plan.regions.iter().enumerate();
     regions
         .filter(move |(_, region)| {
-            region.kind.attribute(&plan.board) == attribute_index::UNCACHED && region.size > 0 && is_memory(region)
+            let is_uncached = region.kind.attribute(&plan.board) == attribute_index::UNCACHED;
+            (is_uncached || region.purpose == Purpose::Guest) && region.size > 0 && is_memory(region)
         })
         .map(|(index, _)| index)
 }
@@ -123,9 +127,9 @@ impl KernelTables {
     /// The tables that `plan` needs, given the sizes that the kernel tells.
     pub fn new(plan: &Plan, layout: &KernelLayout) -> Self {
         let cores = plan.cores() as usize;
-        let domains = plan.domains.len();
+        let domains = plan.domains.len() + plan.guests.len();
         let ends = plan.domains.iter().map(|domain| domain.ends.len()).sum();
-        let words: u32 = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum();
+        let words = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum::<u32>() + plan.guests.len() as u32;
         let pending: u32 = domains_per_core(plan).into_iter().map(pending_words).sum();
         let mut fixed = Packer::default();
         let mut state = Packer::default();
@@ -226,6 +230,9 @@ pub fn kernel_space(plan: &Plan, kernel: &Program, objects: &Objects) -> KernelS
     space.allocate(objects, objects.system_tables, Permissions::Read);
     for object in [objects.state, objects.core_accounts, objects.domain_accounts] {
         space.allocate(objects, object, Permissions::ReadWrite);
+    }
+    for guest in &plan.guests {
+        space.allocate(objects, objects.regions[guest.page], Permissions::ReadWrite);
     }
     for (core, &stack) in objects.kernel_stacks.iter().enumerate() {
         space.place(objects, stack, kernel_stack(core as u64), Permissions::ReadWrite);

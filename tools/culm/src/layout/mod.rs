@@ -62,6 +62,8 @@ pub struct Layout {
     pub kernel: KernelSpace,
     /// By domain: its address space.
     pub domains: Vec<Space>,
+    /// By guest: its memory, by guest-physical address.
+    pub guests: Vec<Space>,
     /// The translation tables' bytes, for [`Physical::tables`].
     pub table_bytes: Vec<u8>,
     /// Physical addresses of the root tables.
@@ -77,6 +79,8 @@ pub struct Roots {
     pub boot: u64,
     /// By domain.
     pub domains: Vec<u64>,
+    /// By guest: those of stage 2.
+    pub guests: Vec<u64>,
 }
 
 impl Layout {
@@ -103,6 +107,7 @@ impl Layout {
         let domains = (0..plan.domains.len())
             .map(|id| space::domain_space(plan, &objects, &programs[plan.domains[id].component], id))
             .collect::<Result<Vec<_>, _>>()?;
+        let guests = (0..plan.guests.len()).map(|id| space::guest_space(plan, &objects, id)).collect();
         let mut layout = Self {
             programs,
             tables,
@@ -116,6 +121,7 @@ impl Layout {
             },
             kernel,
             domains,
+            guests,
             table_bytes: Vec::new(),
             roots: Roots::default(),
         };
@@ -141,7 +147,7 @@ impl Layout {
         }
     }
 
-    /// The tables of the kernel, of booting, and of each domain.
+    /// The tables of the kernel, of booting, of each domain and of each guest.
     fn translate(&self) -> Result<Vec<Tables>, Failure> {
         let mistake = |error: translation::Refused| {
             Failure::new(format!("the layout contradicts itself: {error}")).help("this is a mistake in the tool")
@@ -158,7 +164,7 @@ impl Layout {
     }
 
     /// Returns the mappings that the tables must have: the kernel's, those of booting, those of
-    /// each domain.
+    /// each domain, those of each guest.
     pub fn address_spaces(&self) -> Vec<Vec<Mapping>> {
         let mut kernel = self.mappings(&self.kernel.space, Owner::Kernel);
         kernel.extend(self.kernel.devices.iter().map(|&(address, range)| Mapping {
@@ -171,6 +177,7 @@ impl Layout {
         }));
         let mut all = vec![kernel, self.boot_mappings()];
         all.extend(self.domains.iter().map(|space| self.mappings(space, Owner::Domain)));
+        all.extend(self.guests.iter().map(|space| self.mappings(space, Owner::Guest)));
         all
     }
 
@@ -215,7 +222,8 @@ impl Layout {
         }
         bytes.resize(self.physical.tables.size as usize, 0);
         self.table_bytes = bytes;
-        self.roots = Roots { kernel: roots[0], boot: roots[1], domains: roots.split_off(2) };
+        let guests = roots.split_off(2 + self.domains.len());
+        self.roots = Roots { kernel: roots[0], boot: roots[1], domains: roots.split_off(2), guests };
     }
 
     /// Physical address of an object.

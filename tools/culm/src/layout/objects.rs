@@ -32,6 +32,8 @@ pub enum Taker {
     Component(String),
     /// Memory that a domain has for itself.
     Domain(String),
+    /// A guest's kernel, device tree and initial RAM disk.
+    Guest(String),
     /// A region.
     Region(String),
     /// Files and folders of configurations, and the picture.
@@ -66,6 +68,15 @@ pub struct DomainObjects {
     pub start: ObjectId,
 }
 
+/// The objects that a guest has for itself, besides the region that is zero at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestObjects {
+    /// Its kernel.
+    pub kernel: ObjectId,
+    /// Its device tree and its initial RAM disk.
+    pub end: ObjectId,
+}
+
 /// All objects, and which is which.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
@@ -89,6 +100,8 @@ pub struct Objects {
     pub regions: Vec<ObjectId>,
     /// Content of files and folders.
     pub files: BTreeMap<PathBuf, ObjectId>,
+    /// By guest.
+    pub guests: Vec<GuestObjects>,
     /// The system's picture, where somebody observes.
     pub picture: Option<ObjectId>,
 }
@@ -129,6 +142,17 @@ impl Objects {
         }
         for domain in 0..plan.domains.len() {
             objects.add_domain(plan, sizes, domain);
+        }
+        for guest in &plan.guests {
+            let mut add = |what: &str, size: u64| {
+                let name = format!("{what} of guest {}", guest.name);
+                objects.add(name, Taker::Guest(guest.name.clone()), size, Placement::File)
+            };
+            let made = GuestObjects {
+                kernel: add("kernel", guest.memory.kernel),
+                end: add("device tree and initial RAM disk", guest.memory.end),
+            };
+            objects.guests.push(made);
         }
         for (path, &size) in sizes.files {
             let object = objects.add(path.display().to_string(), Taker::Files, size.max(1), Placement::File);

@@ -158,6 +158,7 @@ impl std::fmt::Display for Taker {
             Self::TranslationTables => formatter.write_str("translation tables"),
             Self::Component(name) => write!(formatter, "component {name}: code and constants"),
             Self::Domain(name) => write!(formatter, "pd {name}: variables, stack, heap, start block"),
+            Self::Guest(name) => write!(formatter, "guest {name}: kernel, device tree, initial RAM disk"),
             Self::Region(name) => write!(formatter, "region {name}"),
             Self::Files => formatter.write_str("files and folders"),
         }

@@ -4,7 +4,8 @@ use super::objects::{ObjectId, Objects, Placement};
 use super::program::ProgramPages;
 use super::translation::{LEVEL_2_SIZE, Permissions};
 use crate::failure::Failure;
-use crate::plan::{ConfigValue, DomainId, Fields, Memory, Plan};
+use crate::plan::{ConfigValue, DomainId, Fields, GuestId, Memory, Plan};
+use culm_abi::guest::MEMORY;
 use culm_abi::memory::{ADDRESS_BITS, HEAP_BASE, PAGE_SIZE, REGION_BASE, STACK_BASE, START_BASE};
 
 /// A part of an object, as an address space shows it.
@@ -144,6 +145,19 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
     }
     check("address space", space.next - REGION_BASE, (1 << ADDRESS_BITS) - REGION_BASE)?;
     Ok(space)
+}
+
+/// Lays out the memory of guest `id`, by guest-physical address. A guest makes of its memory what
+/// it wants: stage 1, which is its own, says what is code.
+pub fn guest_space(plan: &Plan, objects: &Objects, id: GuestId) -> Space {
+    let (guest, own) = (&plan.guests[id], &objects.guests[id]);
+    let mut space = Space::new(MEMORY + guest.memory.size);
+    space.place(objects, own.kernel, MEMORY, Permissions::ReadWrite);
+    if guest.memory.blank() > 0 {
+        space.place(objects, objects.regions[guest.blank], guest.memory.blank_at(), Permissions::ReadWrite);
+    }
+    space.place(objects, own.end, guest.memory.tree_at(), Permissions::ReadWrite);
+    space
 }
 
 /// Returns the objects that domain `id` may read besides its regions: files of its configuration,

@@ -2,8 +2,8 @@
 //!
 //! One format serves all three kinds of table in an image: the kernel's at EL1, the kernel's at EL2
 //! with `HCR_EL2.E2H` set (the EL2&0 regime uses the EL1&0 format, Arm ARM DDI 0487 D8.3), and the
-//! domains'. 39 bits of address, 4 KiB granule: three levels, whose entries cover 1 GiB, 2 MiB and
-//! 4 KiB (D8.2).
+//! domains'; a guest's at stage 2 differs in a few bits only, with the same levels. 39 bits of
+//! address, 4 KiB granule: three levels, whose entries cover 1 GiB, 2 MiB and 4 KiB (D8.2).
 //!
 //! [`Permissions`] has no value that is both writable and executable, so that no table can be.
 
@@ -39,6 +39,9 @@ pub mod bits {
     pub const PRIVILEGED_EXECUTE_NEVER: u64 = 1 << 53;
     /// Unprivileged execute never.
     pub const USER_EXECUTE_NEVER: u64 = 1 << 54;
+    /// Of stage 2: `MemAttr`, normal memory, write-back, inside and outside; `S2AP`, to be read and
+    /// written; `XN` zero, to be executed.
+    pub const STAGE_2_MEMORY: u64 = 0b1111 << 2 | 0b11 << 6;
     /// The output address.
     pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 }
@@ -73,6 +76,8 @@ pub enum Owner {
     /// no domain has, 0, so that what a TLB keeps of it is nobody's. Global entries there would hit
     /// in every domain (Arm ARM D8.13.3).
     Boot,
+    /// A guest, at stage 2: what its own tables allow, it may do with this memory.
+    Guest,
     /// A protection domain: tagged with its ASID, never executable by the kernel.
     Domain,
 }
@@ -103,6 +108,10 @@ impl Mapping {
     /// The descriptor of a page (level 3) or of 2 MiB (level 2) of this mapping that shows
     /// `physical`.
     fn descriptor(&self, physical: u64, level: usize) -> u64 {
+        if self.owner == Owner::Guest {
+            let kind = if level == 3 { bits::TABLE_OR_PAGE } else { 0 };
+            return physical | kind | bits::VALID | bits::ACCESSED | bits::INNER_SHAREABLE | bits::STAGE_2_MEMORY;
+        }
         let mut descriptor =
             physical | bits::VALID | bits::ACCESSED | bits::INNER_SHAREABLE | self.attribute << bits::ATTRIBUTE_SHIFT;
         if level == 3 {
@@ -119,6 +128,7 @@ impl Mapping {
                     descriptor |= bits::USER_EXECUTE_NEVER;
                 }
             }
+            Owner::Guest => {}
             Owner::Kernel | Owner::Boot => {
                 descriptor |= bits::USER_EXECUTE_NEVER;
                 if self.owner == Owner::Boot {

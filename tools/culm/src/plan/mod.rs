@@ -8,11 +8,13 @@
 
 mod board;
 mod connection;
+mod guest;
 
 pub use board::{Board, BoardDevice, Bridge, Gic, Interrupt, PhysicalRange, Qemu, Slot};
 pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
+pub use guest::{Guest, GuestMemory};
 
 use crate::diagnostics::Location;
 use crate::disk::Disk;
@@ -29,6 +31,8 @@ pub type RingId = usize;
 pub type DeviceId = usize;
 /// Position in [`Plan::providers`].
 pub type ProviderId = usize;
+/// Position in [`Plan::guests`].
+pub type GuestId = usize;
 /// Number of a channel end, as its owner counts: position in [`Domain::ends`].
 pub type EndNumber = u32;
 
@@ -56,6 +60,8 @@ pub struct Plan {
     pub devices: Vec<Device>,
     /// The providers of classes.
     pub providers: Vec<Provider>,
+    /// The guests. In the image, their virtual CPUs follow the domains: they are on the last core.
+    pub guests: Vec<Guest>,
 }
 
 /// A component in use.
@@ -258,6 +264,11 @@ pub enum End {
         /// The domain.
         domain: DomainId,
     },
+    /// A guest's virtual CPU, run by this domain.
+    VirtualCpu {
+        /// The guest.
+        guest: GuestId,
+    },
 }
 
 /// Physical memory, mapped into one or more domains.
@@ -343,6 +354,10 @@ pub enum Purpose {
     Account,
     /// The page that a provider shows to all of its clients.
     Shown,
+    /// The page of a guest's virtual CPU, which the kernel writes too.
+    VirtualCpu,
+    /// Memory of a guest.
+    Guest,
 }
 
 /// One domain's view of a region.

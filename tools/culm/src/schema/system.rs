@@ -54,6 +54,7 @@ pub fn schema() -> Value {
         "supervisor": without_required(object(supervisor)),
         "channel": object(keys("[[channel]]")),
         "region": object(keys("[[region]]")),
+        "guest": object(keys("[guest.NAME]")),
     });
     for kind in kinds {
         root["definitions"][kind] = object(keys(&format!("Connections of the kind {kind}")));
@@ -81,6 +82,7 @@ fn value(key: &Key) -> Value {
         ("name", _) => name("_-"),
         ("pd", _) => named(json!({ "$ref": "#/definitions/pd" }), "_-"),
         ("device", "tables") => named(json!({ "$ref": "#/definitions/device" }), "_"),
+        ("guest", _) => named(json!({ "$ref": "#/definitions/guest" }), "_-"),
         ("channel", _) => list(json!({ "$ref": "#/definitions/channel" })),
         ("region", _) => list(json!({ "$ref": "#/definitions/region" })),
         ("supervisor", _) => json!({ "$ref": "#/definitions/supervisor" }),

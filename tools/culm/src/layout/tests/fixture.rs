@@ -144,6 +144,7 @@ pub fn parts(shape: &Shape) -> Parts {
         rings: Vec::new(),
         devices: Vec::new(),
         providers: Vec::new(),
+        guests: Vec::new(),
     };
     if shape.privileged {
         give_privileges(&mut plan);

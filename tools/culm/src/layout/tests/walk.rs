@@ -8,7 +8,7 @@
 use super::fixture::{self, Shape};
 use crate::layout::translation::{Mapping, Owner, Permissions};
 use crate::layout::{Inputs, Layout};
-use crate::plan::{PhysicalRange, RegionKind};
+use crate::plan::{Guest, GuestMemory, PhysicalRange, Purpose, Region, RegionKind};
 use culm_abi::memory::{KERNEL_BASE, KERNEL_STACKS, PAGE_SIZE, REGION_BASE, STACK_BASE};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -202,6 +202,73 @@ fn check_physical(inputs: &Inputs<'_>, layout: &Layout) {
         }
     }
     assert_eq!(layout.physical.zeroed.address, layout.physical.file_end);
+}
+
+/// Pages of a stage 2 table by guest-physical address, each with its physical address. Bits as in
+/// Arm ARM D8.3.1.2 and D8.4: `AF`, `SH` inner, `S2AP` read and write, `MemAttr` write-back, `XN`
+/// zero.
+fn stage_2(walker: &Walker<'_>, root: u64) -> BTreeMap<u64, u64> {
+    let mut pages = BTreeMap::new();
+    let physical = |entry: u64| {
+        assert_eq!(entry & !0x0000_ffff_ffff_f003, 1 << 10 | 0b11 << 8 | 0b11 << 6 | 0b1111 << 2, "{entry:#x}");
+        entry & 0x0000_ffff_ffff_f000
+    };
+    for (first, second) in (0..512).flat_map(|first| (0..512).map(move |second| (first, second))) {
+        let one = walker.entry(root, first);
+        let two = if one & 1 == 0 { 0 } else { walker.entry(one & 0x0000_ffff_ffff_f000, second) };
+        let address = (first << 30) + (second << 21);
+        match two & 0b11 {
+            0b00 => {}
+            0b01 => pages.extend((0..512).map(|page| (address + page * 4096, physical(two) + page * 4096))),
+            _ => panic!("a guest's memory is whole blocks: {two:#x}"),
+        }
+    }
+    pages
+}
+
+#[test]
+fn a_guest_sees_its_own_memory_and_nothing_else() {
+    let mut parts = fixture::parts(&Shape::default());
+    let memory = GuestMemory::new(32 << 20, 5 << 20, 3 << 20);
+    let region = |name: &str, size: u64, purpose| Region {
+        name: name.into(),
+        size,
+        purpose,
+        mappings: Vec::new(),
+        ..parts.plan.regions[0].clone()
+    };
+    let made = [region("page", PAGE_SIZE, Purpose::VirtualCpu), region("blank", memory.blank(), Purpose::Guest)];
+    let page = parts.plan.regions.len();
+    parts.plan.regions.extend(made);
+    parts.plan.guests.push(Guest {
+        name: "linux".into(),
+        monitor: 0,
+        channel: 0,
+        core: 0,
+        priority: 1,
+        kernel: "kernel".into(),
+        initrd: None,
+        command_line: String::new(),
+        memory,
+        page,
+        blank: page + 1,
+    });
+    let layout = Layout::new(&parts.inputs()).expect("fits");
+    let walker = Walker { base: layout.physical.tables.address, memory: &layout.table_bytes };
+    let found = stage_2(&walker, layout.roots.guests[0]);
+    let objects = &layout.objects;
+    let mut wanted = BTreeMap::new();
+    for (object, address, size) in [
+        (objects.guests[0].kernel, 0x4000_0000, 6 << 20),
+        (objects.regions[page + 1], 0x4060_0000, 22 << 20),
+        (objects.guests[0].end, 0x41c0_0000, 4 << 20),
+    ] {
+        let physical = layout.physical(object);
+        wanted.extend((0..size).step_by(4096).map(|offset: u64| (address + offset, physical + offset)));
+    }
+    assert_eq!(found, wanted);
+    check_physical(&parts.inputs(), &layout);
+    assert!(layout.kernel.space.address(objects.regions[page]).is_some(), "the kernel has the page too");
 }
 
 proptest! {

@@ -1,0 +1,122 @@
+//! Virtual CPUs: scenarios of exits, of interrupts for guests, and of a monitor's commands.
+#![cfg(not(loom))]
+
+mod common;
+
+use common::{Builder, Fake, Seen};
+use culm_abi::guest::exit;
+use culm_abi::syscall::{RESTART, RESUME, STOP};
+use culm_kernel_core::Interrupt;
+use culm_kernel_core::domain::State;
+use culm_kernel_core::system::Command;
+
+/// A monitor, which waits, its virtual CPU, which runs, and a domain below both.
+struct Scene {
+    fake: Fake,
+    monitor: u32,
+    virtual_cpu: u32,
+    end: u32,
+    low: u32,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut builder = Builder::default();
+        let (monitor, low) = (builder.domain(0, 20), builder.domain(0, 5));
+        let (virtual_cpu, end) = builder.virtual_cpu(monitor, 10);
+        let mut fake = builder.build();
+        fake.wait(monitor, 0);
+        let mut scene = Self { fake, monitor, virtual_cpu, end, low };
+        assert_eq!(scene.guest(), (State::Running, Seen::Started));
+        scene
+    }
+
+    /// The state of the virtual CPU, and what it has seen last.
+    fn guest(&mut self) -> (State, Seen) {
+        (self.fake.domain_state(self.virtual_cpu), self.fake.seen(self.virtual_cpu))
+    }
+
+    fn command(&mut self, command: Command, number: u16) {
+        let end = self.end.into();
+        _ = self.fake.core(self.monitor).0.supervise(end, command, number);
+    }
+
+    fn interrupt(&mut self, interrupt: Interrupt) {
+        let core = self.fake.core(self.monitor).0;
+        core.hardware().guest = Some(interrupt);
+        _ = core.take_interrupts();
+    }
+
+    fn exit(&mut self) {
+        _ = self.fake.core(self.virtual_cpu).0.guest_exit();
+    }
+
+    /// The monitor runs, told of its virtual CPU; it waits again.
+    fn monitor_is_told(&mut self) {
+        assert_eq!(self.fake.runs(0), Some(self.monitor));
+        assert_eq!(self.fake.seen(self.monitor), Seen::Notified(0, 1 << self.end));
+        self.fake.wait(self.monitor, 0);
+    }
+}
+
+#[test]
+fn an_exit_runs_the_monitor_and_a_resume_the_guest() {
+    let mut scene = Scene::new();
+    scene.exit();
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::EXCEPTION)));
+    assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+    scene.command(Command::Resume, RESUME);
+    assert_eq!(scene.guest(), (State::Ready, Seen::Entered));
+    scene.monitor_is_told();
+    assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu));
+}
+
+#[test]
+fn a_guest_that_has_exited_leaves_the_core_to_others() {
+    let mut scene = Scene::new();
+    scene.exit();
+    scene.monitor_is_told();
+    assert_eq!(scene.fake.runs(0), Some(scene.low));
+}
+
+#[test]
+fn the_guests_timer_wakes_the_monitor_of_one_that_has_exited() {
+    let mut scene = Scene::new();
+    scene.interrupt(Interrupt::GuestTimer);
+    assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu), "the processor delivers it");
+    scene.exit();
+    scene.monitor_is_told();
+    scene.interrupt(Interrupt::GuestTimer);
+    scene.monitor_is_told();
+    assert_eq!(scene.guest(), (State::Exited, Seen::Timer));
+}
+
+#[test]
+fn maintenance_stops_a_guest_that_runs_or_could() {
+    let mut scene = Scene::new();
+    scene.interrupt(Interrupt::GuestMaintenance);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::MAINTENANCE)));
+    assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+    scene.command(Command::Resume, RESUME);
+    scene.interrupt(Interrupt::GuestMaintenance);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::MAINTENANCE)));
+    scene.monitor_is_told();
+    scene.interrupt(Interrupt::GuestMaintenance);
+    assert_eq!(scene.fake.runs(0), Some(scene.low), "it has exited already");
+}
+
+#[test]
+fn a_monitor_stops_and_restarts_its_guest() {
+    let mut scene = Scene::new();
+    scene.exit();
+    scene.command(Command::Stop, STOP);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::EXCEPTION)), "it had exited before");
+    scene.command(Command::Resume, RESUME);
+    scene.command(Command::Resume, RESUME);
+    scene.command(Command::Stop, STOP);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
+    scene.command(Command::Restart, RESTART);
+    assert_eq!(scene.guest(), (State::Ready, Seen::Started));
+    scene.monitor_is_told();
+    assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu));
+}

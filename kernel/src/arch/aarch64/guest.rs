@@ -1,0 +1,334 @@
+//! Guests: the way into a virtual CPU and out of it, at EL2 with the Virtualization Host
+//! Extensions.
+//!
+//! A virtual CPU's [`Registers`] are those of a small piece of the kernel's own,
+//! [`culm_enter_guest`], which the general way out of the kernel enters like any domain, but at
+//! EL2. So neither that way nor the fast paths know of guests. From there the guest is entered, by
+//! registers that its page holds ([`culm_abi::guest::VirtualCpu`]). While it runs, the vectors are
+//! the guest's.
+//!
+//! The registers of EL1 and of the vector unit are the guest's alone: neither the kernel, which is
+//! at EL2, nor a domain, which has no vectors, uses them. They stay in the processor, as do the
+//! virtual timer and the virtual interrupt controller; so a core has one virtual CPU.
+//!
+//! While others run, `HCR_EL2.TGE` is set, and no virtual interrupt is taken.
+
+use super::boot::no_table;
+use super::gic::GUEST_TIMER;
+use super::registers::{Registers, resume};
+use super::system_register::{read_register, write_register};
+use crate::processor::Processor;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, exit};
+use culm_abi::system::DomainDescription;
+
+/// `HCR_EL2` (Arm ARM D24.2.57) while domains run: EL1 would be AArch64, EL0 belongs to EL2, which
+/// has the host extensions.
+const HCR_DOMAIN: u64 = 1 << 31 | 1 << 27 | 1 << 34;
+
+/// `HCR_EL2` while a guest runs: stage 2 translates (VM), interrupts and SErrors are EL2's (FMO,
+/// IMO, AMO), cache maintenance by set and way cleans too (SWIO), TLB and barrier operations reach
+/// all cores (FB, BSU); WFI, SMC, implementation-defined registers and ACTLR trap (TWI, TSC, TIDCP,
+/// TACR); EL1 is AArch64 (RW) and may use pointer authentication (APK, API).
+const HCR_GUEST: u64 = 1 << 34
+    | 1
+    | 1 << 1
+    | 1 << 3
+    | 1 << 4
+    | 1 << 5
+    | 1 << 9
+    | 1 << 10
+    | 1 << 13
+    | 1 << 19
+    | 1 << 20
+    | 1 << 21
+    | 1 << 31
+    | 1 << 40
+    | 1 << 41;
+
+/// `PSTATE` at a virtual CPU's first instruction, and of the kernel's way there: EL1 and EL2 with
+/// their own stack pointers, everything masked.
+const START_OF_GUEST: u64 = 0x3c5;
+const WAY_IN: u64 = 0x3c9;
+
+/// `MDCR_EL2`: accesses to debug, trace and performance registers trap (TDRA, TDOSA, TDA, TPM,
+/// TPMCR).
+const DEBUG_TRAPS: u64 = 1 << 11 | 1 << 10 | 1 << 9 | 1 << 6 | 1 << 5;
+
+/// `SCTLR_EL1` at a guest's start: its bits that are always one.
+const SCTLR_OFF: u64 = 0x30d0_0800;
+
+/// `ICH_LR0_EL2` (IHI 0069, 12.4.8) when the virtual timer has gone off: pending, of group 1, with
+/// the physical interrupt that the guest deactivates when it ends the virtual one.
+const TIMER_PENDING: u64 = 1 << 62 | 1 << 61 | 1 << 60 | 0xa0 << 48 | (GUEST_TIMER as u64) << 32 | GUEST_TIMER as u64;
+
+/// Places in a virtual CPU's [`Registers::x`]: its page, and what the monitor must not write.
+mod place {
+    pub const PAGE: usize = 0;
+    pub const PSTATE: usize = 1;
+    pub const SP: usize = 2;
+    pub const THREAD: usize = 3;
+    pub const THREAD_READ_ONLY: usize = 4;
+    /// `TPIDR_EL1`, which even with the host extensions is not EL2's.
+    pub const THREAD_OF_KERNEL: usize = 5;
+}
+
+core::arch::global_asm!(
+    r#"
+    .text
+    // x0: the virtual CPU's page, x1-x5: what `place` says. The core's state is at sp.
+    .globl culm_enter_guest
+culm_enter_guest:
+    msr     spsr_el1, x1
+    msr     sp_el0, x2
+    msr     tpidr_el0, x3
+    msr     tpidrro_el0, x4
+    msr     tpidr_el1, x5
+    ldr     x1, ={hcr_guest}
+    msr     hcr_el2, x1
+    ldr     x1, =culm_guest_vectors
+    msr     vbar_el1, x1
+    mov     x1, #(0b11 << 20)       // CPTR_EL2.FPEN: the vector registers are the guest's
+    msr     cpacr_el1, x1
+    ldr     x1, [x0, #{pc}]
+    msr     elr_el1, x1
+    ldp     x2, x3, [x0, #16]
+    ldp     x4, x5, [x0, #32]
+    ldp     x6, x7, [x0, #48]
+    ldp     x8, x9, [x0, #64]
+    ldp     x10, x11, [x0, #80]
+    ldp     x12, x13, [x0, #96]
+    ldp     x14, x15, [x0, #112]
+    ldp     x16, x17, [x0, #128]
+    ldp     x18, x19, [x0, #144]
+    ldp     x20, x21, [x0, #160]
+    ldp     x22, x23, [x0, #176]
+    ldp     x24, x25, [x0, #192]
+    ldp     x26, x27, [x0, #208]
+    ldp     x28, x29, [x0, #224]
+    ldr     x30, [x0, #240]
+    ldp     x0, x1, [x0, #0]
+    eret
+
+    // Saves the guest's registers and gives the processor back to the kernel and its domains. The
+    // guest's x0 and x1 are below the stack.
+    .macro leave_guest
+    stp     x0, x1, [sp, #-16]
+    ldr     x1, [sp, #{current}]
+    ldr     x0, [x1, #({page} * 8)]
+    stp     x2, x3, [x0, #16]
+    stp     x4, x5, [x0, #32]
+    stp     x6, x7, [x0, #48]
+    stp     x8, x9, [x0, #64]
+    stp     x10, x11, [x0, #80]
+    stp     x12, x13, [x0, #96]
+    stp     x14, x15, [x0, #112]
+    stp     x16, x17, [x0, #128]
+    stp     x18, x19, [x0, #144]
+    stp     x20, x21, [x0, #160]
+    stp     x22, x23, [x0, #176]
+    stp     x24, x25, [x0, #192]
+    stp     x26, x27, [x0, #208]
+    stp     x28, x29, [x0, #224]
+    ldp     x2, x3, [sp, #-16]
+    stp     x2, x3, [x0, #0]
+    mrs     x2, elr_el1
+    str     x30, [x0, #240]
+    str     x2, [x0, #{pc}]
+    mrs     x2, spsr_el1
+    mrs     x3, sp_el0
+    str     x2, [x1, #({pstate} * 8)]
+    str     x3, [x1, #({sp} * 8)]
+    mrs     x2, tpidr_el0
+    mrs     x3, tpidrro_el0
+    str     x2, [x1, #({thread} * 8)]
+    str     x3, [x1, #({thread_read_only} * 8)]
+    mrs     x2, tpidr_el1
+    mov     x3, sp
+    str     x2, [x1, #({thread_of_kernel} * 8)]
+    msr     tpidr_el1, x3
+    msr     tpidrro_el0, xzr        // a domain must not read there what the guest left
+    msr     cpacr_el1, xzr
+    ldr     x2, ={hcr_domain}
+    msr     hcr_el2, x2
+    ldr     x2, =culm_vectors
+    msr     vbar_el1, x2
+    isb
+    mov     x0, sp
+    .endm
+
+    .balign 0x800
+culm_guest_vectors:
+    .rept   8                       // this level: the kernel itself
+    .balign 0x80
+    b       culm_guest_defect
+    .endr
+    .balign 0x80                    // the guest, synchronous
+    b       guest_exception
+    .balign 0x80                    // the guest, interrupt
+    b       guest_interrupt
+    .balign 0x80
+    b       culm_guest_defect       // FIQ: not used
+    .balign 0x80
+    b       culm_guest_defect       // SError: nobody can be blamed for sure
+    .balign 0x80                    // its applications in AArch32, as above
+    b       guest_exception
+    .balign 0x80
+    b       guest_interrupt
+    .balign 0x80
+    b       culm_guest_defect
+    .balign 0x80
+    b       culm_guest_defect
+
+guest_exception:
+    leave_guest
+    bl      culm_guest_exit
+
+guest_interrupt:
+    leave_guest
+    bl      culm_interrupt
+
+culm_guest_defect:
+    ldr     x0, =culm_vectors       // report it as any defect of the kernel
+    msr     vbar_el1, x0
+    isb
+    add     x0, x0, #0x200
+    br      x0
+    .ltorg
+    "#,
+    hcr_guest = const HCR_GUEST,
+    hcr_domain = const HCR_DOMAIN,
+    current = const Processor::CURRENT,
+    pc = const offset_of!(VirtualCpu, pc),
+    page = const place::PAGE,
+    pstate = const place::PSTATE,
+    sp = const place::SP,
+    thread = const place::THREAD,
+    thread_read_only = const place::THREAD_READ_ONLY,
+    thread_of_kernel = const place::THREAD_OF_KERNEL,
+);
+
+const _: () = {
+    assert!(offset_of!(VirtualCpu, x) == 0 && offset_of!(Registers, x) == 0);
+    assert!(place::PAGE == 0 && place::PSTATE == 1 && place::SP == 2 && place::THREAD == 3);
+};
+
+unsafe extern "C" {
+    fn culm_enter_guest();
+}
+
+/// Returns the page of the virtual CPU with these registers.
+fn page(registers: &Registers) -> &'static VirtualCpu {
+    // SAFETY: [K1, K8] `registers` are a virtual CPU's, whose description names a page that is
+    // mapped for the kernel for good, of exactly this type, made of atomics only. Its monitor may
+    // write any value there, and each is read once.
+    unsafe { &*(registers.x[place::PAGE] as *const VirtualCpu) }
+}
+
+/// Returns a virtual CPU's registers before its start.
+pub fn registers(description: &DomainDescription) -> Registers {
+    let mut x = [0; 30];
+    x[place::PAGE] = description.virtual_cpu;
+    Registers {
+        x,
+        sp: 0,
+        pc: culm_enter_guest as *const () as u64,
+        table: no_table(),
+        link: 0,
+        pstate: WAY_IN,
+        resume: resume::ALL,
+    }
+}
+
+/// Puts a virtual CPU to its start: at `entry` with one argument, translation off. Of the state
+/// that a reset leaves unknown, all is as it was.
+pub fn start(registers: &mut Registers, entry: u64, argument: u64) {
+    let page = page(registers);
+    page.x.iter().for_each(|register| register.store(0, Ordering::Relaxed));
+    page.x[0].store(argument, Ordering::Relaxed);
+    page.pc.store(entry, Ordering::Relaxed);
+    page.exit.store(exit::NONE, Ordering::Relaxed);
+    registers.x[place::PSTATE] = START_OF_GUEST;
+    registers.x[place::SP..=place::THREAD_OF_KERNEL].fill(0);
+    write_register!("S3_5_C1_C0_0", SCTLR_OFF); // SCTLR_EL12
+    write_register!("S3_5_C14_C3_1", 0); // CNTV_CTL_EL02
+    for interrupt in &page.interrupts {
+        interrupt.store(0, Ordering::Relaxed);
+    }
+    write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2
+    write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
+    enter(registers);
+}
+
+/// Tells the monitor why the guest has left the core.
+pub fn exit(registers: &Registers, reason: u64) {
+    let page = page(registers);
+    page.syndrome.store(read_register!("esr_el1"), Ordering::Relaxed);
+    page.address.store(read_register!("far_el1"), Ordering::Relaxed);
+    page.page.store(read_register!("hpfar_el2"), Ordering::Relaxed);
+    let left = [read_register!("S3_4_C12_C12_1"), read_register!("S3_4_C12_C12_2"), read_register!("S3_4_C12_C12_3")];
+    for (to, from) in page.interrupts.iter().zip(left) {
+        to.store(from, Ordering::Relaxed);
+    }
+    page.timer.store(read_register!("S3_4_C12_C12_0") >> 62 & 1, Ordering::Relaxed); // ICH_LR0_EL2: pending
+    page.exit.store(reason, Ordering::Relaxed);
+}
+
+/// Records that the timer's interrupt waits for a guest that has exited.
+pub fn timer(registers: &Registers) {
+    page(registers).timer.store(1, Ordering::Relaxed);
+}
+
+/// Takes the interrupts that the monitor has for the guest. Of each, what would deactivate a
+/// physical interrupt is left out: those are not the monitor's.
+pub fn enter(registers: &Registers) {
+    const HARDWARE: u64 = 1 << 61;
+    let [first, second, third] =
+        page(registers).interrupts.each_ref().map(|interrupt| interrupt.load(Ordering::Relaxed) & !HARDWARE);
+    write_register!("S3_4_C12_C12_1", first); // ICH_LR1_EL2
+    write_register!("S3_4_C12_C12_2", second);
+    write_register!("S3_4_C12_C12_3", third);
+    write_register!("S3_4_C12_C11_0", 1); // ICH_HCR_EL2: En
+}
+
+/// Takes back the maintenance interrupt, which is a level, until the guest is entered again.
+pub fn end_maintenance() {
+    write_register!("S3_4_C12_C11_0", 0);
+    super::machine::synchronise();
+}
+
+/// Makes the timer's interrupt pending for this core's guest.
+pub fn timer_has_gone_off() {
+    write_register!("S3_4_C12_C12_0", TIMER_PENDING);
+}
+
+/// Sets up this core for the virtual CPU, if it has one.
+///
+/// # Panics
+/// If the machine cannot run guests.
+pub fn set_up(description: &DomainDescription, gic_version: u32) {
+    assert!(
+        read_register!("CurrentEL") == 2 << 2,
+        "guests need the kernel at EL2 on a processor with the Virtualization Host Extensions: on QEMU, \
+         `virtualization=on` and a processor such as cortex-a76"
+    );
+    assert!(gic_version == 3, "guests need an interrupt controller of version 3 or later");
+    let kinds = read_register!("S3_4_C12_C11_1"); // ICH_VTR_EL2
+    let list_registers = (kinds & 0x1f) as usize + 1;
+    assert!(list_registers > LIST_REGISTERS, "the processor has {list_registers} list registers, guests need 4");
+    let physical = (read_register!("id_aa64mmfr0_el1") & 0xf).min(5);
+    // 39 bits from level 1, 4 KiB granule, write-back inner-shareable walks, VMIDs of 8 bits
+    // (D24.2.207).
+    let translation = 1 << 31 | physical << 16 | 0b11 << 12 | 0b01 << 10 | 0b01 << 8 | 0b01 << 6 | (64 - 39);
+    write_register!("vtcr_el2", translation);
+    write_register!("vttbr_el2", description.table);
+    write_register!("vpidr_el2", read_register!("midr_el1"));
+    write_register!("vmpidr_el2", 1 << 31);
+    write_register!("cntvoff_el2", 0);
+    write_register!("cntkctl_el1", read_register!("cntkctl_el1") | 1 << 10); // CNTHCTL_EL2.EL1PCTEN
+    write_register!("mdcr_el2", read_register!("mdcr_el2") | DEBUG_TRAPS);
+    // SAFETY: [K7] nothing at EL1 has been translated; what a TLB may keep from before this system
+    // is thrown away, which concerns neither kernel nor domains.
+    unsafe { core::arch::asm!("tlbi alle1", "dsb nsh", "isb", options(nostack, preserves_flags)) }
+}

@@ -1,0 +1,21 @@
+//! The machine that a guest finds, without input or output: what its exits mean ([`exit`]), its
+//! interrupt controller ([`controller`]), its serial port ([`serial`]), its power ([`power`]), and
+//! all of them together ([`machine`]).
+//!
+//! A guest is hostile: it may access any address in any size, write anything anywhere, and call
+//! with any number. Each exit is dealt with in bounded time, and nothing that a guest does is a
+//! panic.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod controller;
+pub mod exit;
+pub mod machine;
+pub mod power;
+pub mod serial;
+
+pub use machine::{Machine, Outcome, Registers};

@@ -1,0 +1,209 @@
+//! Guests: the files that they boot from, whether they fit their memory, and the domain that runs
+//! each.
+
+use super::draft::{Draft, DraftDomain, Guest};
+use super::memory::in_words;
+use super::wiring::Wiring;
+use crate::description::guest::GuestTable;
+use crate::guest::kernel::{Kernel, NoKernel};
+use crate::plan::{self, End, GuestMemory, Memory, Purpose, RegionKind};
+use culm_abi::connection;
+use culm_abi::memory::PAGE_SIZE;
+use culm_manifest::Located;
+use culm_manifest::problem::suggest;
+use std::path::PathBuf;
+
+/// The version of the interrupt controller that guests need: theirs is virtual and of that version.
+const GIC: u32 = 3;
+
+/// Connects domain `monitor` with the guest that its key names.
+pub fn resolve<'a>(draft: &mut Draft<'a>, monitor: DraftDomain, slot: usize, name: &Located<String>) {
+    let file = draft.file;
+    let Some(table) = file.guests.iter().find(|table| table.name.value == name.value) else {
+        let names = file.guests.iter().map(|table| table.name.value.as_str());
+        let help = suggest(&name.value, names).unwrap_or_else(|| "describe it by `[guest.NAME]`".to_string());
+        let message = format!("there is no guest called `{}`", name.value);
+        let diagnostic = draft.at(&name.span, message).help(help);
+        return draft.error(diagnostic);
+    };
+    if let Some(other) = draft.guests.first() {
+        let message = format!("a second guest, `{}`, beside `{}`", name.value, other.table.name.value);
+        let other = other.table.name.span.clone();
+        let diagnostic = draft
+            .at(&name.span, message)
+            .related(draft.source, other, "the first")
+            .help("a system has one guest so far, with one monitor: leave the other out");
+        return draft.error(diagnostic);
+    }
+    check_machine(draft, name);
+    let (kernel, initrd) = (kernel(draft, table), initrd(draft, table));
+    let priority = priority(draft, table, monitor);
+    let (Some((kernel, needs)), Some((initrd, bytes)), Some(priority)) = (kernel, initrd, priority) else { return };
+    let Some(memory) = memory(draft, table, needs, bytes) else { return };
+    draft.guests.push(Guest { table, monitor, slot, priority, kernel, initrd, memory });
+}
+
+/// Checks that the board can run a guest.
+fn check_machine(draft: &mut Draft<'_>, name: &Located<String>) {
+    let version = draft.board.board.gic.version;
+    if version != GIC {
+        let message = format!("guests need a GICv{GIC}, the board `{}` has a GICv{version}", draft.board.board.name);
+        let diagnostic = draft.at(&name.span, message).help("choose another board, such as `virt`");
+        draft.error(diagnostic);
+    }
+}
+
+/// The kernel's file and what it needs.
+fn kernel(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(PathBuf, Kernel)> {
+    let kernel = table.kernel.as_ref()?;
+    let path = draft.beside(&kernel.value);
+    let error = match Kernel::read(&path) {
+        Ok(found) => return Some((path, found)),
+        Err(error) => error,
+    };
+    let (what, help) = match error {
+        NoKernel::Unreadable(error) => {
+            (format!("`{}` cannot be read: {error}", kernel.value), "a path is relative to the system file".to_string())
+        }
+        NoKernel::Gzip => {
+            (format!("`{}` is packed by gzip", kernel.value), "unpack it: `gzip -dc FILE > NEW`".to_string())
+        }
+        NoKernel::NoImage => (
+            format!("`{}` is no arm64 Image", kernel.value),
+            "a guest boots what Linux builds as `arch/arm64/boot/Image`; Debian has it in `/boot` as `vmlinuz`"
+                .to_string(),
+        ),
+        NoKernel::BigEndian => {
+            (format!("`{}` is for big-endian processors", kernel.value), "build it for little-endian ones".to_string())
+        }
+        NoKernel::Offset(offset) => (
+            format!("`{}` wants to stand {} above the start of memory", kernel.value, in_words(offset)),
+            "take a kernel whose `text_offset` is 0: Linux 5.10 or later".to_string(),
+        ),
+    };
+    let diagnostic = draft.at(&kernel.span, what).help(help);
+    draft.error(diagnostic);
+    None
+}
+
+/// The initial RAM disk's file and its bytes; none and 0 where there is none.
+fn initrd(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<PathBuf>, u64)> {
+    let Some(initrd) = &table.initrd else { return Some((None, 0)) };
+    let path = draft.beside(&initrd.value);
+    let error = match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_file() => return Some((Some(path), metadata.len())),
+        Ok(_) => "no regular file".to_string(),
+        Err(error) => error.to_string(),
+    };
+    let diagnostic = draft
+        .at(&initrd.span, format!("`{}` cannot be read: {error}", initrd.value))
+        .help("a path is relative to the system file");
+    draft.error(diagnostic);
+    None
+}
+
+/// The priority of the virtual CPU, which its monitor must be able to interrupt.
+fn priority(draft: &mut Draft<'_>, table: &GuestTable, monitor: DraftDomain) -> Option<u8> {
+    let priority = table.priority.as_ref()?;
+    let domain = &draft.domains[monitor];
+    if priority.value < domain.priority {
+        return Some(priority.value);
+    }
+    let message = format!(
+        "the priority {} of guest `{}` is not below that of `{}`, which runs it",
+        priority.value, table.name.value, domain.name.value
+    );
+    let help = format!("`{}` has {}: give the guest less", domain.name.value, domain.priority);
+    let diagnostic = draft.at(&priority.span, message).help(help);
+    draft.error(diagnostic);
+    None
+}
+
+/// What is where in the guest's memory.
+fn memory(draft: &mut Draft<'_>, table: &GuestTable, kernel: Kernel, initrd: u64) -> Option<GuestMemory> {
+    let given = table.memory.as_ref()?;
+    let unit = GuestMemory::UNIT;
+    if !given.value.is_multiple_of(unit) || given.value == 0 {
+        let message = format!("memory of {} is no multiple of {}", in_words(given.value), in_words(unit));
+        let diagnostic = draft
+            .at(&given.span, message)
+            .help("the page tables of guests have entries of that size: give it `\"256MiB\"`, for example");
+        draft.error(diagnostic);
+        return None;
+    }
+    let memory = GuestMemory::new(given.value, kernel.file, initrd);
+    let least = kernel.image.next_multiple_of(unit).saturating_add(memory.end);
+    if given.value < least {
+        let message = format!(
+            "memory of {} is less than guest `{}` takes when it boots: its kernel {}, its initial RAM disk {}",
+            in_words(given.value),
+            table.name.value,
+            in_words(kernel.image),
+            in_words(initrd)
+        );
+        let diagnostic = draft
+            .at(&given.span, message)
+            .help(format!("give it more than {}: it will want to work too", in_words(least)));
+        draft.error(diagnostic);
+        return None;
+    }
+    Some(memory)
+}
+
+/// After everything that connects: somebody must run each guest, on a core that can have one.
+pub fn check_complete(draft: &mut Draft<'_>) {
+    let file = draft.file;
+    let is_named = |table: &GuestTable| {
+        let entries = file.domains.iter().flat_map(|domain| &domain.connections);
+        entries.filter_map(|entry| entry.text(&mut Default::default())).any(|text| text.value == table.name.value)
+    };
+    for table in file.guests.iter().filter(|table| !is_named(table)) {
+        let diagnostic = draft
+            .at(&table.name.span, format!("nobody runs the guest `{}`", table.name.value))
+            .help(format!("add a `[pd]` with `component = \"vmm\"` and `guest = \"{}\"`", table.name.value));
+        draft.error(diagnostic);
+    }
+    let last = draft.domains.iter().map(|domain| domain.core).max().unwrap_or_default();
+    let elsewhere = draft.guests.iter().filter(|guest| draft.domains[guest.monitor].core != last);
+    let elsewhere = elsewhere.map(|guest| {
+        let monitor = &draft.domains[guest.monitor];
+        let message =
+            format!("guest `{}` is on core {}, the system's last core is {last}", guest.table.name.value, monitor.core);
+        let help = format!("put `{}` on core {last}: a guest is on the last core so far", monitor.name.value);
+        draft.at(&monitor.name.span, message).help(help)
+    });
+    let elsewhere: Vec<_> = elsewhere.collect();
+    elsewhere.into_iter().for_each(|diagnostic| draft.error(diagnostic));
+}
+
+/// Gives each monitor its guest.
+pub fn wire(wiring: &mut Wiring, draft: &Draft<'_>) -> Vec<plan::Guest> {
+    let guests = draft.guests.iter().enumerate();
+    guests.map(|(id, guest)| wire_guest(wiring, guest, id)).collect()
+}
+
+fn wire_guest(wiring: &mut Wiring, guest: &Guest<'_>, id: plan::GuestId) -> plan::Guest {
+    let monitor = wiring.id(guest.monitor);
+    let name = guest.table.name.value.clone();
+    let channel = wiring.end(monitor, End::VirtualCpu { guest: id });
+    let page = format!("{name} virtual cpu");
+    let page = wiring.region(page, PAGE_SIZE, RegionKind::Cached, Purpose::VirtualCpu, &[(monitor, true)]);
+    let blank = format!("{name} memory");
+    let blank = wiring.region(blank, guest.memory.blank(), RegionKind::Cached, Purpose::Guest, &[]);
+    let key = wiring.manifest(monitor).connections[guest.slot].name.clone();
+    let connection = connection::Guest { virtual_cpu: Memory::region(page, PAGE_SIZE), channel, reserved: 0 };
+    wiring.connect_slot(monitor, Some(guest.slot), &key, &name, connection);
+    plan::Guest {
+        name,
+        monitor,
+        channel,
+        core: wiring.domains[monitor].core,
+        priority: guest.priority,
+        kernel: guest.kernel.clone(),
+        initrd: guest.initrd.clone(),
+        command_line: guest.table.command_line.clone(),
+        memory: guest.memory,
+        page,
+        blank,
+    }
+}
