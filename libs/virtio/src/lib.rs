@@ -42,4 +42,6 @@ mod tests;
 fn crash_point() {
     #[cfg(any(test, feature = "crash"))]
     culm_queue::crash::point();
+    #[cfg(test)]
+    tests::meanwhile();
 }

@@ -11,6 +11,16 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
+std::thread_local! {
+    /// The act of [`meanwhile`].
+    static MEANWHILE: std::cell::RefCell<Option<std::boxed::Box<dyn FnMut()>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Has happen what a test wants to happen before each store of the driver's.
+pub(crate) fn meanwhile() {
+    MEANWHILE.with_borrow_mut(|act| act.iter_mut().for_each(|act| act()));
+}
+
 /// The kind of device of these tests.
 const KIND: Kind = Kind::BLOCK;
 /// Its one queue.
@@ -247,6 +257,44 @@ fn a_device_gets_again_what_the_driver_keeps() {
         queue.refresh();
         assert_eq!(queue.take(), Some(Used { token, length: 0 }));
     }
+}
+
+/// A device that goes on writing after its reset, over the driver's records: of two chains that are
+/// not whole, one is so again whenever the driver frees the other.
+#[test]
+fn a_device_that_writes_after_its_reset_does_not_keep_the_driver_busy() {
+    let (fake, memory) = fake();
+    let (_, mut queue) = start(fake, &memory).expect("a device that works");
+    assert_eq!((queue.add_chain(&REQUEST, 7), queue.add_chain(&REQUEST, 7)), (Ok(()), Ok(())));
+    assert!(queue.add(0x9000, 100, 8));
+    let _ = queue.publish();
+    queue.rank();
+    let slots = memory.atomics_u64(queue.layout().slots, 16).expect("inside");
+    let relaxed = core::sync::atomic::Ordering::Relaxed;
+    let firsts: Vec<_> = slots.iter().filter(|slot| slot.load(relaxed) as u32 == 7).collect();
+    assert_eq!(firsts.len(), 2);
+    // Each goes on with a descriptor that the queue has not.
+    let broken = firsts[0].load(relaxed) | 0xff << 32;
+    let break_both = move || firsts.iter().for_each(|first| first.store(broken, relaxed));
+    break_both();
+    MEANWHILE.set(Some(std::boxed::Box::new(break_both)));
+    let mut death = Some(1000);
+    let renewed = culm_queue::crash::outlive(&mut death, || queue.renew(true));
+    MEANWHILE.set(None);
+    assert!(renewed.is_some(), "it goes on and on");
+    assert_eq!((queue.in_flight(), queue.space()), (1, 15));
+}
+
+/// A device that has written an index that cannot be: nothing else will come of it.
+#[test]
+fn nobody_waits_for_a_queue_that_breaks_meanwhile() {
+    let (fake, memory) = fake();
+    let (_, mut queue) = start(fake.clone(), &memory).expect("a device that works");
+    assert!(queue.add(0x9000, 100, 8));
+    let _ = queue.publish();
+    assert!(queue.wait_for(1).is_asleep());
+    fake.0.set_used_index(QUEUE, 500);
+    assert!(queue.wait_for(1).is_more() && queue.is_broken());
 }
 
 /// A device that uses three buffers, of which the second is none, and then one that cannot be.

@@ -280,14 +280,22 @@ impl Virtqueue {
     /// Looks at the device's used index; returns how many buffers wait to be taken.
     #[inline]
     pub fn refresh(&mut self) -> u16 {
+        self.look();
+        self.device.wrapping_sub(self.seen)
+    }
+
+    /// Looks at the device's used index. Returns whether it can be.
+    #[inline]
+    fn look(&mut self) -> bool {
         let device = self.used_index.load(Acquire);
         // The device cannot have used more than it was given.
-        if device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen) {
+        let is_possible = device.wrapping_sub(self.seen) <= self.published.wrapping_sub(self.seen);
+        if is_possible {
             self.device = device;
         } else if !self.broken {
             self.break_down();
         }
-        self.device.wrapping_sub(self.seen)
+        is_possible
     }
 
     /// Takes a used buffer back, of those that [`Self::refresh`] has seen.
@@ -393,7 +401,8 @@ impl Virtqueue {
     }
 
     /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than
-    /// were taken, unless it has already.
+    /// were taken, unless it has already, or has broken the queue: then there is nothing to wait
+    /// for.
     #[inline]
     pub fn wait_for(&mut self, count: u16) -> Progress {
         let count = count.max(1);
@@ -405,7 +414,7 @@ impl Virtqueue {
         // The fence is between our wish and the device's index: either the device sees the one, or
         // we see the other (§2.7.7).
         fence(SeqCst);
-        Progress::asleep_if(self.refresh() < count)
+        Progress::asleep_if(self.look() && self.device.wrapping_sub(self.seen) < count)
     }
 
     /// Asks for no interrupt.

@@ -47,8 +47,11 @@ impl Virtqueue {
         }
         (self.next, self.published, self.seen, self.device) = (added, published, seen, device);
         self.event_index = event_index;
-        let Some(busy) = self.find_busy() else { return false };
-        self.list_idle(&busy);
+        let held = self.find_held();
+        if !held.broken.is_empty() {
+            return false;
+        }
+        self.list_idle(&held.busy);
         true
     }
 
@@ -116,19 +119,16 @@ impl Virtqueue {
     /// Sets the queue up again for a device that was reset, and gives it the buffers that it had,
     /// in the order that [`Self::rank`] recorded.
     pub fn renew(&mut self, event_index: bool) {
-        // Each time but the last frees a chain at least.
-        let busy = loop {
-            if let Some(busy) = self.find_busy() {
-                break busy;
-            }
-        };
-        let mut order: Vec<u16> = (0..self.size()).filter(|number| self.is_busy(*number)).collect();
-        order.sort_unstable_by_key(|number| Slot(self.slots.at(*number).load(Relaxed)).rank());
-        for (entry, number) in self.available.all().iter().zip(&order) {
+        let Held { busy, mut firsts, broken } = self.find_held();
+        for number in broken {
+            self.free(self.slots.at(number));
+        }
+        firsts.sort_unstable_by_key(|(_, first)| first.rank());
+        for (entry, (number, _)) in self.available.all().iter().zip(&firsts) {
             crash_point();
             entry.store(*number, Relaxed);
         }
-        let count = order.len() as u16;
+        let count = firsts.len() as u16;
         for word in [self.used_flags, self.used_index, self.avail_event, self.available_flags] {
             crash_point();
             word.store(0, Relaxed);
@@ -185,26 +185,23 @@ impl Virtqueue {
         (0..self.size()).filter(|number| self.is_busy(*number)).count() as u16
     }
 
-    /// Returns for each descriptor whether the device has it. Frees chains that are not whole,
-    /// which only a device that wrote outside the used ring can have changed; returns `None` if
-    /// there was one: then call it again.
-    fn find_busy(&self) -> Option<Vec<bool>> {
-        let mut busy: Vec<bool> = (0..self.size()).map(|number| self.is_busy(number)).collect();
-        let mut all_whole = true;
-        for slot in self.slots.all() {
-            let first = Slot(slot.load(Relaxed));
-            if first.is_busy_first() {
-                let whole = walk(&self.slots, first, |number, later| {
-                    let unknown = !core::mem::replace(&mut busy[usize::from(number)], true);
-                    unknown && later.is_busy_later()
-                });
-                if !whole {
-                    self.free(slot);
-                    all_whole = false;
+    /// Finds out what the device has. Each record is read once: so this ends, and says nothing that
+    /// contradicts itself, also if a device writes there that was reset and should write nothing.
+    fn find_held(&self) -> Held {
+        let records: Vec<Slot> = self.slots.all().iter().map(|slot| Slot(slot.load(Relaxed))).collect();
+        let mut held = Held { busy: vec![false; records.len()], firsts: Vec::new(), broken: Vec::new() };
+        for (number, first) in (0..).zip(&records).filter(|(_, record)| record.is_busy()) {
+            let chain = if first.is_busy_single() { Some(Vec::new()) } else { later_ones(&records, *first) };
+            let all = chain.map(|later| [later, vec![number]].concat());
+            match all.filter(|all| all.iter().all(|number| !held.busy[usize::from(*number)])) {
+                Some(all) => {
+                    all.iter().for_each(|number| held.busy[usize::from(*number)] = true);
+                    held.firsts.push((number, *first));
                 }
+                None => held.broken.push(number),
             }
         }
-        all_whole.then_some(busy)
+        held
     }
 
     /// Lists the descriptors that the device does not have, from the next entry on.
@@ -216,4 +213,30 @@ impl Virtqueue {
             self.idle_end = self.idle_end.wrapping_add(1);
         }
     }
+}
+
+/// What the device has, as the records say.
+struct Held {
+    /// For each descriptor whether the device has it.
+    busy: Vec<bool>,
+    /// The buffers and chains, by their first descriptors.
+    firsts: Vec<(u16, Slot)>,
+    /// Those of chains that are not whole, which only a device that wrote outside the used ring can
+    /// have changed.
+    broken: Vec<u16>,
+}
+
+/// Returns the numbers of the descriptors of a chain behind its first, if all are there.
+fn later_ones(records: &[Slot], first: Slot) -> Option<Vec<u16>> {
+    let (mut chain, mut next) = (Vec::new(), first.next());
+    while let Some(number) = next {
+        let later = records.get(usize::from(number)).filter(|later| later.is_busy_later())?;
+        // One with a circle in it has no end.
+        if chain.len() == records.len() {
+            return None;
+        }
+        chain.push(number);
+        next = later.next();
+    }
+    Some(chain)
 }
