@@ -8,6 +8,7 @@
 use crate::counters;
 use crate::device::Device;
 use crate::requests::{MOST_PARTS, Outcome, Requests};
+use crate::reset::Trial;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use culm::time::{self, Duration, Instant};
@@ -22,6 +23,17 @@ pub const PERIOD: Duration = Duration::from_secs(30);
 
 /// Descriptors of a request besides those of its segments: its header, its status, or its range.
 const BESIDES: usize = 2;
+
+/// The requests that a device gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// All that there is space for.
+    Full,
+    /// The suspects only, one at a time (module `reset`).
+    Trial,
+    /// None: it waits for its reset.
+    Out,
+}
 
 /// A device and what it has to do. Each request has a tag of type `T`, with which it comes back.
 pub struct Engine<R, T> {
@@ -50,8 +62,8 @@ pub struct Engine<R, T> {
     period_end: Instant,
     /// The device needs a reset.
     pub(crate) failed: bool,
-    /// The device waits for its reset.
-    pub(crate) out_of_service: bool,
+    pub(crate) service: Service,
+    pub(crate) trial: Trial,
     pub(crate) backoff: ResetBackoff,
 }
 
@@ -89,7 +101,8 @@ impl<R: Registers, T> Engine<R, T> {
             given: 0,
             period_end: Instant::default(),
             failed: false,
-            out_of_service: false,
+            service: Service::Full,
+            trial: Trial::default(),
             backoff: ResetBackoff::new(),
         };
         engine.look();
@@ -117,7 +130,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// Returns whether the device waits for its reset. Requests wait too, unless there is no disk.
     #[inline(always)]
     pub fn is_out_of_service(&self) -> bool {
-        self.out_of_service
+        self.service == Service::Out
     }
 
     /// Handles the device's interrupt.
@@ -131,7 +144,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// Begins a round: looks at what the device has used.
     #[inline]
     pub fn begin(&mut self) {
-        if !self.out_of_service {
+        if self.service != Service::Out {
             self.queue.refresh();
         }
     }
@@ -140,7 +153,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// When there is none, the device is looked after, so call it again until then.
     #[inline]
     pub fn next_completion(&mut self) -> Option<Completion<T>> {
-        if !self.out_of_service
+        if self.service != Service::Out
             && let Some(used) = self.queue.take()
         {
             if let Some(Outcome { tag, result, is_lie }) = self.requests.end(used) {
@@ -187,7 +200,7 @@ impl<R: Registers, T> Engine<R, T> {
     /// the disk takes.
     #[inline(always)]
     pub fn space(&self) -> usize {
-        if self.out_of_service {
+        if self.service != Service::Full {
             return 0;
         }
         let records = self.requests.space();
@@ -215,11 +228,11 @@ impl<R: Registers, T> Engine<R, T> {
             return Ok(());
         }
         let number = self.requests.begin(request, shift, tag).ok_or(NotSent::Full)?;
+        let (table, count) = self.requests.write_table(number, request, shift);
         let is_added = if self.device.takes_tables() {
-            let (table, count) = self.requests.write_table(number, request, shift);
             self.queue.add_table(table, count, number.into())
         } else {
-            self.requests.list_parts(number, request, shift, &mut self.parts);
+            self.requests.list_parts(number, &mut self.parts);
             self.queue.add_chain(&self.parts, number.into()).is_ok()
         };
         if !is_added {
@@ -229,14 +242,27 @@ impl<R: Registers, T> Engine<R, T> {
         Ok(())
     }
 
+    /// Gives the device a request that it had before its reset. Returns false if there is no space.
+    #[cold]
+    pub(crate) fn give_again(&mut self, number: u16) -> bool {
+        self.requests.list_parts(number, &mut self.parts);
+        if self.device.takes_tables() {
+            let table = self.requests.table_address(number);
+            return self.queue.add_table(table, self.parts.len() as u16, number.into());
+        }
+        self.queue.add_chain(&self.parts, number.into()).is_ok()
+    }
+
     /// Ends a round: has the device look at what it was given, and asks for a turn when it has used
     /// something.
     #[inline]
     pub fn end_round(&mut self) -> Progress {
         self.completed = 0;
-        if self.out_of_service {
-            return Progress::more_if(!self.ended.is_empty());
-        }
+        let trial = match self.service {
+            Service::Full => Progress::Asleep,
+            Service::Trial => self.go_on_with_trial(),
+            Service::Out => return Progress::more_if(!self.ended.is_empty()),
+        };
         if self.queue.publish() {
             self.device.ring_doorbell();
             counters::DOORBELLS.add(1);
@@ -248,7 +274,7 @@ impl<R: Registers, T> Engine<R, T> {
         if errors > 0 {
             counters::DEVICE_ERRORS.add(errors.into());
         }
-        let more = Progress::more_if(!self.ended.is_empty());
+        let more = trial & Progress::more_if(!self.ended.is_empty());
         if self.requests.is_empty() { more } else { more & self.watch() & self.queue.wait_for(1) }
     }
 
@@ -277,7 +303,7 @@ impl<R: Registers, T> Engine<R, T> {
         if self.device.needs_reset() {
             culm::warn!("the device has met an error");
             self.failed = true;
-        } else if !self.out_of_service {
+        } else if self.service != Service::Out {
             self.look();
         }
     }

@@ -41,7 +41,8 @@ const NO_STATUS: u64 = 0xff;
 /// The parts of a chain at most: a header, segments, a status.
 pub const MOST_PARTS: usize = MAX_SEGMENTS + 2;
 
-/// The most resets that a request survives. The device may have failed because of it.
+/// The resets of the device that a request has been through when it becomes a suspect: the device
+/// may have failed because of it.
 const MOST_RESETS: u8 = 2;
 
 /// How many periods a flush may take: a disk that has much in its cache, or whose host has, is at
@@ -55,7 +56,7 @@ struct Owner<T> {
     tag: Option<T>,
     /// Bytes that the device writes if the request is done: its data if it reads, and the status.
     written: u32,
-    /// How many resets of the device the request survives from now on.
+    /// After how many more resets of the device the request is a suspect. A flush survives none.
     chances: u8,
     /// Whether it is a flush.
     is_flush: bool,
@@ -218,8 +219,7 @@ impl<T> Requests<T> {
         // A flush that a failing device did not answer may have failed. If it were sent again, the
         // device could say that it is done, and blocks that it has lost would count as durable.
         let is_flush = operation.is_flush();
-        let chances = if is_flush { 0 } else { MOST_RESETS };
-        *owner = Owner { tag: Some(tag), written, chances, is_flush, period: self.period };
+        *owner = Owner { tag: Some(tag), written, chances: MOST_RESETS, is_flush, period: self.period };
         Some(number)
     }
 
@@ -235,16 +235,21 @@ impl<T> Requests<T> {
                 table(record).set(first, data_parts(request, shift))
             }
         });
-        (self.address(number) + TABLE as u64, count)
+        (self.table_address(number), count)
     }
 
-    /// Puts the parts of a request in place of what is in `parts`.
-    pub fn list_parts(&self, number: u16, request: &Request, shift: Shift, parts: &mut Vec<Part>) {
-        parts.clear();
-        parts.push(self.first_part(number));
-        parts.extend(data_parts(request, shift));
-        parts.extend(request.operation.clears_blocks().then(|| self.range_part(number)));
-        parts.push(self.last_part(number));
+    /// Returns where the device sees the table of a record.
+    #[inline(always)]
+    pub fn table_address(&self, number: u16) -> u64 {
+        self.address(number) + TABLE as u64
+    }
+
+    /// Puts the parts that stand in the table of a record in place of what is in `parts`.
+    #[cold]
+    pub fn list_parts(&self, number: u16, parts: &mut Vec<Part>) {
+        if let Some(record) = self.records.get(usize::from(number)) {
+            table(record).read(parts);
+        }
     }
 
     /// Frees the record of a request that the device does not get; returns its tag.
@@ -300,11 +305,13 @@ impl<T> Requests<T> {
 
     /// Records a reset of the device, which has ended all requests. Frees the records of those that
     /// do not survive it, all of them if the device `is_lost`, and calls `end` with the tag of each
-    /// and its outcome. The device is to get the others again.
+    /// and its outcome. The device is to get the others again. Returns whether there is a suspect
+    /// among them.
     ///
     /// A flush that does not survive is done if the device said so before the reset had ended, and
     /// only did not come to say that it used the request. Of data that is no proof: it may lie.
-    pub fn survive(&mut self, is_lost: bool, mut end: impl FnMut(T, Result<(), Error>)) {
+    pub fn survive(&mut self, is_lost: bool, mut end: impl FnMut(T, Result<(), Error>)) -> bool {
+        let mut has_suspect = false;
         for (number, (owner, record)) in (0..).zip(self.owners.iter_mut().zip(self.records)) {
             if owner.tag.is_none() {
                 continue;
@@ -312,16 +319,27 @@ impl<T> Requests<T> {
             owner.period = self.period;
             let is_done = owner.is_flush && record[4].load(Relaxed) as u8 == STATUS_OK;
             record[4].store(NO_STATUS, Relaxed);
-            match owner.chances.checked_sub(1).filter(|_| !is_lost) {
-                Some(left) => owner.chances = left,
-                None => {
-                    self.free.push(number);
-                    if let Some(tag) = owner.tag.take() {
-                        end(tag, if is_done { Ok(()) } else { Err(Error::Failed) });
-                    }
-                }
+            if !is_lost && !owner.is_flush {
+                owner.chances = owner.chances.saturating_sub(1);
+                has_suspect |= owner.chances == 0;
+                continue;
+            }
+            self.free.push(number);
+            if let Some(tag) = owner.tag.take() {
+                end(tag, if is_done { Ok(()) } else { Err(Error::Failed) });
             }
         }
+        has_suspect
+    }
+
+    /// Returns the records of requests.
+    pub fn all_under_way(&self) -> impl Iterator<Item = u16> {
+        (0..).zip(&self.owners).filter(|(_, owner)| owner.tag.is_some()).map(|(number, _)| number)
+    }
+
+    /// Begins to count anew for how long the device has had each request.
+    pub fn renew_patience(&mut self) {
+        self.owners.iter_mut().for_each(|owner| owner.period = self.period);
     }
 
     /// Returns whether record `number` is that of a request.

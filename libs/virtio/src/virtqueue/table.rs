@@ -1,9 +1,10 @@
 //! Tables of descriptors (VIRTIO 1.2 §2.7.5.3): a chain whose parts stand in memory of the
 //! driver's, so that it takes one descriptor of the queue, however many parts it has.
 
-use super::{Part, Slot, Virtqueue};
+use super::{Access, Part, Slot, Virtqueue};
 use crate::crash_point;
-use crate::registers::{DESCRIPTOR_NEXT, DESCRIPTOR_TABLE};
+use crate::registers::{DESCRIPTOR_NEXT, DESCRIPTOR_TABLE, DESCRIPTOR_WRITE};
+use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::compiler_fence;
@@ -48,6 +49,25 @@ impl<'a> Table<'a> {
             high.store(described(part) | link(if number == end { LAST } else { number + 1 }), Relaxed);
         }
         end as u16 + 1
+    }
+
+    /// Puts the parts of the chain that stands there in place of what is in `parts`.
+    pub fn read(self, parts: &mut Vec<Part>) {
+        parts.clear();
+        let mut number = 0;
+        // A device that writes there can make a circle of it.
+        while parts.len() < self.0.len()
+            && let Some([low, high]) = self.0.get(number)
+        {
+            let high = high.load(Relaxed);
+            let (flags, next) = ((high >> 32) as u16, high >> 48);
+            let access = if flags & DESCRIPTOR_WRITE == 0 { Access::Read } else { Access::Write };
+            parts.push(Part { address: low.load(Relaxed), length: high as u32, access });
+            if flags & DESCRIPTOR_NEXT == 0 {
+                return;
+            }
+            number = next as usize;
+        }
     }
 }
 

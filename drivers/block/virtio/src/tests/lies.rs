@@ -1,12 +1,13 @@
 //! Devices that fail, lie, or never answer.
 
-use super::device::{World, segment};
+use super::device::{Config, World, kinds, segment};
 use crate::engine::PERIOD;
 use crate::registers::*;
 use culm::time::{self, Duration};
 use culm_block::{BLOCK, Error, NotSent, Request};
 use culm_virtio::Layout;
 use culm_virtio::registers::*;
+use culm_virtio::testing::Given;
 use std::vec::Vec;
 
 /// Sends reads of this many blocks, each under the block's number.
@@ -159,23 +160,60 @@ fn a_request_without_a_status_has_failed_after_a_reset_too() {
     assert_eq!(world.completions(), [(0, Err(Error::Failed))]);
 }
 
+/// A device that meets an error at one request, each time that it gets it.
+#[test]
+fn a_request_that_makes_the_device_fail_takes_no_other_with_it() {
+    for features in kinds() {
+        let mut world = World::with(Config::default(), features);
+        // As many as the device takes at once, and some that wait for places.
+        let count = world.client.space().min(12) as u64;
+        read(&mut world, count);
+        let guilty = |world: &World, given: &Given| [2, 5].contains(&world.device.chain(given).block);
+        let mut done = Vec::new();
+        for _ in 0..40 {
+            world.take();
+            if let Some(poison) = world.device.held.iter().position(|given| guilty(&world, given)) {
+                // It has done some of the others before.
+                (0..poison.min(1)).for_each(|_| world.serve_one(0));
+                world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
+                world.state.raise(Causes::CHANGE);
+            } else {
+                world.serve(usize::MAX);
+            }
+            world.run();
+            done.extend(world.completions());
+            culm::testing::set_time(time::now() + Duration::from_secs(1));
+        }
+        done.sort_unstable_by_key(|(tag, _)| *tag);
+        let expected = |tag| (tag, if [2, 5].contains(&tag) { Err(Error::Failed) } else { Ok(()) });
+        assert_eq!(done, (0..count).map(expected).collect::<Vec<_>>());
+        // All are given at once again.
+        read(&mut world, 2);
+        assert_eq!(world.take().len(), 2);
+        check(&mut world, 2);
+    }
+}
+
 #[test]
 fn a_device_that_never_answers_is_reset_until_its_requests_end_by_an_error() {
     let mut world = World::new();
-    read(&mut world, 3);
+    read(&mut world, 5);
     let start = time::now();
     let mut turns = 0;
     let mut done = Vec::new();
-    while done.is_empty() {
+    let count = 5;
+    while done.len() < count as usize {
         turns += 1;
         assert!(turns < 20, "{} resets", world.state.resets.get());
         world.take();
         pass_time(&mut world);
-        done = world.completions();
+        done.extend(world.completions());
     }
-    assert_eq!(done, [(0, Err(Error::Failed)), (1, Err(Error::Failed)), (2, Err(Error::Failed))]);
-    assert_eq!(world.state.resets.get(), 4);
-    assert!(time::now().since(start) >= 3 * PERIOD);
+    done.sort_unstable_by_key(|(tag, _)| *tag);
+    assert_eq!(done, (0..count).map(|tag| (tag, Err(Error::Failed))).collect::<Vec<_>>());
+    // The first, two with all, and three with one request alone: then the device is the reason.
+    assert_eq!(world.state.resets.get(), 6);
+    assert!(time::now().since(start) >= 5 * PERIOD);
     // It comes to its senses.
     read(&mut world, 3);
     check(&mut world, 3);
