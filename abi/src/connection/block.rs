@@ -16,6 +16,9 @@ pub const BLOCK: usize = 512;
 /// although a provider puts off the release of some entries.
 pub const MIN_QUEUE: u32 = 32;
 
+/// The least bytes of its heap that a client keeps for each request that may be under way.
+pub const CLIENT_REQUEST: u32 = 286;
+
 /// Bytes of what a virtualiser keeps for its next life.
 pub const ACCOUNT_SIZE: u64 = 8;
 

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use culm::link::Event;
 use culm::{Link, Progress};
-use culm_abi::connection::block::MIN_QUEUE;
+use culm_abi::connection::block::{CLIENT_REQUEST, MIN_QUEUE};
 use culm_abi::connection::{BlockClient, Ring};
 use culm_queue::Producer;
 
@@ -69,6 +69,9 @@ struct Slot<T> {
     entries: [RequestEntry; MAX_SEGMENTS],
     count: usize,
 }
+
+/// The build tool compares heaps with this: a slot, and its number in each list of those.
+const _: () = assert!(size_of::<Slot<()>>() + 3 * size_of::<u16>() >= CLIENT_REQUEST as usize);
 
 impl<T> Slot<T> {
     /// Pushes the request's entries, for which there is space, so that they are published together.

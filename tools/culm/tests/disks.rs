@@ -57,6 +57,30 @@ fn is_well(ranges: &[Range]) -> bool {
     pairs.all(|(first, second)| parts[first].is_disjoint(&parts[second]))
 }
 
+/// A file is one disk's image by whatever name: two would each write what the other does not know.
+#[test]
+fn an_image_by_two_names_is_one_image() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("disk.img"), vec![0; 64 * BLOCK]).expect("temporary files can be written");
+    std::fs::hard_link(at("disk.img"), at("link.img")).expect("the file system has links");
+    std::os::unix::fs::symlink("disk.img", at("symlink.img")).expect("the file system has links");
+    std::fs::copy(at("disk.img"), at("copy.img")).expect("temporary files can be written");
+    let described = |image: &str| {
+        let disk = |index: usize, image: &str| {
+            format!("[device.disk{index}]\npriority = {}\nimage = \"{image}\"\n", 200 - index)
+        };
+        let client = "[pd.a]\ncomponent = \"keeper\"\npriority = 10\ndisk = \"disk0\"\nspare = \"disk1\"\n";
+        std::fs::write(at("two.toml"), disk(0, "disk.img") + &disk(1, image) + client).expect("as above");
+        expand::expand(&Catalogue::read(Path::new(WORLD)), &at("two.toml"), None).map_err(|found| found.render(false))
+    };
+    for image in ["disk.img", "link.img", "symlink.img"] {
+        let mistakes = described(image).map(|_| ()).expect_err(image);
+        assert!(mistakes.contains(&format!("`{image}` is the image of `disk0` already")), "{mistakes}");
+    }
+    assert!(described("copy.img").is_ok());
+}
+
 /// Each client alone maps its memory, and the virtualiser is told what the description says.
 fn check(plan: &Plan, ranges: &[Range]) {
     let connections = plan.domains.iter().enumerate().flat_map(|(id, domain)| {

@@ -6,7 +6,10 @@ use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::disk::read::no_card_of;
 use crate::expand::draft::{Client, Draft, DraftProvider};
 use culm_abi::connection::BlockMemory;
+use culm_abi::connection::block::CLIENT_REQUEST;
+use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::ConnectionKind;
+use culm_manifest::units::format_size;
 use culm_partition::Table;
 
 /// The most clients of one disk: the virtualiser's notification word has a bit for each, and one
@@ -26,6 +29,7 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
         let help = format!("{MAX_CLIENTS} can share a disk");
         found.push(draft.at(&ClientOptions::of(client).at, message).help(help));
     }
+    found.extend(clients.iter().filter_map(|client| check_heap(draft, client)));
     for (index, client) in clients.iter().enumerate() {
         let options = ClientOptions::of(client);
         let common = clients[..index].iter().find(|other| {
@@ -49,6 +53,31 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     for diagnostic in found {
         draft.error(diagnostic);
     }
+}
+
+/// Returns what is wrong if a client's domain cannot keep the requests to this disk besides those
+/// to the ones before: it would end where it starts, be restarted, and end again.
+fn check_heap(draft: &Draft<'_>, client: &Client) -> Option<Diagnostic> {
+    let kept = |client: &Client| {
+        let requests = culm_queue::lendable(ClientOptions::of(client).queue);
+        u64::from(requests) * u64::from(CLIENT_REQUEST)
+    };
+    let own = draft.clients_of_class(NAME).filter(|other| other.domain == client.domain);
+    let before: u64 = own.take_while(|other| !std::ptr::eq(*other, client)).map(kept).sum();
+    let (domain, needs) = (&draft.domains[client.domain], before + kept(client));
+    if !(before..needs).contains(&domain.heap) {
+        return None;
+    }
+    let options = ClientOptions::of(client);
+    let (has, needs) = (format_size(domain.heap), format_size(needs.next_multiple_of(PAGE_SIZE)));
+    let name = &domain.name.value;
+    let message =
+        format!("`{name}` has a heap of {has}, which cannot keep the requests of a queue of {}", options.queue);
+    let help = format!(
+        "write `heap = \"{needs}\"` or more, or make the queue shorter: what is under way stays in the heap, \
+         {CLIENT_REQUEST} bytes for each request"
+    );
+    Some(draft.at(&options.queue_at, message).help(help))
 }
 
 /// Returns what is wrong if the driver is to move the data and cannot.
@@ -90,10 +119,10 @@ fn check_card(draft: &Draft<'_>, provider: DraftProvider) -> Vec<Diagnostic> {
 /// Returns what is wrong if an earlier device has the same image, and one of the two writes.
 fn check_image(draft: &Draft<'_>, provider: DraftProvider) -> Option<Diagnostic> {
     let own = DeviceOptions::of(&draft.providers[provider]).image.as_ref()?;
-    let path = own.file.path.as_ref()?;
+    let identity = own.identity?;
     let disks = draft.providers[..provider].iter().filter(|other| other.class.name() == NAME);
     let mut images = disks.filter_map(|other| Some((&other.name, DeviceOptions::of(other).image.as_ref()?)));
-    let (name, other) = images.find(|(_, image)| image.file.path.as_ref() == Some(path))?;
+    let (name, other) = images.find(|(_, image)| image.identity == Some(identity))?;
     if own.file.read_only && other.file.read_only {
         return None;
     }

@@ -11,7 +11,7 @@ use culm_partition::{MAX_READ, NoTable, Scan, Selector, Table};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// The file, and what is on the disk.
@@ -20,6 +20,9 @@ pub struct Image {
     pub file: HostFile,
     /// Its name in messages.
     pub name: String,
+    /// The numbers of its file system and of the file there, which tell it from every other one
+    /// whatever its paths; `None` if it is yet to be made.
+    pub identity: Option<(u64, u64)>,
     /// Where the system file names it.
     pub at: Range<usize>,
     /// Blocks of the disk.
@@ -126,12 +129,13 @@ pub fn read(draft: &mut Draft<'_>, found: Found, how: Use) -> Option<Image> {
             let size = blocks.value * BLOCK as u64;
             let file = HostFile { path: None, disk: None, size, read_only };
             let (name, table) = ("the empty image".to_string(), Err(NoTable::None));
-            return Some(Image { file, name, at: blocks.span, blocks: blocks.value, table });
+            return Some(Image { file, name, identity: None, at: blocks.span, blocks: blocks.value, table });
         }
         Found::Described(Located { value: disk, span }) => {
             let (table, blocks, size) = (table_of(&disk), disk.sectors, disk.size());
             let file = HostFile { path: None, disk: Some(disk), size, read_only };
-            return Some(Image { file, name: "the image".to_string(), at: span, blocks, table });
+            let name = "the image".to_string();
+            return Some(Image { file, name, identity: None, at: span, blocks, table });
         }
     };
     let path = draft.beside(&given.value);
@@ -139,8 +143,10 @@ pub fn read(draft: &mut Draft<'_>, found: Found, how: Use) -> Option<Image> {
         Ok((file, size)) => {
             let blocks = size / BLOCK as u64;
             let table = scan(blocks, |at, bytes| file.read_exact_at(bytes, at).is_ok());
+            // Its number on its file system (POSIX.1-2017, sys/stat.h).
+            let identity = file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
             let file = HostFile { path: Some(path), disk: None, size, read_only };
-            Some(Image { file, name: format!("`{}`", given.value), at: given.span, blocks, table })
+            Some(Image { file, name: format!("`{}`", given.value), identity, at: given.span, blocks, table })
         }
         Err((what, help)) => {
             let diagnostic = draft.at(&given.span, format!("`{}` {what}", given.value)).help(help);

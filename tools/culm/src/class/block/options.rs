@@ -54,6 +54,8 @@ pub struct ClientOptions {
     pub memory: u64,
     /// Entries of its queues.
     pub queue: u32,
+    /// Where the system file says how many, or else which part it has.
+    pub queue_at: Range<usize>,
     /// Where the system file says which part it has.
     pub at: Range<usize>,
 }
@@ -91,22 +93,24 @@ pub fn read_provider(
     let read_only = where_true(keys.take("read_only").and_then(|entry| entry.boolean(problems)));
     let pio = where_true(keys.take("pio").and_then(|entry| entry.boolean(problems)));
     let queue = queue_size(keys, DEVICE_QUEUE, MAX_DEVICE_QUEUE, problems);
+    let queue = queue.map_or(DEVICE_QUEUE, |queue| queue.value);
     let file = if is_clear { image::find(draft, &keys.span, given, size) } else { None };
     let image = file.and_then(|file| image::read(draft, file, Use { read_only: read_only.is_some(), is_card }));
     DeviceOptions { queue, read_only, pio, image }
 }
 
-/// Returns the entries of queues that are given, within what serves the class, or else `default`.
-fn queue_size(keys: &mut TableReader<'_>, default: u32, most: u32, problems: &mut Problems) -> u32 {
-    let Some(given) = read_queue(keys, problems) else { return default };
+/// Returns the entries of queues that are given, within what serves the class; without the key
+/// there are `default`.
+fn queue_size(keys: &mut TableReader<'_>, default: u32, most: u32, problems: &mut Problems) -> Option<Located<u32>> {
+    let given = read_queue(keys, problems)?;
     let advice = match given.value {
         ..MIN_QUEUE => format!("a request of many segments would not fit: give it {MIN_QUEUE} at least"),
         value if value > most => format!("the virtualiser has memory for {most}"),
-        value => return value,
+        _ => return Some(given),
     };
     let message = format!("a disk's queue cannot have {} entries", given.value);
     problems.push(Problem::new(given.span, message).help(format!("{advice}; without the key it has {default}")));
-    default
+    None
 }
 
 /// Reads the options of a client; `None` if its part of the disk cannot be.
@@ -117,7 +121,7 @@ pub fn read_client<'a>(
     problems: &mut Problems,
 ) -> Option<ClientOptions> {
     let mut wanted = Wanted { at: client.entry.span(), ..Wanted::default() };
-    let (mut read_only, mut memory, mut queue) = (false, DEFAULT_MEMORY, QUEUE);
+    let (mut read_only, mut memory, mut queue) = (false, DEFAULT_MEMORY, None);
     let before = problems.len();
     if let Some(options) = options {
         wanted.partition = options.take("partition").and_then(|entry| partition(&entry, problems));
@@ -140,7 +144,9 @@ pub fn read_client<'a>(
         }
     };
     let at = wanted.partition.map_or(wanted.at, |partition| partition.span);
-    Some(ClientOptions { part, read_only, memory, queue, at })
+    let queue_at = queue.as_ref().map_or_else(|| at.clone(), |queue| queue.span.clone());
+    let queue = queue.map_or(QUEUE, |queue| queue.value);
+    Some(ClientOptions { part, read_only, memory, queue, queue_at, at })
 }
 
 /// Returns the bytes of a client's memory: whole pages, one at least.
