@@ -208,6 +208,14 @@ impl Device {
         chain
     }
 
+    /// Says that a request was carried out, and does nothing. Returns how many bytes it says were
+    /// written.
+    pub fn pretend(&self, given: &Given) -> u32 {
+        let chain = self.chain(given);
+        self.own.write((chain.status - DMA) as usize, &[STATUS_OK]).expect("inside the driver's memory");
+        chain.writable
+    }
+
     /// Carries a request out. Returns how many bytes were written.
     pub fn carry_out(&mut self, given: &Given) -> u32 {
         let chain = self.chain(given);

@@ -131,6 +131,22 @@ fn a_read_of_another_length_has_failed() {
     }
 }
 
+/// A device that says that it has read, and has written nothing. No driver can tell; what stands in
+/// memory then is the client's own.
+#[test]
+fn a_read_that_is_only_said_to_be_done_leaves_what_the_client_had() {
+    let mut world = World::new();
+    world.fill(0, 2, 0xc0);
+    read(&mut world, 1);
+    world.take();
+    let given = world.device.held.pop_front().expect("it has one");
+    let written = world.device.pretend(&given);
+    world.state.use_raw(QUEUE, given.number.into(), written);
+    world.run();
+    assert_eq!(world.completions(), [(0, Ok(()))]);
+    assert_eq!((world.memory(0), world.memory(1)), ([0xc0; BLOCK], [0xc1; BLOCK]));
+}
+
 /// The status of an earlier request must not be taken for this one's.
 #[test]
 fn a_request_without_a_status_has_failed() {
