@@ -37,24 +37,20 @@ static void write_counters(FILE *out, const struct counters *counters)
     fprintf(out, "]");
 }
 
-static void write_spaces(FILE *out, const struct processor *processor, const struct counters *counters)
+static void write_spaces(FILE *out, const struct space *spaces, unsigned count)
 {
     fprintf(out, "\"spaces\":[");
-    const char *separator = "";
-    for (unsigned index = 0; index < MAX_SPACES; index++) {
-        struct space space = processor->spaces[index];
-        if (index == processor->current) { /* add what is not settled yet */
-            space.kernel += counters->kernel - processor->settled_kernel;
-            space.user += counters->user - processor->settled_user;
-        }
-        if (space.kernel || space.user || space.switches) {
-            fprintf(out,
-                    "%s{\"table\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"user\":%" PRIu64 ",\"switches\":%" PRIu64 "}",
-                    separator, space.table, space.kernel, space.user, space.switches);
-            separator = ",";
-        }
+    for (unsigned index = 0; index < count; index++) {
+        const struct space *space = &spaces[index];
+        fprintf(out, "%s{\"table\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"user\":%" PRIu64 ",\"switches\":%" PRIu64 "}",
+                index ? "," : "", space->table, space->kernel, space->user, space->switches);
     }
-    fprintf(out, "],\"devices\":[");
+    fprintf(out, "]");
+}
+
+static void write_devices(FILE *out, const struct processor *processor)
+{
+    fprintf(out, "\"devices\":[");
     for (unsigned index = 0; index < processor->device_count; index++) {
         const struct device *device = &processor->devices[index];
         fprintf(out, "%s{\"page\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"writes\":%" PRIu64 "}", index ? "," : "",
@@ -71,7 +67,10 @@ static void snapshot(FILE *out)
         fprintf(out, "%s{", vcpu ? "," : "");
         write_counters(out, &counters);
         fprintf(out, ",");
-        write_spaces(out, &processors[vcpu], &counters);
+        struct space spaces[MAX_SPACES];
+        write_spaces(out, spaces, copy_spaces(spaces, &processors[vcpu], &counters));
+        fprintf(out, ",");
+        write_devices(out, &processors[vcpu]);
         fprintf(out, "}");
     }
     fprintf(out, "]}\n");
@@ -84,10 +83,12 @@ static void write_marks(FILE *out)
     for (unsigned index = 0; index < count; index++) {
         const struct mark *mark = &marks[index];
         fprintf(out,
-                "%s{\"number\":%" PRIu64 ",\"x0\":%" PRIu64 ",\"x1\":%" PRIu64 ",\"time\":%" PRIu64 ",\"switches\":%" PRIu64
-                ",",
-                index ? "," : "", mark->number, mark->x0, mark->x1, mark->time, mark->switches);
+                "%s{\"number\":%" PRIu64 ",\"x0\":%" PRIu64 ",\"x1\":%" PRIu64 ",\"time\":%" PRIu64 ",\"busy\":%" PRIu64
+                ",\"switches\":%" PRIu64 ",",
+                index ? "," : "", mark->number, mark->x0, mark->x1, mark->time, mark->busy, mark->switches);
         write_counters(out, &mark->sum);
+        fprintf(out, ",");
+        write_spaces(out, mark->spaces, mark->space_count);
         fprintf(out, "}");
     }
     fprintf(out, "]}\n");

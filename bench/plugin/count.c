@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -171,6 +172,46 @@ void sum_counters(struct counters *sum, uint64_t *switches)
     }
 }
 
+unsigned copy_spaces(struct space *spaces, const struct processor *processor, const struct counters *counters)
+{
+    unsigned count = 0;
+    for (unsigned index = 0; index < MAX_SPACES; index++) {
+        struct space space = processor->spaces[index];
+        if (index == processor->current) {
+            space.kernel += counters->kernel - processor->settled_kernel;
+            space.user += counters->user - processor->settled_user;
+        }
+        if (space.kernel || space.user || space.switches) {
+            spaces[count++] = space;
+        }
+    }
+    return count;
+}
+
+static void mark_spaces(struct mark *mark)
+{
+    static struct space all[MAX_PROCESSORS * MAX_SPACES]; /* used under `lock` */
+    unsigned count = 0;
+    for (unsigned vcpu = 0; vcpu < MAX_PROCESSORS; vcpu++) {
+        if (processors[vcpu].present) {
+            count += copy_spaces(&all[count], &processors[vcpu], qemu_plugin_scoreboard_find(scoreboard, vcpu));
+        }
+    }
+    mark->spaces = malloc(count * sizeof *all);
+    mark->space_count = mark->spaces ? count : 0;
+    if (mark->spaces) {
+        memcpy(mark->spaces, all, count * sizeof *all);
+    }
+}
+
+/* Nanoseconds for which the host has run this thread. */
+static uint64_t busy_nanoseconds(void)
+{
+    struct timespec busy;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &busy);
+    return (uint64_t)busy.tv_sec * 1000000000u + (uint64_t)busy.tv_nsec;
+}
+
 /* Where executions of blocks are written at each mark: this, a dot and the mark's position. */
 static char mark_profiles[4096];
 
@@ -186,6 +227,8 @@ static void on_mark(unsigned vcpu, void *number)
         mark->x0 = read_general(&processors[vcpu], 0);
         mark->x1 = read_general(&processors[vcpu], 1);
         mark->time = now_nanoseconds();
+        mark->busy = busy_nanoseconds();
+        mark_spaces(mark);
         sum_counters(&mark->sum, &mark->switches);
         if (count_blocks) {
             char path[sizeof mark_profiles + 16];

@@ -61,8 +61,11 @@ struct mark {
     uint64_t x0;
     uint64_t x1;
     uint64_t time;
+    uint64_t busy; /* nanoseconds for which the host has run the processor that executed the mark, its devices' work included */
     struct counters sum;
     uint64_t switches;
+    struct space *spaces; /* each processor's; NULL if there was no memory for them */
+    unsigned space_count;
 };
 
 extern struct processor processors[MAX_PROCESSORS];
@@ -72,6 +75,10 @@ extern unsigned mark_count;
 
 uint64_t now_nanoseconds(void);
 void sum_counters(struct counters *sum, uint64_t *switches);
+
+/* Copies the address spaces of a processor in which anything has run to `spaces`, which has room for MAX_SPACES; returns
+ * how many. `counters` are the processor's: what was counted since the last change of address space is in no space yet. */
+unsigned copy_spaces(struct space *spaces, const struct processor *processor, const struct counters *counters);
 
 /* profile.c: executions of each translated block. */
 void profile_start(void);

@@ -1,7 +1,10 @@
 //! Shared by programs in the guest in benchmarks, on Culm and on Linux: marks at which the counting
-//! plugin records its counters, and loops in assembly that are the same instructions on both sides.
+//! plugin records its counters, loops in assembly that are the same instructions on both sides, and
+//! what is asked of disks and files.
 
 #![cfg_attr(target_os = "none", no_std)]
 
+pub mod disk;
+pub mod file;
 pub mod loops;
 pub mod mark;

@@ -11,6 +11,16 @@ pub fn begin(row: u64, rounds: u64) {
     }
 }
 
+/// A part of a row's loop has ended, after `rounds` rounds in all.
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub fn lap(row: u64, rounds: u64) {
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("hint #98", in("x0") row, in("x1") rounds, options(nomem, nostack, preserves_flags));
+    }
+}
+
 /// A row's loop ends.
 #[cfg(target_os = "none")]
 #[inline(always)]
@@ -24,6 +34,10 @@ pub fn end(row: u64, rounds: u64) {
 /// On the host nobody counts.
 #[cfg(not(target_os = "none"))]
 pub fn begin(_: u64, _: u64) {}
+
+/// On the host nobody counts.
+#[cfg(not(target_os = "none"))]
+pub fn lap(_: u64, _: u64) {}
 
 /// On the host nobody counts.
 #[cfg(not(target_os = "none"))]

@@ -107,11 +107,29 @@ pub struct Mark {
     pub x1: u64,
     /// When: nanoseconds of the host's monotonic clock.
     pub time: u64,
+    /// Nanoseconds for which the host has run the processor that set it, the work of its devices
+    /// included.
+    pub busy: u64,
     /// Address spaces switched to so far.
     pub switches: u64,
     /// The counters.
     #[serde(flatten)]
     pub counters: Counters,
+    /// Each processor's address spaces.
+    pub spaces: Vec<Space>,
+}
+
+impl Mark {
+    /// Instructions of the programs in each address space between an earlier mark and this one.
+    pub fn spaces_since(&self, earlier: &Mark) -> BTreeMap<u64, f64> {
+        let mut spaces = BTreeMap::new();
+        for (mark, sign) in [(self, 1.0), (earlier, -1.0)] {
+            for space in &mark.spaces {
+                *spaces.entry(space.table).or_default() += sign * space.user as f64;
+            }
+        }
+        spaces
+    }
 }
 
 /// The counts between two moments, all processors together.

@@ -7,6 +7,7 @@ use crate::systems::System;
 use anyhow::{Context, Result};
 use culm_tool::image::report::Report;
 use culm_tool::layout::translation::bits::ADDRESS;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -30,4 +31,11 @@ pub fn domain_of(report: &Report, table: u64) -> String {
         None if table == 0 => "start".to_owned(),
         None => format!("table {table:#x}"),
     }
+}
+
+/// Own instructions of each protection domain for each of so many operations, without those that do
+/// nearly nothing.
+pub fn parts(report: &Report, spaces: &BTreeMap<u64, f64>, operations: f64) -> Vec<(String, f64)> {
+    let parts = spaces.iter().map(|(table, own)| (domain_of(report, *table), own / operations));
+    parts.filter(|(_, own)| *own >= 0.05).collect()
 }

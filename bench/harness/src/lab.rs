@@ -34,6 +34,9 @@ const START_PATIENCE: Duration = Duration::from_secs(15);
 /// The unit of what QEMU uses of its processor.
 pub const SHARE: &str = "QEMU's share of a core";
 
+/// The unit of how much of the time the host runs an emulated processor that sleeps otherwise.
+pub const CORE: &str = "share of a core";
+
 /// Everything that rows share.
 pub struct Lab {
     /// The repository.
@@ -66,10 +69,19 @@ pub struct Setup {
     pub unpinned: bool,
     /// Count accesses to device registers.
     pub devices: bool,
-    /// It has a disk of zeroes: this device of the board.
+    /// It has a disk: this device of the board.
     pub disk: Option<&'static str>,
+    /// The image that the disk is a copy of, if it is not of zeroes.
+    pub image: Option<PathBuf>,
     /// A network device that computes no checksums and cuts no segments.
     pub without_offloads: bool,
+}
+
+impl Setup {
+    /// A machine with a disk of zeroes.
+    pub fn with_disk(device: &'static str) -> Setup {
+        Setup { disk: Some(device), ..Setup::default() }
+    }
 }
 
 impl Display for Setup {
@@ -170,6 +182,15 @@ impl Lab {
         site::write(&self.root.join("build/bench-site"))
     }
 
+    /// Makes the image of a disk with a FAT volume that both sides read, where systems name it.
+    pub fn volume(&self) -> Result<PathBuf> {
+        site::write_volume(&self.root.join("build/bench-files"))?;
+        let path = self.root.join("build/bench-files.img");
+        let disk = culm_tool::disk_image::describe(&self.root.join("bench/disks/files.toml"))?;
+        culm_tool::disk::make(&disk, &path)?;
+        Ok(path)
+    }
+
     fn linux(&self) -> Result<&Linux> {
         if self.linux.get().is_none() {
             let peer = linux::build_peer(&self.root)?;
@@ -204,6 +225,7 @@ impl Lab {
             profile: self.settings.profile,
             devices: setup.devices || self.settings.devices,
             disk: setup.disk,
+            image: setup.image.clone(),
             offloads: !setup.without_offloads,
         }
     }
@@ -211,15 +233,21 @@ impl Lab {
     /// Starts Linux without waiting for it.
     pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<BootedMachine> {
         let linux = self.linux()?;
-        eprintln!("bench: booting {} ({}{setup})", variant.name(), linux.version);
+        let kernel = linux.kernel(variant)?;
+        eprintln!("bench: booting {} ({}{setup})", variant.name(), kernel.version);
         let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
-        let spec = self.boot_spec(linux.kernel.clone(), Some(linux.initrd.clone()), command_line, setup);
+        let spec = self.boot_spec(kernel.path.clone(), Some(linux.initrd.clone()), command_line, setup);
         BootedMachine::start(&spec, self.network()?)
     }
 
     /// Boots Linux until its servers answer.
     pub fn boot_linux(&self, variant: Variant, setup: &Setup) -> Result<Subject> {
-        let mut machine = self.start_linux(variant, "", setup)?;
+        self.boot_linux_with(variant, "", setup)
+    }
+
+    /// The same with `more` on its command line, by which it does something before.
+    pub fn boot_linux_with(&self, variant: Variant, more: &str, setup: &Setup) -> Result<Subject> {
+        let mut machine = self.start_linux(variant, more, setup)?;
         machine.wait_for(linux::READY, BOOT_PATIENCE)?;
         self.wait_until_quiet(machine, None)
     }
@@ -358,11 +386,7 @@ impl Subject {
         let mut parts = vec![("kernel".to_owned(), delta.kernel / operations)];
         match &self.image {
             None => parts.push(("user".to_owned(), delta.user / operations)),
-            Some(image) => {
-                for (table, own) in delta.spaces.iter().filter(|(_, own)| **own / operations >= 0.05) {
-                    parts.push((culm::domain_of(image, *table), own / operations));
-                }
-            }
+            Some(image) => parts.extend(culm::parts(image, &delta.spaces, operations)),
         }
         parts
     }

@@ -38,11 +38,15 @@ fn first_device<'a>(board: &'a Board, class: &str) -> Result<&'a BoardDevice> {
     devices.next().with_context(|| format!("the board has no device of the class {class}"))
 }
 
-/// QEMU's arguments for a disk of zeroes in `folder`: this device of the board.
-fn disk_arguments(board: &Board, device: &str, folder: &Path) -> Result<Vec<String>> {
+/// QEMU's arguments for a disk in `folder`, a copy of `image` or of zeroes: this device of the
+/// board.
+fn disk_arguments(board: &Board, device: &str, image: Option<&Path>, folder: &Path) -> Result<Vec<String>> {
     let device = board.device(device).with_context(|| format!("the board has no device {device}"))?;
     let path = folder.join("disk");
-    std::fs::File::create(&path)?.set_len(DISK)?;
+    match image {
+        Some(image) => drop(std::fs::copy(image, &path).with_context(|| format!("cannot copy {}", image.display()))?),
+        None => std::fs::File::create(&path)?.set_len(DISK)?,
+    }
     // As the tool does for a system's disk.
     let name = &device.name;
     let drive = format!("if=none,id={name},format=raw,cache=writeback,discard=unmap,file={}", path.display());
@@ -74,6 +78,8 @@ pub struct BootSpec<'a> {
     pub devices: bool,
     /// Have a disk: this device of the board.
     pub disk: Option<&'static str>,
+    /// The image that the disk is a copy of, if it is not of zeroes.
+    pub image: Option<PathBuf>,
     /// Let the network device compute checksums and cut segments.
     pub offloads: bool,
 }
@@ -99,8 +105,8 @@ const OFFLOADS: &[&str] = &[
 /// Bytes of memory of the machine, for both sides.
 const MEMORY: u64 = 512 << 20;
 
-/// Bytes of the disk, for both sides.
-const DISK: u64 = 32 << 20;
+/// Bytes of a disk of zeroes, for both sides.
+const DISK: u64 = 64 << 20;
 
 /// A running machine. Dropping it ends it.
 pub struct BootedMachine {
@@ -140,7 +146,7 @@ impl BootedMachine {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
         }
         if let Some(device) = spec.disk {
-            command.args(disk_arguments(spec.board, device, folder.path())?);
+            command.args(disk_arguments(spec.board, device, spec.image.as_deref(), folder.path())?);
         }
         command.args(["-plugin", &plugin_option(spec, &socket)]);
         spawn::tie(&mut command, Ties { processor: spec.processor, inherit: network.inherited() });

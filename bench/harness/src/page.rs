@@ -33,6 +33,12 @@ const PLOTS: &[(&str, &str)] = &[
     ("crossing-components", "UDP echo: instructions per packet by components in the way"),
     ("steps-components", "The echo path with and without each idea: instructions per packet, by component"),
     ("growth-cost", "Cost against work: instructions per operation to the smallest's"),
+    ("blk-instructions", "A virtio disk: instructions per request by its size"),
+    ("blk-components", "A virtio disk: Culm's instructions per request, by component"),
+    ("blk-throughput", "A virtio disk: MiB per second by the size of a request"),
+    ("sd-instructions", "An SD card, by DMA and by the driver (PIO): instructions per request by its size"),
+    ("sd-components", "An SD card: Culm's instructions per request, by component"),
+    ("sd-throughput", "An SD card, by DMA and by the driver (PIO): MiB per second by the size of a request"),
 ];
 
 /// Where the book has the plots.
@@ -88,6 +94,10 @@ fn worth_telling(row: &Row) -> bool {
         "cost to the smallest's",
         "cost to what is usual",
         "device accesses/packet",
+        "cost to cached reads",
+        "cost to direct reads",
+        "cost to peer",
+        "throughput to peer",
     ];
     row.target.is_some() || row.unit.starts_with("instructions") || UNITS.contains(&row.unit.as_str())
 }

@@ -115,6 +115,28 @@ impl Results {
         }
     }
 
+    /// Returns a figure of `side` in a row, if it has one.
+    pub fn figure(&self, side: Side, bench: &str, row: &str, unit: &str) -> Option<f64> {
+        self.sample(side, bench, row)?.figures.get(unit).copied()
+    }
+
+    /// Adds to Culm's figures of a row what `of` makes of its figure called `unit` and the peer's.
+    /// Returns whether both have one.
+    pub fn compare(
+        &mut self,
+        peer: Side,
+        bench: &str,
+        row: &str,
+        unit: &str,
+        of: impl Fn(f64, f64) -> (&'static str, f64),
+    ) -> bool {
+        let both = self.figure(Side::Culm, bench, row, unit).zip(self.figure(peer, bench, row, unit));
+        let Some((culm, theirs)) = both else { return false };
+        let (unit, value) = of(culm, theirs);
+        self.amend(Side::Culm, bench, row, unit, value);
+        true
+    }
+
     /// Writes the profiles of all rows that have one to `folder`. Returns how many that were.
     pub fn write_profiles(&self, folder: &Path) -> std::io::Result<usize> {
         let mut count = 0;

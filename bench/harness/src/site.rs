@@ -1,7 +1,8 @@
-//! The files that both web servers serve in benchmarks, of the sizes that the founding documents
+//! The files that both sides serve or read in benchmarks, of the sizes that the founding documents
 //! measured.
 
 use anyhow::{Context, Result};
+use culm_bench_guest::file;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,24 @@ pub const MIDDLE: usize = 10_240;
 /// The large file.
 pub const LARGE: usize = 33_400_000;
 
-/// Writes them to `folder`, unless they are there.
+const SITE: &[(&str, usize)] = &[("index.html", SMALL), ("10K.html", MIDDLE), ("large.bin", LARGE)];
+
+/// The files of the FAT volume that both sides read.
+const VOLUME: &[(&str, usize)] = &[("10K.html", MIDDLE), (file::PATH.split_at(1).1, file::SIZE as usize)];
+
+/// Writes the files of web servers to `folder`, unless they are there.
 pub fn write(folder: &Path) -> Result<PathBuf> {
+    write_files(folder, SITE)
+}
+
+/// Writes the files of a volume to `folder`, unless they are there.
+pub fn write_volume(folder: &Path) -> Result<PathBuf> {
+    write_files(folder, VOLUME)
+}
+
+fn write_files(folder: &Path, files: &[(&str, usize)]) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    for (name, size) in [("index.html", SMALL), ("10K.html", MIDDLE), ("large.bin", LARGE)] {
+    for &(name, size) in files {
         let path = folder.join(name);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == size as u64) {
             continue;

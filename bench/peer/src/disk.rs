@@ -5,19 +5,15 @@
 //! asynchronous input and output (`io_submit`), as fio does by default.
 
 use crate::linux::{call, number, write};
+use core::ffi::CStr;
+use culm_bench_guest::disk::{BLOCK, MAX_BLOCKS, MAX_DEPTH, Operation, Row};
 use culm_bench_guest::mark;
 
-/// The part of the disk over which each row goes, again and again.
-const SPAN: usize = 16 << 20;
-
-/// Requests before those that are measured.
-const WARM_UP: usize = 400;
-
 /// The most requests under way.
-const DEPTH: usize = 32;
+const DEPTH: usize = MAX_DEPTH as usize;
 
 /// Memory for all of them.
-const MEMORY: usize = 128 << 10;
+const MEMORY: usize = DEPTH * MAX_BLOCKS as usize * BLOCK as usize;
 
 /// A request, as `io_submit` takes it (Linux, `include/uapi/linux/aio_abi.h`).
 #[derive(Clone, Copy, Default)]
@@ -52,29 +48,27 @@ struct Disk {
     memory: usize,
 }
 
-/// Runs all rows and says so.
-pub fn run() -> i32 {
+/// Runs `rows` on the disk at `path` and says so.
+pub fn run(path: &CStr, rows: &[Row]) -> i32 {
     // O_RDWR | O_DIRECT.
     const DIRECT: usize = 2 | 0o200_000;
     const HERE: usize = -100_isize as usize;
     // SAFETY: the path ends in zero, and Linux reads no further; the memory is a fresh mapping
     // (PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE) that is never unmapped.
     let (file, memory) = unsafe {
-        let path = c"/dev/vda".as_ptr() as usize;
-        (call(number::OPENAT, [HERE, path, DIRECT, 0, 0, 0]), call(number::MMAP, [0, MEMORY, 3, 0x8022, usize::MAX, 0]))
+        (
+            call(number::OPENAT, [HERE, path.as_ptr() as usize, DIRECT, 0, 0, 0]),
+            call(number::MMAP, [0, MEMORY, 3, 0x8022, usize::MAX, 0]),
+        )
     };
     if file < 0 || memory < 0 {
         write(2, b"peer: no disk, or no memory\n");
         return 1;
     }
     let disk = Disk { file: file as usize, memory: memory as usize };
-    let whole = disk.single(1, number::PREAD64, 4096, 4000)
-        && disk.single(2, number::PWRITE64, 4096, 4000)
-        && disk.many(3, 0, 16_000)
-        && disk.many(4, 1, 16_000)
-        && disk.single(5, number::PREAD64, MEMORY, 1000)
-        && disk.single(6, number::PWRITE64, MEMORY, 1000)
-        && disk.durable(7, 1000);
+    let whole = (0..)
+        .zip(rows)
+        .all(|(number, row)| if row.depth == 1 { disk.single(number, row) } else { disk.many(number, row) });
     if !whole {
         write(2, b"peer: a request failed\n");
         return 1;
@@ -85,42 +79,38 @@ pub fn run() -> i32 {
 
 impl Disk {
     /// One request at a time. Returns false if one failed.
-    fn single(&self, row: u64, number: usize, bytes: usize, requests: usize) -> bool {
-        for index in 0..WARM_UP + requests {
-            if index == WARM_UP {
-                mark::begin(row, requests as u64);
+    fn single(&self, number: u64, row: &Row) -> bool {
+        let bytes = (row.blocks * BLOCK) as usize;
+        for index in 0..row.warm_up + row.requests {
+            if index == row.warm_up {
+                mark::begin(number, row.requests.into());
             }
-            // SAFETY: Linux reads or writes so many bytes of `memory`, which is as long.
-            let moved = unsafe { call(number, [self.file, self.memory, bytes, index * bytes % SPAN, 0, 0]) };
-            if moved != bytes as isize {
+            let measured = index.saturating_sub(row.warm_up);
+            if measured > 0 && row.is_lap(measured) {
+                mark::lap(number, measured.into());
+            }
+            let (function, moved) = match row.operation {
+                Operation::Read => (number::PREAD64, bytes),
+                _ if row.is_flush(index) => (number::FSYNC, 0),
+                Operation::Write | Operation::WriteFlush => (number::PWRITE64, bytes),
+            };
+            let place = row.block(index) as usize * BLOCK as usize;
+            // SAFETY: Linux reads or writes so many bytes of `memory`, which is as long; fsync
+            // takes the file alone.
+            let result = unsafe { call(function, [self.file, self.memory, bytes, place, 0, 0]) };
+            if result != moved as isize {
                 return false;
             }
         }
-        mark::end(row, requests as u64);
+        mark::end(number, row.requests.into());
         true
     }
 
-    /// Writes of 4 KiB, each made durable by the next request. Returns false if one failed.
-    fn durable(&self, row: u64, writes: usize) -> bool {
-        for index in 0..WARM_UP / 2 + writes {
-            if index == WARM_UP / 2 {
-                mark::begin(row, 2 * writes as u64);
-            }
-            let place = 2 * index * 4096 % SPAN;
-            // SAFETY: Linux reads so many bytes of `memory`, which is longer.
-            let written = unsafe { call(number::PWRITE64, [self.file, self.memory, 4096, place, 0, 0]) };
-            // SAFETY: no memory is involved.
-            let flushed = unsafe { call(number::FSYNC, [self.file, 0, 0, 0, 0, 0]) };
-            if (written, flushed) != (4096, 0) {
-                return false;
-            }
-        }
-        mark::end(row, 2 * writes as u64);
-        true
-    }
-
-    /// [`DEPTH`] requests of 4 KiB at a time. Returns false if one failed.
-    fn many(&self, row: u64, operation: u16, requests: usize) -> bool {
+    /// As many requests at a time as the row says. Returns false if one failed.
+    fn many(&self, number: u64, row: &Row) -> bool {
+        let bytes = (row.blocks * BLOCK) as usize;
+        let operation = u16::from(row.operation == Operation::Write);
+        let (begin, end) = (row.warm_up, row.warm_up + row.requests);
         let mut context = 0_usize;
         // SAFETY: Linux writes the context, which has its type.
         if unsafe { call(number::IO_SETUP, [DEPTH, (&raw mut context) as usize, 0, 0, 0, 0]) } != 0 {
@@ -129,17 +119,17 @@ impl Disk {
         let mut all = [Request::default(); DEPTH];
         let mut events = [Event::default(); DEPTH];
         let mut free: [usize; DEPTH] = core::array::from_fn(|place| place);
-        let (mut idle, mut sent, mut done) = (DEPTH, 0, 0);
-        while done < WARM_UP + requests {
+        let (mut idle, mut sent, mut done) = (row.depth as usize, 0, 0);
+        while done < end {
             let mut pointers = [0_usize; DEPTH];
             for (pointer, place) in pointers.iter_mut().zip(&free[..idle]) {
                 all[*place] = Request {
                     data: *place as u64,
                     operation,
                     file: self.file as u32,
-                    buffer: (self.memory + place * 4096) as u64,
-                    bytes: 4096,
-                    offset: (sent * 4096 % SPAN) as u64,
+                    buffer: (self.memory + place * bytes) as u64,
+                    bytes: bytes as u64,
+                    offset: row.block(sent) * u64::from(BLOCK),
                     ..Request::default()
                 };
                 *pointer = (&raw const all[*place]) as usize;
@@ -157,16 +147,16 @@ impl Disk {
             };
             idle = ended.len();
             for (place, event) in free.iter_mut().zip(ended) {
-                if event.result != 4096 {
+                if event.result != bytes as i64 {
                     return false;
                 }
                 *place = event.data as usize;
                 done += 1;
-                if done == WARM_UP {
-                    mark::begin(row, requests as u64);
+                if done == begin {
+                    mark::begin(number, row.requests.into());
                 }
-                if done == WARM_UP + requests {
-                    mark::end(row, requests as u64);
+                if done == end {
+                    mark::end(number, row.requests.into());
                 }
             }
         }

@@ -4,10 +4,11 @@
 //!
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to
 //! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as
-//! much as it can over TCP; `peer disk` reads and writes `/dev/vda`, and `peer ipc` runs loops over
-//! system calls and between two processes, each between marks that the counting plugin records
-//! (`bench/plugin`); `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`);
-//! `peer off` powers the machine off.
+//! much as it can over TCP; `peer disk` and `peer card` read and write `/dev/vda` and
+//! `/dev/mmcblk0`, `peer file` reads a file, and `peer ipc` runs loops over system calls and
+//! between two processes, each between marks that the counting plugin records (`bench/plugin`);
+//! `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`); `peer off` powers
+//! the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -17,6 +18,8 @@ mod disk;
 #[cfg(target_os = "none")]
 mod echo;
 #[cfg(target_os = "none")]
+mod file;
+#[cfg(target_os = "none")]
 mod ipc;
 #[cfg(target_os = "none")]
 mod linux;
@@ -25,8 +28,9 @@ mod memory;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{bulk, disk, echo, ipc, linux, memory};
+    use super::{bulk, disk, echo, file, ipc, linux, memory};
     use core::arch::naked_asm;
+    use culm_bench_guest::disk as rows;
 
     /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
     #[unsafe(naked)]
@@ -44,12 +48,17 @@ mod program {
             Some(b"echo") => echo::single(number(&arguments) as u16),
             Some(b"batch") => echo::batch(number(&arguments) as u16),
             Some(b"bulk") => bulk::run(),
-            Some(b"disk") => disk::run(),
+            Some(b"disk") => disk::run(c"/dev/vda", &rows::DISK),
+            Some(b"card") => disk::run(c"/dev/mmcblk0", &rows::CARD),
+            Some(b"file") => file::run(),
             Some(b"ipc") => ipc::run(),
             Some(b"loops") => memory::run(number(&arguments)),
             Some(b"off") => linux::power_off(),
             _ => {
-                linux::write(2, b"usage: peer echo PORT | batch PORT | bulk | disk | ipc | loops ROUNDS | off\n");
+                linux::write(
+                    2,
+                    b"usage: peer echo PORT | batch PORT | bulk | disk | card | file | ipc | loops ROUNDS | off\n",
+                );
                 2
             }
         };

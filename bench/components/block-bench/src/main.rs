@@ -1,5 +1,5 @@
 //! Reads and writes a disk, one row after the other, each between two marks that the counting
-//! plugin records: `./culm bench blk`.
+//! plugin records: `./culm bench blk` and `./culm bench sd`.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -9,52 +9,11 @@ mod tests;
 
 use culm::connection::BlockClient;
 use culm::{Channels, Component, Progress, run_rounds};
+use culm_bench_guest::disk::{self, Operation, Row, SPAN};
 use culm_bench_guest::mark;
-use culm_block::{Client, Completion, Operation, Request, Segment};
+use culm_block::{Client, Completion, Request, Segment};
 
 culm::component!(BlockBench);
-
-/// The blocks over which each row goes, again and again: 16 MiB.
-const SPAN: u64 = 16 << 11;
-
-/// A row's work. The harness knows the numbers (`bench/harness/src/rows/{blk,sd}.rs`).
-struct Row {
-    number: u64,
-    /// If this is to flush, every other request is: the others write what it makes durable. A flush
-    /// that follows no write is answered without the device.
-    operation: Operation,
-    /// Blocks of each request.
-    blocks: u32,
-    /// Requests that are under way at the same time.
-    depth: u32,
-    /// Requests before those that are measured, so that the emulator has translated everything.
-    warm_up: u32,
-    /// Requests that are measured.
-    requests: u32,
-}
-
-/// A row of requests that move so many blocks.
-const fn row(number: u64, operation: Operation, blocks: u32, depth: u32, requests: u32) -> Row {
-    Row { number, operation, blocks, depth, warm_up: 400, requests }
-}
-
-/// The rows of a card, which QEMU moves block by block: long requests are few.
-static CARD_ROWS: [Row; 4] = [
-    row(1, Operation::Read, 1, 1, 2000),
-    row(2, Operation::Write, 1, 1, 2000),
-    Row { warm_up: 40, ..row(3, Operation::Read, 256, 1, 100) },
-    Row { warm_up: 40, ..row(4, Operation::Write, 256, 1, 100) },
-];
-
-static ROWS: [Row; 7] = [
-    row(1, Operation::Read, 8, 1, 4000),
-    row(2, Operation::Write, 8, 1, 4000),
-    row(3, Operation::Read, 8, 32, 16_000),
-    row(4, Operation::Write, 8, 32, 16_000),
-    row(5, Operation::Read, 256, 1, 1000),
-    row(6, Operation::Write, 256, 1, 1000),
-    row(7, Operation::Flush, 8, 1, 2000),
-];
 
 struct BlockBench {
     /// Each request's tag is its place in memory, in requests.
@@ -73,7 +32,7 @@ impl Component for BlockBench {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let mut bench = Self::new(&connections.disk, if config.is_card { &CARD_ROWS } else { &ROWS });
+        let mut bench = Self::new(&connections.disk, if config.is_card { &disk::CARD } else { &disk::DISK });
         bench.run();
         bench
     }
@@ -112,10 +71,14 @@ impl BlockBench {
         let Some(row) = self.rows.get(self.row) else { return };
         self.done += 1;
         if self.done == row.warm_up {
-            mark::begin(row.number, row.requests.into());
+            mark::begin(self.row as u64, row.requests.into());
+        }
+        let measured = self.done.saturating_sub(row.warm_up);
+        if (1..=row.requests).contains(&measured) && row.is_lap(measured) {
+            mark::lap(self.row as u64, measured.into());
         }
         if self.done == row.warm_up + row.requests {
-            mark::end(row.number, row.requests.into());
+            mark::end(self.row as u64, row.requests.into());
             counters::ROWS.add(1);
         }
         if self.done == row.warm_up + row.requests + row.depth {
@@ -132,12 +95,12 @@ impl BlockBench {
         let all = row.warm_up + row.requests + row.depth;
         while self.sent < all && self.sent - self.done < row.depth {
             let tag = self.free.trailing_zeros();
-            let block = u64::from(self.sent) * u64::from(row.blocks) % SPAN;
+            let block = row.block(self.sent);
             let segment = Segment { place: u64::from(tag * row.blocks), blocks: row.blocks };
             let request = match row.operation {
                 Operation::Read => Request::read(block, &[segment]),
-                Operation::Flush if self.sent % 2 == 1 => Some(Request::flush()),
-                _ => Request::write(block, &[segment]),
+                _ if row.is_flush(self.sent) => Some(Request::flush()),
+                Operation::Write | Operation::WriteFlush => Request::write(block, &[segment]),
             };
             let Some(request) = request else { return };
             if self.client.send(&request, tag).is_err() {

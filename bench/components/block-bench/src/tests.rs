@@ -1,19 +1,21 @@
 //! The rows, against a disk in memory.
 
-use super::{BlockBench, CARD_ROWS, ROWS, Row, SPAN};
+use super::BlockBench;
+use culm_bench_guest::disk::{CARD, DISK, MAX_BLOCKS, MAX_DEPTH, Row, SPAN};
 use culm_block::Disk;
 use culm_block::testing::{RamDisk, connection};
 
 #[test]
 fn each_row_has_as_many_requests_under_way_as_it_says() {
-    run(&ROWS);
-    run(&CARD_ROWS);
+    run(&DISK);
+    run(&CARD);
 }
 
 fn run(rows: &'static [Row]) {
-    let connection = connection(128, 256, 0, 1);
+    let connection = connection(128, u64::from(MAX_DEPTH * MAX_BLOCKS), 0, 1);
     let mut bench = BlockBench::new(&connection, rows);
     let mut disk = RamDisk::new(&connection, Disk::new(SPAN, 1));
+    disk.is_hollow = true;
     let mut most = vec![0; rows.len()];
     let mut done = 0;
     while bench.row < rows.len() {

@@ -1,8 +1,9 @@
 //! The peer: an unmodified Debian Linux for arm64 in the same emulated machine, with the same
 //! devices and the same load.
 //!
-//! Its root is an initial RAM disk made here: Debian's kernel modules for virtio, busybox, nginx,
-//! iperf3 and our own echo server. All servers run at once; one that is not asked sleeps.
+//! Its root is an initial RAM disk made here: Debian's kernel modules for virtio, SD cards and FAT,
+//! busybox, nginx, iperf3 and our own echo server. All servers run at once; one that is not asked
+//! sleeps.
 
 mod cpio;
 mod packages;
@@ -32,8 +33,23 @@ pub mod port {
 
 /// In the order in which they depend on each other; one that is built into the kernel is not there
 /// and not missed.
-const MODULES: &[&str] =
-    &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net", "virtio_blk"];
+const MODULES: &[&str] = &[
+    "virtio_ring",
+    "virtio",
+    "virtio_mmio",
+    "failover",
+    "net_failover",
+    "virtio_net",
+    "virtio_blk",
+    "cqhci",
+    "sdhci",
+    "sdhci-pci",
+    "nls_ascii",
+    "nls_cp437",
+    "nls_utf8",
+    "fat",
+    "vfat",
+];
 
 const FOLDERS: &[&str] = &[
     "bin",
@@ -95,12 +111,27 @@ http {
 
 /// A Linux that can be booted.
 pub struct Linux {
-    /// Its kernel.
-    pub kernel: PathBuf,
-    /// Its initial RAM disk.
+    /// Its kernels.
+    kernels: Vec<Kernel>,
+    /// The initial RAM disk, with the modules of each kernel.
     pub initrd: PathBuf,
-    /// The kernel's version.
+}
+
+/// A kernel.
+pub struct Kernel {
+    /// Where it is, unpacked: QEMU boots no compressed EFI image.
+    pub path: PathBuf,
+    /// Its version, as `uname -r` has it.
     pub version: String,
+}
+
+impl Linux {
+    /// Returns the kernel that a variant boots.
+    pub fn kernel(&self, variant: Variant) -> Result<&Kernel> {
+        let is_cloud = variant != Variant::General;
+        let kernel = self.kernels.iter().find(|kernel| kernel.version.contains("-cloud-") == is_cloud);
+        kernel.with_context(|| format!("Debian's packages have no kernel for {}", variant.name()))
+    }
 }
 
 /// How the peer's kernel is started.
@@ -112,10 +143,13 @@ pub enum Variant {
     Default,
     /// `mitigations=off`.
     MitigationsOff,
+    /// As [`Variant::NoKaslr`], with Debian's kernel for any machine: the one for clouds, which all
+    /// others are, has no driver of SD cards.
+    General,
 }
 
 impl Variant {
-    /// All of them, the strict one first.
+    /// The kernel for clouds in each way, the strict one first.
     pub const ALL: [Variant; 3] = [Variant::NoKaslr, Variant::Default, Variant::MitigationsOff];
 
     /// The peer's name in results.
@@ -124,13 +158,14 @@ impl Variant {
             Variant::NoKaslr => "linux-nokaslr",
             Variant::Default => "linux-default",
             Variant::MitigationsOff => "linux-mitigations-off",
+            Variant::General => "linux-general",
         }
     }
 
     /// The kernel's command line.
     pub fn command_line(self) -> &'static str {
         match self {
-            Variant::NoKaslr => "console=ttyAMA0 panic=-1 quiet nokaslr",
+            Variant::NoKaslr | Variant::General => "console=ttyAMA0 panic=-1 quiet nokaslr",
             Variant::Default => "console=ttyAMA0 panic=-1 quiet",
             Variant::MitigationsOff => "console=ttyAMA0 panic=-1 quiet nokaslr mitigations=off",
         }
@@ -145,7 +180,7 @@ pub const READY: &str = "culm-bench: ready";
 pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     fs::create_dir_all(cache)?;
     let root = packages::unpacked(cache)?;
-    let (version, kernel) = find_kernel(&root)?;
+    let kernels = find_kernels(&root)?;
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.directory(folder));
     for (name, places) in PROGRAMS {
@@ -158,9 +193,12 @@ pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     for library in LIBRARIES {
         archive.file(&format!("lib/{library}"), 0o755, &read(&find_library(&root, library)?)?);
     }
-    for module in MODULES {
-        if let Some(path) = find_file(&root.join("lib/modules").join(&version), &format!("{module}.ko")) {
-            archive.file(&format!("modules/{module}.ko"), 0o644, &read(&path)?);
+    for Kernel { version, .. } in &kernels {
+        archive.directory(&format!("modules/{version}"));
+        for module in MODULES {
+            if let Some(path) = find_file(&root.join("lib/modules").join(version), &format!("{module}.ko")) {
+                archive.file(&format!("modules/{version}/{module}.ko"), 0o644, &read(&path)?);
+            }
         }
     }
     for entry in fs::read_dir(site)? {
@@ -174,7 +212,7 @@ pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     archive.file("init", 0o755, init().as_bytes());
     let initrd = cache.join("initrd.cpio");
     fs::write(&initrd, archive.finish()).with_context(|| format!("cannot write {}", initrd.display()))?;
-    Ok(Linux { kernel, initrd, version })
+    Ok(Linux { kernels, initrd })
 }
 
 fn init() -> String {
@@ -185,8 +223,9 @@ b=/bin/busybox
 $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs devtmpfs /dev
+modules=/modules/$($b uname -r)
 for module in {modules}; do
-    [ -e /modules/$module.ko ] && $b insmod /modules/$module.ko
+    [ -e $modules/$module.ko ] && $b insmod $modules/$module.ko
 done
 $b ip link set lo up
 $b ip addr add {guest}/24 dev eth0
@@ -198,6 +237,13 @@ for word in $($b cat /proc/cmdline); do
     case $word in
     culm.ipc) /bin/peer ipc ;;
     culm.disk) /bin/peer disk ;;
+    culm.card)
+        while [ ! -e /dev/mmcblk0 ]; do $b sleep 0.1; done
+        /bin/peer card ;;
+    culm.site=*)
+        while [ ! -e ${{word#*=}} ]; do $b sleep 0.1; done
+        $b mount -t vfat -o ro ${{word#*=}} /site ;;
+    culm.file) /bin/peer file ;;
     culm.loops=*) /bin/peer loops ${{word#*=}} ;;
     esac
 done
@@ -216,15 +262,16 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Version and path of the kernel, unpacked: QEMU boots no compressed EFI image.
-fn find_kernel(root: &Path) -> Result<(String, PathBuf)> {
+fn find_kernels(root: &Path) -> Result<Vec<Kernel>> {
+    let mut kernels = Vec::new();
     for entry in fs::read_dir(root.join("boot"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some(version) = name.strip_prefix("vmlinuz-") {
-            return Ok((version.to_owned(), root.join("boot").join(&name)));
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(version) = name.strip_prefix("vmlinuz-").map(str::to_owned) {
+            kernels.push(Kernel { path, version });
         }
     }
-    anyhow::bail!("Debian's kernel package has no boot/vmlinuz-* below {}", root.display())
+    Ok(kernels)
 }
 
 fn find_library(root: &Path, name: &str) -> Result<PathBuf> {

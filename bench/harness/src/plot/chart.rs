@@ -32,8 +32,19 @@ pub struct Lines<'a> {
     pub y: &'a str,
     /// The lines.
     pub series: Vec<Series>,
-    /// Whether the horizontal axis is logarithmic.
-    pub logarithmic: bool,
+    /// The scales of its axes.
+    pub scale: Scale,
+}
+
+/// Scales of a chart's axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Both are linear.
+    Linear,
+    /// The horizontal one is logarithmic.
+    Across,
+    /// Both are logarithmic.
+    Both,
 }
 
 /// One bar.
@@ -58,22 +69,25 @@ impl Lines<'_> {
     /// The chart, or nothing where there is nothing to show.
     pub fn draw(&self) -> Option<String> {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
-        let transform = |x: f64| if self.logarithmic { x.max(1e-3).log2() } else { x };
+        let logarithmic = self.scale != Scale::Linear;
+        let transform = |x: f64| if logarithmic { x.max(1e-3).log2() } else { x };
         let low = points().map(|(x, _)| transform(x)).fold(f64::INFINITY, f64::min);
-        let low = if self.logarithmic { low } else { low.min(0.0) };
+        let low = if logarithmic { low } else { low.min(0.0) };
         let high = points().map(|(x, _)| transform(x)).fold(f64::NEG_INFINITY, f64::max);
-        let top = nice_top(points().map(|(_, y)| y).fold(0.0, f64::max));
-        if !(high > low && top > 0.0) {
+        let most = points().map(|(_, y)| y).fold(0.0, f64::max);
+        let least = points().map(|(_, y)| y).fold(f64::INFINITY, f64::min);
+        let axis = if self.scale == Scale::Both { Axis::logarithmic(least, most) } else { Axis::linear(most) };
+        if !(high > low && most > 0.0) {
             return None;
         }
         let place = |(x, y): (f64, f64)| {
             let across = (transform(x) - low) / (high - low);
-            (LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM))
+            (LEFT + across * (WIDTH - LEFT - RIGHT), axis.place(y))
         };
         let mut svg = Svg::new(self.title, HEIGHT);
-        svg.vertical_axis(top, self.y);
+        svg.vertical_axis(&axis, self.y);
         svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 12.0, "middle", self.x);
-        let mut marks: Vec<f64> = if self.logarithmic {
+        let mut marks: Vec<f64> = if logarithmic {
             (low.ceil() as i64..=high.floor() as i64).map(|power| 2f64.powi(power as i32)).collect()
         } else {
             let step = nice_top((high - low) / 6.0);
@@ -147,6 +161,45 @@ impl Bar {
     }
 }
 
+/// A vertical axis.
+struct Axis {
+    /// The values at its ends; of a logarithmic one, powers of ten.
+    ends: (f64, f64),
+    is_logarithmic: bool,
+}
+
+impl Axis {
+    fn linear(most: f64) -> Axis {
+        Axis { ends: (0.0, nice_top(most)), is_logarithmic: false }
+    }
+
+    fn logarithmic(least: f64, most: f64) -> Axis {
+        let low = least.max(1e-3).log10().floor();
+        let high = most.max(1e-3).log10().ceil().max(low + 1.0);
+        Axis { ends: (10f64.powf(low), 10f64.powf(high)), is_logarithmic: true }
+    }
+
+    /// The values at its marks, from the lowest on.
+    fn marks(&self) -> Vec<f64> {
+        let (low, high) = self.ends;
+        if self.is_logarithmic {
+            let decades = (high / low).log10().round() as i32;
+            return (0..=decades).map(|decade| low * 10f64.powi(decade)).collect();
+        }
+        (0..=5).map(|step| high * f64::from(step) / 5.0).collect()
+    }
+
+    /// The height at which a value is drawn.
+    fn place(&self, value: f64) -> f64 {
+        let (low, high) = self.ends;
+        let up = match self.is_logarithmic {
+            true => (value.max(low) / low).log10() / (high / low).log10(),
+            false => value / high,
+        };
+        HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
 /// The next of 1, 2, 2.5, 5, 10 times a power of ten.
 fn nice_top(value: f64) -> f64 {
     if value <= 0.0 {
@@ -190,11 +243,11 @@ impl Svg {
         svg
     }
 
-    fn vertical_axis(&mut self, top: f64, title: &str) {
-        for step in 0..=5 {
-            let y = HEIGHT - BOTTOM - f64::from(step) / 5.0 * (HEIGHT - TOP - BOTTOM);
-            self.line((LEFT, y), (WIDTH - RIGHT, y), if step == 0 { "axis" } else { "grid" });
-            self.text(LEFT - 8.0, y + 4.0, "end", &short(top * f64::from(step) / 5.0));
+    fn vertical_axis(&mut self, axis: &Axis, title: &str) {
+        for (index, mark) in axis.marks().into_iter().enumerate() {
+            let y = axis.place(mark);
+            self.line((LEFT, y), (WIDTH - RIGHT, y), if index == 0 { "axis" } else { "grid" });
+            self.text(LEFT - 8.0, y + 4.0, "end", &short(mark));
         }
         let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2.0;
         let _ = writeln!(
@@ -258,7 +311,7 @@ mod tests {
     fn a_chart_of_lines_holds_every_line() {
         let series = |name: &str| Series { name: name.to_owned(), points: vec![(1.0, 10.0), (256.0, 14_212.0)] };
         let lines =
-            Lines { title: "a < b", x: "x", y: "y", series: vec![series("one"), series("two")], logarithmic: true };
+            Lines { title: "a < b", x: "x", y: "y", series: vec![series("one"), series("two")], scale: Scale::Across };
         let svg = lines.draw().unwrap();
         assert!(svg.contains("a &lt; b") && svg.matches("<polyline").count() == 2 && svg.ends_with("</svg>\n"));
         let nothing = Lines { series: Vec::new(), ..lines };
@@ -271,6 +324,17 @@ mod tests {
         let chart = Stacked { title: "t", x: "x", bars: vec![Bar { name: "row".to_owned(), parts }] };
         let svg = chart.draw().unwrap();
         assert!(svg.contains("kernel: 300") && svg.contains(">1000<"));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_a_mark_for_each_power_of_ten() {
+        let axis = Axis::logarithmic(3_600.0, 2_100_000.0);
+        assert_eq!(
+            axis.marks().iter().map(|mark| short(*mark)).collect::<Vec<_>>(),
+            ["1000", "10k", "100k", "1M", "10M"]
+        );
+        let step = axis.place(1e4) - axis.place(1e5);
+        assert!(step > 1.0 && (axis.place(1e6) - axis.place(1e7) - step).abs() < 1e-6, "all decades are as high");
     }
 
     #[test]

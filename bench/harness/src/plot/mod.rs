@@ -4,7 +4,7 @@ mod chart;
 
 use crate::results::{Entry, Results, Side};
 use anyhow::{Context, Result};
-use chart::{Bar, Lines, Series, Stacked};
+use chart::{Bar, Lines, Scale, Series, Stacked};
 use std::path::Path;
 
 /// Writes every plot that the results have figures for, of benchmarks that are `whole`. Returns how
@@ -22,6 +22,12 @@ pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> 
         ("crossing-components", crossing(results)),
         ("steps-components", components(results, "steps")),
         ("growth-cost", growth(results)),
+        ("blk-instructions", disk_cost(results, "blk", "Requests to a virtio disk, one at a time: guest instructions")),
+        ("blk-throughput", disk_throughput(results, "blk", "A virtio disk, one request at a time: throughput")),
+        ("blk-components", disk_components(results, "blk")),
+        ("sd-instructions", disk_cost(results, "sd", "Requests to an SD card, one at a time: guest instructions")),
+        ("sd-throughput", disk_throughput(results, "sd", "An SD card, one request at a time: throughput")),
+        ("sd-components", disk_components(results, "sd")),
     ];
     std::fs::create_dir_all(folder)?;
     let mut count = 0;
@@ -70,7 +76,7 @@ fn throughput(results: &Results) -> Option<String> {
         x: "bytes of payload in a packet",
         y: "Mbit/s each way, this run only",
         series,
-        logarithmic: false,
+        scale: Scale::Linear,
     }
     .draw()
 }
@@ -82,7 +88,7 @@ fn by_window(results: &Results) -> Option<String> {
         x: "packets in flight",
         y: "instructions",
         series: series(results, "instructions/packet", at),
-        logarithmic: true,
+        scale: Scale::Across,
     }
     .draw()
 }
@@ -100,7 +106,7 @@ fn processor(results: &Results) -> Option<String> {
             }
             lines
         },
-        logarithmic: true,
+        scale: Scale::Across,
     }
     .draw()
 }
@@ -145,7 +151,7 @@ fn sweep(results: &Results) -> Option<String> {
         x: "connections per second, as a multiple of what saturates the server",
         y: "answers per second, % of that",
         series: lines,
-        logarithmic: false,
+        scale: Scale::Linear,
     }
     .draw()
 }
@@ -167,7 +173,7 @@ fn crossing(results: &Results) -> Option<String> {
         x: "components between copier and echo server",
         y: "instructions per packet",
         series: lines,
-        logarithmic: false,
+        scale: Scale::Linear,
     }
     .draw()
 }
@@ -193,9 +199,56 @@ fn growth(results: &Results) -> Option<String> {
         x: "how many there are",
         y: "instructions per operation, to the smallest's",
         series: lines,
-        logarithmic: true,
+        scale: Scale::Across,
     }
     .draw()
+}
+
+/// One line for each way and operation of a disk: a figure by the size of requests, one at a time.
+fn by_size(results: &Results, bench: &str, unit: &str) -> Vec<Series> {
+    let mut lines: Vec<Series> = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == bench) {
+        let text = |name: &str| entry.params.get(name).and_then(|value| value.as_str());
+        let (Some(size), Some(1.0)) = (number(entry, "size"), number(entry, "depth")) else { continue };
+        let Some(operation) = text("operation").filter(|operation| ["read", "write"].contains(operation)) else {
+            continue;
+        };
+        for (side, sample) in &entry.samples {
+            let Some(value) = sample.figures.get(unit) else { continue };
+            let way = if *side == Side::Culm { text("way").unwrap_or("Culm") } else { side.name() };
+            let name = format!("{way}, {operation}");
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push((size, *value)),
+                None => lines.push(Series { name, points: vec![(size, *value)] }),
+            }
+        }
+    }
+    lines.retain(|line| line.points.len() > 1);
+    lines
+}
+
+fn disk_cost(results: &Results, bench: &str, title: &str) -> Option<String> {
+    let series = by_size(results, bench, "instructions/request");
+    Lines { title, x: "bytes of a request", y: "instructions per request", series, scale: Scale::Both }.draw()
+}
+
+fn disk_throughput(results: &Results, bench: &str, title: &str) -> Option<String> {
+    let series = by_size(results, bench, "MiB/s");
+    Lines { title, x: "bytes of a request", y: "MiB/s, this run only", series, scale: Scale::Both }.draw()
+}
+
+/// The smallest and a large request, by component.
+fn disk_components(results: &Results, bench: &str) -> Option<String> {
+    let is_shown = |entry: &Entry| ["512-d1", "4k-d1", "128k-d1", "4k-d32"].iter().any(|row| entry.row.ends_with(row));
+    let mut bars = Vec::new();
+    for entry in results.entries().iter().filter(|entry| entry.bench == bench && is_shown(entry)) {
+        if let Some(sample) = results.sample(Side::Culm, bench, &entry.row) {
+            bars.push(Bar { name: entry.row.clone(), parts: sample.parts.clone() });
+        }
+    }
+    // Data that the driver moves itself would leave nothing to see of the others.
+    bars.retain(|bar| !bar.name.starts_with("pio-") || !bar.name.contains("128k"));
+    Stacked { title: "Culm: guest instructions per request, by component", x: "instructions", bars }.draw()
 }
 
 fn round_trips(results: &Results) -> Option<String> {
@@ -209,7 +262,7 @@ fn round_trips(results: &Results) -> Option<String> {
         x: "microseconds",
         y: "% of packets back within that time",
         series: entry.samples.iter().map(line).filter(|line| line.points.len() > 1).collect(),
-        logarithmic: true,
+        scale: Scale::Across,
     }
     .draw()
 }
@@ -232,7 +285,7 @@ fn overload(results: &Results) -> Option<String> {
         x: "packets sent, as a multiple of what saturates the side",
         y: "answers per second, % of the side's most",
         series: entry.samples.iter().map(line).filter(|line| line.points.len() > 1).collect(),
-        logarithmic: false,
+        scale: Scale::Linear,
     }
     .draw()
 }

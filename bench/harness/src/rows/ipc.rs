@@ -51,7 +51,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         machine.wait_for(READY, Duration::from_secs(120))?;
         let marks = machine.control().marks()?;
         for (number, peer, rows) in PEER {
-            let Some((sample, params)) = between(&marks, *number, "round") else {
+            let Some((sample, params)) = between(&marks, *number, "round", None) else {
                 bail!("{peer} was not measured. The guest's console's last lines:\n{}", machine.last_lines());
             };
             for row in *rows {
@@ -65,7 +65,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 fn culm_side(mut subject: Subject, results: &mut Results, rows: &[(u64, &str)]) -> Result<()> {
     let marks = wait(&mut subject.machine, rows.len())?;
     for (number, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
-        if let Some((mut sample, params)) = between(&marks, *number, "round") {
+        if let Some((mut sample, params)) = between(&marks, *number, "round", subject.image.as_ref()) {
             sample.profile = profile(&subject, &marks, *number, "round");
             results.record(Side::Culm, BENCH, row, &params, sample);
         }

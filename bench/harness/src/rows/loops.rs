@@ -95,7 +95,7 @@ fn position(row: u64, kinds: usize) -> usize {
 
 fn record(results: &mut Results, rows: &[Row], side: Side, marks: &[crate::counters::Mark]) {
     for row in rows {
-        if let Some((sample, mut params)) = between(marks, row.number, row.what) {
+        if let Some((sample, mut params)) = between(marks, row.number, row.what, None) {
             if let Some(bytes) = row.bytes {
                 params.insert("bytes".to_owned(), json!(bytes));
             }

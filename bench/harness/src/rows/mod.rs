@@ -4,7 +4,9 @@
 pub mod blk;
 pub mod boot;
 pub mod crossing;
+pub mod disks;
 pub mod echo;
+pub mod file;
 pub mod growth;
 pub mod http;
 pub mod ipc;
@@ -34,7 +36,12 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("steps", "the echo path with and without each idea", steps::run),
     ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
     ("blk", "a virtio disk by size and by requests under way; Linux: direct, pread and io_submit", blk::run),
-    ("sd", "an SD card by size, by DMA and by the driver (PIO)", sd::run),
+    ("sd", "an SD card by size and by requests under way, by DMA and by the driver (PIO); Linux: as blk", sd::run),
+    (
+        "file",
+        "a file of a FAT volume, by the file service and by a library, and HTTP from one; Linux: vfat, nginx",
+        file::run,
+    ),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),

@@ -221,17 +221,9 @@ fn ceiling(lab: &Lab, results: &mut Results, cases: &[Case]) -> Result<()> {
 fn compare_round_trips(lab: &Lab, results: &mut Results) {
     let row = "udp-64-r1000";
     let strict = Side::Peer(Variant::NoKaslr.name());
-    let (Some(ours), Some(theirs)) = (results.sample(Side::Culm, BENCH, row), results.sample(strict, BENCH, row))
-    else {
-        return;
-    };
-    let ratio = |unit: &str| Some(ours.figures.get(unit)? / theirs.figures.get(unit)?);
-    let (p50, p99) = (ratio("p50 us"), ratio("p99 us"));
-    for (unit, value) in [("p50 to peer", p50), ("p99 to peer", p99)] {
-        if let Some(value) = value {
-            results.amend(Side::Culm, BENCH, row, unit, value);
-        } else {
-            lab.note("round trips could not be compared: a side was not measured");
-        }
+    let units = [("p50 us", "p50 to peer"), ("p99 us", "p99 to peer")];
+    let compared = units.map(|(of, to)| results.compare(strict, BENCH, row, of, |culm, peer| (to, culm / peer)));
+    if compared.contains(&false) {
+        lab.note("round trips could not be compared: a side was not measured");
     }
 }

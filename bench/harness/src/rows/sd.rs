@@ -1,37 +1,27 @@
-//! Requests to an SD card: loops in the guest between marks, which the counting plugin records
-//! (`bench/components/block-bench`), with data by DMA and by the driver (PIO).
+//! Requests to an SD card behind a controller on a PCI bus.
 
-use super::marks::{between, profile, wait};
-use crate::lab::{Lab, Setup};
-use crate::results::{Results, Side};
-use crate::systems::System;
+use super::disks::{Disks, Way};
+use crate::lab::Lab;
+use crate::linux::Variant;
+use crate::results::Results;
 use anyhow::Result;
+use culm_bench_guest::disk::CARD;
 
-const BENCH: &str = "sd";
+/// In the second system, the driver moves the data itself (PIO). Linux has the controller do it, as
+/// the first one.
+const CARDS: Disks = Disks {
+    bench: "sd",
+    device: "sd0",
+    rows: &CARD,
+    systems: &[
+        Way { system: "bench-sd", prefix: "", name: "Culm, DMA" },
+        Way { system: "bench-sd-pio", prefix: "pio-", name: "Culm, PIO" },
+    ],
+    peer: Variant::General,
+    word: "culm.card",
+};
 
-/// Numbers of the rows in the guest, and what each measures.
-const ROWS: &[(u64, &str)] = &[(1, "read-512"), (2, "write-512"), (3, "read-128k"), (4, "write-128k")];
-
-/// Runs the benchmark. Debian's cloud kernel, the peer of other rows, has no driver of SD cards.
+/// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    if !lab.settings.culm() {
-        return Ok(());
-    }
-    let setup = Setup { disk: Some("sd0"), ..Setup::default() };
-    for (system, suffix) in [("bench-sd", ""), ("bench-sd-pio", "-pio")] {
-        let rows = ROWS.iter().map(|(number, row)| (*number, format!("{row}{suffix}")));
-        let rows: Vec<(u64, String)> = rows.filter(|(_, row)| lab.wants(BENCH, row)).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let mut subject = lab.boot_culm(&System::file(system), &setup)?;
-        let marks = wait(&mut subject.machine, ROWS.len())?;
-        for (number, row) in rows {
-            if let Some((mut sample, params)) = between(&marks, number, "request") {
-                sample.profile = profile(&subject, &marks, number, "request");
-                results.record(Side::Culm, BENCH, &row, &params, sample);
-            }
-        }
-    }
-    Ok(())
+    CARDS.run(lab, results)
 }

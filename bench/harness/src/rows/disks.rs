@@ -1,0 +1,144 @@
+//! Requests to a disk or card: loops in the guest between marks, which the counting plugin records,
+//! the same on both sides (`bench/components/block-bench`, `bench/peer/src/disk.rs`). Which they
+//! are is in `bench/guest/src/disk.rs`.
+
+use super::marks::{between, profile, wait};
+use crate::lab::{Lab, Setup};
+use crate::linux::Variant;
+use crate::results::{Params, Results, Sample, Side};
+use crate::systems::System;
+use anyhow::Result;
+use culm_bench_guest::disk::{BLOCK, Operation, Row};
+use serde_json::json;
+
+/// The rows of a kind of disk.
+pub struct Disks {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// The device of the board.
+    pub device: &'static str,
+    /// The rows.
+    pub rows: &'static [Row],
+    /// Systems in which Culm has them; the peer is compared with the first one.
+    pub systems: &'static [Way],
+    /// The peer's kernel.
+    pub peer: Variant,
+    /// What has it run them.
+    pub word: &'static str,
+}
+
+/// A way in which Culm can have a disk.
+pub struct Way {
+    /// The system.
+    pub system: &'static str,
+    /// The text before its rows' names.
+    pub prefix: &'static str,
+    /// Its name in pictures.
+    pub name: &'static str,
+}
+
+/// The row of what holds for all that have one request at a time.
+const EVERY_SIZE: &str = "every-size";
+
+/// The row of writes that are made durable one by one.
+const WRITE_FLUSH: &str = "write-flush-4k-d1";
+
+/// The unit of a flush's cost.
+const FLUSH: &str = "instructions/flush";
+
+/// The unit of how much more Culm moves in the same time.
+const THROUGHPUT: &str = "throughput to peer";
+
+impl Disks {
+    /// Measures all rows that are wanted, on both sides.
+    pub fn run(&self, lab: &Lab, results: &mut Results) -> Result<()> {
+        let setup = Setup::with_disk(self.device);
+        for way in self.systems.iter().filter(|way| lab.settings.culm() && self.wants(lab, way.prefix)) {
+            lab.attempt(self.bench, way.system, || {
+                let mut subject = lab.boot_culm(&System::file(way.system), &setup)?;
+                let marks = wait(&mut subject.machine, self.rows.len())?;
+                for (number, row) in (0..).zip(self.rows) {
+                    let cost = between(&marks, number, "request", subject.image.as_ref());
+                    if let Some((mut sample, params)) = cost {
+                        sample.profile = profile(&subject, &marks, number, "request");
+                        self.record(lab, results, Side::Culm, Some(way), row, (sample, params));
+                    }
+                }
+                Ok(())
+            });
+        }
+        if lab.settings.peer() && self.wants(lab, "") {
+            let mut machine = lab.start_linux(self.peer, self.word, &setup)?;
+            let marks = wait(&mut machine, self.rows.len())?;
+            for (number, row) in (0..).zip(self.rows) {
+                if let Some(cost) = between(&marks, number, "request", None) {
+                    self.record(lab, results, self.side(), None, row, cost);
+                }
+            }
+        }
+        self.compare(results);
+        Ok(())
+    }
+
+    fn side(&self) -> Side {
+        Side::Peer(self.peer.name())
+    }
+
+    fn wants(&self, lab: &Lab, prefix: &str) -> bool {
+        let throughput = prefix.is_empty() && lab.wants(self.bench, EVERY_SIZE);
+        throughput || self.rows.iter().any(|row| lab.wants(self.bench, &format!("{prefix}{row}")))
+    }
+
+    fn record(
+        &self,
+        lab: &Lab,
+        results: &mut Results,
+        side: Side,
+        way: Option<&Way>,
+        row: &Row,
+        (mut sample, mut params): (Sample, Params),
+    ) {
+        let name = format!("{}{row}", way.map_or("", |way| way.prefix));
+        let is_compared = way.is_none_or(|way| way.prefix.is_empty()) && lab.wants(self.bench, EVERY_SIZE);
+        if !is_compared && !lab.wants(self.bench, &name) {
+            return;
+        }
+        let bytes = f64::from(row.blocks * BLOCK);
+        if let (Some(time), true) = (sample.figures.get("ns/request").copied(), row.operation != Operation::WriteFlush)
+        {
+            sample.set("MiB/s", bytes / f64::from(1 << 20) / (time / 1e9));
+        }
+        params.insert("size".to_owned(), json!(bytes));
+        params.insert("depth".to_owned(), json!(row.depth));
+        params.insert("operation".to_owned(), json!(format!("{:?}", row.operation).to_lowercase()));
+        params.insert("way".to_owned(), json!(way.map_or("", |way| way.name)));
+        results.record(side, self.bench, &name, &params, sample);
+    }
+
+    /// Adds what one side alone does not tell: how much the first system moves in the time in which
+    /// the peer moves one, and what a flush costs beside the write before it.
+    fn compare(&self, results: &mut Results) {
+        let mut least: Option<(f64, &Row)> = None;
+        for row in self.rows {
+            let name = row.to_string();
+            results.compare(self.side(), self.bench, &name, "ns/request", |culm, peer| (THROUGHPUT, peer / culm));
+            let throughput = results.figure(Side::Culm, self.bench, &name, THROUGHPUT).filter(|_| row.depth == 1);
+            least = throughput.map(|value| (value, row)).into_iter().chain(least).min_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        if let Some((value, row)) = least {
+            let mut sample = Sample { notes: vec![format!("the least is that of {row}")], ..Sample::default() };
+            sample.set(&format!("least {THROUGHPUT}"), value);
+            results.record(Side::Culm, self.bench, EVERY_SIZE, &Params::new(), sample);
+        }
+        let ways = self.systems.iter().map(|way| (Side::Culm, way.prefix)).chain([(self.side(), "")]);
+        for (side, prefix) in ways {
+            let (both, write) = (format!("{prefix}{WRITE_FLUSH}"), format!("{prefix}write-4k-d1"));
+            let cost = |row: &str| results.figure(side, self.bench, row, "instructions/request");
+            if let Some((both_cost, write_cost)) = cost(&both).zip(cost(&write)) {
+                results.amend(side, self.bench, &both, FLUSH, 2.0 * both_cost - write_cost);
+            }
+        }
+        results
+            .compare(self.side(), self.bench, WRITE_FLUSH, FLUSH, |culm, peer| ("flush's cost to peer", culm / peer));
+    }
+}
