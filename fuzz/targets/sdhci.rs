@@ -1,0 +1,270 @@
+//! An SD host controller and a card that do anything: commands fail in any way, cards are pulled
+//! and put in at any time, resets and clocks do not end, and registers read as the input says.
+//!
+//! The input is a program: a byte says what happens next, the bytes after it with what. Whatever
+//! that is, the driver neither panics nor goes on for ever, gives the controller no memory but that
+//! of requests and its own, and ends no request twice. At the end the controller and a new card are
+//! as they should be: every request is answered then, and the disk is of use again.
+
+#![no_main]
+
+#[path = "../common/peers.rs"]
+#[allow(dead_code, reason = "entries of the net class are none of this one's")]
+mod peers;
+
+use block_sdhci::testing::{Fake, FakeCard, Flaw};
+use block_sdhci::{Options, Sdhci, Starting};
+use culm::connection::BlockDriver;
+use culm::time::{self, Duration};
+use culm::{Region, testing};
+use culm_block::testing::ring;
+use culm_block::{AnswerEntry, BLOCK, Client, Completion, MAX_DISK, Request, RequestEntry, Segment};
+use culm_mmio::{Registers, Width};
+use libfuzzer_sys::fuzz_target;
+use peers::{Input, clear};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Blocks of the memory of requests.
+const MEMORY: u32 = 64;
+/// Where the controller sees that memory, and its table of descriptors.
+const DATA: u64 = 0x4000_0000;
+const TABLE: u64 = 0x5000_0000;
+/// The most requests that are under way.
+const MOST: usize = 16;
+
+/// Queues and memory, the same for each input.
+struct Ground {
+    connection: BlockDriver,
+    data: Region,
+    table: Region,
+}
+
+impl Ground {
+    fn empty() -> &'static Self {
+        thread_local! {
+            static GROUND: &'static Ground = Box::leak(Box::new(Ground {
+                connection: BlockDriver { requests: ring(64), answers: ring(64), channel: 1 },
+                data: Region::new(testing::memory(MEMORY as usize * BLOCK, DATA)),
+                table: Region::new(testing::memory(512, TABLE)),
+            }));
+        }
+        let ground = GROUND.with(|ground| *ground);
+        clear::<RequestEntry>(ground.connection.requests);
+        clear::<AnswerEntry>(ground.connection.answers);
+        ground
+    }
+}
+
+/// The fake controller, one register of which may read as something else.
+#[derive(Clone)]
+struct Liar {
+    fake: Fake,
+    lie: Rc<Cell<Option<(usize, u32)>>>,
+}
+
+impl Registers for Liar {
+    fn load<W: Width>(&self, offset: usize) -> W {
+        match self.lie.get() {
+            Some((at, value)) if at == offset & !3 => W::truncate(value >> (8 * (offset & 3))),
+            _ => self.fake.load(offset),
+        }
+    }
+
+    fn store<W: Width>(&self, offset: usize, value: W) {
+        self.fake.store(offset, value);
+    }
+}
+
+/// A life of the driver. Between two states it is taken out.
+enum Driver {
+    Starting(Starting<Liar>),
+    Running(Sdhci<Liar>),
+}
+
+struct World {
+    ground: &'static Ground,
+    liar: Liar,
+    is_pio: bool,
+    /// `None` if the controller said that it cannot be used.
+    driver: Option<Driver>,
+    client: Client<u64>,
+    under_way: BTreeSet<u64>,
+    next: u64,
+}
+
+impl World {
+    fn new(setting: u8) -> Self {
+        let ground = Ground::empty();
+        let fake = Fake::new(vec![ground.data, ground.table]);
+        fake.0.version.set(1 + u16::from(setting >> 1 & 1));
+        fake.0.counts_blocks.set(setting & 4 != 0);
+        fake.insert(card(setting >> 3));
+        let BlockDriver { requests, answers, .. } = ground.connection;
+        let client = Client::new(requests, answers, 2, MAX_DISK);
+        let liar = Liar { fake, lie: Rc::default() };
+        let (under_way, next) = (BTreeSet::new(), 0);
+        let mut world = Self { ground, liar, is_pio: setting & 1 != 0, driver: None, client, under_way, next };
+        world.restart();
+        world
+    }
+
+    /// Begins the driver's next life.
+    fn restart(&mut self) {
+        let memory = if self.is_pio { vec![self.ground.data] } else { Vec::new() };
+        let starting = Starting::new(self.liar.clone(), &self.ground.table, memory, Options::default());
+        self.driver = starting.ok().map(Driver::Starting);
+    }
+
+    /// A turn of the driver, and one of its client's.
+    fn turn(&mut self) {
+        self.driver = self.driver.take().map(|driver| match driver {
+            Driver::Starting(starting) => {
+                starting.finish(&self.ground.connection).map_or_else(Driver::Starting, Driver::Running)
+            }
+            Driver::Running(mut driver) => {
+                if self.liar.fake.interrupts() {
+                    driver.interrupted();
+                }
+                culm::run_rounds(8, || driver.round());
+                Driver::Running(driver)
+            }
+        });
+        self.client.begin();
+        while let Some(Completion { tag, .. }) = self.client.next_completion() {
+            assert!(self.under_way.remove(&tag), "request {tag} ends twice");
+        }
+        let _ = self.client.end_round();
+    }
+
+    /// Turns until the driver wants none, or many; time passes to each of its deadlines.
+    fn run(&mut self) {
+        for _ in 0..200 {
+            // What the one gives the other is taken in its next turn.
+            (0..4).for_each(|_| self.turn());
+            let Some(deadline) = testing::deadline() else { return };
+            testing::set_time(deadline.max(time::now()));
+        }
+    }
+
+    fn send(&mut self, request: &Request) {
+        if self.under_way.len() < MOST && self.client.send(request, self.next).is_ok() {
+            self.under_way.insert(self.next);
+            self.next += 1;
+        }
+    }
+
+    /// Ends all that was wrong, and puts a new card in.
+    fn mend(&mut self) {
+        let Liar { fake, lie } = &self.liar;
+        lie.set(None);
+        for flag in [&fake.0.never_resets, &fake.0.keeps_lines, &fake.0.is_unstable, &fake.0.hold] {
+            flag.set(false);
+        }
+        fake.0.capabilities.set(Fake::new(Vec::new()).0.capabilities.get());
+        fake.0.reserved.set(0);
+        fake.0.flaws.borrow_mut().clear();
+        fake.end_reset();
+        fake.let_go();
+        fake.pull();
+        fake.insert(FakeCard::new(1, 99));
+    }
+}
+
+/// One of several cards.
+fn card(which: u8) -> FakeCard {
+    match which & 3 {
+        0 => FakeCard::new(1, 7),
+        1 => FakeCard::old(8),
+        2 => FakeCard::new(1, 9).with(|card| card.discards = true),
+        _ => FakeCard::new(1, 10).with(|card| card.is_protected = true),
+    }
+}
+
+fn request(input: &mut Input<'_>) -> Option<Request> {
+    let (block, first) = (u64::from(input.number() % 1024), u64::from(input.byte()) % u64::from(MEMORY));
+    let blocks = (1 + u32::from(input.byte()) % 16).min(MEMORY - first as u32);
+    let segment = Segment { place: DATA / BLOCK as u64 + first, blocks };
+    Some(match input.byte() % 6 {
+        0 | 1 => Request::read(block, &[segment])?,
+        2 | 3 => Request::write(block, &[segment])?,
+        4 if blocks & 1 == 0 => Request::discard(block, blocks),
+        4 => Request::write_zeroes(block, blocks, true),
+        _ => Request::flush(),
+    })
+}
+
+fn flaw(input: &mut Input<'_>) -> Flaw {
+    let (which, count) = (input.byte(), input.byte());
+    match which % 12 {
+        0 => Flaw::Silent,
+        1 => Flaw::Reply,
+        2 => Flaw::Data(u16::from(count) % 8),
+        3 => Flaw::Stall(u16::from(count) % 8),
+        4 => Flaw::Hang,
+        5 => Flaw::Status(input.number()),
+        6 => Flaw::Late,
+        7 => Flaw::Events(input.number()),
+        8 => Flaw::Pull,
+        9 => Flaw::Busy(count.into()),
+        10 => Flaw::Early,
+        _ => Flaw::None,
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input::new(bytes);
+    let mut world = World::new(input.byte());
+    if input.byte() & 1 == 0 {
+        world.run();
+    }
+    while !input.is_over() {
+        let fake = world.liar.fake.clone();
+        match input.byte() % 14 {
+            0..3 => {
+                if let Some(request) = request(&mut input) {
+                    world.send(&request);
+                }
+            }
+            3 => fake.0.flaws.borrow_mut().push_back(flaw(&mut input)),
+            4 => drop(fake.pull()),
+            5 => fake.insert(card(input.byte())),
+            6 => fake.let_go(),
+            7 => {
+                let flags = [&fake.0.never_resets, &fake.0.keeps_lines, &fake.0.is_unstable, &fake.0.hold];
+                let byte = usize::from(input.byte());
+                flags[byte & 3].set(byte & 4 != 0);
+            }
+            8 => fake.end_reset(),
+            9 => fake.raise(input.number()),
+            10 => {
+                let at = usize::from(input.byte()) & !3;
+                world.liar.lie.set((at != 0).then(|| (at, input.number())));
+            }
+            11 => fake.0.capabilities.set(input.number()),
+            12 => world.restart(),
+            _ => {
+                let passed = Duration::from_millis(u64::from(input.byte()) * 40);
+                testing::set_time(time::now() + passed);
+                world.run();
+            }
+        }
+        world.turn();
+    }
+    world.mend();
+    if world.driver.is_none() {
+        world.restart();
+    }
+    for _ in 0..5 {
+        testing::set_time(time::now() + Duration::from_secs(20));
+        world.run();
+    }
+    assert!(world.under_way.is_empty(), "requests are not answered: {:?}", world.under_way);
+    assert!(world.client.disk().is_some_and(|disk| disk.is_present()), "the disk is of no use");
+    let read = Request::read(0, &[Segment { place: DATA / BLOCK as u64, blocks: 8 }]).expect("a request");
+    world.send(&read);
+    world.run();
+    assert!(world.under_way.is_empty(), "a request is not answered");
+    let _ = testing::take_log();
+});
