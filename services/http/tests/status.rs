@@ -4,7 +4,7 @@ use culm::connection::Counters;
 use culm::observe::{CoreAccount, DomainAccount, DomainState};
 use culm_http::Renderer;
 use culm_queue::{Producer, Storage};
-use http::status::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally, Ticks};
+use http::status::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};
 use http::status::{DOCUMENTS, Status, html, json, metrics};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn component(name: &'static str) -> Domain {
         priority: 239,
         budget: Some((4_000_000, 10_000_000)),
         state: DomainState::Faulted,
-        share: Share(12_345),
+        share: Fraction(12_345),
         used: Ticks { ticks: 62_500_000 * 3 + 1, frequency: 62_500_000 },
         system_calls: 7,
         faults: 1,
@@ -65,7 +65,7 @@ fn snapshot() -> Snapshot {
         uptime: Ticks { ticks: 100, frequency: 1000 },
         window: Ticks { ticks: 1500, frequency: 1000 },
         cores: vec![
-            Core { load: Share(1_000_000), interrupts: tally(u64::MAX, 1), ipis_sent: 11, ..Core::default() },
+            Core { load: Fraction(1_000_000), interrupts: tally(u64::MAX, 1), ipis_sent: 11, ..Core::default() },
             Core::default(),
         ],
         domains: vec![component("nic0_rx"), Domain { name: "quiet", passive: true, ..Domain::default() }, server()],
@@ -317,7 +317,11 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     producer.push(1).unwrap();
     let _ = producer.publish();
     let first = source.snapshot(2000);
-    assert_eq!((first.domains[0].share, first.cores[0].load), (Share(250_000), Share(250_000)), "since the start");
+    assert_eq!(
+        (first.domains[0].share, first.cores[0].load),
+        (Fraction(250_000), Fraction(250_000)),
+        "since the start"
+    );
     assert_eq!(first.domains[0].counters, [("requests", tally(42, 21))]);
     assert_eq!(first.domains[0].state, DomainState::Stopped);
     assert_eq!((first.queues[0].depth, first.queues[0].entries.total), (1, 1));
@@ -325,9 +329,9 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     // A core that sleeps has not booked its present sleep yet; it is as busy as its components
     // were.
     cores[0].idle.store(0, Relaxed);
-    assert_eq!(source.snapshot(2000).cores[0].load, Share(1_000_000));
+    assert_eq!(source.snapshot(2000).cores[0].load, Fraction(1_000_000));
     cores[0].asleep.store(1, Relaxed);
-    assert_eq!(source.snapshot(2000).cores[0].load, Share(250_000));
+    assert_eq!(source.snapshot(2000).cores[0].load, Fraction(250_000));
 
     // Asked again at once, the window is still long; a second later it has moved on.
     assert_eq!(source.snapshot(2500).window, Ticks { ticks: 2500, frequency: FREQUENCY });
@@ -335,7 +339,7 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     page.values[0].store(45, Relaxed);
     let second = source.snapshot(3000);
     assert_eq!(second.domains[0].counters, [("requests", tally(45, 3))]);
-    assert_eq!((second.window.ticks, second.domains[0].share), (1000, Share(1_000_000)));
+    assert_eq!((second.window.ticks, second.domains[0].share), (1000, Fraction(1_000_000)));
     assert_eq!(source.snapshot(3999).window.ticks, 1999);
     assert_eq!(source.snapshot(4000).window.ticks, 1000);
 }

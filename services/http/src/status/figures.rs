@@ -1,6 +1,6 @@
 //! Numbers and names as people read them in HTML. Programs get theirs from [`text`](super::text).
 
-use super::snapshot::{Rate, Share, Tally, Ticks};
+use super::snapshot::{Fraction, Rate, Tally, Ticks};
 use core::fmt::{self, Display, Formatter, Write};
 
 /// A text in which nothing is markup, for content and for attributes in double quotes.
@@ -22,7 +22,7 @@ impl Display for Escaped<'_> {
 }
 
 /// A share of a whole: `0 %`, `< 0.1 %`, `6.1 %`, `69 %`.
-pub struct Percent(pub Share);
+pub struct Percent(pub Fraction);
 
 impl Display for Percent {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
@@ -195,7 +195,7 @@ mod tests {
             (99_500, "10 %"),
             (1_000_000, "100 %"),
         ] {
-            assert_eq!(Percent(Share(millionths)).to_string(), expected, "{millionths}");
+            assert_eq!(Percent(Fraction(millionths)).to_string(), expected, "{millionths}");
         }
     }
 

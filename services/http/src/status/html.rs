@@ -7,7 +7,7 @@
 
 use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, class};
 use super::json;
-use super::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally};
+use super::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
 use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
@@ -141,7 +141,7 @@ fn cell(text: &mut Text, label: &str, class: &str, value: impl Display, explanat
 }
 
 /// A bar that is full to this share; as soon as there is any, some of it shows.
-fn bar(text: &mut Text, share: Share) {
+fn bar(text: &mut Text, share: Fraction) {
     let tenths = match share.0 {
         0 => 0,
         millionths => (millionths / 1000).max(12),
@@ -168,6 +168,6 @@ fn queue(text: &mut Text, it: &Queue) {
     let value = format_args!("{} of {}, {}", it.depth, it.capacity, PerSecond(it.entries.rate));
     put!(text, "<li{}>", if it.name.contains("free") { " class=\"spare\"" } else { "" });
     put!(text, "<div class=\"row\"><b>{}</b><span class=\"value\">{value}</span></div>", Escaped(it.name));
-    bar(text, Share::of(it.depth.into(), it.capacity.into()));
+    bar(text, Fraction::of(it.depth.into(), it.capacity.into()));
     put!(text, "<small class=\"sub\">{} → {}</small></li>\n", Escaped(it.producer), Escaped(it.consumer));
 }

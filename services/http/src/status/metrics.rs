@@ -26,7 +26,7 @@ enum Value {
     Count(u64),
     Seconds(super::snapshot::Ticks),
     Nanoseconds(u64),
-    Ratio(super::snapshot::Share),
+    Ratio(super::snapshot::Fraction),
 }
 
 impl From<Option<Tally>> for Value {

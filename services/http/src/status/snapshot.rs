@@ -22,11 +22,11 @@ impl Ticks {
     }
 }
 
-/// A share of a whole, in millionths.
+/// A part of a whole, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(pub u32);
+pub struct Fraction(pub u32);
 
-impl Share {
+impl Fraction {
     /// `part` of `whole`, never more than all.
     pub fn of(part: u64, whole: u64) -> Self {
         let millionths = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
@@ -98,7 +98,7 @@ impl Snapshot {
     /// Gives every figure that changes the greatest value that it may have.
     #[must_use]
     pub fn with_greatest_numbers(mut self) -> Self {
-        let all = Share(1_000_000);
+        let all = Fraction(1_000_000);
         (self.uptime, self.window) = (Ticks::GREATEST, Ticks::GREATEST);
         for core in &mut self.cores {
             (core.load, core.idle, core.interrupts) = (all, Ticks::GREATEST, Tally::GREATEST);
@@ -124,7 +124,7 @@ impl Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Core {
     /// Share of the window in which it was not idle.
-    pub load: Share,
+    pub load: Fraction,
     /// Time without anything to run.
     pub idle: Ticks,
     /// Interrupts taken.
@@ -155,7 +155,7 @@ pub struct Domain {
     /// Its state.
     pub state: DomainState,
     /// Its share of its core over the window.
-    pub share: Share,
+    pub share: Fraction,
     /// Time that it has used.
     pub used: Ticks,
     /// System calls.

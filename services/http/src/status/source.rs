@@ -1,6 +1,6 @@
 //! Where the system's state is, and how a snapshot of it is taken.
 
-use super::snapshot::{Core, Domain, Queue, Rate, Share, Snapshot, Tally, Ticks};
+use super::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally, Ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -185,7 +185,7 @@ impl Source {
         snapshot.window = Ticks { ticks: window, frequency: self.frequency };
         let span = snapshot.window;
         for (domain, base) in snapshot.domains.iter_mut().zip(&base.used) {
-            domain.share = Share::of(domain.used.ticks.saturating_sub(*base), window);
+            domain.share = Fraction::of(domain.used.ticks.saturating_sub(*base), window);
         }
         let cores = snapshot.cores.iter_mut().zip(self.cores).zip(&base.idle);
         for (index, ((core, account), base)) in cores.enumerate() {
@@ -193,9 +193,9 @@ impl Source {
             // components used is.
             core.load = if account.asleep.load(Relaxed) != 0 {
                 let on_core = snapshot.domains.iter().filter(|domain| domain.core as usize == index);
-                Share(on_core.map(|domain| domain.share.0).sum::<u32>().min(1_000_000))
+                Fraction(on_core.map(|domain| domain.share.0).sum::<u32>().min(1_000_000))
             } else {
-                Share::of(window.saturating_sub(core.idle.ticks.saturating_sub(*base)), window)
+                Fraction::of(window.saturating_sub(core.idle.ticks.saturating_sub(*base)), window)
             };
         }
         for (tally, base) in tallies(snapshot).zip(&base.counts) {

@@ -1,6 +1,6 @@
 //! Numbers and names as JSON and OpenMetrics both write them.
 
-use super::snapshot::{Rate, Share, Ticks};
+use super::snapshot::{Fraction, Rate, Ticks};
 use core::fmt::{self, Display, Write};
 
 /// Text on its way to where it is written. After an error nothing more is written.
@@ -75,7 +75,7 @@ impl Display for Seconds {
 }
 
 /// A share of one with six decimals.
-pub struct Ratio(pub Share);
+pub struct Ratio(pub Fraction);
 
 impl Display for Ratio {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
