@@ -226,7 +226,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 100, ..ProptestConfig::default() })]
 
     /// Whatever dies when: the files have the first lines, none of them missing or doubled, at any
     /// moment, as a power cut would leave them; and all lines in the end.
