@@ -115,8 +115,10 @@ pub trait Component: Sized {
     /// Creates the component, at the system's start and after each restart. Hazard: peers may have
     /// been at work already, and after a restart notifications may have been lost with the previous
     /// life. So look into each queue once before returning, or ask for a turn at once by
-    /// `wake_at(Instant::default())`. When it returns, the interrupts of the component's devices
-    /// are enabled. A passive protection domain is made when it is first called, and must not ask.
+    /// `wake_at(Instant::default())`. That is cheaper in all later turns: if turns are taken at one
+    /// place of the program only, the compiler makes them part of the loop that waits for events.
+    /// When it returns, the interrupts of the component's devices are enabled. A passive protection
+    /// domain is made when it is first called, and must not ask.
     fn init(config: Self::Config, connections: Self::Connections) -> Self;
 
     /// Takes a turn: these channels were notified; none means that the deadline given to

@@ -158,7 +158,7 @@ impl Port {
     }
 
     /// Does what [`Self::next_request`] does, without a copy of the request.
-    #[inline]
+    #[inline(always)]
     pub fn next_in_place(&mut self) -> Option<&Taken> {
         // The client may not have been told yet what the disk is now.
         if self.shown.is_none() || !self.is_open() {
@@ -262,7 +262,7 @@ impl Port {
 
     /// Ends a round: publishes the answers and, if it has changed, what the disk is. Announces that
     /// the provider sleeps until there are requests if it `wants` some.
-    #[inline]
+    #[inline(always)]
     pub fn end_round(&mut self, wants: bool) -> Progress {
         if self.is_untold {
             self.show();

@@ -8,6 +8,7 @@
 mod tests;
 
 use culm::connection::BlockClient;
+use culm::time::Instant;
 use culm::{Channels, Component, Progress, run_rounds};
 use culm_bench_guest::disk::{self, Operation, Row, SPAN};
 use culm_bench_guest::mark;
@@ -32,13 +33,13 @@ impl Component for BlockBench {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let mut bench = Self::new(&connections.disk, if config.is_card { &disk::CARD } else { &disk::DISK });
-        bench.run();
-        bench
+        culm::wake_at(Instant::default());
+        Self::new(&connections.disk, if config.is_card { &disk::CARD } else { &disk::DISK })
     }
 
+    #[inline(always)]
     fn notified(&mut self, _: Channels) {
-        self.run();
+        run_rounds(culm::ROUNDS, || self.round());
     }
 }
 
@@ -47,10 +48,7 @@ impl BlockBench {
         Self { client: Client::connect(connection), rows, row: 0, sent: 0, done: 0, free: u32::MAX }
     }
 
-    fn run(&mut self) {
-        run_rounds(culm::ROUNDS, || self.round());
-    }
-
+    #[inline(always)]
     fn round(&mut self) -> Progress {
         self.client.begin();
         while let Some(Completion { tag, result }) = self.client.next_completion() {

@@ -10,6 +10,7 @@
 
 use block_virt::{Tag, Virtualiser};
 use block_virtio::{Engine, registers};
+use culm::time::Instant;
 use culm::{Channels, Component, Interrupt, ROUNDS, run_rounds, start};
 use culm_mmio::Mapped;
 
@@ -18,13 +19,6 @@ culm::component!(BlockVirtioFused);
 struct BlockVirtioFused {
     virtualiser: Virtualiser<Engine<Mapped<{ registers::SIZE }>, Tag>>,
     interrupt: Interrupt,
-}
-
-impl BlockVirtioFused {
-    #[inline(always)]
-    fn run(&mut self) {
-        run_rounds(ROUNDS, || self.virtualiser.round());
-    }
 }
 
 impl Component for BlockVirtioFused {
@@ -38,9 +32,8 @@ impl Component for BlockVirtioFused {
             Err(reason) => panic!("{reason}"),
         };
         let virtualiser = Virtualiser::with_driver(engine, &block, start::list(block.clients));
-        let mut fused = Self { virtualiser, interrupt };
-        fused.run();
-        fused
+        culm::wake_at(Instant::default());
+        Self { virtualiser, interrupt }
     }
 
     #[inline(always)]
@@ -50,7 +43,7 @@ impl Component for BlockVirtioFused {
             self.virtualiser.driver().interrupted();
         }
         self.virtualiser.mark_due(channels.without(self.interrupt.channel()));
-        self.run();
+        run_rounds(ROUNDS, || self.virtualiser.round());
         if interrupted {
             self.interrupt.enable();
         }

@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::{Config, Connections, registers};
 use culm::connection::BlockDriver;
+use culm::time::Instant;
 use culm::{Channels, Component, Device, Interrupt, ROUNDS, run_rounds};
 use culm_mmio::Mapped;
 
@@ -13,7 +14,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Takes the device's first turn.
+    /// Sets the device up, and asks for the first turn.
     ///
     /// # Panics
     ///
@@ -25,14 +26,8 @@ impl Driver {
             Ok(block) => block,
             Err(reason) => panic!("{reason}"),
         };
-        let mut driver = Self { block, interrupt };
-        driver.run();
-        driver
-    }
-
-    #[inline(always)]
-    fn run(&mut self) {
-        run_rounds(ROUNDS, || self.block.round());
+        culm::wake_at(Instant::default());
+        Self { block, interrupt }
     }
 }
 
@@ -50,7 +45,7 @@ impl Component for Driver {
         if interrupted {
             self.block.interrupted();
         }
-        self.run();
+        run_rounds(ROUNDS, || self.block.round());
         if interrupted {
             self.interrupt.enable();
         }

@@ -103,6 +103,7 @@ impl Sharer {
     /// Begins a round: looks at what the client sent, and whether it was restarted. A request of
     /// its previous life that the driver has not seen ends here. Returns whether requests are
     /// taken.
+    #[inline(always)]
     pub fn begin(&mut self) -> bool {
         let was_open = self.port.is_open();
         self.port.begin();
@@ -118,6 +119,7 @@ impl Sharer {
 
     /// Ends a round. While a request is held, or the client is left alone, no other request is
     /// wanted.
+    #[inline(always)]
     pub fn end_round(&mut self, wants: bool) -> Progress {
         self.port.end_round(wants && !self.holds)
     }

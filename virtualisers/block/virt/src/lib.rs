@@ -37,6 +37,7 @@ mod virtualiser;
 
 pub use virtualiser::{Tag, Virtualiser};
 
+use culm::time::Instant;
 use culm::{Channels, Component, ROUNDS, run_rounds, start};
 
 culm::manifest!();
@@ -46,11 +47,11 @@ impl Component for Virtualiser {
     type Connections = Connections;
 
     fn init(_: Config, connections: Connections) -> Self {
-        let mut virtualiser = Self::new(&connections.block, start::list(connections.block.clients));
-        run_rounds(ROUNDS, || virtualiser.round());
-        virtualiser
+        culm::wake_at(Instant::default());
+        Self::new(&connections.block, start::list(connections.block.clients))
     }
 
+    #[inline(always)]
     fn notified(&mut self, channels: Channels) {
         self.mark_due(channels);
         run_rounds(ROUNDS, || self.round());

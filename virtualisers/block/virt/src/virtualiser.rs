@@ -156,7 +156,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Marks the clients that notified. Each notification costs a step of work.
-    #[inline]
+    #[inline(always)]
     pub fn mark_due(&mut self, channels: Channels) {
         for channel in channels {
             if !self.driver.notifies_over(channel)
@@ -171,6 +171,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Takes a round: moves what there is.
+    #[inline(always)]
     pub fn round(&mut self) -> Progress {
         self.driver.begin();
         while let Some(completion) = self.driver.next_completion() {
