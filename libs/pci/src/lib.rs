@@ -22,7 +22,7 @@ mod refusal;
 mod tests;
 
 pub use capability::{Capability, capabilities};
-pub use prepare::{Extras, Planned, keeps, prepare, silence};
+pub use prepare::{Extras, Planned, Silenced, WAKING, keeps, prepare, silence, wake};
 pub use refusal::Refusal;
 
 /// Slots of a bus (3.2.2.3.2: a device number has five bits).

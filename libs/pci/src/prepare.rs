@@ -1,7 +1,7 @@
 //! From a device of unknown state to one that its driver can use, or one that is off.
 
 use crate::bar::{self, BARS, BarKind, Look};
-use crate::capability::silence_messages;
+use crate::capability::{capabilities, silence_messages};
 use crate::{ConfigSpace, FUNCTIONS, Function, Refusal, SEVERAL_FUNCTIONS, SLOTS};
 use crate::{command, is_absent, layout, register};
 
@@ -42,28 +42,99 @@ pub struct Extras {
 /// The class code of a host bridge (appendix D.7), without its interface.
 const HOST_BRIDGE: u32 = 0x0600;
 
+/// Number of the capability for power management (PCI Bus Power Management Interface Specification
+/// 1.2, 3.2.1).
+const POWER: u8 = 0x01;
+/// The state in the capability's second word, 0 for awake ("Power Management Control/Status").
+const POWER_STATE: u32 = 3;
+/// Bit of that word that says that the device wanted to wake the machine; a one clears it.
+const POWER_EVENT: u32 = 1 << 15;
+/// Milliseconds that a device needs to wake from its deepest sleep with power (PCI Bus Power
+/// Management Interface Specification 1.2, "State Transition Recovery Time Requirements").
+pub const WAKING: u64 = 10;
+
+/// The layout of the header of a bridge to another bus.
+const BRIDGE: u8 = 1;
+
+/// Bit of a bridge's word at [`register::INTERRUPT`]: what is behind it is held in reset
+/// (PCI-to-PCI Bridge Architecture Specification 1.2, "Bridge Control Register").
+const RESET_BEHIND: u32 = 1 << 22;
+
+/// Bytes of a header (6.1).
+const HEADER_BYTES: u8 = 64;
+
+/// What became of functions that were to be turned off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silenced {
+    /// Functions that are off.
+    pub off: usize,
+    /// Functions that say that they are not, although they were told.
+    pub unruly: usize,
+}
+
 /// Turns off every function of the bus but those in `kept`: addresses, bus mastering, interrupt
-/// line. Returns how many there are. A bridge among them passes nothing on after that.
-pub fn silence(space: &mut impl ConfigSpace, kept: &[Function]) -> usize {
-    let functions = (0..SLOTS).flat_map(|slot| (0..FUNCTIONS).map(move |number| (slot, number)));
-    let mut several = false;
-    let mut count = 0;
-    for (slot, number) in functions {
-        let function = Function { slot, number };
+/// line. A bridge among them passes nothing on after that, and holds what is behind it in reset.
+pub fn silence(space: &mut impl ConfigSpace, kept: &[Function]) -> Silenced {
+    let functions = (0..SLOTS).flat_map(|slot| (0..FUNCTIONS).map(move |number| Function { slot, number }));
+    let mut silenced = Silenced::default();
+    for function in functions {
         let is_there = !is_absent(space.read(function, register::IDENTITY));
-        if number == 0 {
-            // A device of one function may answer for it under each number (3.2.2.3.4): writing to
-            // another would then turn off the one that is kept.
-            several = !is_there || space.read(function, register::HEADER) & SEVERAL_FUNCTIONS != 0;
-        }
-        let is_own = || space.read(function, register::CLASS) >> 16 == HOST_BRIDGE && slot == 0 && number == 0;
-        if !is_there || number > 0 && !several || kept.contains(&function) || is_own() {
+        if !is_there || kept.contains(&function) || is_host_bridge(space, function) || is_echo(space, function, kept) {
             continue;
         }
-        space.write(function, register::COMMAND, command::NO_INTERRUPT);
-        count += 1;
+        if set_command(space, function, command::NO_INTERRUPT).is_some() {
+            silenced.off += 1;
+        } else {
+            silenced.unruly += 1;
+        }
+        if layout(space.read(function, register::HEADER)) == BRIDGE {
+            let word = space.read(function, register::INTERRUPT);
+            space.write(function, register::INTERRUPT, word | RESET_BEHIND);
+        }
     }
-    count
+    silenced
+}
+
+/// Returns whether a function is the bus's own end, which is left as firmware left it.
+fn is_host_bridge(space: &impl ConfigSpace, function: Function) -> bool {
+    function == Function { slot: 0, number: 0 } && space.read(function, register::CLASS) >> 16 == HOST_BRIDGE
+}
+
+/// Returns whether a function is function 0 of a kept device once more. A device of one function
+/// may answer for it under each number (3.2.2.3.4): writing to another number would then turn off
+/// the one that is in use. What differs from function 0 is a function of its own, whatever the
+/// device says of their count.
+fn is_echo(space: &impl ConfigSpace, function: Function, kept: &[Function]) -> bool {
+    let first = Function { number: 0, ..function };
+    let has_several = || space.read(first, register::HEADER) & SEVERAL_FUNCTIONS != 0;
+    // The status beside the command changes while the device works.
+    let bits = |offset| if offset == register::COMMAND { 0xffff } else { u32::MAX };
+    let is_same = |offset| (space.read(first, offset) ^ space.read(function, offset)) & bits(offset) == 0;
+    let is_second = || (0..HEADER_BYTES).step_by(4).all(is_same);
+    function.number > 0 && kept.contains(&first) && !has_several() && is_second()
+}
+
+/// Wakes a planned device that firmware left asleep. Returns whether it did: then the device must
+/// be left alone for [`WAKING`] before [`prepare`]. Nothing is written to one that is awake, or is
+/// not the planned one.
+pub fn wake(space: &mut impl ConfigSpace, planned: &Planned) -> bool {
+    let function = planned.function;
+    if !identify(space, planned).is_ok_and(|header| layout(header) == 0) {
+        return false;
+    }
+    let mut asleep = None;
+    capabilities(space, function, |capability, _| {
+        // Its second word has the state.
+        let Some(offset) = capability.offset.checked_add(4).filter(|_| capability.number == POWER) else { return };
+        let word = space.read(function, offset);
+        if word & POWER_STATE != 0 {
+            asleep = Some((offset, word));
+        }
+    });
+    let Some((offset, word)) = asleep else { return false };
+    // Bits that ones clear are written as zeroes.
+    space.write(function, offset, word & !(POWER_STATE | POWER_EVENT));
+    true
 }
 
 /// Checks the device in a slot, and gives it its addresses and its command. `aside` is the address
