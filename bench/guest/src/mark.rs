@@ -21,6 +21,16 @@ pub fn lap(row: u64, rounds: u64) {
     }
 }
 
+/// A client of several has done so many requests in all.
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub fn beat(client: u64, requests: u64) {
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("hint #99", in("x0") client, in("x1") requests, options(nomem, nostack, preserves_flags));
+    }
+}
+
 /// A row's loop ends.
 #[cfg(target_os = "none")]
 #[inline(always)]
@@ -38,6 +48,10 @@ pub fn begin(_: u64, _: u64) {}
 /// On the host nobody counts.
 #[cfg(not(target_os = "none"))]
 pub fn lap(_: u64, _: u64) {}
+
+/// On the host nobody counts.
+#[cfg(not(target_os = "none"))]
+pub fn beat(_: u64, _: u64) {}
 
 /// On the host nobody counts.
 #[cfg(not(target_os = "none"))]

@@ -97,9 +97,9 @@ pub struct Snapshot {
 
 /// A mark that a program in the guest has set, with the sum of all processors' counters at that
 /// moment.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Mark {
-    /// 96 begins a row, 97 ends it.
+    /// 96 begins a row, 97 ends it; `bench/guest` has others.
     pub number: u64,
     /// The program's number for the row.
     pub x0: u64,

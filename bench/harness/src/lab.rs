@@ -20,6 +20,7 @@ use std::fmt::{Display, Formatter};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -188,6 +189,26 @@ impl Lab {
         let path = self.root.join("build/bench-files.img");
         let disk = culm_tool::disk_image::describe(&self.root.join("bench/disks/files.toml"))?;
         culm_tool::disk::make(&disk, &path)?;
+        Ok(path)
+    }
+
+    /// Makes the image of a disk with so many partitions of 128 KiB, where systems name it.
+    pub fn partitions(&self, count: usize) -> Result<PathBuf> {
+        const FIRST: usize = 2048;
+        const BLOCKS: usize = 256;
+        let path = self.root.join(format!("build/bench-partitions-{count}.img"));
+        let mut script = "label: gpt\ntable-length: 256\nunit: sectors\n".to_owned();
+        for index in 0..count {
+            script += &format!("start={}, size={BLOCKS}\n", FIRST + index * BLOCKS);
+        }
+        std::fs::File::create(&path)?.set_len(64 << 20)?;
+        let file = path.with_extension("sfdisk");
+        std::fs::write(&file, script)?;
+        // It is not on the search path of everybody who may use it.
+        let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+        let command = "exec sfdisk --quiet \"$0\" < \"$1\"";
+        spawn::run(Command::new("sh").env("PATH", search).args(["-c", command]).arg(&path).arg(&file))
+            .context("cannot make partitions (Debian's package fdisk)")?;
         Ok(path)
     }
 

@@ -2,6 +2,7 @@
 //! rows which differ in a number do not need as many files.
 
 use anyhow::{Context, Result};
+use culm_bench_guest::disk::BLOCK;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -163,6 +164,42 @@ impl Echo {
     }
 }
 
+/// A client of a disk.
+#[derive(Clone, Debug)]
+pub struct DiskClient {
+    /// Whether it writes.
+    pub writes: bool,
+    /// Blocks of a request.
+    pub blocks: u32,
+    /// Requests that it has under way.
+    pub depth: u32,
+    /// Requests between two of its marks.
+    pub beat: u32,
+    /// Keys of its part of the disk, a comma behind each.
+    pub part: String,
+}
+
+/// Clients of a virtio disk of zeroes, or of that of an image.
+pub fn disk_clients(name: &str, image: Option<&Path>, clients: &[DiskClient]) -> System {
+    let disk =
+        image.map_or("size = \"64MiB\"".to_owned(), |image| format!("image = {:?}", image.display().to_string()));
+    let mut text = format!(
+        "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n[device.uart0]\npriority = 60\n\n\
+         [device.disk0]\npriority = 240\nqueue = 512\n{disk}\n"
+    );
+    for (number, DiskClient { writes, blocks, depth, beat, part }) in clients.iter().enumerate() {
+        let memory = u64::from(blocks * depth) * u64::from(BLOCK);
+        let memory = memory.next_multiple_of(4096) >> 10;
+        let _ = write!(
+            text,
+            "\n[pd.client{number}]\ncomponent = \"block-load\"\npriority = 100\n\
+             config = {{ number = {number}, writes = {writes}, blocks = {blocks}, depth = {depth}, beat = {beat} }}\n\
+             disk = {{ device = \"disk0\", {part}memory = \"{memory}KiB\", queue = 64 }}\n"
+        );
+    }
+    System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
+}
+
 /// Loops of `rounds` rounds each, over instructions alone or over memory too.
 pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
     let mut text = format!(
@@ -213,6 +250,10 @@ mod tests {
         assert_eq!(domains.len(), 4);
         assert_eq!(domains["echo1"]["net"]["through"].as_array().unwrap().len(), 3);
         let memory: toml::Table = toml::from_str(&loops("y", 7, true).text.unwrap()).unwrap();
+        let part = "partition = 3, read_only = true, ".to_owned();
+        let client = DiskClient { writes: false, blocks: 8, depth: 2, beat: 5, part };
+        let disk: toml::Table = toml::from_str(&disk_clients("z", None, &[client]).text.unwrap()).unwrap();
+        assert_eq!(disk["pd"]["client0"]["disk"]["memory"].as_str(), Some("8KiB"));
         assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }

@@ -1,6 +1,7 @@
-//! Requests to a virtio disk.
+//! Requests to a virtio disk, and whether its clients get fair shares.
 
 use super::disks::{Disks, Way};
+use super::sharing;
 use crate::lab::Lab;
 use crate::linux::Variant;
 use crate::results::Results;
@@ -22,5 +23,7 @@ const DISKS: Disks = Disks {
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    DISKS.run(lab, results)
+    DISKS.run(lab, results)?;
+    lab.attempt(DISKS.bench, "fair", || sharing::fairness(lab, results, DISKS.bench));
+    Ok(())
 }

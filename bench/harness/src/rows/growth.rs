@@ -5,6 +5,7 @@
 //! cost at the smallest.
 
 use super::echo::{Pressure, measure};
+use super::sharing;
 use super::web::{self, Case};
 use crate::lab::{Lab, Setup};
 use crate::linux::{Variant, port};
@@ -32,11 +33,13 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     lab.attempt(BENCH, "components", || components(lab, results, "components", None));
     lab.attempt(BENCH, "ticking-components", || components(lab, results, "ticking-components", Some("50ms")));
     lab.attempt(BENCH, "connections", || connections(lab, results));
+    lab.attempt(BENCH, "disk-clients", || sharing::clients(lab, results));
+    lab.attempt(BENCH, "disk-partitions", || sharing::partitions(lab, results));
     Ok(())
 }
 
 /// Rows of one series on one side, of which each is compared with the first.
-struct Series<'a> {
+pub(super) struct Series<'a> {
     name: &'a str,
     what: &'a str,
     side: Side,
@@ -44,8 +47,14 @@ struct Series<'a> {
     first: Option<f64>,
 }
 
-impl Series<'_> {
-    fn record(&mut self, results: &mut Results, size: usize, mut sample: Sample) {
+impl<'a> Series<'a> {
+    /// Culm's series of rows with this name, each with more of `what`.
+    pub(super) fn culm(name: &'a str, what: &'a str, unit: &'a str) -> Series<'a> {
+        Series { name, what, side: Side::Culm, unit, first: None }
+    }
+
+    /// Keeps the measurement with so many of them.
+    pub(super) fn record(&mut self, results: &mut Results, size: usize, mut sample: Sample) {
         if let Some(cost) = sample.figures.get(self.unit).copied() {
             let first = *self.first.get_or_insert(cost);
             sample.set("cost to the smallest's", cost / first);
@@ -57,7 +66,7 @@ impl Series<'_> {
 
 /// Whether the caller wants any row of a series. All are measured then, since one alone says
 /// nothing.
-fn wants(lab: &Lab, name: &str, sizes: impl Iterator<Item = usize>) -> bool {
+pub(super) fn wants(lab: &Lab, name: &str, sizes: impl Iterator<Item = usize>) -> bool {
     sizes.into_iter().any(|size| lab.wants(BENCH, &format!("{name}-{size}")))
 }
 
@@ -67,7 +76,7 @@ fn clients(lab: &Lab, results: &mut Results) -> Result<()> {
     if !lab.settings.culm() || !wants(lab, name, CLIENTS.iter().map(|count| usize::from(*count))) {
         return Ok(());
     }
-    let mut series = Series { name, what: "clients", side: Side::Culm, unit: "instructions/packet", first: None };
+    let mut series = Series::culm(name, "clients", "instructions/packet");
     for &count in CLIENTS {
         let system = Echo { clients: count, ..Echo::default() }.system(&format!("bench-clients-{count}"));
         let mut subject = lab.boot_culm(&system, &Setup::default())?;
@@ -100,7 +109,7 @@ fn components(lab: &Lab, results: &mut Results, name: &str, tick: Option<&'stati
     if !lab.settings.culm() || !wants(lab, name, COMPONENTS.iter().map(|count| usize::from(*count))) {
         return Ok(());
     }
-    let mut series = Series { name, what: "components", side: Side::Culm, unit: "instructions/packet", first: None };
+    let mut series = Series::culm(name, "components", "instructions/packet");
     for &count in COMPONENTS {
         let echo = Echo { bystanders: count - OWN_COMPONENTS, tick, ..Echo::default() };
         let mut subject = lab.boot_culm(&echo.system(&format!("bench-{name}-{count}")), &Setup::default())?;

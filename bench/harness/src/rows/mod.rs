@@ -15,6 +15,7 @@ pub mod marks;
 pub mod net;
 pub mod overload;
 pub mod sd;
+pub mod sharing;
 pub mod steps;
 pub mod tcp;
 pub mod web;
@@ -34,7 +35,11 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("web", "HTTP by size, by requests per connection and by rate, overload, floods; Linux: nginx", web::run),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("steps", "the echo path with and without each idea", steps::run),
-    ("growth", "cost against work: clients of a network card, components, connections; Linux: nginx", growth::run),
+    (
+        "growth",
+        "cost against work: clients of a network card or disk, partitions, components, connections; Linux: nginx",
+        growth::run,
+    ),
     ("blk", "a virtio disk by size and by requests under way; Linux: direct, pread and io_submit", blk::run),
     ("sd", "an SD card by size and by requests under way, by DMA and by the driver (PIO); Linux: as blk", sd::run),
     (
