@@ -3,11 +3,13 @@
 //! All unsafe code of the harness that deals with processes is here: it sets, between fork and
 //! exec, what the standard library cannot.
 
+pub use culm_tool::child::run;
+
 use anyhow::{Context, Result, bail};
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The ties of a child to its parent, besides its command line.
@@ -107,22 +109,6 @@ pub fn folder() -> Result<tempfile::TempDir> {
     Ok(tempfile::Builder::new().prefix(&prefix).tempdir()?)
 }
 
-/// Runs a command to its end and returns what it printed; an error says what it said.
-pub fn run(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let result = command.stdin(Stdio::null()).output();
-    let output =
-        result.with_context(|| format!("cannot run {name}: is it installed? (`./culm setup --tests` does that)"))?;
-    if !output.status.success() {
-        let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last: Vec<_> = said.lines().rev().take(12).collect();
-        let said = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-        bail!("{name} {} failed ({}):\n{said}", arguments.join(" "), output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// The processors that this process may use.
 pub fn processors() -> Vec<usize> {
     // SAFETY: a zeroed set is an empty one; the kernel fills it during the call.
@@ -149,13 +135,6 @@ pub fn processor_seconds(process: u32) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_failure_says_what_the_command_said() {
-        let error = run(Command::new("sh").args(["-c", "echo broken >&2; exit 3"])).unwrap_err().to_string();
-        assert!(error.contains("broken") && error.contains('3'), "{error}");
-        assert!(run(&mut Command::new("no-such-command-here")).is_err());
-    }
 
     #[test]
     fn this_process_has_processors_and_uses_them() {

@@ -1,4 +1,4 @@
-//! A guest in its compartment: the smallest one that uses each part of its machine.
+//! A guest in its compartment: the smallest one that uses each part of its machine, and Linux.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -78,4 +78,27 @@ fn without_the_host_extensions_a_guest_is_refused() {
     let (_folder, boot) = boot();
     let mut machine = boot.processor("cortex-a72").start(&[]);
     machine.expect("guests need the kernel at EL2 on a processor with the Virtualization Host Extensions");
+}
+
+/// Debian's own kernel and busybox, as anybody gets them by `./culm run linux`.
+#[test]
+fn an_unmodified_linux_gives_its_shell_on_the_console() {
+    let boot = Boot::system("systems/linux.toml");
+    boot.build();
+    let mut terminal = Terminal::run(&boot.run_command());
+    // The shell's prompt: what is typed before may be lost, since the port is not open yet.
+    terminal.expect("/ # ");
+    terminal.press("echo $((6 * 7)) words\r");
+    terminal.expect("42 words");
+    terminal.press("uname -a\r");
+    terminal.expect("Linux (none) 6.");
+    terminal.expect("Debian");
+    terminal.expect("aarch64 GNU/Linux");
+    terminal.press("cat /proc/interrupts\r");
+    for interrupt in ["arch_timer", "uart-pl011"] {
+        terminal.expect(interrupt);
+    }
+    terminal.press("poweroff -f\r");
+    terminal.expect("the guest has switched itself off");
+    assert_eq!(terminal.wait().code(), Some(0));
 }

@@ -1,9 +1,11 @@
 //! The commands that look at descriptions: what the command line calls, and how it reports.
 
 use crate::description::catalogue::Catalogue;
+use crate::description::system::{Document, SystemFile};
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use crate::expand::Checked;
 use crate::failure::Failure;
+use crate::guest;
 use crate::plan::Plan;
 use crate::show;
 use crate::tree::Tree;
@@ -27,6 +29,20 @@ impl System {
         let checked = self.checked()?;
         show_warnings(&checked.warnings);
         Ok(checked.plan)
+    }
+
+    /// The same of a system that is to be built: what it takes from Debian is fetched first.
+    pub fn plan_to_build(&self) -> Result<Plan> {
+        let tree = Tree::find()?;
+        // Mistakes are reported by the plan.
+        let path = Catalogue::of(&tree).system_file(&self.system).ok();
+        if let Some(source) = path.and_then(|path| Source::read(&path).ok()) {
+            let document = Document::parse(&source.text);
+            if let Some(file) = SystemFile::read(&document, &mut Vec::new()) {
+                guest::source::fetch(&tree, &file)?;
+            }
+        }
+        self.plan()
     }
 
     /// The same, with what is odd in it for the caller.
@@ -168,8 +184,8 @@ pub fn no_system(catalogue: &Catalogue, command: &str) -> Failure {
 fn described_systems(catalogue: &Catalogue) -> Vec<(String, String)> {
     let describe = |(name, path): (String, PathBuf)| {
         let description = Source::read(&path).ok().and_then(|source| {
-            let document = crate::description::system::Document::parse(&source.text);
-            let file = crate::description::system::SystemFile::read(&document, &mut Vec::new());
+            let document = Document::parse(&source.text);
+            let file = SystemFile::read(&document, &mut Vec::new());
             file.map(|file| file.description)
         });
         (name, description.unwrap_or_else(|| "(has mistakes)".to_string()))

@@ -8,11 +8,13 @@
 pub mod bench;
 pub mod build;
 pub mod check;
+pub mod child;
 pub mod class;
 pub mod command_line;
 pub mod commands;
 pub mod completion;
 pub mod create;
+pub mod debian;
 pub mod description;
 pub mod diagnostics;
 pub mod disk;

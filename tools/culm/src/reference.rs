@@ -207,8 +207,15 @@ fn guest() -> Table {
                 such as `vmm`: `guest = \"NAME\"`, on the same core."
                 .to_string(),
         keys: vec![
-            key("kernel", "text", "required", "path of its kernel, an arm64 Image"),
+            key("kernel", "text", "required", "path of its kernel, an arm64 Image, or `\"debian:PACKAGE\"`"),
             key("initrd", "text", "none", "path of its initial RAM disk"),
+            key(
+                "files",
+                "table",
+                "none",
+                "what to pack into an initial RAM disk in place of one: `{ \"bin/a\" = \"SOURCE\" }`, from a path or \
+                    `debian:PACKAGE/FILE`",
+            ),
             key("memory", "size", "required", "its memory, a multiple of 2MiB"),
             key("priority", "0 to 255", "required", "its CPU's, below that of the domain that runs it"),
             key("command_line", "text", "nothing", "the kernel's command line"),

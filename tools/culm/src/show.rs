@@ -1,8 +1,8 @@
 //! A plan in words: what `culm expand` prints. It is TOML, so that programs can read it too.
 
 use crate::plan::{
-    ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Guest, Memory, Origin, Plan, Purpose,
-    Region, Rights, Value,
+    ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Guest, Initrd, Memory, Origin, Plan,
+    Purpose, Region, Rights, Value,
 };
 use culm_manifest::units::{format_duration, format_mac, format_size};
 use std::fmt::{Display, Write as _};
@@ -196,8 +196,14 @@ fn guest(out: &mut String, plan: &Plan, guest: &Guest) {
     key(out, "core", guest.core);
     key(out, "priority", guest.priority);
     key(out, "kernel", text(&guest.kernel.display().to_string()));
-    if let Some(initrd) = &guest.initrd {
-        key(out, "initrd", text(&initrd.display().to_string()));
+    match &guest.initrd {
+        Some(Initrd::File(path)) => key(out, "initrd", text(&path.display().to_string())),
+        Some(Initrd::Packed(files)) => {
+            let files =
+                files.iter().map(|(path, file)| format!("{} = {}", text(path), text(&file.display().to_string())));
+            key(out, "files", format!("{{ {} }}", files.collect::<Vec<_>>().join(", ")));
+        }
+        None => {}
     }
     key(out, "command_line", text(&guest.command_line));
     let memory = &guest.memory;

@@ -5,12 +5,10 @@
 //! busybox, nginx, iperf3 and our own echo server. All servers run at once; one that is not asked
 //! sleeps.
 
-mod cpio;
-mod packages;
-
 use anyhow::{Context, Result};
-use cpio::Archive;
 use culm_tool::build::{Cargo, Profile, Toolchain};
+use culm_tool::debian::{self, RELEASE};
+use culm_tool::guest::cpio::Archive;
 use culm_tool::tree::Tree;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +28,26 @@ pub mod port {
     /// iperf3.
     pub const IPERF: u16 = 5201;
 }
+
+/// Debian's packages: kernels, programs, and the libraries that they are linked to.
+const PACKAGES: &[&str] = &[
+    "linux-image-cloud-arm64",
+    "linux-image-arm64",
+    "busybox-static",
+    "nginx",
+    "iperf3",
+    "libc6",
+    "libcrypt1",
+    "libiperf0",
+    "libpcre2-8-0",
+    "libsctp1",
+    "libssl3",
+    "zlib1g",
+];
+
+/// Advice for who has no network.
+const ONCE: &str = "the peer's Linux cannot be fetched, for which the network is needed once. With --no-peer Culm is \
+                    measured alone";
 
 /// In the order in which they depend on each other; one that is built into the kernel is not there
 /// and not missed.
@@ -179,7 +197,8 @@ pub const READY: &str = "culm-bench: ready";
 /// the files of `site`.
 pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     fs::create_dir_all(cache)?;
-    let root = packages::unpacked(cache)?;
+    let root = cache.join(format!("{RELEASE}-arm64"));
+    debian::unpack(cache, &root, PACKAGES).context(ONCE)?;
     let kernels = find_kernels(&root)?;
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.directory(folder));

@@ -10,10 +10,12 @@ pub struct GuestTable {
     pub name: Located<String>,
     /// The table's place.
     pub span: Range<usize>,
-    /// `kernel`: a file, an arm64 Image of Linux's kind.
+    /// `kernel`: a file, an arm64 Image of Linux's kind, or the kernel of a package.
     pub kernel: Option<Located<String>>,
     /// `initrd`: a file, its initial RAM disk.
     pub initrd: Option<Located<String>>,
+    /// `files`: what the tool packs into an initial RAM disk, by the path in that.
+    pub files: Vec<(Located<String>, Located<String>)>,
     /// `memory`, in bytes.
     pub memory: Option<Located<u64>>,
     /// `priority` of its virtual CPU.
@@ -22,11 +24,22 @@ pub struct GuestTable {
     pub command_line: String,
 }
 
+impl GuestTable {
+    /// Where the guest's kernel and the files of its initial RAM disk come from.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        let files = self.files.iter().map(|(_, source)| source);
+        self.kernel.iter().chain(files).map(|source| source.value.as_str())
+    }
+}
+
 /// Reads a table; what is wrong with it goes to `problems`.
 pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
     let mut table = entry.table(format!("[guest.{}]", entry.key.value), problems)?;
     let kernel = table.require("kernel").and_then(|entry| entry.text(problems));
     let initrd = table.take("initrd").and_then(|entry| entry.text(problems));
+    let files = table.take("files").and_then(|entry| entry.table("`files`", problems));
+    let files = files.map(|files| files.unknown()).unwrap_or_default();
+    let files = files.iter().filter_map(|entry| Some((entry.key.clone(), entry.text(problems)?))).collect();
     let memory = table.require("memory").and_then(|entry| entry.size(problems));
     let priority = table.require("priority").and_then(|entry| entry.integer(0..=255, problems));
     let command_line = table.take("command_line").and_then(|entry| entry.text(problems));
@@ -35,6 +48,7 @@ pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
         span: table.span.clone(),
         kernel,
         initrd,
+        files,
         memory,
         // Within its type by the range above.
         priority: priority.map(|priority| priority.map(|priority| priority as u8)),

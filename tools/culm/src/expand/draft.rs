@@ -5,7 +5,9 @@ use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::guest::GuestTable;
 use crate::description::system::{ChannelTable, DeviceTable, RegionTable, SystemFile};
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
-use crate::plan::{BoardDevice, Budget, ConfigValue, FaultAction, GuestMemory, LogLevel, Origin, RestartPolicy};
+use crate::plan::{
+    BoardDevice, Budget, ConfigValue, FaultAction, GuestMemory, Initrd, LogLevel, Origin, RestartPolicy,
+};
 use culm_manifest::reader::Entry;
 use culm_manifest::{Connection, ConnectionKind, DeviceClass, Located, Manifest};
 use std::any::Any;
@@ -182,7 +184,7 @@ pub struct Guest<'a> {
     pub slot: usize,
     pub priority: u8,
     pub kernel: PathBuf,
-    pub initrd: Option<PathBuf>,
+    pub initrd: Option<Initrd>,
     pub memory: GuestMemory,
 }
 

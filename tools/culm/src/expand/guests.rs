@@ -5,12 +5,15 @@ use super::draft::{Draft, DraftDomain, Guest};
 use super::memory::in_words;
 use super::wiring::Wiring;
 use crate::description::guest::GuestTable;
+use crate::guest::initrd;
 use crate::guest::kernel::{Kernel, NoKernel};
-use crate::plan::{self, End, GuestMemory, Memory, Purpose, RegionKind};
+use crate::guest::source::{Source, is_within};
+use crate::plan::{self, End, GuestMemory, Initrd, Memory, Purpose, RegionKind};
 use culm_abi::connection;
 use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::Located;
 use culm_manifest::problem::suggest;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The version of the interrupt controller that guests need: theirs is virtual and of that version.
@@ -53,10 +56,26 @@ fn check_machine(draft: &mut Draft<'_>, name: &Located<String>) {
     }
 }
 
-/// The kernel's file and what it needs.
+/// Where the file named `text` is, and whether it can be read already; none after a mistake.
+fn path(draft: &mut Draft<'_>, named: &Located<String>) -> Option<(PathBuf, bool)> {
+    if let Some(source) = Source::parse(&named.value) {
+        return Some(source.path(&draft.catalogue.tree, |path| draft.beside(path)));
+    }
+    let diagnostic = draft
+        .at(&named.span, format!("`{}` names no file of a package", named.value))
+        .help("write `debian:PACKAGE/FILE`, with the file's path in the package, or `debian:PACKAGE` for its kernel");
+    draft.error(diagnostic);
+    None
+}
+
+/// The kernel's file and what it needs. One that was not fetched yet is taken to fit: it is checked
+/// when the system is built.
 fn kernel(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(PathBuf, Kernel)> {
     let kernel = table.kernel.as_ref()?;
-    let path = draft.beside(&kernel.value);
+    let (path, is_there) = path(draft, kernel)?;
+    if !is_there {
+        return Some((path, Kernel { file: 0, image: 0 }));
+    }
     let error = match Kernel::read(&path) {
         Ok(found) => return Some((path, found)),
         Err(error) => error,
@@ -86,12 +105,20 @@ fn kernel(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(PathBuf, Kernel)
     None
 }
 
-/// The initial RAM disk's file and its bytes; none and 0 where there is none.
-fn initrd(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<PathBuf>, u64)> {
-    let Some(initrd) = &table.initrd else { return Some((None, 0)) };
+/// The initial RAM disk and its bytes; none and 0 where there is none.
+fn initrd(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<Initrd>, u64)> {
+    let Some(initrd) = &table.initrd else { return packed(draft, table) };
+    if let Some((first, _)) = table.files.first() {
+        let diagnostic = draft
+            .at(&first.span, format!("`files` beside `initrd` in guest `{}`", table.name.value))
+            .related(draft.source, initrd.span.clone(), "the initial RAM disk")
+            .help("`files` are packed into an initial RAM disk: leave one of the two out");
+        draft.error(diagnostic);
+        return None;
+    }
     let path = draft.beside(&initrd.value);
     let error = match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_file() => return Some((Some(path), metadata.len())),
+        Ok(metadata) if metadata.is_file() => return Some((Some(Initrd::File(path)), metadata.len())),
         Ok(_) => "no regular file".to_string(),
         Err(error) => error.to_string(),
     };
@@ -100,6 +127,45 @@ fn initrd(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<PathBuf>,
         .help("a path is relative to the system file");
     draft.error(diagnostic);
     None
+}
+
+/// The initial RAM disk that is packed from `files`. Where something was not fetched yet, it is
+/// taken to fit: it is checked when the system is built.
+fn packed(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<Initrd>, u64)> {
+    let Some((first, _)) = table.files.first() else { return Some((None, 0)) };
+    let (mut files, mut are_there, mut are_well) = (BTreeMap::new(), true, true);
+    for (at, named) in &table.files {
+        if !is_within(&at.value) {
+            let diagnostic = draft
+                .at(&at.span, format!("`{}` is no path in an initial RAM disk", at.value))
+                .help("write it from the root, without a slash before it and without `..`: \"bin/busybox\"");
+            draft.error(diagnostic);
+            are_well = false;
+        }
+        match path(draft, named) {
+            Some((path, is_there)) => {
+                files.insert(at.value.clone(), path);
+                are_there &= is_there;
+            }
+            None => are_well = false,
+        }
+    }
+    if !are_well {
+        return None;
+    }
+    if !are_there {
+        return Some((Some(Initrd::Packed(files)), 0));
+    }
+    match initrd::pack(&files) {
+        Ok(bytes) => Some((Some(Initrd::Packed(files)), bytes.len() as u64)),
+        Err(failure) => {
+            let diagnostic = draft
+                .at(&first.span, failure.message().to_string())
+                .help("a path of the host is relative to the system file");
+            draft.error(diagnostic);
+            None
+        }
+    }
 }
 
 /// The priority of the virtual CPU, which its monitor must be able to interrupt.

@@ -1,13 +1,16 @@
 //! Guests: the files that they boot from, and the device tree that tells them of their machine.
 
+pub mod cpio;
+pub mod initrd;
 pub mod kernel;
+pub mod source;
 mod tree;
 
 pub use tree::device_tree;
 
 use crate::failure::Failure;
 use crate::folder;
-use crate::plan::{Guest, GuestMemory};
+use crate::plan::{Guest, GuestMemory, Initrd};
 use std::path::Path;
 
 /// What stands in a guest's memory when it starts.
@@ -25,7 +28,11 @@ impl Content {
         let mut end = device_tree(guest)?;
         end.resize(GuestMemory::TREE as usize, 0);
         if let Some(initrd) = &guest.initrd {
-            end.extend(read(initrd, guest.memory.initrd)?);
+            let most = guest.memory.initrd;
+            end.extend(match initrd {
+                Initrd::File(path) => read(path, most)?,
+                Initrd::Packed(files) => at_most(initrd::pack(files)?, most, "the initial RAM disk")?,
+            });
         }
         let kernel = read(&guest.kernel, guest.memory.kernel)?;
         Ok(Self { kernel, end })
@@ -36,10 +43,13 @@ impl Content {
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut content = Vec::new();
     folder::copy(path, &mut content)?;
+    at_most(content, most, &path.display().to_string())
+}
+
+/// Returns the content, if it is no more than when the system was checked.
+fn at_most(content: Vec<u8>, most: u64, name: &str) -> Result<Vec<u8>, Failure> {
     if content.len() as u64 > most {
-        return Err(
-            Failure::new(format!("{} has grown while the system was built", path.display())).help("build it again")
-        );
+        return Err(Failure::new(format!("{name} has grown while the system was built")).help("build it again"));
     }
     Ok(content)
 }

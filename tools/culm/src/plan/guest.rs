@@ -2,6 +2,7 @@
 
 use super::{DomainId, EndNumber, RegionId};
 use culm_abi::guest::MEMORY;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A guest.
@@ -20,7 +21,7 @@ pub struct Guest {
     /// Its kernel, an arm64 Image.
     pub kernel: PathBuf,
     /// Its initial RAM disk.
-    pub initrd: Option<PathBuf>,
+    pub initrd: Option<Initrd>,
     /// The kernel's command line.
     pub command_line: String,
     /// What is where in its memory.
@@ -29,6 +30,15 @@ pub struct Guest {
     pub page: RegionId,
     /// The memory between its kernel and its device tree.
     pub blank: RegionId,
+}
+
+/// Where a guest's initial RAM disk comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Initrd {
+    /// A file that is one.
+    File(PathBuf),
+    /// The tool packs it: each file, by its path in it.
+    Packed(BTreeMap<String, PathBuf>),
 }
 
 /// What is where in a guest's memory: the kernel's file at the beginning, the device tree and the

@@ -14,7 +14,7 @@ pub use board::{Board, BoardDevice, Bridge, Gic, Interrupt, PhysicalRange, Qemu,
 pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
-pub use guest::{Guest, GuestMemory};
+pub use guest::{Guest, GuestMemory, Initrd};
 
 use crate::diagnostics::Location;
 use crate::disk::Disk;

@@ -69,7 +69,7 @@ fn memory(text: &str) -> Result<u64, String> {
 /// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself
 /// with status 0, or Ctrl-C ended a system that was alive.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let mut plan = options.system.plan()?;
+    let mut plan = options.system.plan_to_build()?;
     if let Some(size) = options.memory {
         plan.board.memory.size = size;
     }

@@ -96,6 +96,7 @@ fn value(key: &Key) -> Value {
             &[],
         ),
         ("config", _) => json!({ "type": "object" }),
+        ("files", _) => json!({ "type": "object", "additionalProperties": text() }),
         ("map", _) => json!({ "type": "object", "additionalProperties": { "type": "string", "enum": ["r", "rw"] } }),
         ("log", _) => choice(LogLevel::NAMES),
         ("on_fault", _) => choice(FaultAction::NAMES),

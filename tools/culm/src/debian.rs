@@ -1,52 +1,49 @@
 //! Fetches Debian's arm64 packages by name, without a change to the machine: a private root for
-//! `apt-get`, whose mirror is the one that the machine itself uses.
+//! `apt-get`, whose mirror is the one that the machine itself uses, and which verifies what it
+//! fetches by the archive's signature.
 //!
-//! The release is fixed, so that the peer is the same Linux wherever the harness runs.
+//! The release is fixed, so that it is the same Linux wherever the tool runs.
 
-use crate::spawn::run;
-use anyhow::{Context, Result, bail};
-use std::fs;
+use crate::child::run;
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RELEASE: &str = "bookworm";
+/// The release of Debian.
+pub const RELEASE: &str = "bookworm";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Packages of kernels; each depends on the one that has the version in its name.
-const KERNELS: &[&str] = &["linux-image-cloud-arm64", "linux-image-arm64"];
+/// How names of kernels' packages begin. One without a version in its name depends on the one that
+/// has it, and is fetched as that.
+const KERNEL: &str = "linux-image-";
 
-/// Programs, and the libraries that they are linked to.
-const PACKAGES: &[&str] = &[
-    "busybox-static",
-    "nginx",
-    "iperf3",
-    "libc6",
-    "libcrypt1",
-    "libiperf0",
-    "libpcre2-8-0",
-    "libsctp1",
-    "libssl3",
-    "zlib1g",
-];
+/// File in an unpacked folder that names its packages.
+const COMPLETE: &str = ".complete";
 
-/// Advice for who has no network.
-const ONCE: &str = "the peer's Linux cannot be fetched, for which the network is needed once. With --no-peer Culm is \
-                    measured alone";
+/// Whether `root` holds the files of exactly these packages.
+pub fn has(root: &Path, packages: &[&str]) -> bool {
+    fs::read_to_string(root.join(COMPLETE)).is_ok_and(|found| found == packages.join("\n"))
+}
 
-/// Makes sure that all packages are unpacked below `cache` and returns the folder that holds their
-/// files.
-pub fn unpacked(cache: &Path) -> Result<PathBuf> {
-    let root = cache.join(format!("{RELEASE}-arm64"));
-    // A cache that an earlier harness filled may lack what this one wants.
-    let wanted = [KERNELS, PACKAGES].concat().join("\n");
-    if fs::read_to_string(root.join(".complete")).is_ok_and(|packages| packages == wanted) {
-        return Ok(root);
+/// Makes sure that these packages are unpacked in `root`, together; `cache` is for what apt keeps.
+pub fn unpack(cache: &Path, root: &Path, packages: &[&str]) -> Result<()> {
+    if has(root, packages) {
+        return Ok(());
     }
-    eprintln!("bench: fetching Debian {RELEASE}'s arm64 packages (Linux, busybox, nginx, iperf3; about 90 MB, once)");
-    let archives = cache.join("packages");
-    fetch(&cache.join("apt"), &archives).context(ONCE)?;
+    fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    // Another run may be at it; it is let finish.
+    let lock = File::create(cache.join("lock")).with_context(|| format!("cannot write in {}", cache.display()))?;
+    lock.lock()?;
+    if has(root, packages) {
+        return Ok(());
+    }
+    eprintln!("culm: fetching from Debian {RELEASE} for arm64, once: {}", packages.join(", "));
+    let archives = beside(root, ".packages");
+    let _ = fs::remove_dir_all(&archives);
+    fetch(&cache.join("apt"), &archives, packages)?;
     // Unpacked beside and renamed, so that an interrupted run leaves nothing that looks complete.
-    let partial = root.with_extension("partial");
+    let partial = beside(root, ".partial");
     let _ = fs::remove_dir_all(&partial);
     let mut count = 0;
     for entry in fs::read_dir(&archives)? {
@@ -56,27 +53,31 @@ pub fn unpacked(cache: &Path) -> Result<PathBuf> {
             count += 1;
         }
     }
-    let expected = KERNELS.len() + PACKAGES.len();
-    if count < expected {
-        bail!("only {count} of {expected} packages arrived in {}", archives.display());
+    if count < packages.len() {
+        bail!("only {count} of {} packages arrived in {}", packages.len(), archives.display());
     }
-    fs::write(partial.join(".complete"), wanted)?;
-    let _ = fs::remove_dir_all(&root);
-    fs::rename(&partial, &root)?;
+    fs::write(partial.join(COMPLETE), packages.join("\n"))?;
+    let _ = fs::remove_dir_all(root);
+    fs::rename(&partial, root)?;
     fs::remove_dir_all(&archives)?;
-    Ok(root)
+    Ok(())
 }
 
-/// Downloads all packages into a folder.
-fn fetch(apt: &Path, archives: &Path) -> Result<()> {
+/// The folder of the same name with something behind it.
+fn beside(root: &Path, ending: &str) -> PathBuf {
+    let mut path = root.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+/// Downloads packages into a folder.
+fn fetch(apt: &Path, archives: &Path, packages: &[&str]) -> Result<()> {
     let apt = Apt::prepare(apt)?;
     apt.get(&["update", "-qq"])?;
-    let kernels = KERNELS.iter().map(|package| apt.kernel(package)).collect::<Result<Vec<_>>>()?;
+    let names = packages.iter().map(|package| apt.versioned(package)).collect::<Result<Vec<_>>>()?;
     fs::create_dir_all(archives)?;
-    let mut names = vec!["download", "-qq"];
-    names.extend(kernels.iter().map(String::as_str));
-    names.extend(PACKAGES);
-    apt.get_in(archives, &names)?;
+    let arguments = ["download", "-qq"].into_iter().chain(names.iter().map(String::as_str));
+    apt.get_in(archives, &arguments.collect::<Vec<_>>())?;
     Ok(())
 }
 
@@ -118,12 +119,16 @@ impl Apt {
         run(Command::new("apt-get").env("APT_CONFIG", &self.configuration).current_dir(folder).args(arguments))
     }
 
-    /// The package with the version in its name that a kernel's package depends on.
-    fn kernel(&self, package: &str) -> Result<String> {
+    /// The package to download for this one: of a kernel without a version, the one that has it.
+    fn versioned(&self, package: &str) -> Result<String> {
+        let is_versioned = |name: &str| name.starts_with(|first: char| first.is_ascii_digit());
+        if package.strip_prefix(KERNEL).is_none_or(is_versioned) {
+            return Ok(package.to_owned());
+        }
         let mut command = Command::new("apt-cache");
         let listing = run(command.env("APT_CONFIG", &self.configuration).args(["depends", package]))?;
         let depends = listing.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-        let kernel = depends.map(str::trim).find(|name| name.starts_with("linux-image-"));
+        let kernel = depends.map(str::trim).find(|name| name.starts_with(KERNEL));
         kernel.map(str::to_owned).with_context(|| format!("{package} names no kernel in:\n{listing}"))
     }
 }
@@ -137,10 +142,7 @@ fn sources() -> Result<String> {
     let text: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect::<Vec<_>>().join("\n");
     let lines = lines_for(&text, Path::new(KEYRING).exists());
     if lines.is_empty() {
-        bail!(
-            "no Debian mirror in /etc/apt: the Linux baseline is made of Debian's arm64 packages. \
-             Add a source whose address ends in /debian, or run the rows of Culm alone (--no-peer)"
-        );
+        bail!("no Debian mirror in /etc/apt, to fetch arm64 packages from: add a source whose address ends in /debian");
     }
     Ok(lines)
 }
