@@ -81,6 +81,19 @@ fn an_image_by_two_names_is_one_image() {
     assert!(described("copy.img").is_ok());
 }
 
+/// Who provides files has a disk of its own, however many connections are before it in the
+/// description, of whom with more.
+#[test]
+fn a_provider_of_files_stands_anywhere() {
+    let plan = expanded(
+        "[device.uart0]\npriority = 60\n[device.disk0]\npriority = 200\nsize = \"64MiB\"\n\
+         [pd.other]\ncomponent = \"idle\"\npriority = 10\nserial = \"uart0\"\n\
+         [pd.files]\ncomponent = \"archive\"\npriority = 100\ndisk = \"disk0\"\n\
+         [pd.a]\ncomponent = \"scribe\"\npriority = 10\nfiles = { device = \"files\", folder = \"/a\", write = true }\n",
+    );
+    assert_eq!(plan.map(|_| ()), Ok(()));
+}
+
 /// Each client alone maps its memory, and the virtualiser is told what the description says.
 fn check(plan: &Plan, ranges: &[Range]) {
     let connections = plan.domains.iter().enumerate().flat_map(|(id, domain)| {

@@ -23,8 +23,9 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     }
     let connections = &draft.domains[domain].manifest.connections;
     let is_disk = |client: &&Client| {
-        let kind = client.slot.map(|slot| connections[slot].kind);
-        client.domain == domain && kind == Some(ConnectionKind::of::<BlockClient>())
+        // The domain first: a slot of another one's manifest may not be in this one's.
+        client.domain == domain
+            && client.slot.is_some_and(|slot| connections[slot].kind == ConnectionKind::of::<BlockClient>())
     };
     let is_read_only = draft.clients.iter().find(is_disk).is_some_and(block::is_read_only);
     for (index, client) in clients.iter().enumerate() {

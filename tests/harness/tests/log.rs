@@ -1,0 +1,202 @@
+//! The log in files: what the console has said is in them after a power cut, whatever dies and
+//! however much is said.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::debugger::{Debugger, code};
+use culm_tests_harness::frames::Random;
+use culm_tests_harness::process::{are_gone, children};
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, root};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A system with a keeper of the log, on a disk of its own.
+struct Bench {
+    folder: tempfile::TempDir,
+    name: String,
+}
+
+impl Bench {
+    /// One with these options of the keeper's, and these further tables.
+    fn new(name: &str, disk: &str, options: &str, tables: &str) -> Self {
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let description = format!(
+            "name = \"{name}\"\ndescription = \"The log in files\"\nboard = \"virt\"\n\
+             [device.uart0]\npriority = 60\nvirtualiser = {{ clock = \"rtc0\" }}\n[device.rtc0]\npriority = 50\n\
+             [device.disk0]\npriority = 200\nimage = {{ partition = [{disk}] }}\n\
+             [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"disk0\", partition = 1 }}\n\
+             [pd.log]\ncomponent = \"log-keeper\"\npriority = 40\nclock = \"rtc0\"\n{options}\n\
+             console = {{ device = \"uart0\", log = true }}\n\
+             files = {{ device = \"files\", folder = \"/log\", write = true }}\n{tables}"
+        );
+        std::fs::write(folder.path().join("log.toml"), description).expect("the folder is writable");
+        Self { folder, name: name.into() }
+    }
+
+    fn boot(&self) -> Boot {
+        let file = self.folder.path().join("log.toml");
+        Boot::system(file.to_str().expect("temporary paths are text"))
+    }
+
+    /// The disk's image, which the tool has made.
+    fn image(&self) -> PathBuf {
+        root().join("build/disks").join(format!("{}-disk0.img", self.name))
+    }
+
+    /// Starts with an empty disk.
+    fn start(&self, options: &[&str]) -> Machine {
+        // There is none yet, usually.
+        let _ = std::fs::remove_file(self.image());
+        self.boot().option(options).start(&[])
+    }
+}
+
+/// Returns a file of the folder `log`. The partition begins at 1 MiB.
+fn file(image: &Path, name: &str) -> Option<String> {
+    let volume = format!("{}@@1M", image.display());
+    let mut copy = Command::new("mtype");
+    copy.args(["-i", &volume, &format!("::/log/{name}")]);
+    let copied = copy.output().expect("this test needs `mtype`: `./culm setup --tests` installs it");
+    copied.status.success().then(|| String::from_utf8_lossy(&copied.stdout).into_owned())
+}
+
+/// Joins the files of the log, the oldest first.
+fn kept(image: &Path) -> String {
+    let names = (1..100).rev().map(|number| format!("log-{number}.txt")).chain(["log.txt".into()]);
+    names.filter_map(|name| file(image, &name)).collect()
+}
+
+/// Waits until the files have this text so many times. They are read while they are written, so
+/// that nothing else can be said of them.
+fn wait_for(image: &Path, machine: &mut Machine, text: &str, times: usize) {
+    let until = Instant::now() + PATIENCE;
+    while kept(image).matches(text).count() < times {
+        assert!(Instant::now() < until, "{text:?} is not in the files; the console:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Ends the machine as a power cut does.
+fn cut(machine: Machine) {
+    let emulators = children(machine.process());
+    for emulator in &emulators {
+        let number = emulator.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        kill(Pid::from_raw(number.expect("a process has a number")), Signal::SIGKILL).expect("it runs");
+    }
+    drop(machine);
+    are_gone(&emulators);
+}
+
+/// Returns the lines of the console that are in a log, without what QEMU and `./culm run` say.
+fn logged(console: &str, component: &str) -> Vec<String> {
+    let sign = format!(" info  {component}: ");
+    console.lines().filter(|line| line.contains(&sign)).map(str::to_string).collect()
+}
+
+const FAT: &str = "{ name = \"log\", size = \"34MiB\", fat = 32 }";
+
+#[test]
+fn what_was_said_is_there_after_a_power_cut() {
+    let bench = Bench::new("log-cut", FAT, "", "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\n");
+    let mut machine = bench.start(&[]);
+    machine.expect("chatter: life 0: line 99 of 100");
+    wait_for(&bench.image(), &mut machine, "line 99 of 100", 1);
+    let console = machine.console();
+    cut(machine);
+    let first = kept(&bench.image());
+    assert_eq!(first.matches("--- the system has started; it is 20").count(), 1, "{first}");
+    assert_eq!(logged(&first, "chatter"), logged(&console, "chatter"));
+    // The next start writes behind it.
+    let mut machine = bench.boot().start(&[]);
+    machine.expect("chatter: life 0: line 99 of 100");
+    wait_for(&bench.image(), &mut machine, "line 99 of 100", 2);
+    cut(machine);
+    let both = kept(&bench.image());
+    assert!(both.starts_with(&first), "{both}");
+    assert_eq!(both.matches("--- the system has started; it is 20").count(), 2, "{both}");
+    assert_eq!(both.matches("chatter: life 0: line ").count(), 200);
+}
+
+#[test]
+fn a_chatty_component_fills_files_in_turn() {
+    let chatter = "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 6000 }\n";
+    let bench = Bench::new("log-chatty", FAT, "config = { size = \"64KiB\", count = 3 }", chatter);
+    let mut machine = bench.start(&[]);
+    machine.expect("chatter: life 0: line 5999 of 6000");
+    wait_for(&bench.image(), &mut machine, "line 5999 of 6000", 1);
+    let console = machine.console();
+    cut(machine);
+    let kept = kept(&bench.image());
+    let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
+    // Four files of 64 KiB, the last perhaps begun just now.
+    assert!(kept.len() > 1500 && kept.len() < 4000, "{} lines", kept.len());
+    assert!(said.ends_with(&kept), "lines are missing, doubled or in another order");
+}
+
+#[test]
+fn neither_the_keeper_nor_the_file_service_loses_lines_when_it_dies() {
+    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+    let chatter =
+        "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 1_000_000, pause = \"5ms\" }\n";
+    let options = format!("{restart}\nconfig = {{ delay = \"20ms\", count = 99, size = \"64KiB\" }}");
+    let bench = Bench::new("log-deaths", FAT, &options, chatter);
+    let port = free_port();
+    let mut machine = bench.start(&["--qemu", "-gdb", "--qemu", &format!("tcp:127.0.0.1:{port}")]);
+    machine.expect("chatter: life 0: line 99 of");
+    let (address, size) = code(&bench.name, "log");
+    let text = Debugger::connect(port).read(address, size);
+    let faulted = "supervisor: log faulted: ";
+    let (mut random, mut deaths) = (Random::new(2), 0);
+    while deaths < 15 {
+        // An undefined instruction (Arm ARM C6.2, UDF), here and there.
+        let offsets: [usize; 8] = std::array::from_fn(|_| random.below(size / 4) * 4);
+        let mut debugger = Debugger::connect(port);
+        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &[0; 4]));
+        drop(debugger);
+        std::thread::sleep(Duration::from_millis(150));
+        let mut debugger = Debugger::connect(port);
+        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &text[*offset..offset + 4]));
+        drop(debugger);
+        deaths = machine.console().matches(faulted).count();
+    }
+    // A line that is said from now on is kept, so all before it are.
+    let last = logged(&machine.console(), "chatter").pop().expect("it goes on");
+    let last = last.split("life 0: ").nth(1).expect("it says which line").to_string();
+    wait_for(&bench.image(), &mut machine, &format!("life 0: {last}"), 1);
+    let console = machine.console();
+    cut(machine);
+    let kept = kept(&bench.image());
+    let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
+    assert!(said.starts_with(&kept), "of {} lines, some are missing or doubled in {}", said.len(), kept.len());
+    assert!(kept.len() > 100);
+}
+
+#[test]
+fn a_crash_leaves_a_report_with_the_last_lines() {
+    let chatter = "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\non_fault = \"stop\"\n\
+                   config = { lines = 20, faults = true }\n";
+    let bench = Bench::new("log-crash", FAT, "", chatter);
+    let mut machine = bench.start(&[]);
+    machine.expect("supervisor: chatter stays stopped");
+    let until = Instant::now() + PATIENCE;
+    while file(&bench.image(), "crash-0001.txt").is_none() {
+        assert!(Instant::now() < until, "there is no report; the console:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    cut(machine);
+    let report = file(&bench.image(), "crash-0001.txt").expect("it was there");
+    for part in [
+        "chatter faulted: panic: its log says why, where it has one",
+        "backtrace chatter: 0x",
+        "chatter stays stopped",
+        "The last lines of the log:",
+        "chatter: life 0: line 19 of 20",
+        "life 0 has said all that it had to say",
+        "supervisor: chatter faulted: ",
+    ] {
+        assert!(report.contains(part), "no {part:?} in:\n{report}");
+    }
+}
