@@ -1,9 +1,12 @@
-//! The log in files: what the console has said is in them after a power cut, however much is said.
+//! The log in files: what the console has said is in them after a power cut, whatever dies and
+//! however much is said.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_tests_harness::debugger::{Debugger, code};
+use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
-use culm_tests_harness::{Boot, Machine, PATIENCE, root};
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
@@ -44,10 +47,10 @@ impl Bench {
     }
 
     /// Starts with an empty disk.
-    fn start(&self) -> Machine {
+    fn start(&self, options: &[&str]) -> Machine {
         // There is none yet, usually.
         let _ = std::fs::remove_file(self.image());
-        self.boot().start(&[])
+        self.boot().option(options).start(&[])
     }
 }
 
@@ -98,7 +101,7 @@ const FAT: &str = "{ name = \"log\", size = \"34MiB\", fat = 32 }";
 #[test]
 fn what_was_said_is_there_after_a_power_cut() {
     let bench = Bench::new("log-cut", FAT, "", "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\n");
-    let mut machine = bench.start();
+    let mut machine = bench.start(&[]);
     machine.expect("chatter: life 0: line 99 of 100");
     wait_for(&bench.image(), &mut machine, "line 99 of 100", 1);
     let console = machine.console();
@@ -121,7 +124,7 @@ fn what_was_said_is_there_after_a_power_cut() {
 fn a_chatty_component_fills_files_in_turn() {
     let chatter = "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 6000 }\n";
     let bench = Bench::new("log-chatty", FAT, "config = { size = \"64KiB\", count = 3 }", chatter);
-    let mut machine = bench.start();
+    let mut machine = bench.start(&[]);
     machine.expect("chatter: life 0: line 5999 of 6000");
     wait_for(&bench.image(), &mut machine, "line 5999 of 6000", 1);
     let console = machine.console();
@@ -131,4 +134,42 @@ fn a_chatty_component_fills_files_in_turn() {
     // Four files of 64 KiB, the last perhaps begun just now.
     assert!(kept.len() > 1500 && kept.len() < 4000, "{} lines", kept.len());
     assert!(said.ends_with(&kept), "lines are missing, doubled or in another order");
+}
+
+#[test]
+fn the_keeper_loses_no_line_when_it_dies() {
+    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+    let chatter =
+        "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 1_000_000, pause = \"5ms\" }\n";
+    let options = format!("{restart}\nconfig = {{ delay = \"20ms\", count = 99, size = \"64KiB\" }}");
+    let bench = Bench::new("log-deaths", FAT, &options, chatter);
+    let port = free_port();
+    let mut machine = bench.start(&["--qemu", "-gdb", "--qemu", &format!("tcp:127.0.0.1:{port}")]);
+    machine.expect("chatter: life 0: line 99 of");
+    let (address, size) = code(&format!("{}-virt", bench.name), "log");
+    let text = Debugger::connect(port).read(address, size);
+    let faulted = "supervisor: log faulted: ";
+    let (mut random, mut deaths) = (Random::new(2), 0);
+    while deaths < 15 {
+        // An undefined instruction (Arm ARM C6.2, UDF), here and there.
+        let offsets: [usize; 8] = std::array::from_fn(|_| random.below(size / 4) * 4);
+        let mut debugger = Debugger::connect(port);
+        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &[0; 4]));
+        drop(debugger);
+        std::thread::sleep(Duration::from_millis(150));
+        let mut debugger = Debugger::connect(port);
+        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &text[*offset..offset + 4]));
+        drop(debugger);
+        deaths = machine.console().matches(faulted).count();
+    }
+    // A line that is said from now on is kept, so all before it are.
+    let last = logged(&machine.console(), "chatter").pop().expect("it goes on");
+    let last = last.split("life 0: ").nth(1).expect("it says which line").to_string();
+    wait_for(&bench.image(), &mut machine, &format!("life 0: {last}"), 1);
+    let console = machine.console();
+    cut(machine);
+    let kept = kept(&bench.image());
+    let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
+    assert!(said.starts_with(&kept), "of {} lines, some are missing or doubled in {}", said.len(), kept.len());
+    assert!(kept.len() > 100);
 }
