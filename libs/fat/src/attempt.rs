@@ -283,6 +283,8 @@ impl Mounted {
                 Ok(Part::then(plan, Phase::Name))
             }
             _ => match self.name(*file, *size) {
+                // The folder may grow after all, when more clusters are free.
+                Err(Stop::Fail(Error::Full)) if !self.doomed.is_empty() => Err(Error::Full.into()),
                 Err(Stop::Fail(error)) => {
                     self.check_complete()?;
                     self.session.get_mut().pages.abandon();
@@ -516,6 +518,7 @@ impl Mounted {
         plan.disappearing(self.session.get_mut(), at, false);
         self.check_complete()?;
         self.known.clear();
+        self.files.has_disappeared(at);
         self.give_up(first);
         Ok(Part::then(plan, Phase::Last))
     }
@@ -526,7 +529,7 @@ impl Mounted {
         let to_last = to_names.next_back().ok_or(Error::Exists)?;
         let mut plan = Plan::default();
         let mut replaced = 0;
-        {
+        let disappeared = {
             let fs = medium::open(&self.session)?;
             let geometry = self.session.borrow().geometry;
             let from_folder = Folder::follow(&self.session, &fs, from_names)?;
@@ -580,9 +583,11 @@ impl Mounted {
             new.set_moved(false);
             folder::put(&self.session, &new)?;
             plan.any_order(&mut self.session.borrow_mut(), true);
-        }
+            old.at
+        };
         self.check_complete()?;
         self.known.clear();
+        self.files.has_disappeared(disappeared);
         self.give_up(replaced);
         Ok(Part::then(plan, Phase::Last))
     }

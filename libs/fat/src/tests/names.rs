@@ -162,3 +162,31 @@ fn a_name_that_no_path_can_have_is_listed_by_its_short_name() {
         assert_eq!(read(&mut volume, &mut disk, name).unwrap(), content.as_bytes());
     }
 }
+
+/// Whoever is replacing a file that is removed meanwhile has no claim to the place of its entry,
+/// which the next file's may be at.
+#[test]
+fn a_file_that_takes_the_place_of_a_removed_one_is_not_busy() {
+    for is_moved in [false, true] {
+        let mut disk = Disk::small();
+        let mut volume = mounted(&mut disk);
+        write(&mut volume, &mut disk, "/a.txt", b"old").unwrap();
+        let create = |path: &str| Operation::Create { path: path.into() };
+        let (kept, _) = opened(&mut volume, &mut disk, create("/a.txt")).unwrap();
+        if is_moved {
+            run(&mut volume, &mut disk, Operation::MakeFolder { path: "folder".into() }).unwrap();
+            let rename = Operation::Rename { from: "/a.txt".into(), to: "/folder/a.txt".into(), replace: false };
+            run(&mut volume, &mut disk, rename).unwrap();
+        } else {
+            remove(&mut volume, &mut disk, "/a.txt").unwrap();
+        }
+        write(&mut volume, &mut disk, "/b.txt", b"other").unwrap();
+        let (other, _) = opened(&mut volume, &mut disk, create("/b.txt")).unwrap();
+        for (file, content) in [(other, b"newer"), (kept, b"fresh")] {
+            write_open(&mut volume, &mut disk, file, 0, content).unwrap();
+            run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+        }
+        assert_eq!(read(&mut volume, &mut disk, "/a.txt").unwrap(), b"fresh");
+        assert_eq!(read(&mut volume, &mut disk, "/b.txt").unwrap(), b"newer");
+    }
+}

@@ -175,6 +175,29 @@ fn space_that_is_not_yet_given_free_is_there() {
 }
 
 #[test]
+fn a_new_name_for_which_its_folder_grows_waits_for_space_too() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    write(&mut volume, &mut disk, "long", &pattern(1, 20 << 20)).unwrap();
+    let left = free(&mut volume, &mut disk) as usize;
+    write(&mut volume, &mut disk, "rest", &vec![0; left]).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "long".into() }).unwrap();
+    // What the removal has given free is promised to somebody; the rest of it comes later.
+    let freed = volume.mounted().free.expect("it was counted");
+    let (file, _) = opened(&mut volume, &mut disk, Operation::Create { path: "promised".into() }).unwrap();
+    let size = u64::from(freed) * BLOCK as u64;
+    run(&mut volume, &mut disk, Operation::Reserve { file, size }).unwrap();
+    assert!(volume.is_freeing());
+    // One cluster of a folder has 16 entries, and this name takes 17.
+    let name = "n".repeat(200);
+    write(&mut volume, &mut disk, &name, b"").unwrap();
+    assert_eq!(read(&mut volume, &mut disk, &name).unwrap(), b"");
+    run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
+}
+
+#[test]
 fn a_power_cut_while_a_long_file_is_removed_leaves_clusters_that_recovery_gives_free() {
     let mut disk = Disk::large();
     let mut volume = mounted(&mut disk);
