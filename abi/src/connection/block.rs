@@ -16,7 +16,8 @@ pub const BLOCK: usize = 512;
 /// although a provider puts off the release of some entries.
 pub const MIN_QUEUE: u32 = 32;
 
-/// The least bytes of its heap that a client keeps for each request that may be under way.
+/// The least bytes of its heap that a client keeps for each request that may be under way. What the
+/// client itself remembers of it comes on top, so a heap that has so many may still be too small.
 pub const CLIENT_REQUEST: u32 = 286;
 
 /// Bytes of what a virtualiser keeps for its next life.

@@ -59,7 +59,7 @@ pub struct Engine<R, T> {
     /// Requests that were given in this round.
     given: u64,
     /// The end of the period that runs if the device has requests.
-    period_end: Instant,
+    pub(crate) period_end: Instant,
     /// The device needs a reset.
     pub(crate) failed: bool,
     pub(crate) service: Service,
@@ -82,6 +82,7 @@ impl<R: Registers, T> Engine<R, T> {
         // order of requests at the head of this crate.
         device.reset()?;
         requests.look_back(had_failed);
+        requests.prepare();
         queue.clear();
         queue.renew(device.has_event_index());
         device.set_to_work(&memory, &queue);

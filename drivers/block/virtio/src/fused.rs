@@ -57,7 +57,8 @@ impl<R: Registers, T> Driver<T> for Engine<R, T> {
         self.give(request, shift, tag)
     }
 
-    /// The device has begun all that it was given.
+    /// Takes nothing back: the device may have begun all that it was given. What a trial has taken
+    /// from it and not given again (module `reset`) could end here, but waits with the others.
     fn cancel(&mut self, _: impl FnMut(&T) -> bool) {}
 
     #[inline(always)]

@@ -104,7 +104,7 @@ impl<T> Requests<T> {
         let failures = end.next_multiple_of(64);
         let offset = failures + 64;
         let words = memory.atomics_u64(offset, WORDS * usize::from(count)).ok()?;
-        let requests = Self {
+        Some(Self {
             records: words.as_chunks().0,
             failures: memory.atomic_u64(failures).ok()?,
             dma: memory.dma() + offset as u64,
@@ -114,11 +114,17 @@ impl<T> Requests<T> {
             free: (0..count).rev().collect(),
             period: 0,
             zeroes_may_discard: false,
-        };
-        for (number, record) in (0..).zip(requests.records) {
-            table(record).set_last(requests.last_part(number));
+        })
+    }
+
+    /// Writes what is the same for all requests of a record: where their status goes. The device
+    /// must have been reset: it may have written to the records, or be at work there for a previous
+    /// life.
+    #[cold]
+    pub fn prepare(&self) {
+        for (number, record) in (0..).zip(self.records) {
+            table(record).set_last(self.last_part(number));
         }
-        Some(requests)
     }
 
     /// Returns where the device sees a record.
@@ -337,9 +343,18 @@ impl<T> Requests<T> {
         (0..).zip(&self.owners).filter(|(_, owner)| owner.tag.is_some()).map(|(number, _)| number)
     }
 
-    /// Begins to count anew for how long the device has had each request.
-    pub fn renew_patience(&mut self) {
-        self.owners.iter_mut().for_each(|owner| owner.period = self.period);
+    /// Returns the block of the disk at which a request begins. It stands where the device can
+    /// write, so it is good for a guess only.
+    pub fn block(&self, number: u16) -> u64 {
+        let Some([kind, block, first, ..]) = self.records.get(usize::from(number)) else { return 0 };
+        let is_in_range = [TYPE_DISCARD, TYPE_WRITE_ZEROES].map(u64::from).contains(&kind.load(Relaxed));
+        if is_in_range { first.load(Relaxed) } else { block.load(Relaxed) }
+    }
+
+    /// Begins a period at whose end the device has had each request for a whole one.
+    pub fn begin_period(&mut self) {
+        let before = self.period.wrapping_sub(1);
+        self.owners.iter_mut().for_each(|owner| owner.period = before);
     }
 
     /// Returns whether record `number` is that of a request.

@@ -3,8 +3,10 @@
 //! A request during which the device failed several times is a *suspect*: it may be the reason.
 //! After the reset at which there is one, the device gets what was under way one at a time, and
 //! nothing else meanwhile. So a request that makes the device fail is alone then, and is answered
-//! by an error; the others are done. If several in a row fail alone, the device is the reason, and
-//! all end by an error. A flush does so at each reset, unless the device has said before that it is
+//! by an error; the others are done. After one that fails comes the one whose blocks are farthest
+//! away: it is probably another client's, where parts of the disk are whose they are. If several
+//! in a row fail alone even so, or many in one trial, the device is the reason, and all end by an
+//! error. A flush does so at each reset, unless the device has said before that it is
 //! done.
 //!
 //! A device that does not reset keeps the requests, since it may still write to their memory: they
@@ -12,7 +14,7 @@
 //! is no disk until the device is of use again.
 
 use crate::counters;
-use crate::engine::{Engine, Service};
+use crate::engine::{Engine, PERIOD, Service};
 use alloc::collections::VecDeque;
 use culm::{Progress, time};
 use culm_block::{Disk, Error};
@@ -20,8 +22,12 @@ use culm_mmio::Registers;
 use culm_virtio::Unusable;
 
 /// The most requests that fail alone, one after the other, before the device is taken for the
-/// reason. Each may take a whole period.
+/// reason. Of two clients with a part of the disk each, both have had one tried then: the second
+/// one begins farthest from the first, and the third one farthest from the second.
 const MOST_GUILTY: u32 = 3;
+
+/// The most that fail alone in one trial. Each may take a whole period, in which nobody is served.
+const MOST_GUILTY_IN_ALL: u32 = 8;
 
 /// The trial of the requests with which the device has failed several times.
 #[derive(Default)]
@@ -32,6 +38,8 @@ pub(crate) struct Trial {
     next: VecDeque<u16>,
     /// How many failed alone since one was done.
     guilty: u32,
+    /// How many failed alone.
+    guilty_in_all: u32,
 }
 
 impl<R: Registers, T> Engine<R, T> {
@@ -82,15 +90,27 @@ impl<R: Registers, T> Engine<R, T> {
 
     /// Ends the requests that do not survive this reset, and finds out which the device gets now.
     fn judge(&mut self) {
-        if let Some(alone) = self.trial.present.take().filter(|number| self.requests.is_under_way((*number).into())) {
+        self.requests.prepare();
+        let alone = self.trial.present.take().filter(|number| self.requests.is_under_way((*number).into()));
+        let guilty_block = alone.map(|number| self.requests.block(number));
+        if let Some(alone) = alone {
             self.trial.guilty += 1;
+            self.trial.guilty_in_all += 1;
             counters::FAILED.add(1);
             self.ended.extend(self.requests.forget(alone).map(|tag| (tag, Err(Error::Failed))));
         }
-        let has_suspect = self.fail(self.trial.guilty >= MOST_GUILTY);
+        let is_lost = self.trial.guilty >= MOST_GUILTY || self.trial.guilty_in_all >= MOST_GUILTY_IN_ALL;
+        let has_suspect = self.fail(is_lost);
         self.service = if has_suspect { Service::Trial } else { Service::Full };
         if has_suspect {
             self.trial.next = self.requests.all_under_way().collect();
+            if let Some(block) = guilty_block {
+                let distance = |number: &u16| self.requests.block(*number).abs_diff(block);
+                let farthest = (0..).zip(&self.trial.next).max_by_key(|(_, number)| distance(number));
+                if let Some((index, _)) = farthest {
+                    self.trial.next.swap(0, index);
+                }
+            }
             self.queue.clear();
         } else {
             self.trial = Trial::default();
@@ -110,10 +130,11 @@ impl<R: Registers, T> Engine<R, T> {
         }
         self.trial.present = core::iter::from_fn(|| self.trial.next.pop_front()).find(is_under_way);
         let Some(number) = self.trial.present else {
-            self.service = Service::Full;
+            (self.service, self.trial) = (Service::Full, Trial::default());
             return Progress::More;
         };
-        self.requests.renew_patience();
+        self.period_end = time::now() + PERIOD;
+        self.requests.begin_period();
         // Only a device that writes to the table can bring it about that there is no space.
         self.failed |= !self.give_again(number);
         Progress::more_if(self.failed)

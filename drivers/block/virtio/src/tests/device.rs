@@ -274,6 +274,11 @@ impl World {
     pub fn with(config: Config, features: u64) -> Self {
         let (fake, memory) = fake(config);
         fake.0.features.set(features);
+        Self::of(config, fake, memory)
+    }
+
+    /// The world of a fake device and its memory.
+    pub fn of(config: Config, fake: Fake, memory: Region) -> Self {
         let (state, connection) = (fake.0.clone(), connection());
         let device = Device::new(config, memory);
         let block = Block::new(fake, memory, &connection).expect("a device that works");

@@ -1,6 +1,6 @@
 //! Devices that fail, lie, or never answer.
 
-use super::device::{Config, World, kinds, segment};
+use super::device::{Config, World, fake, kinds, segment};
 use crate::engine::PERIOD;
 use crate::registers::*;
 use culm::time::{self, Duration};
@@ -176,21 +176,22 @@ fn a_request_without_a_status_has_failed_after_a_reset_too() {
     assert_eq!(world.completions(), [(0, Err(Error::Failed))]);
 }
 
-/// A device that meets an error at one request, each time that it gets it.
+/// A device that meets an error at some requests, each time that it gets one of them: those of one
+/// client that sends them together, and of one that sends others between them.
 #[test]
-fn a_request_that_makes_the_device_fail_takes_no_other_with_it() {
-    for features in kinds() {
+fn requests_that_make_the_device_fail_take_no_other_with_them() {
+    for (features, poison) in kinds().into_iter().zip([&[2, 5][..], &[2, 3, 4], &[0, 1, 2], &[1, 2, 3]]) {
         let mut world = World::with(Config::default(), features);
         // As many as the device takes at once, and some that wait for places.
         let count = world.client.space().min(12) as u64;
         read(&mut world, count);
-        let guilty = |world: &World, given: &Given| [2, 5].contains(&world.device.chain(given).block);
+        let guilty = |world: &World, given: &Given| poison.contains(&world.device.chain(given).block);
         let mut done = Vec::new();
         for _ in 0..40 {
             world.take();
-            if let Some(poison) = world.device.held.iter().position(|given| guilty(&world, given)) {
+            if let Some(first) = world.device.held.iter().position(|given| guilty(&world, given)) {
                 // It has done some of the others before.
-                (0..poison.min(1)).for_each(|_| world.serve_one(0));
+                (0..first.min(1)).for_each(|_| world.serve_one(0));
                 world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
                 world.state.raise(Causes::CHANGE);
             } else {
@@ -201,7 +202,7 @@ fn a_request_that_makes_the_device_fail_takes_no_other_with_it() {
             culm::testing::set_time(time::now() + Duration::from_secs(1));
         }
         done.sort_unstable_by_key(|(tag, _)| *tag);
-        let expected = |tag| (tag, if [2, 5].contains(&tag) { Err(Error::Failed) } else { Ok(()) });
+        let expected = |tag| (tag, if poison.contains(&tag) { Err(Error::Failed) } else { Ok(()) });
         assert_eq!(done, (0..count).map(expected).collect::<Vec<_>>());
         // All are given at once again.
         read(&mut world, 2);
@@ -231,6 +232,38 @@ fn a_device_that_never_answers_is_reset_until_its_requests_end_by_an_error() {
     assert_eq!(world.state.resets.get(), 6);
     assert!(time::now().since(start) >= 5 * PERIOD);
     // It comes to its senses.
+    read(&mut world, 3);
+    check(&mut world, 3);
+}
+
+/// A device that carries out requests in their order and stops at some for good, between which are
+/// others, so that it is not taken for the reason because of several in a row.
+#[test]
+fn requests_that_are_never_answered_stop_the_others_for_a_bounded_time() {
+    let (fake, memory) = fake(Config::default());
+    fake.0.queue_size.set(64);
+    let mut world = World::of(Config::default(), fake, memory);
+    read(&mut world, 24);
+    let is_poison = |block: u64| block.is_multiple_of(2);
+    let (start, mut done) = (time::now(), Vec::new());
+    while done.len() < 24 {
+        let before = done.len();
+        world.take();
+        if world.device.held.front().is_some_and(|given| !is_poison(world.device.chain(given).block)) {
+            world.serve_one(0);
+            world.run();
+        } else {
+            pass_time(&mut world);
+        }
+        done.extend(world.completions());
+        assert!(done.len() > before || time::now().since(start) < 60 * PERIOD, "{done:?}");
+    }
+    done.sort_unstable_by_key(|(tag, _)| *tag);
+    assert!(
+        done.iter().map(|(tag, _)| *tag).eq(0..24) && done.iter().all(|(tag, end)| !is_poison(*tag) || end.is_err())
+    );
+    // Two tries with all, of two periods at most, and eight with one alone.
+    assert!(time::now().since(start) <= 12 * PERIOD, "{:?}", time::now().since(start));
     read(&mut world, 3);
     check(&mut world, 3);
 }
@@ -418,4 +451,22 @@ fn a_device_that_changes_the_drivers_records_harms_only_what_it_had() {
     read(&mut world, 3);
     check(&mut world, 3);
     assert_eq!(world.memory(0), [0; BLOCK]);
+}
+
+/// A device that writes over the place of a status, once. Requests get that record one after the
+/// other.
+#[test]
+fn a_record_that_a_device_has_changed_is_written_anew_after_a_reset() {
+    let mut world = World::new();
+    let status = Layout::new(16, 0).end.next_multiple_of(64) + 64 + 8 * 10;
+    for offset in [status, status + 8] {
+        let word = world.own().atomic_u64(offset).expect("inside");
+        word.store(u64::MAX, core::sync::atomic::Ordering::Relaxed);
+    }
+    world.state.status.set(world.state.status.get().set(Status::NEEDS_RESET));
+    world.state.raise(Causes::CHANGE);
+    world.run();
+    assert_eq!(world.state.resets.get(), 2);
+    read(&mut world, 1);
+    check(&mut world, 1);
 }
