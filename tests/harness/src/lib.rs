@@ -9,6 +9,7 @@
 pub mod book;
 pub mod checkout;
 pub mod client;
+pub mod deaths;
 pub mod debugger;
 mod dhcp;
 pub mod download;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod qmp;
 pub mod terminal;
 pub mod tiny_guest;
+pub mod volume;
 pub mod wire;
 
 pub use machine::{Boot, Machine, free_port};

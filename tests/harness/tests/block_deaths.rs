@@ -5,34 +5,16 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::debugger::{Debugger, code};
-use culm_tests_harness::frames::Random;
-use culm_tests_harness::{Boot, Machine, PATIENCE, free_port};
-use std::time::{Duration, Instant};
+use culm_tests_harness::deaths::Deaths;
+use culm_tests_harness::{Boot, free_port};
 
 const BLOCK: usize = 512;
 /// Blocks of the disk, and those that the client has.
 const BLOCKS: usize = 8192;
 const PART: std::ops::Range<usize> = 2048..4096;
 
-/// Instructions that are taken away at a time.
-const AT_ONCE: usize = 4;
-
 /// The client's line of each pattern that it has written and read.
 const ROUND: &str = "was read as it was written";
-
-fn deaths() -> usize {
-    if std::env::var_os("CULM_SOAK").is_some() { 1000 } else { 30 }
-}
-
-/// Waits until this text has come more than so many times.
-fn wait_for_more(machine: &mut Machine, text: &str, before: usize) {
-    let until = Instant::now() + PATIENCE;
-    while machine.console().matches(text).count() <= before {
-        assert!(Instant::now() < until, "{text:?} does not come again; the last lines:\n{}", machine.tail());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// Lets `domain` die again and again while a client writes, flushes, reads and compares. Driver and
 /// virtualiser are one domain if the device `is_fused`.
@@ -54,42 +36,8 @@ fn die_at_any_instruction(name: &str, domain: &str, is_fused: bool) {
     let listen = format!("tcp:127.0.0.1:{port}");
     let boot = Boot::system(file.to_str().expect("temporary paths are text"));
     let machine = &mut boot.option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]);
-    wait_for_more(machine, ROUND, 0);
-    let (address, size) = code(&format!("{name}-virt"), domain);
-    let text = Debugger::connect(port).read(address, size);
-    let faulted = format!("supervisor: {domain} faulted: ");
-    // Some instructions let each life die until they are back: that counts as one death.
-    let (mut random, mut tried, mut deadly) = (Random::new(1), 0, 0);
-    while deadly < deaths() {
-        let offsets: [usize; AT_ONCE] = std::array::from_fn(|_| random.below(size / 4) * 4);
-        let console = machine.console();
-        let (died, rounds) = (console.matches(&faulted).count(), console.matches(ROUND).count());
-        // An undefined one (Arm ARM C6.2, UDF).
-        let mut debugger = Debugger::connect(port);
-        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &[0; 4]));
-        drop(debugger);
-        // Whatever a round needs, two of them have needed.
-        let is_done = |machine: &mut Machine| {
-            let console = machine.console();
-            console.matches(&faulted).count() > died || console.matches(ROUND).count() > rounds + 1
-        };
-        let until = Instant::now() + PATIENCE;
-        while !is_done(machine) {
-            assert!(Instant::now() < until, "the client waits for ever; the last lines:\n{}", machine.tail());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let mut debugger = Debugger::connect(port);
-        offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &text[*offset..offset + 4]));
-        drop(debugger);
-        let console = machine.console();
-        wait_for_more(machine, ROUND, console.matches(ROUND).count() + 1);
-        deadly += usize::from(console.matches(&faulted).count() > died);
-        tried += AT_ONCE;
-    }
+    Deaths { port, system: &format!("{name}-virt"), domain, round: ROUND }.run(machine);
     let console = machine.console();
-    let (rounds, faults) = (console.matches(ROUND).count(), console.matches(&faulted).count());
-    eprintln!("{rounds} rounds, {faults} deaths, {deadly} of {} sets of instructions deadly", tried / AT_ONCE);
-    assert_eq!(console.matches(" faulted: ").count(), console.matches(&faulted).count(), "{}", machine.tail());
     for wrong in ["too often", "is not what was written", " error client: "] {
         assert!(!console.contains(wrong), "{wrong}:\n{}", machine.tail());
     }

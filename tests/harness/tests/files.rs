@@ -3,31 +3,11 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::{Boot, Machine, PATIENCE, root};
+use culm_tests_harness::volume::{content, program, run, wait_for_rest};
+use culm_tests_harness::{Boot, Machine, root};
 use std::path::Path;
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 const SIZE: usize = 300_001;
-
-/// A program of the host's, which may be in a folder that only root searches.
-fn program(name: &str) -> Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
-    Command::new(found.unwrap_or_else(|| panic!("this test needs `{name}`: `./culm setup --tests` installs it")))
-}
-
-fn run(command: &mut Command) -> Vec<u8> {
-    let Output { status, stdout, stderr } = command.output().expect("the program starts");
-    let said = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
-    assert!(status.success(), "{command:?}: {said}");
-    stdout
-}
-
-fn content(image: &Path, path: &str) -> Vec<u8> {
-    run(program("mtype").arg("-i").arg(image).arg(format!("::{path}")))
-}
 
 /// Returns the bytes that the component writes with a seed.
 fn pattern(seed: u64) -> Vec<u8> {
@@ -47,16 +27,6 @@ fn wait_for(machine: &mut Machine, clients: &[&str]) {
         machine.expect_anywhere(&format!("{client}: file-test passed"));
     }
     assert!(!machine.saw("file-test failed"), "{}", machine.tail());
-}
-
-/// Waits until the volume says of itself that it is whole, which it does when nothing has changed
-/// for a while.
-fn wait_for_rest(image: &Path) {
-    let until = Instant::now() + PATIENCE;
-    while !program("fsck.fat").arg("-n").arg(image).output().expect("it starts").status.success() {
-        assert!(Instant::now() < until, "the volume does not come to rest");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// Checks a volume, and what the clients of `tests/systems/files.toml` have written to it.
