@@ -51,6 +51,9 @@ pub struct Work {
     file: Option<File>,
     /// Requests of this step that are under way.
     under_way: u32,
+    /// The places of the memory that those that move data have, a bit for each. Reads pass each
+    /// other, so a place is free again when its own request is complete, and no sooner.
+    used: u32,
     /// The next position of the step.
     next: u64,
     lines: u32,
@@ -60,6 +63,11 @@ pub struct Work {
 /// Returns a byte of the file.
 fn byte(seed: u64, position: u64) -> u8 {
     ((position / 8 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (position % 8 * 8)) as u8
+}
+
+/// Returns which of the places is that of the piece from this position on.
+fn number(position: u64) -> u32 {
+    (position / u64::from(PIECE)) as u32 % DEPTH
 }
 
 impl Work {
@@ -72,6 +80,7 @@ impl Work {
             step: Step::Folder,
             file: None,
             under_way: 0,
+            used: 0,
             next: 0,
             lines: 0,
             found: 0,
@@ -83,6 +92,9 @@ impl Work {
         self.client.begin();
         while let Some(Completion { tag, result }) = self.client.next_completion() {
             self.under_way -= 1;
+            if matches!(tag.0, Step::Write | Step::Read) {
+                self.used &= !(1 << number(tag.1));
+            }
             match result {
                 Ok(done) => self.complete(tag, done),
                 Err(error) => self.failed(tag, error),
@@ -138,9 +150,10 @@ impl Work {
     fn go_on(&mut self) -> Result<bool, NotSent> {
         let (step, is_idle) = (self.step, self.under_way == 0);
         let tag = (step, self.next);
-        let place = (self.next / u64::from(PIECE)) as u32 % DEPTH * PIECE / BLOCK as u32;
+        let number = number(self.next);
+        let place = number * PIECE / BLOCK as u32;
         match (step, self.file) {
-            (Step::Write | Step::Read, Some(file)) if self.next < SIZE && self.under_way < DEPTH => {
+            (Step::Write | Step::Read, Some(file)) if self.next < SIZE && self.used & 1 << number == 0 => {
                 let length = (SIZE - self.next).min(PIECE.into()) as u32;
                 let offset = place as usize * BLOCK;
                 for at in 0..length {
@@ -152,6 +165,7 @@ impl Work {
                 } else {
                     self.client.read(file, self.next, place, length, tag)?;
                 }
+                self.used |= 1 << number;
                 self.next += u64::from(length);
                 return Ok(true);
             }
@@ -236,7 +250,7 @@ impl Work {
 
     /// Compares a piece that was read with what was written.
     fn compare(&self, position: u64, count: u32) -> bool {
-        let offset = (position / u64::from(PIECE)) as usize % DEPTH as usize * PIECE as usize;
+        let offset = number(position) as usize * PIECE as usize;
         let is_right = |at: u64| {
             let value: Result<u8, _> = self.client.memory().load(offset + at as usize);
             value == Ok(byte(self.seed, position + at))
