@@ -1,6 +1,6 @@
-//! The file service dies under verified load, at any instruction: nothing that was committed is lost
-//! or there twice, and the volume is whole. It dies a few dozen times in the usual run, a thousand
-//! times if `CULM_SOAK` is set.
+//! The file service dies under verified load, at any instruction: nothing that was committed is
+//! lost or there twice, and the volume is whole. It dies a few dozen times in the usual run, a
+//! thousand times if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -67,7 +67,7 @@ fn a_file_service_that_dies_loses_nothing_and_doubles_nothing() {
     run(program("mkfs.fat").args(["-F", "32", "-s", "1"]).arg(&image));
     let port = free_port();
     let listen = format!("tcp:127.0.0.1:{port}");
-    let boot = Boot::system(&describe(folder.path(), "file-deaths", 900_000_000, |client| client.1));
+    let boot = Boot::system(describe(folder.path(), "file-deaths", 900_000_000, |client| client.1));
     let mut machine = boot.option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]);
     Deaths { port, system: "file-deaths-virt", domain: "files", round: ROUND }.run(&mut machine);
     let rounds = |console: &str, client: &str| {
@@ -84,7 +84,7 @@ fn a_file_service_that_dies_loses_nothing_and_doubles_nothing() {
     }
     machine.interrupt();
     // The next machine recovers the volume and does one round more.
-    let boot = Boot::system(&describe(folder.path(), "file-deaths-end", 1, |client| client.2));
+    let boot = Boot::system(describe(folder.path(), "file-deaths-end", 1, |client| client.2));
     let mut machine = boot.start(&[]);
     for (client, ..) in CLIENTS {
         machine.expect_anywhere(&format!("{client}: file-test passed"));
