@@ -98,6 +98,7 @@ fn value(key: &Key) -> Value {
         ("config", _) => json!({ "type": "object" }),
         ("files", _) => json!({ "type": "object", "additionalProperties": text() }),
         ("map", _) => json!({ "type": "object", "additionalProperties": { "type": "string", "enum": ["r", "rw"] } }),
+        ("log", "true or false") => boolean(),
         ("log", _) => choice(LogLevel::NAMES),
         ("on_fault", _) => choice(FaultAction::NAMES),
         ("kind", _) => choice(MemoryKind::NAMES),
