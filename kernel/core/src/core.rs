@@ -45,6 +45,8 @@ pub struct Core<'s, C: Context, H: Hardware> {
     pub(crate) meter: Meter<'s>,
     /// Whether any domain of this core has a budget.
     pub(crate) budgets: bool,
+    /// This core's virtual CPU.
+    pub(crate) guest: Option<u32>,
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
@@ -62,8 +64,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let first = system.cores[index as usize].first_domain;
         let meter = Meter::new(&system.core_accounts[index as usize].idle, &hardware);
         let budgets = domains.iter().any(|domain| domain.budget.is_some());
+        let guest = domains.iter().position(|domain| domain.virtual_cpu).map(|local| local as u32);
         let ready = ReadyQueue::new();
-        let mut core = Self { hardware, system, domains, ready, timers, index, first, meter, budgets };
+        let mut core = Self { hardware, system, domains, ready, timers, index, first, meter, budgets, guest };
         for local in 0..core.domains.len() as u32 {
             core.callers_changed(local);
             core.start(local);

@@ -3,7 +3,8 @@
 //! A virtual CPU is scheduled as a domain is, by its priority and on its budget, but never waits,
 //! calls or faults. It *exits*: then its monitor, which is its supervisor, is signalled over the
 //! end that stands for it, deals with what the page that both share says, and resumes it. The
-//! monitor is on the same core and of a higher priority, so the two never run at once.
+//! monitor is on the same core and of a higher priority, so the two never run at once. It alone can
+//! stop the guest; so if it faults, is stopped or is restarted, its virtual CPU is stopped too.
 //!
 //! There is one virtual CPU on a core at most ([`crate::System::check`]). Its system registers stay
 //! in the processor while others run, none of which uses them.
@@ -35,7 +36,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// for that. To one that runs, or is about to, the processor delivers it.
     pub(crate) fn guest_timer(&mut self) -> Next {
         self.count_interrupt();
-        if let Some(local) = self.guest()
+        if let Some(local) = self.guest
             && self.domains[local as usize].state == State::Exited
         {
             self.domains[local as usize].context.timer();
@@ -47,7 +48,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Stops the guest for its monitor, unless it has exited already.
     pub(crate) fn guest_maintenance(&mut self) -> Next {
         self.count_interrupt();
-        if let Some(local) = self.guest()
+        if let Some(local) = self.guest
             && matches!(self.domains[local as usize].state, State::Running | State::Ready)
         {
             self.withdraw(local);
@@ -73,6 +74,16 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         }
     }
 
+    /// Stops the virtual CPU of this core if this domain is its monitor. Call it before the domain
+    /// loses what is pending, of which this is.
+    pub(crate) fn stop_guest_of(&mut self, monitor: u32) {
+        if let Some(local) = self.guest
+            && self.description(local).supervisor == self.first + monitor
+        {
+            self.stop_guest(local);
+        }
+    }
+
     /// Makes a virtual CPU that is in no queue exit.
     fn leave(&mut self, local: u32, reason: u64) {
         let domain = &mut self.domains[local as usize];
@@ -88,10 +99,5 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         {
             self.wake_any(description.supervisor);
         }
-    }
-
-    /// Returns this core's virtual CPU.
-    fn guest(&self) -> Option<u32> {
-        self.domains.iter().position(|domain| domain.virtual_cpu).map(|local| local as u32)
     }
 }

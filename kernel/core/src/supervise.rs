@@ -26,6 +26,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let account = self.domains[current as usize].account;
         account.faults.store(account.faults.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.publish_state(current, DomainState::Faulted);
+        self.stop_guest_of(current);
         let description = self.description(current);
         if description.supervisor == NONE {
             self.hardware.halt(STATUS_UNSUPERVISED);
@@ -87,6 +88,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             }
             Command::Stop if self.domains[local as usize].virtual_cpu => self.stop_guest(local),
             Command::Stop => {
+                self.stop_guest_of(local);
                 self.withdraw(local);
                 while self.domains[local as usize].callers.0 != NO_DOMAIN {
                     let caller = self.domains[local as usize].callers.0;
@@ -101,6 +103,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 self.publish_state(local, DomainState::Stopped);
             }
             Command::Restart => {
+                self.stop_guest_of(local);
                 self.withdraw(local);
                 self.system.shared[global].clear_fault();
                 let domain = &mut self.domains[local as usize];

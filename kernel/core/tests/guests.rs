@@ -5,14 +5,17 @@ mod common;
 
 use common::{Builder, Fake, Seen};
 use culm_abi::guest::exit;
-use culm_abi::syscall::{RESTART, RESUME, STOP};
+use culm_abi::syscall::{FaultKind, FaultReport, RESTART, RESUME, STOP};
 use culm_kernel_core::Interrupt;
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
 
-/// A monitor, which waits, its virtual CPU, which runs, and a domain below both.
+/// A supervisor, its monitor, both of which wait, its virtual CPU, which runs, and a domain below
+/// all.
 struct Scene {
     fake: Fake,
+    supervisor: u32,
+    monitor_end: u32,
     monitor: u32,
     virtual_cpu: u32,
     end: u32,
@@ -21,14 +24,20 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut builder = Builder::default();
-        let (monitor, low) = (builder.domain(0, 20), builder.domain(0, 5));
-        let (virtual_cpu, end) = builder.virtual_cpu(monitor, 10);
-        let mut fake = builder.build();
-        fake.wait(monitor, 0);
-        let mut scene = Self { fake, monitor, virtual_cpu, end, low };
+        let mut scene = Self::at_first();
+        scene.fake.wait(scene.supervisor, 0);
+        scene.fake.wait(scene.monitor, 0);
         assert_eq!(scene.guest(), (State::Running, Seen::Started));
         scene
+    }
+
+    /// The supervisor runs, and the others could.
+    fn at_first() -> Self {
+        let mut builder = Builder::default();
+        let (supervisor, monitor, low) = (builder.domain(0, 30), builder.domain(0, 20), builder.domain(0, 5));
+        let monitor_end = builder.supervise(supervisor, monitor);
+        let (virtual_cpu, end) = builder.virtual_cpu(monitor, 10);
+        Self { fake: builder.build(), supervisor, monitor_end, monitor, virtual_cpu, end, low }
     }
 
     /// The state of the virtual CPU, and what it has seen last.
@@ -119,4 +128,48 @@ fn a_monitor_stops_and_restarts_its_guest() {
     assert_eq!(scene.guest(), (State::Ready, Seen::Started));
     scene.monitor_is_told();
     assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu));
+}
+
+#[test]
+fn a_guest_whose_monitor_faults_stops_until_the_monitor_goes_on() {
+    let mut scene = Scene::new();
+    scene.exit();
+    scene.command(Command::Resume, RESUME);
+    assert_eq!(scene.guest(), (State::Ready, Seen::Entered));
+    let report = FaultReport { kind: FaultKind::Panic as u64, ..FaultReport::default() };
+    _ = scene.fake.core(scene.monitor).0.fault(report);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
+    assert_eq!(scene.fake.runs(0), Some(scene.supervisor));
+    let end = scene.monitor_end.into();
+    _ = scene.fake.core(scene.supervisor).0.supervise(end, Command::Resume, RESUME);
+    scene.fake.wait(scene.supervisor, 0);
+    scene.fake.wait(scene.monitor, 0);
+    scene.monitor_is_told();
+    assert_eq!(scene.fake.runs(0), Some(scene.low), "nothing resumes the guest but its monitor");
+}
+
+#[test]
+fn a_guest_whose_monitor_is_stopped_stops() {
+    let mut scene = Scene::at_first();
+    let end = scene.monitor_end.into();
+    _ = scene.fake.core(scene.supervisor).0.supervise(end, Command::Stop, STOP);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
+    scene.fake.wait(scene.supervisor, 0);
+    assert_eq!(scene.fake.domain_state(scene.monitor), State::Stopped);
+    assert_eq!(scene.fake.runs(0), Some(scene.low));
+}
+
+#[test]
+fn a_guest_whose_monitor_is_restarted_stops_for_the_new_life() {
+    let mut scene = Scene::at_first();
+    let end = scene.monitor_end.into();
+    _ = scene.fake.core(scene.supervisor).0.supervise(end, Command::Restart, RESTART);
+    assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
+    scene.fake.wait(scene.supervisor, 0);
+    assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+    scene.fake.wait(scene.monitor, 0);
+    assert_eq!(scene.fake.runs(0), Some(scene.low));
+    scene.interrupt(Interrupt::GuestTimer);
+    scene.monitor_is_told();
+    assert_eq!(scene.guest(), (State::Exited, Seen::Timer));
 }
