@@ -37,6 +37,12 @@ pub enum Outcome {
 /// `ICC_SGI1R_EL1`, which generates interrupts for CPUs of a list.
 const GENERATE: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 11, op2: 5 };
 
+/// `ICC_SRE_EL1`, which says that the controller is used by system registers. A processor traps it
+/// if it could say otherwise.
+const SYSTEM_REGISTERS: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 12, op2: 5 };
+/// What it reads: SRE, DFB, DIB. It cannot be changed.
+const BY_SYSTEM_REGISTERS: u64 = 0b111;
+
 /// The machine of a guest with one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
@@ -112,11 +118,12 @@ impl Machine {
         Outcome::Goes
     }
 
-    /// Registers that trap: the one that generates interrupts, and those of debugging, tracing and
-    /// counting, of which there is nothing here: they read as zero and ignore writes.
+    /// Registers that trap: two of the interrupt controller's, and those of debugging, tracing,
+    /// counting, error records and limited ordering, of which there is nothing here: they read as
+    /// zero and ignore writes.
     fn system_register(&mut self, register: SystemRegister, general: u8, read: bool, registers: &impl Registers) {
         if read {
-            set(registers, general, 0);
+            set(registers, general, if register == SYSTEM_REGISTERS { BY_SYSTEM_REGISTERS } else { 0 });
         } else if register == GENERATE {
             let value = value_of(registers, general);
             let to_others = value >> 40 & 1 != 0;
