@@ -50,9 +50,9 @@ impl VirtualCpu {
 
     /// Returns why the guest has left the core, once for each time.
     pub fn left(&self) -> Option<Left> {
-        let reason = self.load(offset_of!(guest::VirtualCpu, exit));
-        self.store(offset_of!(guest::VirtualCpu, exit), exit::NONE);
-        match reason {
+        // In one step: a monitor whose budget is used up can be suspended at any instruction, and
+        // the guest exit meanwhile.
+        match self.word(offset_of!(guest::VirtualCpu, exit)).swap(exit::NONE, Ordering::Relaxed) {
             exit::NONE => None,
             exit::EXCEPTION => Some(Left::Exception {
                 syndrome: self.load(offset_of!(guest::VirtualCpu, syndrome)),

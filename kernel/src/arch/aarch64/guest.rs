@@ -9,7 +9,10 @@
 //!
 //! The registers of EL1 and of the vector unit are the guest's alone: neither the kernel, which is
 //! at EL2, nor a domain, which has no vectors, uses them. They stay in the processor, as do the
-//! virtual timer and the virtual interrupt controller; so a core has one virtual CPU.
+//! virtual timer and the virtual interrupt controller; so a core has one virtual CPU. One of them a
+//! domain can use: `APGAKey_EL1`, the key of `PACGA`, which nothing takes from EL0. It is saved,
+//! and zero while domains run. (What the other keys of pointer authentication are for,
+//! `SCTLR_EL2` turns off.)
 //!
 //! While others run, `HCR_EL2.TGE` is set, and no virtual interrupt is taken.
 
@@ -17,6 +20,7 @@ use super::boot::no_table;
 use super::gic::GUEST_TIMER;
 use super::registers::{Registers, resume};
 use super::system_register::{read_register, write_register};
+use crate::guest_page::{cause, list_registers};
 use crate::processor::Processor;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -28,33 +32,42 @@ use culm_abi::system::DomainDescription;
 const HCR_DOMAIN: u64 = 1 << 31 | 1 << 27 | 1 << 34;
 
 /// `HCR_EL2` while a guest runs: stage 2 translates (VM), interrupts and SErrors are EL2's (FMO,
-/// IMO, AMO), cache maintenance by set and way cleans too (SWIO), TLB and barrier operations reach
-/// all cores (FB, BSU); WFI, SMC, implementation-defined registers and ACTLR trap (TWI, TSC, TIDCP,
-/// TACR); EL1 is AArch64 (RW) and may use pointer authentication (APK, API).
+/// IMO, AMO), cache maintenance by set and way cleans too (SWIO); WFI, SMC, implementation-defined
+/// registers, ACTLR and the registers of limited ordering and of error records trap (TWI, TSC,
+/// TIDCP, TACR, TLOR, TERR); EL1 is AArch64 (RW) and may use pointer authentication (APK, API).
 const HCR_GUEST: u64 = 1 << 34
     | 1
     | 1 << 1
     | 1 << 3
     | 1 << 4
     | 1 << 5
-    | 1 << 9
-    | 1 << 10
     | 1 << 13
     | 1 << 19
     | 1 << 20
     | 1 << 21
     | 1 << 31
+    | 1 << 35
+    | 1 << 36
     | 1 << 40
     | 1 << 41;
 
 /// `PSTATE` at a virtual CPU's first instruction, and of the kernel's way there: EL1 and EL2 with
-/// their own stack pointers, everything masked.
+/// their own stack pointers, everything masked; the kernel's with PAN, which each processor with
+/// the host extensions has.
 const START_OF_GUEST: u64 = 0x3c5;
-const WAY_IN: u64 = 0x3c9;
+const WAY_IN: u64 = 1 << 22 | 0x3c9;
 
-/// `MDCR_EL2`: accesses to debug, trace and performance registers trap (TDRA, TDOSA, TDA, TPM,
-/// TPMCR).
-const DEBUG_TRAPS: u64 = 1 << 11 | 1 << 10 | 1 << 9 | 1 << 6 | 1 << 5;
+/// `CPTR_EL2` while a guest runs, in its form with E2H: the vector registers are the guest's
+/// (FPEN); registers of trace and activity counters trap (TTA, TAM).
+const FEATURES_OF_GUEST: u64 = 1 << 30 | 1 << 28 | 0b11 << 20;
+
+/// `MDCR_EL2`: accesses to debug, trace, profiling and performance registers trap (TTRF, TPMS,
+/// TDRA, TDOSA, TDA, TPM, TPMCR).
+const DEBUG_TRAPS: u64 = 1 << 19 | 1 << 14 | 1 << 11 | 1 << 10 | 1 << 9 | 1 << 6 | 1 << 5;
+
+/// `ICC_SRE_EL2`: EL1 may reach `ICC_SRE_EL1`. A guest must not: by it, it could turn off the
+/// registers through which the kernel sends interrupts.
+const SRE_ENABLE: u64 = 1 << 3;
 
 /// `SCTLR_EL1` at a guest's start: its bits that are always one.
 const SCTLR_OFF: u64 = 0x30d0_0800;
@@ -72,12 +85,16 @@ mod place {
     pub const THREAD_READ_ONLY: usize = 4;
     /// `TPIDR_EL1`, which even with the host extensions is not EL2's.
     pub const THREAD_OF_KERNEL: usize = 5;
+    /// `APGAKey_EL1`, two halves.
+    pub const KEY: usize = 6;
+    /// Not zero if the processor has that key.
+    pub const HAS_KEY: usize = 8;
 }
 
 core::arch::global_asm!(
     r#"
     .text
-    // x0: the virtual CPU's page, x1-x5: what `place` says. The core's state is at sp.
+    // x0: the virtual CPU's page, x1-x8: what `place` says. The core's state is at sp.
     .globl culm_enter_guest
 culm_enter_guest:
     msr     spsr_el1, x1
@@ -85,12 +102,15 @@ culm_enter_guest:
     msr     tpidr_el0, x3
     msr     tpidrro_el0, x4
     msr     tpidr_el1, x5
-    ldr     x1, ={hcr_guest}
+    cbz     x8, 1f
+    msr     S3_0_C2_C3_0, x6        // APGAKeyLo_EL1
+    msr     S3_0_C2_C3_1, x7        // APGAKeyHi_EL1
+1:  ldr     x1, ={hcr_guest}
     msr     hcr_el2, x1
     ldr     x1, =culm_guest_vectors
     msr     vbar_el1, x1
-    mov     x1, #(0b11 << 20)       // CPTR_EL2.FPEN: the vector registers are the guest's
-    msr     cpacr_el1, x1
+    ldr     x1, ={features_of_guest}
+    msr     cpacr_el1, x1           // CPTR_EL2
     ldr     x1, [x0, #{pc}]
     msr     elr_el1, x1
     ldp     x2, x3, [x0, #16]
@@ -149,6 +169,14 @@ culm_enter_guest:
     str     x2, [x1, #({thread_of_kernel} * 8)]
     msr     tpidr_el1, x3
     msr     tpidrro_el0, xzr        // a domain must not read there what the guest left
+    ldr     x2, [x1, #({has_key} * 8)]
+    cbz     x2, 1f
+    mrs     x2, S3_0_C2_C3_0        // APGAKeyLo_EL1
+    mrs     x3, S3_0_C2_C3_1        // APGAKeyHi_EL1
+    stp     x2, x3, [x1, #({key} * 8)]
+    msr     S3_0_C2_C3_0, xzr
+    msr     S3_0_C2_C3_1, xzr
+1:
     msr     cpacr_el1, xzr
     ldr     x2, ={hcr_domain}
     msr     hcr_el2, x2
@@ -199,6 +227,7 @@ culm_guest_defect:
     "#,
     hcr_guest = const HCR_GUEST,
     hcr_domain = const HCR_DOMAIN,
+    features_of_guest = const FEATURES_OF_GUEST,
     current = const Processor::CURRENT,
     pc = const offset_of!(VirtualCpu, pc),
     page = const place::PAGE,
@@ -207,11 +236,14 @@ culm_guest_defect:
     thread = const place::THREAD,
     thread_read_only = const place::THREAD_READ_ONLY,
     thread_of_kernel = const place::THREAD_OF_KERNEL,
+    key = const place::KEY,
+    has_key = const place::HAS_KEY,
 );
 
 const _: () = {
     assert!(offset_of!(VirtualCpu, x) == 0 && offset_of!(Registers, x) == 0);
     assert!(place::PAGE == 0 && place::PSTATE == 1 && place::SP == 2 && place::THREAD == 3);
+    assert!(place::THREAD_OF_KERNEL == 5 && place::KEY == 6 && place::HAS_KEY == 8);
 };
 
 unsafe extern "C" {
@@ -230,6 +262,7 @@ fn page(registers: &Registers) -> &'static VirtualCpu {
 pub fn registers(description: &DomainDescription) -> Registers {
     let mut x = [0; 30];
     x[place::PAGE] = description.virtual_cpu;
+    x[place::HAS_KEY] = u64::from(has_generic_key());
     Registers {
         x,
         sp: 0,
@@ -241,8 +274,14 @@ pub fn registers(description: &DomainDescription) -> Registers {
     }
 }
 
-/// Puts a virtual CPU to its start: at `entry` with one argument, translation off. Of the state
-/// that a reset leaves unknown, all is as it was.
+/// Returns whether the processor has `PACGA` and its key (`ID_AA64ISAR1_EL1` GPI and GPA,
+/// `ID_AA64ISAR2_EL1` GPA3).
+fn has_generic_key() -> bool {
+    read_register!("id_aa64isar1_el1") >> 24 & 0xff != 0 || read_register!("S3_0_C0_C6_2") >> 8 & 0xf != 0
+}
+
+/// Puts a virtual CPU to its start: at `entry` with one argument, translation off, no interrupt
+/// pending or active. Of the state that a reset leaves unknown, the rest is as it was.
 pub fn start(registers: &mut Registers, entry: u64, argument: u64) {
     let page = page(registers);
     page.x.iter().for_each(|register| register.store(0, Ordering::Relaxed));
@@ -250,23 +289,52 @@ pub fn start(registers: &mut Registers, entry: u64, argument: u64) {
     page.pc.store(entry, Ordering::Relaxed);
     page.exit.store(exit::NONE, Ordering::Relaxed);
     registers.x[place::PSTATE] = START_OF_GUEST;
-    registers.x[place::SP..=place::THREAD_OF_KERNEL].fill(0);
+    registers.x[place::SP..place::HAS_KEY].fill(0);
     write_register!("S3_5_C1_C0_0", SCTLR_OFF); // SCTLR_EL12
     write_register!("S3_5_C14_C3_1", 0); // CNTV_CTL_EL02
+    super::machine::synchronise();
+    page.timer.store(0, Ordering::Relaxed);
+    // While the first list register has it, the timer's physical interrupt is active: nobody else
+    // ends it for a guest that begins anew.
+    if read_register!("S3_4_C12_C12_0") >> 62 != 0 {
+        write_register!("S3_0_C12_C11_1", u64::from(GUEST_TIMER)); // ICC_DIR_EL1
+    }
     for interrupt in &page.interrupts {
         interrupt.store(0, Ordering::Relaxed);
     }
     write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2
     write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
+    forget_active_priorities();
     enter(registers);
+}
+
+/// Clears the priorities of the interrupts that a guest was handling (`ICH_AP0R_EL2`,
+/// `ICH_AP1R_EL2`), by which it would mask all that are not more urgent.
+fn forget_active_priorities() {
+    write_register!("S3_4_C12_C8_0", 0);
+    write_register!("S3_4_C12_C9_0", 0);
+    // There is a register for each 32 priorities, and PREbits says how many those are.
+    let preemption_bits = (read_register!("S3_4_C12_C11_1") >> 26 & 7) + 1; // ICH_VTR_EL2
+    if preemption_bits >= 6 {
+        write_register!("S3_4_C12_C8_1", 0);
+        write_register!("S3_4_C12_C9_1", 0);
+    }
+    if preemption_bits >= 7 {
+        write_register!("S3_4_C12_C8_2", 0);
+        write_register!("S3_4_C12_C8_3", 0);
+        write_register!("S3_4_C12_C9_2", 0);
+        write_register!("S3_4_C12_C9_3", 0);
+    }
 }
 
 /// Tells the monitor why the guest has left the core.
 pub fn exit(registers: &Registers, reason: u64) {
     let page = page(registers);
-    page.syndrome.store(read_register!("esr_el1"), Ordering::Relaxed);
-    page.address.store(read_register!("far_el1"), Ordering::Relaxed);
-    page.page.store(read_register!("hpfar_el2"), Ordering::Relaxed);
+    let [syndrome, address, physical_page] =
+        cause(reason, read_register!("esr_el1"), read_register!("far_el1"), read_register!("hpfar_el2"));
+    page.syndrome.store(syndrome, Ordering::Relaxed);
+    page.address.store(address, Ordering::Relaxed);
+    page.page.store(physical_page, Ordering::Relaxed);
     let left = [read_register!("S3_4_C12_C12_1"), read_register!("S3_4_C12_C12_2"), read_register!("S3_4_C12_C12_3")];
     for (to, from) in page.interrupts.iter().zip(left) {
         to.store(from, Ordering::Relaxed);
@@ -280,12 +348,10 @@ pub fn timer(registers: &Registers) {
     page(registers).timer.store(1, Ordering::Relaxed);
 }
 
-/// Takes the interrupts that the monitor has for the guest. Of each, what would deactivate a
-/// physical interrupt is left out: those are not the monitor's.
+/// Takes the interrupts that the monitor has for the guest, as far as they are the monitor's.
 pub fn enter(registers: &Registers) {
-    const HARDWARE: u64 = 1 << 61;
-    let [first, second, third] =
-        page(registers).interrupts.each_ref().map(|interrupt| interrupt.load(Ordering::Relaxed) & !HARDWARE);
+    let wanted = page(registers).interrupts.each_ref().map(|interrupt| interrupt.load(Ordering::Relaxed));
+    let [first, second, third] = list_registers(wanted);
     write_register!("S3_4_C12_C12_1", first); // ICH_LR1_EL2
     write_register!("S3_4_C12_C12_2", second);
     write_register!("S3_4_C12_C12_3", third);
@@ -328,6 +394,13 @@ pub fn set_up(description: &DomainDescription, gic_version: u32) {
     write_register!("cntvoff_el2", 0);
     write_register!("cntkctl_el1", read_register!("cntkctl_el1") | 1 << 10); // CNTHCTL_EL2.EL1PCTEN
     write_register!("mdcr_el2", read_register!("mdcr_el2") | DEBUG_TRAPS);
+    write_register!("hstr_el2", 0);
+    write_register!("S3_4_C12_C9_5", read_register!("S3_4_C12_C9_5") & !SRE_ENABLE); // ICC_SRE_EL2
+    write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2, which `start` reads
+    if has_generic_key() {
+        write_register!("S3_0_C2_C3_0", 0); // APGAKeyLo_EL1
+        write_register!("S3_0_C2_C3_1", 0); // APGAKeyHi_EL1
+    }
     // SAFETY: [K7] nothing at EL1 has been translated; what a TLB may keep from before this system
     // is thrown away, which concerns neither kernel nor domains.
     unsafe { core::arch::asm!("tlbi alle1", "dsb nsh", "isb", options(nostack, preserves_flags)) }

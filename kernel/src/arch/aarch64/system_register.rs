@@ -17,8 +17,8 @@ macro_rules! write_register {
     ($name:literal, $value:expr) => {{
         let value: u64 = $value;
         // SAFETY: [K7] the registers that the kernel writes by this macro control the interrupt
-        // controller, the timer and what EL0 may do; none of them changes how the kernel's own
-        // memory is seen.
+        // controller, the timer, what EL0 may do, and a guest's translation and traps; none of them
+        // changes how the memory of the kernel and of domains is seen.
         unsafe { core::arch::asm!(concat!("msr ", $name, ", {}"), in(reg) value, options(nostack, preserves_flags)) };
     }};
 }
