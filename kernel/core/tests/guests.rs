@@ -74,9 +74,10 @@ fn an_exit_runs_the_monitor_and_a_resume_the_guest() {
     scene.exit();
     assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::EXCEPTION)));
     assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+    assert_eq!(scene.fake.seen(scene.monitor), Seen::Notified(0, 1 << scene.end));
     scene.command(Command::Resume, RESUME);
     assert_eq!(scene.guest(), (State::Ready, Seen::Entered));
-    scene.monitor_is_told();
+    scene.fake.wait(scene.monitor, 0);
     assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu));
 }
 
@@ -109,6 +110,7 @@ fn maintenance_stops_a_guest_that_runs_or_could() {
     scene.command(Command::Resume, RESUME);
     scene.interrupt(Interrupt::GuestMaintenance);
     assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::MAINTENANCE)));
+    scene.fake.wait(scene.monitor, 0);
     scene.monitor_is_told();
     scene.interrupt(Interrupt::GuestMaintenance);
     assert_eq!(scene.fake.runs(0), Some(scene.low), "it has exited already");
@@ -126,6 +128,7 @@ fn a_monitor_stops_and_restarts_its_guest() {
     assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
     scene.command(Command::Restart, RESTART);
     assert_eq!(scene.guest(), (State::Ready, Seen::Started));
+    scene.fake.wait(scene.monitor, 0);
     scene.monitor_is_told();
     assert_eq!(scene.fake.runs(0), Some(scene.virtual_cpu));
 }
