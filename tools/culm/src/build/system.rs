@@ -11,6 +11,7 @@ use crate::layout::{self, Layout};
 use crate::plan::Plan;
 use crate::tree::{Tree, cannot_build};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// An image that was built.
@@ -88,10 +89,9 @@ pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) 
     let report = Report::new(plan, &layout, &kernel, &programs, profile.name(), &path);
     std::fs::create_dir_all(&folder)
         .map_err(|error| cannot_build(format_args!("make the folder {}", folder.display()), &error))?;
-    write(&path, &bytes)?;
     let json = serde_json::to_vec_pretty(&report)
         .map_err(|error| Failure::new(format!("cannot write the report as JSON: {error}")))?;
-    write(&folder.join("report.json"), &json)?;
+    write(&folder, &[("image", &bytes), ("report.json", &json)])?;
     Ok(BuiltSystem { image: path, report })
 }
 
@@ -104,11 +104,40 @@ fn crates<'t>(tree: &'t Tree, plan: &Plan) -> BTreeMap<&'t Path, BTreeSet<String
     crates
 }
 
-/// Writes beside the old file and then puts the new one in its place: a machine that boots
-/// meanwhile reads one or the other.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let new = path.with_extension("new");
-    std::fs::write(&new, bytes)
-        .and_then(|()| std::fs::rename(&new, path))
-        .map_err(|error| cannot_build(format_args!("write {}", path.display()), &error))
+/// Writes each file beside the old one and then puts the new one in its place: a machine that boots
+/// meanwhile reads one or the other. Builds of the same system, which may run at the same time,
+/// take turns: without that, one would rename what another still writes.
+fn write(folder: &Path, files: &[(&str, &[u8])]) -> Result<(), Failure> {
+    let lock = File::create(folder.join("lock"));
+    lock.and_then(|lock| lock.lock().map(|()| lock))
+        .and_then(|_lock| {
+            files.iter().try_for_each(|(name, bytes)| {
+                let new = folder.join(format!("{name}.new"));
+                std::fs::write(&new, bytes)?;
+                std::fs::rename(&new, folder.join(name))
+            })
+        })
+        .map_err(|error| cannot_build(format_args!("write in {}", folder.display()), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_at_the_same_time_do_not_take_each_others_files() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        std::thread::scope(|scope| {
+            for byte in 0..8 {
+                let folder = folder.path();
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        write(folder, &[("image", &[byte; 10_000])]).expect("nobody takes what it writes");
+                    }
+                });
+            }
+        });
+        let image = std::fs::read(folder.path().join("image")).expect("it was written");
+        assert_eq!(image, [image[0]; 10_000], "one build's, whole");
+    }
 }
