@@ -11,6 +11,9 @@ use zerocopy::{FromBytes, Immutable};
 pub struct Guest<F: Form = Start> {
     /// The page of the virtual CPU ([`crate::guest::VirtualCpu`]).
     pub virtual_cpu: F::Memory,
+    /// The guest's memory, from [`crate::guest::MEMORY`] on, in one piece. The guest writes it at
+    /// any time.
+    pub memory: F::Memory,
     /// Channel that is notified when the virtual CPU leaves the core, and over which it is resumed,
     /// stopped and restarted.
     pub channel: F::Channel,

@@ -268,6 +268,7 @@ fn memory_name(plan: &Plan, memory: Memory) -> String {
         Memory::CoreAccounts => "accounts of the cores".to_string(),
         Memory::DomainAccounts => "accounts of the domains".to_string(),
         Memory::Picture => "picture".to_string(),
+        Memory::Guest(guest) => format!("memory of guest {}", plan.guests[guest].name),
     }
 }
 

@@ -257,7 +257,8 @@ fn wire_guest(wiring: &mut Wiring, guest: &Guest<'_>, id: plan::GuestId) -> plan
     let blank = format!("{name} memory");
     let blank = wiring.region(blank, guest.memory.blank(), RegionKind::Cached, Purpose::Guest, &[]);
     let key = wiring.manifest(monitor).connections[guest.slot].name.clone();
-    let connection = connection::Guest { virtual_cpu: Memory::region(page, PAGE_SIZE), channel, reserved: 0 };
+    let virtual_cpu = Memory::region(page, PAGE_SIZE);
+    let connection = connection::Guest { virtual_cpu, memory: Memory::Guest(id), channel, reserved: 0 };
     wiring.connect_slot(monitor, Some(guest.slot), &key, &name, connection);
     plan::Guest {
         name,

@@ -31,6 +31,7 @@ impl Context<'_> {
                 accounts(Item::DomainAccounts, self.plan.domains.len(), size_of::<DomainAccount>())
             }
             Memory::Picture => self.memory(Item::Picture, self.picture_size as u64),
+            Memory::Guest(guest) => self.memory(Item::Guest(guest), self.plan.guests[guest].memory.size),
         }
     }
 }

@@ -64,6 +64,7 @@ impl Layout {
             Item::Picture => objects.picture,
             Item::CoreAccounts => Some(objects.core_accounts),
             Item::DomainAccounts => Some(objects.domain_accounts),
+            Item::Guest(guest) => Some(objects.guests[guest].kernel),
         }
     }
 }

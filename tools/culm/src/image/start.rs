@@ -3,7 +3,7 @@
 use super::archive::Contents;
 use super::connections;
 use super::writer::Writer;
-use crate::plan::{ConfigValue, DomainId, Plan, RegionId};
+use crate::plan::{ConfigValue, DomainId, GuestId, Plan, RegionId};
 use culm_abi::memory::STACK_BASE;
 use culm_abi::start::{Connection, MAGIC, Memory, StartHeader, Value};
 use std::path::Path;
@@ -25,6 +25,8 @@ pub enum Item<'a> {
     CoreAccounts,
     /// Accounts of the domains.
     DomainAccounts,
+    /// The memory of a guest.
+    Guest(GuestId),
 }
 
 /// Where things are.

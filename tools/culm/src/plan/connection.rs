@@ -2,7 +2,7 @@
 //! indices in place of addresses, and their fields as plain values for whoever writes, shows or
 //! draws them.
 
-use super::{Domain, DomainId, EndNumber, Plan, RegionId, RingId};
+use super::{Domain, DomainId, EndNumber, GuestId, Plan, RegionId, RingId};
 use culm_abi::connection::{
     AnyConnection, Child, CounterName, Field, Form, Observation, ObservedDomain, ObservedRing, Structure, Visitor,
 };
@@ -61,6 +61,8 @@ pub enum Memory {
     DomainAccounts,
     /// The system's picture.
     Picture,
+    /// All memory of a guest, as its monitor sees it.
+    Guest(GuestId),
 }
 
 /// A part of a region.

@@ -8,7 +8,8 @@
 use super::fixture::{self, Shape};
 use crate::layout::translation::{Mapping, Owner, Permissions};
 use crate::layout::{Inputs, Layout};
-use crate::plan::{Guest, GuestMemory, PhysicalRange, Purpose, Region, RegionKind};
+use crate::plan::{DomainConnection, Guest, GuestMemory, Memory, PhysicalRange, Purpose, Region, RegionKind};
+use culm_abi::connection;
 use culm_abi::memory::{KERNEL_BASE, KERNEL_STACKS, PAGE_SIZE, REGION_BASE, STACK_BASE};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -253,6 +254,13 @@ fn a_guest_sees_its_own_memory_and_nothing_else() {
         page,
         blank: page + 1,
     });
+    let runs = connection::Guest {
+        virtual_cpu: Memory::region(page, PAGE_SIZE),
+        memory: Memory::Guest(0),
+        channel: 0,
+        reserved: 0,
+    };
+    parts.plan.domains[0].connections.push(DomainConnection::implicit("guest", runs.into()));
     let layout = Layout::new(&parts.inputs()).expect("fits");
     let walker = Walker { base: layout.physical.tables.address, memory: &layout.table_bytes };
     let found = stage_2(&walker, layout.roots.guests[0]);
@@ -267,6 +275,17 @@ fn a_guest_sees_its_own_memory_and_nothing_else() {
         wanted.extend((0..size).step_by(4096).map(|offset: u64| (address + offset, physical + offset)));
     }
     assert_eq!(found, wanted);
+    let first = layout.domains[0].address(objects.guests[0].kernel).expect("its monitor sees it");
+    let monitor = walker.pages(layout.roots.domains[0], 0);
+    let seen: BTreeMap<u64, u64> = monitor
+        .range(first - PAGE_SIZE..first + memory.size + PAGE_SIZE)
+        .inspect(|(_, page)| assert!(page.user && page.write && !page.user_execute))
+        .map(|(address, page)| (address - first + 0x4000_0000, page.physical))
+        .collect();
+    assert_eq!(seen, wanted, "in one piece, with nothing before and behind");
+    for other in 1..layout.domains.len() {
+        assert!(layout.domains[other].address(objects.guests[0].kernel).is_none(), "nobody else does");
+    }
     check_physical(&parts.inputs(), &layout);
     assert!(layout.kernel.space.address(objects.regions[page]).is_some(), "the kernel has the page too");
 }
