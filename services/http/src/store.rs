@@ -16,7 +16,10 @@
 //! comes late, after the slot has turned to other work, only gives its buffer back.
 
 mod changes;
+mod open;
 mod properties;
+mod reading;
+mod waiting;
 
 use crate::guard::Guard;
 use alloc::boxed::Box;
@@ -28,24 +31,19 @@ use alloc::vec::Vec;
 use changes::{Change, Stage};
 use culm::Progress;
 use culm::connection::FileClient;
-use culm_file::{BLOCK, Client, Completion, Error, File, Info, Mode, NotSent};
+use culm_file::{BLOCK, Client, Completion};
 use culm_http::Caching;
-use culm_http::files::{Entry, Files, Found, Offer, Permission, Purpose, Trouble};
-use properties::{entry, is_same_name, trouble};
-
-/// Files that are open for readers at a time. With the uploads they are fewer than the class
-/// allows.
-const OPEN: usize = 20;
+use culm_http::files::{Files, Found, Offer, Permission, Purpose, Trouble};
+use open::{OPEN, Seen, Shared};
+use properties::is_same_name;
+use reading::Fetch;
+use waiting::Need;
 
 /// Uploads at a time.
 const UPLOADS: usize = 8;
 
 /// Blocks of a buffer's data at most.
 const BUFFER: usize = 64;
-
-/// The time for which a file stays open in any case while others wait for its place, in multiples
-/// of that for which what is open serves those who come later.
-const HOLD: u64 = 3;
 
 /// Writes of one upload that are under way at a time.
 const WRITES: u8 = 2;
@@ -70,42 +68,6 @@ enum Tag {
 struct Work {
     slot: u16,
     serial: u32,
-}
-
-/// The room that a slot's work waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// A place among the files that are open for readers.
-    Place,
-    /// A buffer, and a request to fill it.
-    Buffer,
-    /// A request of a change.
-    Request,
-}
-
-impl Need {
-    const ALL: [Self; 3] = [Self::Place, Self::Buffer, Self::Request];
-}
-
-/// A file that is open for readers, or about to be.
-struct Shared {
-    /// With the slash in front.
-    path: String,
-    file: Option<File>,
-    /// What was found; nothing while it is being opened.
-    found: Option<Result<Info, Error>>,
-    readers: u32,
-    /// Since when it is open: later readers open it anew.
-    since: u64,
-    is_stale: bool,
-    /// Whether its properties were settled when it was opened, and which [`Store::generation`]
-    /// there was then.
-    is_settled: bool,
-    generation: u32,
-    /// How often the place was used.
-    life: u32,
-    /// The slots that wait for it to be open.
-    waiting: Vec<u16>,
 }
 
 #[derive(Default)]
@@ -137,34 +99,6 @@ enum State {
         seen: Seen,
     },
     Changing(Box<Change>),
-}
-
-/// What a reader has found.
-#[derive(Clone, Copy)]
-struct Seen {
-    found: Result<Info, Error>,
-    is_settled: bool,
-    generation: u32,
-}
-
-/// Bytes of a file on their way.
-#[derive(Clone, Copy)]
-enum Fetch {
-    None,
-    /// They find no room.
-    Wanted {
-        at: u64,
-        count: u32,
-    },
-    Asked {
-        at: u64,
-    },
-    Here {
-        at: u64,
-        buffer: u16,
-        count: u32,
-    },
-    Failed(Trouble),
 }
 
 /// The files of one connection to the class.
@@ -306,79 +240,6 @@ impl Store {
         self.news.push_back(slot);
     }
 
-    fn somebody_waits(&self) -> bool {
-        self.waiting.iter().any(|slots| !slots.is_empty())
-    }
-
-    /// Whether others came earlier for the same.
-    fn is_waited_for(&self, need: Need) -> bool {
-        !self.waiting[need as usize].is_empty()
-    }
-
-    /// Gives those that wait for room what there is now. Who gets none goes on waiting, and is told
-    /// nothing; it does not stand in the way of those that wait for other room.
-    #[cold]
-    fn go_on(&mut self) {
-        for need in Need::ALL {
-            // Who is served may have to wait for the same again, behind all others.
-            for _ in 0..self.waiting[need as usize].len() {
-                let Some(&slot) = self.waiting[need as usize].front() else { break };
-                if !self.serve(slot) {
-                    break;
-                }
-                if self.waiting[need as usize].front() == Some(&slot) {
-                    self.stop_waiting(slot);
-                }
-                self.tell(slot);
-            }
-        }
-    }
-
-    /// Takes what a slot waits for, as far as it is there. Returns whether it was.
-    fn serve(&mut self, slot: u16) -> bool {
-        match &mut self.jobs[usize::from(slot)].state {
-            State::Idle | State::Parked { .. } => true,
-            State::Queued { path, seen } => {
-                let (path, seen) = (core::mem::take(path), *seen);
-                let is_served = self.take_place(slot, &path, seen);
-                if !is_served {
-                    self.jobs[usize::from(slot)].state = State::Queued { path, seen };
-                }
-                is_served
-            }
-            State::Reading { place, fetch: Fetch::Wanted { at, count }, .. } => {
-                let (place, at, count) = (*place, *at, *count);
-                let fetch = self.take_buffer(slot, place, at, count);
-                self.set_fetch(slot, fetch);
-                !matches!(fetch, Fetch::Wanted { .. })
-            }
-            State::Reading { .. } => true,
-            State::Changing(change) if change.wants_buffer => match self.free.pop() {
-                Some(buffer) => {
-                    (change.wants_buffer, change.filling) = (false, Some((buffer, 0)));
-                    true
-                }
-                None => false,
-            },
-            State::Changing(_) => self.take_request(slot),
-        }
-    }
-
-    /// Has the slot tried again when something has become free.
-    fn wait(&mut self, slot: u16, need: Need) {
-        if self.jobs[usize::from(slot)].waits != Some(need) {
-            self.stop_waiting(slot);
-            self.jobs[usize::from(slot)].waits = Some(need);
-            self.waiting[need as usize].push_back(slot);
-        }
-    }
-
-    fn stop_waiting(&mut self, slot: u16) {
-        if let Some(need) = self.jobs[usize::from(slot)].waits.take() {
-            self.waiting[need as usize].retain(|other| *other != slot);
-        }
-    }
-
     fn work(&self, slot: u16) -> Work {
         Work { slot, serial: self.jobs[usize::from(slot)].serial }
     }
@@ -386,230 +247,6 @@ impl Store {
     /// The job that this was asked for, if it is still the slot's.
     fn job(&mut self, work: Work) -> Option<&mut Job> {
         self.jobs.get_mut(usize::from(work.slot)).filter(|job| job.serial == work.serial)
-    }
-
-    /// Has a slot read the file at `path`, which has no slash in front; or go on reading it.
-    fn attach(&mut self, slot: u16, path: &str, seen: Option<Seen>) {
-        if !self.take_place(slot, path, seen) {
-            self.jobs[usize::from(slot)].state = State::Queued { path: path.into(), seen };
-            self.wait(slot, Need::Place);
-        }
-    }
-
-    /// Has a slot read the file at `path` if there is a place for that: one where it is open, or
-    /// one that no other slot waits for. Returns whether there is.
-    fn take_place(&mut self, slot: u16, path: &str, seen: Option<Seen>) -> bool {
-        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
-        let is_fresh = |shared: &Shared| self.now.saturating_sub(shared.since) < self.fresh;
-        let fresh = self.open.iter().position(|shared| is_it(shared) && is_fresh(shared));
-        let is_full = self.open.iter().all(|shared| shared.readers > 0);
-        let place = fresh.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
-        // What others read for longer is better than nothing.
-        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
-        let place = place.or_else(|| if is_full { self.open.iter().position(is_it) } else { None });
-        let Some(place) = place else { return false };
-        let shared = &mut self.open[place];
-        shared.readers += 1;
-        if shared.found.is_none() {
-            shared.waiting.push(slot);
-        }
-        self.jobs[usize::from(slot)].state = State::Reading { place: place as u8, fetch: Fetch::None, seen };
-        true
-    }
-
-    /// Takes the place of the file that is open for longest from its readers, if it is open for
-    /// some time and nothing of it is on its way.
-    #[cold]
-    fn park_readers(&mut self) -> Option<usize> {
-        let least = self.fresh.saturating_mul(HOLD);
-        let is_old = |shared: &Shared| shared.found.is_some() && self.now.saturating_sub(shared.since) >= least;
-        if !self.open.iter().any(is_old) {
-            return None;
-        }
-        let mut is_quiet = [true; OPEN];
-        for job in &self.jobs {
-            if let State::Reading { place, fetch, .. } = job.state {
-                is_quiet[usize::from(place)] &= matches!(fetch, Fetch::None);
-            }
-        }
-        let quiet = self.open.iter().zip(is_quiet).enumerate();
-        let quiet = quiet.filter(|(_, (shared, is_quiet))| *is_quiet && is_old(shared));
-        let (place, (shared, _)) = quiet.min_by_key(|(_, (shared, _))| shared.since)?;
-        let now = Seen { found: shared.found?, is_settled: shared.is_settled, generation: shared.generation };
-        for job in &mut self.jobs {
-            match job.state {
-                State::Reading { place: other, seen, .. } if usize::from(other) == place => {
-                    let path = shared.path.get(1..).unwrap_or_default().into();
-                    job.state = State::Parked { path, seen: seen.unwrap_or(now) };
-                }
-                _ => {}
-            }
-        }
-        self.open[place].readers = 0;
-        Some(place)
-    }
-
-    /// Whether what is open at a place is what a reader has seen; nothing while it is being opened.
-    fn is_still(&self, seen: &Seen, place: u8) -> Option<bool> {
-        let shared = &self.open[usize::from(place)];
-        let is_same = match (seen.found, shared.found?) {
-            (Ok(then), Ok(now)) => now.is_same(&then),
-            _ => false,
-        };
-        // Properties that were not settled may be those of another content.
-        Some(is_same && (seen.is_settled || seen.generation == shared.generation))
-    }
-
-    /// What is found at a path, as HTTP has it.
-    fn told(&self, seen: &Seen) -> Result<Found, Trouble> {
-        match seen.found {
-            Ok(info) if info.is_folder => Ok(Found::Folder),
-            Ok(info) => {
-                let entry = entry(&info, self.today, self.has_changed);
-                Ok(Found::File(Entry { is_settled: entry.is_settled && seen.is_settled, ..entry }))
-            }
-            // A path through a file leads to nothing.
-            Err(Error::NotFound | Error::WrongKind) => Ok(Found::Missing),
-            Err(error) => Err(trouble(error)),
-        }
-    }
-
-    /// Whether no other slot waits for the same longer.
-    fn is_next(&self, slot: u16, need: Need) -> bool {
-        self.waiting[need as usize].front().is_none_or(|first| *first == slot)
-    }
-
-    /// Begins to open a file for readers, in place of the one that is oldest among those without,
-    /// or among those that can be opened again. Returns its place, if there is room.
-    fn open_file(&mut self, path: &str) -> Option<usize> {
-        let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
-        let unread = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).map(|(place, _)| place);
-        let place = unread.or_else(|| self.park_readers())?;
-        let path = format!("/{path}");
-        let life = self.open[place].life.wrapping_add(1);
-        // What is there is closed only if something comes in its place. The class allows more open
-        // files than there are places and uploads, so that one more is no matter.
-        let (file, found) = match self.client.open(&path, Mode::Read, Tag::Opened { place: place as u8, life }) {
-            Ok(file) => (Some(file), None),
-            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return None,
-            Err(NotSent::Refused(error)) => (None, Some(Err(error))),
-        };
-        self.shut(place);
-        let shared = &mut self.open[place];
-        (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
-        (shared.since, shared.is_stale, shared.is_settled) = (self.now, false, false);
-        shared.generation = self.generation;
-        Some(place)
-    }
-
-    /// Closes a file that nobody reads.
-    fn shut(&mut self, place: usize) {
-        let shared = &mut self.open[place];
-        (shared.is_stale, shared.found) = (true, None);
-        if let Some(file) = shared.file.take() {
-            self.client.close(file);
-        }
-    }
-
-    /// Has everything opened anew.
-    fn forget_all(&mut self) {
-        self.generation = self.generation.wrapping_add(1);
-        for place in 0..self.open.len() {
-            self.open[place].is_stale = true;
-            if self.open[place].readers == 0 {
-                self.shut(place);
-            }
-        }
-    }
-
-    fn opened(&mut self, place: u8, life: u32, result: Result<Option<Info>, Error>) {
-        let Some(shared) = self.open.get_mut(usize::from(place)).filter(|shared| shared.life == life) else { return };
-        if result.is_err() {
-            // There is no such file, and so nothing to close.
-            (shared.file, shared.is_stale) = (None, true);
-        }
-        let found = result.and_then(|info| info.ok_or(Error::Failed));
-        shared.is_settled = found.is_ok_and(|info| entry(&info, self.today, self.has_changed).is_settled);
-        shared.found = Some(found);
-        let waiting = core::mem::take(&mut shared.waiting);
-        for slot in waiting {
-            self.tell(slot);
-        }
-    }
-
-    /// Asks for bytes of a file, or waits for the room that it takes.
-    fn fetch(&mut self, slot: u16, place: u8, at: u64, count: u32) {
-        let fetch = match self.is_waited_for(Need::Buffer) {
-            true => Fetch::Wanted { at, count },
-            false => self.take_buffer(slot, place, at, count),
-        };
-        self.set_fetch(slot, fetch);
-        if let Fetch::Wanted { .. } = fetch {
-            self.wait(slot, Need::Buffer);
-        }
-    }
-
-    /// Asks for bytes of a file if there is room.
-    fn take_buffer(&mut self, slot: u16, place: u8, at: u64, count: u32) -> Fetch {
-        let Some(file) = self.open[usize::from(place)].file else { return Fetch::Failed(Trouble::Failed) };
-        let Some(buffer) = self.free.pop() else { return Fetch::Wanted { at, count } };
-        let tag = Tag::Read(self.work(slot), buffer);
-        match self.client.read(file, at, self.first_block(buffer), count, tag) {
-            Ok(()) => Fetch::Asked { at },
-            Err(error) => {
-                self.free.push(buffer);
-                match error {
-                    NotSent::Full | NotSent::Unknown => Fetch::Wanted { at, count },
-                    NotSent::Refused(error) => Fetch::Failed(trouble(error)),
-                }
-            }
-        }
-    }
-
-    fn first_block(&self, buffer: u16) -> u32 {
-        (usize::from(buffer) * self.stride) as u32
-    }
-
-    fn set_fetch(&mut self, slot: u16, new: Fetch) {
-        if let State::Reading { fetch, .. } = &mut self.jobs[usize::from(slot)].state {
-            *fetch = new;
-        }
-    }
-
-    fn read_ended(&mut self, work: Work, buffer: u16, result: Result<u32, Error>) {
-        match self.job(work).map(|job| &mut job.state) {
-            Some(State::Reading { fetch, .. }) => {
-                let at = match fetch {
-                    Fetch::Asked { at } => *at,
-                    _ => 0,
-                };
-                let is_here = match result {
-                    Ok(count) if count > 0 => {
-                        *fetch = Fetch::Here { at, buffer, count };
-                        true
-                    }
-                    // The file is shorter than its properties said.
-                    Ok(_) => {
-                        *fetch = Fetch::Failed(Trouble::Failed);
-                        false
-                    }
-                    Err(error) => {
-                        *fetch = Fetch::Failed(trouble(error));
-                        false
-                    }
-                };
-                if !is_here {
-                    self.release(buffer);
-                }
-                self.tell(work.slot);
-            }
-            _ => self.release(buffer),
-        }
-    }
-
-    fn release(&mut self, buffer: u16) {
-        self.free.push(buffer);
-        self.has_room = true;
     }
 }
 

@@ -1,0 +1,194 @@
+//! Files that are open for readers: who shares which, and when one is opened anew.
+
+use super::properties::{entry, trouble};
+use super::reading::Fetch;
+use super::waiting::Need;
+use super::{State, Store, Tag};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use culm_file::{Error, File, Info, Mode, NotSent};
+use culm_http::files::{Entry, Found, Trouble};
+
+/// Files that are open for readers at a time. With the uploads they are fewer than the class
+/// allows.
+pub(super) const OPEN: usize = 20;
+
+/// The time for which a file stays open in any case while others wait for its place, in multiples
+/// of that for which what is open serves those who come later.
+const HOLD: u64 = 3;
+
+/// A file that is open for readers, or about to be.
+pub(super) struct Shared {
+    /// With the slash in front.
+    pub(super) path: String,
+    pub(super) file: Option<File>,
+    /// What was found; nothing while it is being opened.
+    pub(super) found: Option<Result<Info, Error>>,
+    pub(super) readers: u32,
+    /// Since when it is open: later readers open it anew.
+    pub(super) since: u64,
+    pub(super) is_stale: bool,
+    /// Whether its properties were settled when it was opened, and which [`Store::generation`]
+    /// there was then.
+    pub(super) is_settled: bool,
+    pub(super) generation: u32,
+    /// How often the place was used.
+    pub(super) life: u32,
+    /// The slots that wait for it to be open.
+    pub(super) waiting: Vec<u16>,
+}
+
+/// What a reader has found.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) found: Result<Info, Error>,
+    pub(super) is_settled: bool,
+    pub(super) generation: u32,
+}
+
+impl Store {
+    /// Has a slot read the file at `path`, which has no slash in front; or go on reading it.
+    pub(super) fn attach(&mut self, slot: u16, path: &str, seen: Option<Seen>) {
+        if !self.take_place(slot, path, seen) {
+            self.jobs[usize::from(slot)].state = State::Queued { path: path.into(), seen };
+            self.wait(slot, Need::Place);
+        }
+    }
+
+    /// Has a slot read the file at `path` if there is a place for that: one where it is open, or
+    /// one that no other slot waits for. Returns whether there is.
+    pub(super) fn take_place(&mut self, slot: u16, path: &str, seen: Option<Seen>) -> bool {
+        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let is_fresh = |shared: &Shared| self.now.saturating_sub(shared.since) < self.fresh;
+        let fresh = self.open.iter().position(|shared| is_it(shared) && is_fresh(shared));
+        let is_full = self.open.iter().all(|shared| shared.readers > 0);
+        let place = fresh.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
+        // What others read for longer is better than nothing.
+        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let place = place.or_else(|| if is_full { self.open.iter().position(is_it) } else { None });
+        let Some(place) = place else { return false };
+        let shared = &mut self.open[place];
+        shared.readers += 1;
+        if shared.found.is_none() {
+            shared.waiting.push(slot);
+        }
+        self.jobs[usize::from(slot)].state = State::Reading { place: place as u8, fetch: Fetch::None, seen };
+        true
+    }
+
+    /// Begins to open a file for readers, in place of the one that is oldest among those without,
+    /// or among those that can be opened again. Returns its place, if there is room.
+    fn open_file(&mut self, path: &str) -> Option<usize> {
+        let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
+        let unread = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).map(|(place, _)| place);
+        let place = unread.or_else(|| self.park_readers())?;
+        let path = format!("/{path}");
+        let life = self.open[place].life.wrapping_add(1);
+        // What is there is closed only if something comes in its place. The class allows more open
+        // files than there are places and uploads, so that one more is no matter.
+        let (file, found) = match self.client.open(&path, Mode::Read, Tag::Opened { place: place as u8, life }) {
+            Ok(file) => (Some(file), None),
+            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return None,
+            Err(NotSent::Refused(error)) => (None, Some(Err(error))),
+        };
+        self.shut(place);
+        let shared = &mut self.open[place];
+        (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
+        (shared.since, shared.is_stale, shared.is_settled) = (self.now, false, false);
+        shared.generation = self.generation;
+        Some(place)
+    }
+
+    /// Takes the place of the file that is open for longest from its readers, if it is open for
+    /// some time and nothing of it is on its way.
+    #[cold]
+    fn park_readers(&mut self) -> Option<usize> {
+        let least = self.fresh.saturating_mul(HOLD);
+        let is_old = |shared: &Shared| shared.found.is_some() && self.now.saturating_sub(shared.since) >= least;
+        if !self.open.iter().any(is_old) {
+            return None;
+        }
+        let mut is_quiet = [true; OPEN];
+        for job in &self.jobs {
+            if let State::Reading { place, fetch, .. } = job.state {
+                is_quiet[usize::from(place)] &= matches!(fetch, Fetch::None);
+            }
+        }
+        let quiet = self.open.iter().zip(is_quiet).enumerate();
+        let quiet = quiet.filter(|(_, (shared, is_quiet))| *is_quiet && is_old(shared));
+        let (place, (shared, _)) = quiet.min_by_key(|(_, (shared, _))| shared.since)?;
+        let now = Seen { found: shared.found?, is_settled: shared.is_settled, generation: shared.generation };
+        for job in &mut self.jobs {
+            match job.state {
+                State::Reading { place: other, seen, .. } if usize::from(other) == place => {
+                    let path = shared.path.get(1..).unwrap_or_default().into();
+                    job.state = State::Parked { path, seen: seen.unwrap_or(now) };
+                }
+                _ => {}
+            }
+        }
+        self.open[place].readers = 0;
+        Some(place)
+    }
+
+    /// Closes a file that nobody reads.
+    pub(super) fn shut(&mut self, place: usize) {
+        let shared = &mut self.open[place];
+        (shared.is_stale, shared.found) = (true, None);
+        if let Some(file) = shared.file.take() {
+            self.client.close(file);
+        }
+    }
+
+    /// Has everything opened anew.
+    pub(super) fn forget_all(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        for place in 0..self.open.len() {
+            self.open[place].is_stale = true;
+            if self.open[place].readers == 0 {
+                self.shut(place);
+            }
+        }
+    }
+
+    pub(super) fn opened(&mut self, place: u8, life: u32, result: Result<Option<Info>, Error>) {
+        let Some(shared) = self.open.get_mut(usize::from(place)).filter(|shared| shared.life == life) else { return };
+        if result.is_err() {
+            // There is no such file, and so nothing to close.
+            (shared.file, shared.is_stale) = (None, true);
+        }
+        let found = result.and_then(|info| info.ok_or(Error::Failed));
+        shared.is_settled = found.is_ok_and(|info| entry(&info, self.today, self.has_changed).is_settled);
+        shared.found = Some(found);
+        let waiting = core::mem::take(&mut shared.waiting);
+        for slot in waiting {
+            self.tell(slot);
+        }
+    }
+
+    /// Whether what is open at a place is what a reader has seen; nothing while it is being opened.
+    pub(super) fn is_still(&self, seen: &Seen, place: u8) -> Option<bool> {
+        let shared = &self.open[usize::from(place)];
+        let is_same = match (seen.found, shared.found?) {
+            (Ok(then), Ok(now)) => now.is_same(&then),
+            _ => false,
+        };
+        // Properties that were not settled may be those of another content.
+        Some(is_same && (seen.is_settled || seen.generation == shared.generation))
+    }
+
+    /// What is found at a path, as HTTP has it.
+    pub(super) fn told(&self, seen: &Seen) -> Result<Found, Trouble> {
+        match seen.found {
+            Ok(info) if info.is_folder => Ok(Found::Folder),
+            Ok(info) => {
+                let entry = entry(&info, self.today, self.has_changed);
+                Ok(Found::File(Entry { is_settled: entry.is_settled && seen.is_settled, ..entry }))
+            }
+            // A path through a file leads to nothing.
+            Err(Error::NotFound | Error::WrongKind) => Ok(Found::Missing),
+            Err(error) => Err(trouble(error)),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Uploads and removals.
+
+use crate::common::Pipe;
+use crate::world::{World, delete, get, put};
+use culm_file::Operation;
+use culm_file::testing::RamFiles;
+
+#[test]
+fn files_are_changed() {
+    for memory in [16 * 1024, 128 * 1024] {
+        let mut world = World::new(1, memory);
+        let content = String::from_utf8(vec![b'x'; 200_001]).unwrap();
+        assert_eq!(world.ask(0, &put("/new.bin", &content)).0, 201);
+        assert_eq!(world.files().get("/new.bin"), Some(content.as_bytes()));
+        assert_eq!(world.ask(0, &get("/new.bin")), (200, content.into_bytes()));
+        assert_eq!(world.ask(0, &put("/new.bin", "short")).0, 204);
+        // What was open is opened anew.
+        assert_eq!(world.ask(0, &get("/new.bin")), (200, b"short".to_vec()));
+        assert_eq!(world.ask(0, &put("/empty", "")).0, 201);
+        assert_eq!(world.files().get("/empty"), Some(&b""[..]));
+        assert_eq!(world.ask(0, &get("/empty")), (200, Vec::new()));
+        assert_eq!(world.ask(0, &delete("/new.bin")).0, 204);
+        assert_eq!(world.ask(0, &get("/new.bin")).0, 404);
+        assert_eq!(world.ask(0, &delete("/new.bin")).0, 404);
+        assert_eq!(world.ask(0, &put("/missing/x", "abc")).0, 409);
+        assert_eq!(world.ask(0, &put("/album", "abc")).0, 409);
+    }
+}
+
+#[test]
+fn a_full_medium_refuses_and_keeps_the_old_file() {
+    let mut world = World::new(1, 64 * 1024);
+    world.files().space = 310_000;
+    let content = String::from_utf8(vec![b'x'; 20_000]).unwrap();
+    assert_eq!(world.ask(0, &put("/index.html", &content)).0, 507);
+    assert!(world.files().get("/index.html") == Some(b"<p>start"));
+}
+
+#[test]
+fn one_upload_of_a_name_at_a_time() {
+    let mut world = World::new(3, 128 * 1024);
+    let half = put("/Same.txt", "abcdef").strip_suffix("def").unwrap().to_owned();
+    world.pipe(0).input = half.into_bytes();
+    world.run(|_| 0);
+    assert!(world.pipe(0).output.is_empty());
+    assert_eq!(world.ask(1, &put("/same.TXT", "other")).0, 503);
+    assert_eq!(world.ask(2, &put("/another", "other")).0, 201);
+    assert_eq!(world.ask(1, &get("/Same.txt")).0, 404, "nobody sees half a file");
+    assert_eq!(world.ask(0, "def").0, 201);
+    assert_eq!(world.files().get("/Same.txt"), Some(&b"abcdef"[..]));
+}
+
+#[test]
+fn names_of_one_file_are_one_name() {
+    let mut world = World::new(2, 128 * 1024);
+    world.pipe(0).input = put("/album/Same name.txt", "abcdef").replace("Same name", "Same%20name").into_bytes();
+    let _ = world.pipe(0).input.pop();
+    world.run(|_| 0);
+    for path in
+        ["/album/%c5%bfAME%20name.txt", "/ALBUM/same%20name.TXT", "/album/SAMENA~1.TXT", "/AL~1/same%20name.txt"]
+    {
+        assert_eq!(world.ask(1, &put(path, "other")).0, 503, "{path}");
+    }
+    for path in ["/Same%20name.txt", "/album/other.txt", "/SAMENA~1.TXT"] {
+        assert_eq!(world.ask(1, &put(path, "other")).0, 201, "{path}");
+    }
+    assert_eq!(world.ask(0, "f").0, 201);
+}
+
+#[test]
+fn a_commit_that_a_restart_has_lost_is_not_known() {
+    let mut world = World::new(1, 64 * 1024);
+    world.pipe(0).input = put("/new", "abc").into_bytes();
+    while !world.files().taken.iter().any(|it| it.request.operation == Operation::Commit) {
+        world.files().finish_all();
+        let _ = world.files().end_round();
+        world.server.ready(0);
+        world.serve();
+        world.files().take();
+    }
+    world.files = world.files.take().map(RamFiles::restarted);
+    world.run(|_| 0);
+    let (status, text) = world.answer(0);
+    assert_eq!(status, 503);
+    assert!(String::from_utf8_lossy(&text).contains("not known"));
+}
+
+#[test]
+fn what_was_changed_just_now_is_sent_again() {
+    let mut world = World::new(1, 64 * 1024);
+    world.files().time = 1_800_000_000 - 1;
+    world.files().put("/young", b"young");
+    world.pipe(0).input = get("/young").into_bytes();
+    world.run(|_| 0);
+    let output = String::from_utf8(std::mem::take(&mut world.pipe(0).output)).expect("text");
+    let field = |name: &str| output.lines().find_map(|line| line.strip_prefix(name)).expect("a field").to_owned();
+    let (tag, date) = (field("ETag: "), field("Last-Modified: "));
+    assert!(tag.starts_with("W/"));
+    for condition in [format!("If-None-Match: {tag}"), format!("If-Modified-Since: {date}")] {
+        let request = format!("GET /young HTTP/1.1\r\nHost: a\r\n{condition}\r\n\r\n");
+        assert_eq!(world.ask(0, &request), (200, b"young".to_vec()), "{condition}");
+    }
+}
+
+#[test]
+fn a_change_whose_client_has_gone_is_a_change() {
+    for request in [put("/index.html", "new"), delete("/index.html")] {
+        let is_removal = request.starts_with("DELETE");
+        let mut world = World::new(3, 64 * 1024);
+        assert_eq!(world.ask(0, &get("/index.html")), (200, b"<p>start".to_vec()));
+        world.pipe(1).input = request.into_bytes();
+        // The last step waits in the provider when the client goes.
+        while !world
+            .files()
+            .taken
+            .iter()
+            .any(|it| matches!(it.request.operation, Operation::Commit | Operation::Remove))
+        {
+            world.files().finish_all();
+            let _ = world.files().end_round();
+            world.server.ready(1);
+            world.serve();
+            world.files().take();
+        }
+        world.pipe(1).aborted = true;
+        world.server.ready(1);
+        world.serve();
+        world.pipes.0[1] = Some(Pipe::default());
+        world.server.opened(1, 0);
+        // Nobody else changes it before it is known what has become of it.
+        world.pipe(2).input = put("/INDEX.html", "other").into_bytes();
+        world.server.ready(2);
+        world.serve();
+        assert_eq!(world.answer(2).0, 503);
+        let _ = world.files().round();
+        world.run(|_| 0);
+        let expected = if is_removal { 404 } else { 200 };
+        let (status, content) = world.ask(0, &get("/index.html"));
+        assert_eq!(status, expected);
+        assert!(is_removal || content == b"new", "the old content is gone");
+        assert!(matches!(world.ask(2, &put("/index.html", "other")).0, 201 | 204));
+    }
+}
+
+#[test]
+fn an_upload_goes_on_after_a_queue_that_was_full() {
+    const CLIENTS: usize = 24;
+    let mut world = World::new(CLIENTS, 256 * 1024);
+    for slot in 0..CLIENTS {
+        world.pipe(slot).input = match slot % 8 {
+            0 => put(&format!("/new{slot}"), &"x".repeat(150_000 + slot)),
+            _ => get("/large").repeat(2),
+        }
+        .into_bytes();
+    }
+    let mut random = 3usize;
+    world.run(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random >> 33
+    });
+    for slot in (0..CLIENTS).step_by(8) {
+        assert_eq!(world.answer(slot).0, 201);
+        assert_eq!(world.files().get(&format!("/new{slot}")).map(<[u8]>::len), Some(150_000 + slot));
+    }
+}

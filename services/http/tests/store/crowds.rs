@@ -1,0 +1,123 @@
+//! More readers than there is room for.
+
+use crate::common::Pipe;
+use crate::world::{World, get, large, settle, short_round};
+
+#[test]
+fn more_readers_than_there_is_room_for_all_get_theirs() {
+    const CLIENTS: usize = 60;
+    let mut world = World::new(CLIENTS, 32 * 1024);
+    for slot in 0..CLIENTS {
+        let content = large(40_000 + slot);
+        world.files().put(&format!("/file{slot}"), &content);
+        world.pipe(slot).input = get(&format!("/file{slot}")).into_bytes();
+    }
+    let mut random = 7usize;
+    world.run(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random >> 33
+    });
+    for slot in 0..CLIENTS {
+        assert_eq!(world.answer(slot), (200, large(40_000 + slot)), "client {slot}");
+    }
+}
+
+/// As many clients as there are places for open files, which take nothing of what they asked for.
+fn occupy_all_places(world: &mut World) {
+    const PLACES: usize = 20;
+    for slot in 0..PLACES {
+        world.files().put(&format!("/held{slot}"), &large(400_000));
+        world.pipe(slot).input = get(&format!("/held{slot}")).into_bytes();
+    }
+    for _ in 0..200 {
+        let _ = short_round(world);
+        let _ = world.files().round();
+    }
+}
+
+#[test]
+fn those_who_wait_leave_the_processor_to_others() {
+    const CLIENTS: usize = 20 + 70;
+    let mut world = World::new(CLIENTS, 128 * 1024);
+    occupy_all_places(&mut world);
+    for slot in 20..CLIENTS {
+        world.files().put(&format!("/file{slot}"), b"abc");
+        world.pipe(slot).input = get(&format!("/file{slot}")).into_bytes();
+        world.server.ready(slot);
+    }
+    let rounds = (0..50).take_while(|_| short_round(&mut world)).count();
+    assert!(rounds < 50, "there is no end to it");
+    assert!((20..CLIENTS).all(|slot| world.pipe(slot).output.is_empty()));
+    // One that goes makes room for all of them.
+    world.pipe(0).aborted = true;
+    world.server.ready(0);
+    world.server.run(&mut world.pipes, 0, 64);
+    world.pipes.0[0] = Some(Pipe::default());
+    for _ in 0..2000 {
+        let _ = short_round(&mut world);
+        let _ = world.files().round();
+    }
+    for slot in 20..CLIENTS {
+        assert_eq!(world.answer(slot), (200, b"abc".to_vec()), "client {slot}");
+    }
+}
+
+#[test]
+fn slow_readers_keep_nobody_from_other_files() {
+    let mut world = World::new(22, 128 * 1024);
+    occupy_all_places(&mut world);
+    world.pipe(20).input = get("/index.html").into_bytes();
+    settle(&mut world);
+    assert!(world.pipe(20).output.is_empty(), "what was opened just now stays open");
+    world.now += 10;
+    settle(&mut world);
+    assert_eq!(world.answer(20), (200, b"<p>start".to_vec()));
+    // They go on where they were, but for one whose file is another one now.
+    world.now += 10;
+    let other = vec![b'x'; 400_000];
+    world.files().put("/held0", &other);
+    world.run(|_| 0);
+    for slot in 1..20 {
+        assert_eq!(world.answer(slot), (200, large(400_000)), "client {slot}");
+    }
+    assert!(world.pipe(0).aborted);
+    let (_, content) = world.answer(0);
+    assert!(content.len() < 400_000 && content == large(400_000)[..content.len()]);
+}
+
+#[test]
+fn slow_readers_of_one_file_keep_nobody_from_it() {
+    let mut world = World::new(22, 128 * 1024);
+    for slot in 0..20 {
+        world.pipe(slot).input = get("/large").into_bytes();
+        settle(&mut world);
+        world.now += 1;
+    }
+    for path in ["/large", "/index.html"] {
+        world.pipe(20).input = get(path).into_bytes();
+        settle(&mut world);
+        assert!(!world.pipe(20).output.is_empty(), "{path}");
+        world.run(|_| 0);
+        let _ = world.answer(20);
+    }
+    for slot in 0..20 {
+        assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
+    }
+}
+
+#[test]
+fn fast_readers_do_not_shut_out_another() {
+    const READERS: usize = 12;
+    let mut world = World::new(READERS, 128 * 1024);
+    for slot in 0..READERS {
+        world.files().put(&format!("/film{slot}"), &large(3_000_000));
+        *world.pipe(slot) = Pipe { input: get(&format!("/film{slot}")).into_bytes(), ..Pipe::default() };
+    }
+    for _ in 0..100 {
+        let _ = short_round(&mut world);
+        let _ = world.files().round();
+    }
+    let got: Vec<_> = world.pipes.0.iter().flatten().map(|pipe| pipe.output.len()).collect();
+    let (least, most) = (got.iter().min().unwrap(), got.iter().max().unwrap());
+    assert!(*least > 100_000 && most - least < 200_000, "{got:?}");
+}
