@@ -115,15 +115,28 @@ pub struct Bench {
     pub seeds: Cell<u64>,
 }
 
+impl Bench {
+    /// Takes the IPIs that are under way to a core. Returns whether there was one.
+    fn take_ipi(&self, core: u32) -> bool {
+        let mut ipis = self.ipis.borrow_mut();
+        let before = ipis.len();
+        ipis.retain(|to| *to != core);
+        ipis.len() < before
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct FakeHardware {
     bench: Rc<Bench>,
+    core: u32,
     pub alarm: u64,
     /// Devices that want an interrupt again as soon as they may have one.
     pub storming: BTreeSet<u32>,
     /// Lines that were delivered and not enabled again.
     masked: BTreeSet<u32>,
-    /// After a device's interrupt the next look finds none: a test sees what each of them does.
+    /// Whether one entry finds all interrupts that are pending, an IPI from another core among
+    /// them. Otherwise the look after a device's finds none: a test sees what each of them does.
+    pub comes_together: bool,
     delivered: bool,
     /// Ticks that looking for an interrupt takes, and how often that was done.
     pub toll: u64,
@@ -166,9 +179,12 @@ impl Hardware for FakeHardware {
         if let Some(interrupt) = self.guest.take() {
             return Some(interrupt);
         }
+        if self.comes_together && self.bench.take_ipi(self.core) {
+            return Some(Interrupt::Ipi);
+        }
         if let Some(number) = self.wanting().first() {
             self.masked.insert(*number);
-            self.delivered = true;
+            self.delivered = !self.comes_together;
             return Some(Interrupt::Device(*number));
         }
         (self.alarm <= self.bench.now.get()).then_some(Interrupt::Timer)
@@ -382,7 +398,8 @@ impl Builder {
                     (0..count).map(|local| Domain::new(&system, first + local, 1_000_000_000 / TICK)).collect(),
                 );
                 let slots = Box::leak((0..count).map(|_| Slot::default()).collect());
-                let hardware = FakeHardware { bench: bench.clone(), alarm: NEVER, ..FakeHardware::default() };
+                let hardware =
+                    FakeHardware { bench: bench.clone(), core: index, alarm: NEVER, ..FakeHardware::default() };
                 Core::new(index, system, domains, TimerQueue::new(slots), hardware)
             })
             .collect();

@@ -20,7 +20,7 @@ impl Run {
         Ok(())
     }
 
-    fn domains_of(&self, core: u32) -> std::ops::Range<usize> {
+    pub(crate) fn domains_of(&self, core: u32) -> std::ops::Range<usize> {
         let core = &self.fake.system.cores[core as usize];
         core.first_domain as usize..(core.first_domain + core.domain_count) as usize
     }

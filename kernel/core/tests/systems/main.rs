@@ -17,6 +17,7 @@ use common::{Fake, Seen};
 use culm_abi::accounting::DomainAccount;
 use culm_abi::syscall::{BadCall, Event, GROUP, NEVER};
 use culm_abi::system::{EndDescription, NONE, end_kind, end_rights};
+use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
 use proptest::prelude::*;
 use shapes::{Action, DOMAINS, ON_FIRST_CORE, Shape, build, shapes, shared_servers, steps};
@@ -63,9 +64,14 @@ struct Run {
 }
 
 impl Run {
-    fn new(shape: &Shape, fast: bool) -> Self {
+    fn new(shape: &Shape, behaviour: Behaviour) -> Self {
         let mut fake = build(shape);
-        fake.fast_path = fast;
+        fake.fast_path = behaviour.is_fast;
+        fake.bench.pace.set(behaviour.is_lifelike.into());
+        for core in &mut fake.cores {
+            core.hardware().toll = if behaviour.is_lifelike { TOLL } else { 0 };
+            core.hardware().comes_together = behaviour.comes_together;
+        }
         let start = fake.bench.now.get();
         let known = vec![Known::default(); DOMAINS];
         Self {
@@ -298,14 +304,18 @@ impl Run {
     fn deliver_ipis(&mut self) {
         let interrupted = self.fake.bench.ipis.borrow().clone();
         for core in interrupted {
-            let first = self.fake.system.cores[core as usize].first_domain as usize;
-            for domain in first..first + self.fake.system.cores[core as usize].domain_count as usize {
-                if let Some(command) = self.known[domain].command.take() {
-                    self.note_command(domain, command);
-                }
-            }
+            self.note_ipi(core);
         }
         self.fake.deliver_ipis();
+    }
+
+    /// An IPI reaches a core: commands for its domains take effect.
+    fn note_ipi(&mut self, core: u32) {
+        for domain in self.domains_of(core) {
+            if let Some(command) = self.known[domain].command.take() {
+                self.note_command(domain, command);
+            }
+        }
     }
 
     /// Timers that are due go off.
@@ -326,16 +336,30 @@ impl Run {
         end.map(|end| end as u32)
     }
 
-    /// Devices that may interrupt do, once each: nobody asks for the next within this step.
+    /// Devices that may interrupt do, once each: nobody asks for the next within this step. Where
+    /// interrupts come together, one entry takes those of all devices, and an IPI with them.
     fn storms(&mut self) -> Result<(), TestCaseError> {
         for core in 0..2 {
-            for _ in self.fake.cores[core as usize].hardware().wanting() {
-                let number = self.fake.cores[core as usize].hardware().wanting()[0];
-                let domain = number as usize - 40;
-                let end = self.interrupt_end(domain);
-                self.known[domain].pending.extend(end);
+            loop {
+                let comes_together = self.fake.cores[core as usize].hardware().comes_together;
+                let mut wanting = self.fake.cores[core as usize].hardware().wanting();
+                if wanting.is_empty() {
+                    break;
+                }
+                if comes_together && self.fake.bench.ipis.borrow().contains(&core) {
+                    self.note_ipi(core);
+                }
+                wanting.truncate(if comes_together { wanting.len() } else { 1 });
+                for number in wanting {
+                    let domain = number as usize - 40;
+                    let end = self.interrupt_end(domain);
+                    self.known[domain].pending.extend(end);
+                }
                 self.record_payer(core);
                 _ = self.fake.cores[core as usize].take_interrupts();
+                if comes_together {
+                    self.look_at_notified(core)?;
+                }
                 self.look(core)?;
             }
             let left = self.fake.cores[core as usize].hardware().wanting();
@@ -373,21 +397,42 @@ impl Run {
         let running = self.running(core);
         let paid = self.fake.cores[core as usize].paid_by();
         let seen = running.map(|domain| self.fake.seen(domain as u32));
-        self.trace.push((running.map(|domain| domain as u32), paid, seen.clone()));
-        let (Some(domain), Some(seen)) = (running, seen) else { return Ok(()) };
-        match seen {
+        self.trace.push((running.map(|domain| domain as u32), paid, seen));
+        running.map_or(Ok(()), |domain| self.look_at(domain, false))
+    }
+
+    /// Looks at the notifications of each domain of a core after an entry that took several
+    /// interrupts: the first of them may have set a domain going that a later one preempted.
+    fn look_at_notified(&mut self, core: u32) -> Result<(), TestCaseError> {
+        for domain in self.domains_of(core) {
+            let state = self.fake.domain_state(domain as u32);
+            let is_notified = matches!(self.fake.seen(domain as u32), Seen::Notified(..));
+            if is_notified && matches!(state, State::Ready | State::Running) {
+                self.look_at(domain, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what a domain found in its registers, if it has not looked yet.
+    fn look_at(&mut self, domain: usize, may_be_first: bool) -> Result<(), TestCaseError> {
+        match self.fake.seen(domain as u32) {
             Seen::Notified(group, set) => {
                 let got = (0..GROUP).filter(|bit| set >> bit & 1 == 1).map(|bit| group * GROUP + bit);
+                let got: BTreeSet<u32> = got.collect();
                 let pending = &self.known[domain].pending;
-                let sent: Vec<u32> = pending.iter().copied().filter(|number| number / GROUP == group).collect();
-                prop_assert_eq!(got.collect::<Vec<_>>(), sent, "domain {} gets what was sent", domain);
+                let sent: BTreeSet<u32> = pending.iter().copied().filter(|number| number / GROUP == group).collect();
+                // The first of several interrupts may have woken it: the others are left for its
+                // next wait, which `check_schedule` does not let it sleep through.
+                let is_first = may_be_first && !got.is_empty() && got.is_subset(&sent);
+                prop_assert!(got == sent || is_first, "domain {} gets {:?} of {:?}", domain, got, sent);
                 if set == 0 {
                     let passed = self.known[domain].deadline.is_some_and(|deadline| deadline <= self.now());
                     prop_assert!(passed, "the wait of domain {} ends with nothing", domain);
                     prop_assert!(pending.is_empty(), "although something was sent");
                 }
                 prop_assert!(!self.shape.passive[domain], "passive domain {} was woken", domain);
-                self.known[domain].pending.retain(|number| number / GROUP != group);
+                self.known[domain].pending.retain(|number| !got.contains(number));
                 self.known[domain].deadline = None;
             }
             Seen::Called(channel, words) => {
@@ -412,16 +457,25 @@ impl Run {
     }
 }
 
-/// Runs a system. A `lifelike` machine's clock moves whenever it is read and its IPIs come when the
-/// steps say so; else the clock stands still within a step, and IPIs come at the end of each.
-fn play(shape: &Shape, steps: &[(u32, Action)], fast: bool, lifelike: bool) -> Result<Run, TestCaseError> {
-    let mut run = Run::new(shape, fast);
-    run.fake.bench.pace.set(lifelike.into());
-    run.fake.cores.iter_mut().for_each(|core| core.hardware().toll = if lifelike { TOLL } else { 0 });
+/// The behaviour of the machine that a system runs on.
+#[derive(Clone, Copy)]
+struct Behaviour {
+    /// Entries go by the fast paths where they can.
+    is_fast: bool,
+    /// The clock moves whenever it is read, and IPIs come when the steps say so; else the clock
+    /// stands still within a step, and IPIs come at its end.
+    is_lifelike: bool,
+    /// All devices that may interrupt do so before one entry, which takes IPIs too.
+    comes_together: bool,
+}
+
+/// Runs a system.
+fn play(shape: &Shape, steps: &[(u32, Action)], behaviour: Behaviour) -> Result<Run, TestCaseError> {
+    let mut run = Run::new(shape, behaviour);
     run.timers()?;
     for (core, action) in steps {
         run.step(*core, action).map_err(|error| TestCaseError::fail(format!("after {action:?} on {core}: {error}")))?;
-        if !lifelike {
+        if !behaviour.is_lifelike {
             run.step(*core, &Action::Ipi)?;
         }
     }
@@ -439,14 +493,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_must_hold_holds_in_every_system(shape in shapes(), steps in steps()) {
-        play(&shape, &steps, true, true)?;
-        play(&shape, &steps, false, true)?;
+    fn what_must_hold_holds_in_every_system(shape in shapes(), steps in steps(), comes_together in any::<bool>()) {
+        let play = |is_fast, is_lifelike| play(&shape, &steps, Behaviour { is_fast, is_lifelike, comes_together });
+        play(true, true)?;
+        play(false, true)?;
         // The fast paths read the clock at other times than the general ones, and take a signal
         // whose IPI is still under way, where the general ones leave it to the IPI. So neither may
         // happen where the two are compared.
-        let fast = play(&shape, &steps, true, false)?;
-        let general = play(&shape, &steps, false, false)?;
+        let fast = play(true, false)?;
+        let general = play(false, false)?;
         prop_assert_eq!(&fast.trace, &general.trace);
         let lines = |run: &Run| run.fake.bench.enabled.borrow().clone();
         prop_assert_eq!(lines(&fast), lines(&general), "the interrupt lines that were enabled, in order");
@@ -460,6 +515,6 @@ proptest! {
 
     #[test]
     fn who_shares_a_server_pays_for_its_own_calls((shape, steps) in shared_servers()) {
-        play(&shape, &steps, true, true)?;
+        play(&shape, &steps, Behaviour { is_fast: true, is_lifelike: true, comes_together: false })?;
     }
 }
