@@ -1,20 +1,20 @@
 //! Attempts: what each operation does in memory.
 
-use crate::MAX_FILE;
 use crate::entry::Raw;
 use crate::error::Error;
 use crate::file::{File, FileId, Files};
 use crate::folder::{self, Folder};
 use crate::medium::{self, Session};
-use crate::order::Plan;
+use crate::operation::{Answer, Operation, Space};
+use crate::order::Stages;
 use crate::pages::Stop;
 use crate::path::{self, Known};
-use crate::table::{self, END, Link};
-use crate::volume::{Answer, Mounted, Operation, Part, Phase, Space};
+use crate::table::{self, Link};
+use crate::volume::{Mounted, Outcome, Phase};
 use core::cell::RefCell;
 
 /// The most units of the table that one part of an operation changes.
-const MOST_TABLE_UNITS: usize = 64;
+pub(crate) const MOST_TABLE_UNITS: usize = 64;
 
 /// The most clusters that one part looks at to give them free.
 const MOST_FREED: u32 = 8192;
@@ -44,8 +44,9 @@ impl Mounted {
         }
     }
 
-    /// Tries a part of an operation: what it changes is in the overlay, and in the plan.
-    pub(crate) fn attempt(&mut self, operation: &Operation, phase: Phase, read_only: bool) -> Result<Part, Stop> {
+    /// Tries a part of an operation. Its changes are in the overlay, and in the stages that it
+    /// returns.
+    pub(crate) fn attempt(&mut self, operation: &Operation, phase: Phase, read_only: bool) -> Result<Outcome, Stop> {
         let changes = !matches!(
             operation,
             Operation::Find { .. }
@@ -60,36 +61,36 @@ impl Mounted {
             return Err(Error::ReadOnly.into());
         }
         self.session.get_mut().begin_attempt();
-        let mut mark = Plan::default();
+        let mut mark = Stages::default();
         if !self.is_marked && (changes || phase == Phase::Free) && *operation != Operation::Rest {
             let session = self.session.get_mut();
             session.mark(true)?;
             mark.any_order(session, false);
         }
         let waiting = self.doomed.len();
-        let part = match phase {
+        let outcome = match phase {
             Phase::First => self.first(operation),
             Phase::Free => self.free_part(),
             Phase::Link(_) | Phase::Join | Phase::Name => self.publish_part(operation, phase),
-            Phase::Last => Ok(Part::end(Answer::Done)),
+            Phase::Last => Ok(Outcome::end(Answer::Done)),
         };
         // `lamfat` may have gone on without the page.
         self.check_complete()?;
-        let mut part = match part {
+        let mut outcome = match outcome {
             // There may be space after all.
             Err(Stop::Fail(Error::Full | Error::Fragmented)) if !self.doomed.is_empty() => self.free_before(phase),
-            part => part?,
+            outcome => outcome?,
         };
-        if part.next == Phase::Last && self.doomed.len() > waiting {
-            // What is short is free with that. The rest of what is long waits, so that others need
-            // not wait for it.
-            (part.next, self.after_free) = (Phase::Free, Phase::Last);
+        if outcome.next == Phase::Last && self.doomed.len() > waiting {
+            // This frees a short chain as a whole. The rest of a long one waits for
+            // `Operation::Free`, so that no other operation waits for it.
+            (outcome.next, self.after_free) = (Phase::Free, Phase::Last);
         }
-        if !part.plan.is_empty() && !mark.is_empty() {
-            part.plan.prepend(mark);
+        if !outcome.stages.is_empty() && !mark.is_empty() {
+            outcome.stages.prepend(mark);
             self.is_marked = true;
         }
-        Ok(part)
+        Ok(outcome)
     }
 
     /// Takes what was written as what is on the medium.
@@ -103,7 +104,7 @@ impl Mounted {
         }
     }
 
-    fn first(&mut self, operation: &Operation) -> Result<Part, Stop> {
+    fn first(&mut self, operation: &Operation) -> Result<Outcome, Stop> {
         match operation {
             Operation::Mount => Err(Error::NotReady.into()),
             Operation::Recover => self.recover(),
@@ -121,12 +122,12 @@ impl Mounted {
             Operation::Rename { from, to, replace } => self.rename(from, to, *replace),
             Operation::Count | Operation::Rest if !self.doomed.is_empty() => Ok(self.free_before(Phase::First)),
             Operation::Free if !self.doomed.is_empty() => Ok(self.free_before(Phase::Last)),
-            Operation::Free => Ok(Part::end(Answer::Done)),
+            Operation::Free => Ok(Outcome::end(Answer::Done)),
             Operation::Count => self.count_free(),
             Operation::Sync => {
-                let mut plan = Plan::default();
-                plan.flush();
-                Ok(Part::then(plan, Phase::Last))
+                let mut stages = Stages::default();
+                stages.flush();
+                Ok(Outcome::then(stages, Phase::Last))
             }
             Operation::Rest => self.rest(),
         }
@@ -158,23 +159,23 @@ impl Mounted {
         Ok(raw)
     }
 
-    fn find_entry(&mut self, path: &str) -> Result<Part, Stop> {
+    fn find_entry(&mut self, path: &str) -> Result<Outcome, Stop> {
         let found = self.find(path)?;
         let name = path::names(path)?.next_back().unwrap_or_default();
         let root = Raw { at: 0, bytes: Raw::ROOT };
-        Ok(Part::end(Answer::Found(found.unwrap_or(root).seen(name.into()))))
+        Ok(Outcome::end(Answer::Found(found.unwrap_or(root).seen(name.into()))))
     }
 
-    fn open(&mut self, path: &str) -> Result<Part, Stop> {
+    fn open(&mut self, path: &str) -> Result<Outcome, Stop> {
         let raw = self.find_file(path)?;
         let geometry = &self.session.get_mut().geometry;
         let size = u64::from(raw.size());
         let first = if size == 0 { 0 } else { raw.cluster(geometry) };
         let file = File { entry: Some(raw.at), first, size, ..File::default() };
-        Ok(Part::end(Answer::Opened { file: self.files.open(file)?, size }))
+        Ok(Outcome::end(Answer::Opened { file: self.files.open(file)?, size }))
     }
 
-    fn create(&mut self, path: &str) -> Result<Part, Stop> {
+    fn create(&mut self, path: &str) -> Result<Outcome, Stop> {
         let mut names = path::names(path)?;
         names.next_back().ok_or(Error::IsAFolder)?;
         let replaced = match self.find_file(path) {
@@ -192,10 +193,10 @@ impl Mounted {
             Err(stop) => return Err(stop),
         };
         let file = File { path: Some(path.into()), replaced, has_end: true, ..File::default() };
-        Ok(Part::end(Answer::Opened { file: self.files.open(file)?, size: 0 }))
+        Ok(Outcome::end(Answer::Opened { file: self.files.open(file)?, size: 0 }))
     }
 
-    fn append(&mut self, path: &str) -> Result<Part, Stop> {
+    fn append(&mut self, path: &str) -> Result<Outcome, Stop> {
         let raw = match self.find_file(path) {
             Err(Stop::Fail(Error::NotFound)) => return self.create(path),
             found => found?,
@@ -209,10 +210,10 @@ impl Mounted {
         let first = raw.cluster(&self.session.get_mut().geometry);
         let size = u64::from(raw.size());
         let file = File { path: Some(path.into()), entry: Some(raw.at), first, size, ..File::default() };
-        Ok(Part::end(Answer::Opened { file: self.files.open(file)?, size }))
+        Ok(Outcome::end(Answer::Opened { file: self.files.open(file)?, size }))
     }
 
-    fn locate(&mut self, id: FileId, offset: u64) -> Result<Part, Stop> {
+    fn locate(&mut self, id: FileId, offset: u64) -> Result<Outcome, Stop> {
         self.files.make_room(id);
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, .. } = self.session.get_mut();
@@ -225,188 +226,16 @@ impl Mounted {
             // The chain ends before the file does.
             return Err(Error::Corrupt.into());
         }
-        Ok(Part::end(Answer::Located(place)))
-    }
-
-    fn reserve(&mut self, id: FileId, size: u64) -> Result<Part, Stop> {
-        self.files.make_room(id);
-        let others = self.files.promised(id);
-        let file = self.files.get_mut(id)?;
-        if file.path.is_none() {
-            return Err(Error::BadFile.into());
-        }
-        if size > MAX_FILE {
-            return Err(Error::TooLarge.into());
-        }
-        let Session { pages, geometry, .. } = self.session.get_mut();
-        file.learn(u32::MAX, pages, geometry)?;
-        let clusters = size.div_ceil(geometry.cluster.into()) as u32;
-        let missing = clusters.saturating_sub(file.clusters());
-        if self.free.is_some_and(|free| missing > free) {
-            // The count may be one that others have left on the medium: it is checked once.
-            if self.is_counted || missing > self.count_clusters()? {
-                return Err(Error::Full.into());
-            }
-        }
-        let file = self.files.get_mut(id)?;
-        let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
-        file.reserve(clusters, pages, geometry, (search, taken), others)?;
-        Ok(Part::end(Answer::Done))
-    }
-
-    fn publish(&mut self, id: FileId, size: u64) -> Result<Part, Stop> {
-        self.files.make_room(id);
-        let file = self.files.get_mut(id)?;
-        let Session { pages, geometry, .. } = self.session.get_mut();
-        let clusters = size.div_ceil(geometry.cluster.into());
-        if file.path.is_none() || size < file.size {
-            return Err(Error::BadFile.into());
-        }
-        file.learn(u32::MAX, pages, geometry)?;
-        if clusters > u64::from(file.clusters()) {
-            return Err(Error::BadFile.into());
-        }
-        let first = file.fresh.first().map_or(u32::MAX, |extent| extent.index);
-        let next = if u64::from(first) < clusters { Phase::Link(first) } else { Phase::Name };
-        Ok(Part::then(Plan::default(), next))
-    }
-
-    /// Goes on with publishing.
-    fn publish_part(&mut self, operation: &Operation, phase: Phase) -> Result<Part, Stop> {
-        let Operation::Publish { file, size } = operation else { return Err(Error::NotReady.into()) };
-        match phase {
-            Phase::Link(from) => self.link(*file, *size, from),
-            Phase::Join => {
-                let mut plan = Plan::default();
-                self.join(*file)?;
-                plan.any_order(self.session.get_mut(), true);
-                Ok(Part::then(plan, Phase::Name))
-            }
-            _ => match self.name(*file, *size) {
-                // The folder may grow after all, when more clusters are free.
-                Err(Stop::Fail(Error::Full)) if !self.doomed.is_empty() => Err(Error::Full.into()),
-                Err(Stop::Fail(error)) => {
-                    self.check_complete()?;
-                    self.session.get_mut().pages.abandon();
-                    // The linked clusters are still promised to the file, and named by nothing.
-                    let file = self.files.get_mut(*file)?;
-                    if file.entry.is_none()
-                        && let Some(first) = file.fresh.first()
-                    {
-                        self.doomed.push_front(first.cluster);
-                    }
-                    Ok(Part { plan: Plan::default(), next: Phase::Last, answer: Some(Err(error)) })
-                }
-                named => named,
-            },
-        }
-    }
-
-    /// Writes links of promised clusters, as many as are written at once.
-    fn link(&mut self, id: FileId, size: u64, from: u32) -> Result<Part, Stop> {
-        let file = self.files.get(id)?;
-        let session = self.session.get_mut();
-        let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
-        let mut index = from;
-        while index < clusters && session.pages.changed() < MOST_TABLE_UNITS {
-            let Some(cluster) = file.fresh_cluster(index) else { return Err(Error::BadFile.into()) };
-            let following = if index + 1 < clusters { file.fresh_cluster(index + 1) } else { Some(END) };
-            let value = following.ok_or(Error::BadFile)?;
-            table::set(&mut session.pages, &session.geometry, cluster, value)?;
-            index += 1;
-        }
-        let mut plan = Plan::default();
-        plan.any_order(session, false);
-        let next = if index < clusters {
-            Phase::Link(index)
-        } else if file.known.is_empty() {
-            Phase::Name
-        } else {
-            Phase::Join
-        };
-        Ok(Part::then(plan, next))
-    }
-
-    /// Joins the promised clusters, which are linked, to the chain before them.
-    fn join(&mut self, id: FileId) -> Result<(), Stop> {
-        let file = self.files.get(id)?;
-        let Session { pages, geometry, .. } = self.session.get_mut();
-        let tail = file.known.last().ok_or(Error::BadFile)?.end() - 1;
-        let first = file.fresh.first().ok_or(Error::BadFile)?.cluster;
-        table::set(pages, geometry, tail, first)
-    }
-
-    /// Writes the entry of a file whose clusters are linked.
-    fn name(&mut self, id: FileId, size: u64) -> Result<Part, Stop> {
-        let file = self.files.get(id)?;
-        let path = file.path.clone().ok_or(Error::BadFile)?;
-        let first = match file.first {
-            0 => file.fresh.first().map_or(0, |extent| extent.cluster),
-            first => first,
-        };
-        let first = if size == 0 { file.first } else { first };
-        let mut plan = Plan::default();
-        let mut replaced = 0;
-        let at = match file.entry {
-            Some(at) => {
-                let mut raw = folder::raw(&self.session, at)?;
-                let session = self.session.get_mut();
-                raw.set_content(first, size as u32, &session.geometry);
-                raw.set_modified(session.now);
-                folder::put(&self.session, &raw)?;
-                plan.any_order(self.session.get_mut(), true);
-                at
-            }
-            None => {
-                let mut names = path::names(&path)?;
-                let last = names.next_back().ok_or(Error::IsAFolder)?;
-                let at = {
-                    let fs = medium::open(&self.session)?;
-                    let folder = Folder::follow(&self.session, &fs, names)?;
-                    let old = folder.search(last)?.map(|(raw, _)| raw);
-                    let is_new = old.is_none();
-                    let mut raw = match old {
-                        None => folder.create_file(last)?,
-                        Some(old) if old.is_folder() => return Err(Error::IsAFolder.into()),
-                        Some(old) if old.is_read_only() => return Err(Error::ReadOnly.into()),
-                        Some(old) if self.files.is_written(old.at, Some(id)) => return Err(Error::Busy.into()),
-                        Some(old) => old,
-                    };
-                    let (geometry, now) = {
-                        let session = self.session.borrow();
-                        (session.geometry, session.now)
-                    };
-                    if !is_new {
-                        replaced = raw.cluster(&geometry);
-                    }
-                    raw.set_content(first, size as u32, &geometry);
-                    raw.set_modified(now);
-                    folder::put(&self.session, &raw)?;
-                    raw.at
-                };
-                plan.appearing(self.session.get_mut(), at, true);
-                at
-            }
-        };
-        self.check_complete()?;
-        // Nothing is missing any more: from here on the attempt has succeeded.
-        self.known.clear();
-        let session = self.session.get_mut();
-        let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
-        let file = self.files.get_mut(id)?;
-        file.settle(clusters, &mut session.taken);
-        (file.entry, file.size) = (Some(at), size);
-        self.give_up(replaced);
-        Ok(Part::then(plan, Phase::Last))
+        Ok(Outcome::end(Answer::Located(place)))
     }
 
     /// Fails if a page was missing.
-    fn check_complete(&mut self) -> Result<(), Stop> {
+    pub(crate) fn check_complete(&mut self) -> Result<(), Stop> {
         if self.session.get_mut().pages.lacks() { Err(Stop::Missing) } else { Ok(()) }
     }
 
     /// Has a chain given free that no entry names any more, once nobody reads it.
-    fn give_up(&mut self, first: u32) {
+    pub(crate) fn give_up(&mut self, first: u32) {
         if !self.session.get_mut().geometry.has(first) {
             return;
         }
@@ -417,7 +246,7 @@ impl Mounted {
         }
     }
 
-    fn close(&mut self, id: FileId) -> Result<Part, Stop> {
+    fn close(&mut self, id: FileId) -> Result<Outcome, Stop> {
         let mut file = self.files.close(id)?;
         let session = self.session.get_mut();
         for extent in file.fresh.drain(..) {
@@ -430,19 +259,19 @@ impl Mounted {
             self.files.orphans.swap_remove(place);
             self.doomed.push_front(file.first);
         }
-        Ok(Part::end(Answer::Done))
+        Ok(Outcome::end(Answer::Done))
     }
 
     /// Has some clusters given free before the operation goes on in this phase.
-    fn free_before(&mut self, phase: Phase) -> Part {
+    fn free_before(&mut self, phase: Phase) -> Outcome {
         self.after_free = phase;
-        Part::then(Plan::default(), Phase::Free)
+        Outcome::then(Stages::default(), Phase::Free)
     }
 
     /// Gives some clusters free that nothing names.
-    fn free_part(&mut self) -> Result<Part, Stop> {
-        let mut plan = Plan::default();
-        let Some(mut next) = self.doomed.front().copied() else { return Ok(Part::then(plan, self.after_free)) };
+    fn free_part(&mut self) -> Result<Outcome, Stop> {
+        let mut stages = Stages::default();
+        let Some(mut next) = self.doomed.front().copied() else { return Ok(Outcome::then(stages, self.after_free)) };
         let session = self.session.get_mut();
         let mut left = true;
         let mut looked = 0;
@@ -458,7 +287,7 @@ impl Mounted {
             };
             next = cluster;
         }
-        plan.any_order(session, true);
+        stages.any_order(session, true);
         session.search.restart();
         self.doomed.pop_front();
         if left {
@@ -466,18 +295,18 @@ impl Mounted {
         }
         // Whoever removes many long files waits for some of them.
         let is_enough = self.doomed.len() <= MOST_WAITING;
-        Ok(Part::then(plan, if is_enough { self.after_free } else { Phase::Free }))
+        Ok(Outcome::then(stages, if is_enough { self.after_free } else { Phase::Free }))
     }
 
-    fn list(&mut self, path: &str, from: u64, most: usize) -> Result<Part, Stop> {
+    fn list(&mut self, path: &str, from: u64, most: usize) -> Result<Outcome, Stop> {
         let names = path::names(path)?;
         let fs = medium::open(&self.session)?;
         let folder = Folder::follow(&self.session, &fs, names)?;
         let (entries, next) = folder.list(from, most)?;
-        Ok(Part::end(Answer::Listed { entries, next }))
+        Ok(Outcome::end(Answer::Listed { entries, next }))
     }
 
-    fn make_folder(&mut self, path: &str) -> Result<Part, Stop> {
+    fn make_folder(&mut self, path: &str) -> Result<Outcome, Stop> {
         let mut names = path::names(path)?;
         let last = names.next_back().ok_or(Error::Exists)?;
         self.session.get_mut().show_free()?;
@@ -489,14 +318,14 @@ impl Mounted {
             }
             folder.create_folder(last)?.at
         };
-        let mut plan = Plan::default();
-        plan.appearing(self.session.get_mut(), at, false);
+        let mut stages = Stages::default();
+        stages.appearing(self.session.get_mut(), at, false);
         self.check_complete()?;
         self.known.clear();
-        Ok(Part::then(plan, Phase::Last))
+        Ok(Outcome::then(stages, Phase::Last))
     }
 
-    fn remove(&mut self, path: &str) -> Result<Part, Stop> {
+    fn remove(&mut self, path: &str) -> Result<Outcome, Stop> {
         let mut names = path::names(path)?;
         let last = names.next_back().ok_or(Error::ReadOnly)?;
         let (at, first) = {
@@ -514,20 +343,20 @@ impl Mounted {
             }
             (raw.at, unname(&self.session, &folder, raw)?)
         };
-        let mut plan = Plan::default();
-        plan.disappearing(self.session.get_mut(), at, false);
+        let mut stages = Stages::default();
+        stages.disappearing(self.session.get_mut(), at, false);
         self.check_complete()?;
         self.known.clear();
         self.files.has_disappeared(at);
         self.give_up(first);
-        Ok(Part::then(plan, Phase::Last))
+        Ok(Outcome::then(stages, Phase::Last))
     }
 
-    fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<Part, Stop> {
+    fn rename(&mut self, from: &str, to: &str, replace: bool) -> Result<Outcome, Stop> {
         let (mut from_names, mut to_names) = (path::names(from)?, path::names(to)?);
         let from_last = from_names.next_back().ok_or(Error::ReadOnly)?;
         let to_last = to_names.next_back().ok_or(Error::Exists)?;
-        let mut plan = Plan::default();
+        let mut stages = Stages::default();
         let mut replaced = 0;
         let disappeared = {
             let fs = medium::open(&self.session)?;
@@ -548,7 +377,11 @@ impl Mounted {
             let mut new;
             match to_folder.search(to_last)?.map(|(raw, _)| raw) {
                 Some(other) if other.at == old.at => {
-                    return if from_last == to_last { Ok(Part::end(Answer::Done)) } else { Err(Error::Exists.into()) };
+                    return if from_last == to_last {
+                        Ok(Outcome::end(Answer::Done))
+                    } else {
+                        Err(Error::Exists.into())
+                    };
                 }
                 Some(other) if !replace || other.is_folder() || old.is_folder() => return Err(Error::Exists.into()),
                 Some(other) if other.is_read_only() => return Err(Error::ReadOnly.into()),
@@ -559,14 +392,14 @@ impl Mounted {
                     new.take_content(&old);
                     new.set_moved(true);
                     folder::put(&self.session, &new)?;
-                    plan.any_order(&mut self.session.borrow_mut(), false);
+                    stages.any_order(&mut self.session.borrow_mut(), false);
                 }
                 None => {
                     new = to_folder.create_file(to_last)?;
                     new.take_all_but_name(&old);
                     new.set_moved(true);
                     folder::put(&self.session, &new)?;
-                    plan.appearing(&mut self.session.borrow_mut(), new.at, false);
+                    stages.appearing(&mut self.session.borrow_mut(), new.at, false);
                 }
             }
             if old.is_folder() && from_folder.cluster != to_folder.cluster {
@@ -574,27 +407,27 @@ impl Mounted {
                 if let Some(mut inner) = inner {
                     inner.set_content(to_folder.cluster, 0, &geometry);
                     folder::put(&self.session, &inner)?;
-                    plan.any_order(&mut self.session.borrow_mut(), true);
+                    stages.any_order(&mut self.session.borrow_mut(), true);
                 }
             }
             unname(&self.session, &from_folder, old)?;
-            plan.disappearing(&mut self.session.borrow_mut(), old.at, true);
+            stages.disappearing(&mut self.session.borrow_mut(), old.at, true);
             new = folder::raw(&self.session, new.at)?;
             new.set_moved(false);
             folder::put(&self.session, &new)?;
-            plan.any_order(&mut self.session.borrow_mut(), true);
+            stages.any_order(&mut self.session.borrow_mut(), true);
             old.at
         };
         self.check_complete()?;
         self.known.clear();
         self.files.has_disappeared(disappeared);
         self.give_up(replaced);
-        Ok(Part::then(plan, Phase::Last))
+        Ok(Outcome::then(stages, Phase::Last))
     }
 
     /// Counts the free clusters in the table. If a page is missing, the next attempt goes on from
     /// there.
-    fn count_clusters(&mut self) -> Result<u32, Stop> {
+    pub(crate) fn count_clusters(&mut self) -> Result<u32, Stop> {
         let Session { pages, geometry, .. } = self.session.get_mut();
         while geometry.has(self.count.0) {
             let link = table::get(pages, geometry, self.count.0).inspect_err(|_| pages.release())?;
@@ -606,31 +439,31 @@ impl Mounted {
         Ok(free)
     }
 
-    fn count_free(&mut self) -> Result<Part, Stop> {
+    fn count_free(&mut self) -> Result<Outcome, Stop> {
         if self.free.is_none() {
             self.count_clusters()?;
         }
         let geometry = self.session.get_mut().geometry;
         let bytes = |clusters: u32| u64::from(clusters) * u64::from(geometry.cluster);
         let (total, free) = (bytes(geometry.end_cluster - 2), bytes(self.free.unwrap_or(0)));
-        Ok(Part::end(Answer::Counted(Space { total, free, cluster: geometry.cluster })))
+        Ok(Outcome::end(Answer::Counted(Space { total, free, cluster: geometry.cluster })))
     }
 
     /// Says on the medium that the volume is whole.
-    fn rest(&mut self) -> Result<Part, Stop> {
-        let mut plan = Plan::default();
+    fn rest(&mut self) -> Result<Outcome, Stop> {
+        let mut stages = Stages::default();
         let free = self.free;
         let session = self.session.get_mut();
         if self.is_marked && !self.is_doubtful && self.files.orphans.is_empty() {
             session.put_information(free)?;
-            plan.any_order(session, true);
+            stages.any_order(session, true);
             session.mark(false)?;
-            plan.any_order(session, true);
+            stages.any_order(session, true);
             self.check_complete()?;
             self.is_marked = false;
         }
-        plan.flush();
-        Ok(Part::then(plan, Phase::Last))
+        stages.flush();
+        Ok(Outcome::then(stages, Phase::Last))
     }
 }
 

@@ -59,9 +59,11 @@ mod file;
 mod folder;
 mod geometry;
 mod medium;
+mod operation;
 mod order;
 mod pages;
 mod path;
+mod publish;
 mod recover;
 mod table;
 mod time;
@@ -73,9 +75,10 @@ mod tests;
 pub use entry::{Entry, Kind};
 pub use error::{Error, NotFat};
 pub use file::{FileId, Place};
+pub use operation::{Answer, Operation, Space, Step};
 pub use recover::Recovered;
 pub use time::date_time;
-pub use volume::{Answer, Operation, Options, Space, Step, Volume};
+pub use volume::{Options, Volume};
 
 /// Bytes of a block, in which places on the medium are counted here, as in the block class.
 pub const BLOCK: usize = 512;

@@ -1,9 +1,10 @@
 //! The order in which changes reach the medium, so that a power cut between any two writes leaves a
 //! volume that is whole.
 //!
-//! Whatever a folder or the table begins to name is written before it is named, and flushed. What
-//! they no longer name is given free after that is flushed. Of a name in several sectors, the one
-//! with its short entry makes it appear, and disappear: it is written last, and first.
+//! Content is written and flushed before a folder or the table names it. Clusters are given free
+//! after the change that no longer names them is flushed. A name can take several sectors: the one
+//! with its short entry makes it appear and disappear. That one is written last when the name is
+//! made, and first when it is removed.
 
 use crate::geometry::Area;
 use crate::medium::Session;
@@ -15,7 +16,7 @@ use alloc::vec::Vec;
 
 type Units = BTreeMap<u64, Box<[u8]>>;
 
-/// Writes between which there is no order.
+/// Writes in any order among themselves.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) runs: Vec<Run>,
@@ -25,11 +26,11 @@ pub(crate) struct Stage {
 
 /// Stages, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct Stages {
     stages: Vec<(Units, bool)>,
 }
 
-impl Plan {
+impl Stages {
     /// Returns whether nothing is written or flushed.
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
@@ -57,8 +58,8 @@ impl Plan {
         self.stages.push((Units::new(), true));
     }
 
-    /// Puts another plan's stages in front, and a flush between.
-    pub(crate) fn prepend(&mut self, mut first: Plan) {
+    /// Puts other stages in front, and a flush between.
+    pub(crate) fn prepend(&mut self, mut first: Stages) {
         if let Some((_, flush)) = self.stages.first_mut() {
             *flush = true;
         }
@@ -66,8 +67,8 @@ impl Plan {
         self.stages = first.stages;
     }
 
-    /// Returns the stages as they are written.
-    pub(crate) fn stages(self, unit: usize) -> VecDeque<Stage> {
+    /// Returns the stages with adjacent units put together into runs.
+    pub(crate) fn in_runs(self, unit: usize) -> VecDeque<Stage> {
         let stage = |(units, flush): (Units, bool)| Stage { runs: runs(units, unit), flush };
         self.stages.into_iter().map(stage).collect()
     }

@@ -15,10 +15,11 @@
 use crate::entry::{ENTRY, Raw, VOLUME, checksum};
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::order::Plan;
+use crate::operation::Answer;
+use crate::order::Stages;
 use crate::pages::{Pages, Stop};
 use crate::table::{self, END, Link};
-use crate::volume::{Answer, Mounted, Part, Phase};
+use crate::volume::{Mounted, Outcome, Phase};
 use alloc::vec::Vec;
 
 /// The most repairs of each kind, but for clusters.
@@ -118,9 +119,9 @@ struct Chain {
     left: Option<u32>,
 }
 
-/// A folder that is walked.
+/// How far the walk through a folder has come.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     /// Its first cluster; 0 if it is the root.
     first: u32,
     /// The folder that it is in.
@@ -149,7 +150,7 @@ pub(crate) struct Walk {
     /// First clusters of files and folders.
     firsts: Clusters,
     folders: Vec<(u32, u32)>,
-    place: Option<Place>,
+    place: Option<Position>,
     chain: Option<Chain>,
     /// First clusters of what has two names, of which the one that was found first goes.
     hunted: Vec<u32>,
@@ -183,7 +184,7 @@ impl Walk {
             used,
             firsts,
             folders: Vec::new(),
-            place: Some(Place { first: 0, parent: 0, cluster: root, offset: 0 }),
+            place: Some(Position { first: 0, parent: 0, cluster: root, offset: 0 }),
             chain: geometry.is_fat32.then_some(Chain { cluster: root, left: None }),
             hunted: Vec::new(),
             is_hunt: false,
@@ -216,7 +217,7 @@ impl Walk {
             } else if let Some(place) = self.place {
                 self.place = self.look(place, pages, geometry)?;
             } else if let Some((first, parent)) = self.folders.pop() {
-                self.place = Some(Place { first, parent, cluster: first, offset: 0 });
+                self.place = Some(Position { first, parent, cluster: first, offset: 0 });
             } else {
                 break;
             }
@@ -247,7 +248,7 @@ impl Walk {
     }
 
     /// Looks at an entry, and returns where the next one is.
-    fn look(&mut self, place: Place, pages: &mut Pages, geometry: &Geometry) -> Result<Option<Place>, Stop> {
+    fn look(&mut self, place: Position, pages: &mut Pages, geometry: &Geometry) -> Result<Option<Position>, Stop> {
         let (root, length) = geometry.root();
         let (at, end) = match place.cluster {
             0 => (root + u64::from(place.offset), length),
@@ -261,7 +262,7 @@ impl Walk {
             if next.is_none() {
                 self.drop_parts();
             }
-            return Ok(next.map(|cluster| Place { cluster, offset: 0, ..place }));
+            return Ok(next.map(|cluster| Position { cluster, offset: 0, ..place }));
         }
         let bytes = pages.read(at, ENTRY)?;
         let raw = Raw { at, bytes: bytes.try_into().map_err(|_| Error::Corrupt)? };
@@ -270,11 +271,11 @@ impl Walk {
             return Ok(None);
         }
         self.take(raw, &place, geometry);
-        Ok(Some(Place { offset: place.offset + ENTRY as u32, ..place }))
+        Ok(Some(Position { offset: place.offset + ENTRY as u32, ..place }))
     }
 
     /// Takes an entry of a folder.
-    fn take(&mut self, raw: Raw, place: &Place, geometry: &Geometry) {
+    fn take(&mut self, raw: Raw, place: &Position, geometry: &Geometry) {
         if raw.bytes[0] == 0xe5 {
             self.drop_parts();
             return;
@@ -483,7 +484,7 @@ impl Walk {
 
 impl Mounted {
     /// Goes on with recovery.
-    pub(crate) fn recover(&mut self) -> Result<Part, Stop> {
+    pub(crate) fn recover(&mut self) -> Result<Outcome, Stop> {
         if self.files.iter().next().is_some() {
             // It would give clusters free that nothing names and somebody reads.
             return Err(Error::NotReady.into());
@@ -493,8 +494,8 @@ impl Mounted {
         if self.recovery.is_none() {
             self.recovery = Walk::new(&geometry);
         }
-        let Some(walk) = &mut self.recovery else { return Ok(Part::end(Answer::Recovered(Recovered::default()))) };
-        let mut plan = Plan::default();
+        let Some(walk) = &mut self.recovery else { return Ok(Outcome::end(Answer::Recovered(Recovered::default()))) };
+        let mut stages = Stages::default();
         match walk.stage {
             Stage::Folders => {
                 match walk.walk(&mut session.pages, &geometry) {
@@ -507,7 +508,7 @@ impl Mounted {
                 }
                 if !walk.is_sound {
                     self.recovery = None;
-                    return Ok(Part::end(Answer::Recovered(Recovered::default())));
+                    return Ok(Outcome::end(Answer::Recovered(Recovered::default())));
                 }
                 walk.stage = Stage::Repair;
                 if !walk.hunted.is_empty() && !walk.is_hunt {
@@ -515,39 +516,39 @@ impl Mounted {
                     // The first walk's memory is given back before the second one asks for its own.
                     self.recovery = None;
                     let Some(walk) = Walk::new(&geometry) else {
-                        return Ok(Part::end(Answer::Recovered(Recovered::default())));
+                        return Ok(Outcome::end(Answer::Recovered(Recovered::default())));
                     };
                     self.recovery = Some(Walk { hunted, is_hunt: true, ..walk });
                 }
             }
             Stage::Repair => {
                 walk.repair_names(&mut session.pages, &geometry)?;
-                plan.any_order(session, true);
+                stages.any_order(session, true);
                 walk.settle_names(&mut session.pages)?;
-                plan.any_order(session, true);
+                stages.any_order(session, true);
                 walk.found.names = (walk.removed.len() + walk.parents.len() + walk.ends.len()) as u32;
                 walk.stage = Stage::Table(0);
             }
             Stage::Table(from) => {
                 let next = walk.check_table(from, &mut session.pages, &geometry)?;
-                plan.any_order(session, true);
+                stages.any_order(session, true);
                 match next {
                     Some(next) => walk.stage = Stage::Table(next),
                     None => {
                         let found = Recovered { is_whole: true, ..walk.found };
                         (self.free, self.is_counted) = (Some(walk.free), true);
                         // The clusters that this part frees are counted already.
-                        self.uncounted = !plan.is_empty();
+                        self.uncounted = !stages.is_empty();
                         self.recovery = None;
                         self.is_doubtful = false;
                         self.known.clear();
                         session.search.restart();
-                        return Ok(Part { plan, next: Phase::Last, answer: Some(Ok(Answer::Recovered(found))) });
+                        return Ok(Outcome { stages, next: Phase::Last, answer: Some(Ok(Answer::Recovered(found))) });
                     }
                 }
             }
         }
         session.pages.release();
-        Ok(Part::then(plan, Phase::First))
+        Ok(Outcome::then(stages, Phase::First))
     }
 }

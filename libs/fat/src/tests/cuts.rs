@@ -51,7 +51,7 @@ impl Chance {
     }
 }
 
-/// What the disk writes at once: where it lies, and its bytes.
+/// A unit that the disk writes at once: its place, and its bytes.
 type Block = (usize, Vec<u8>);
 
 fn blocks(event: &Event, unit: usize) -> Vec<Block> {

@@ -65,14 +65,14 @@ fn a_file_is_not_written_anew_under_two_of_its_names() {
     run(&mut volume, &mut disk, Operation::Close { file: first }).unwrap();
     write(&mut volume, &mut disk, "ALONGN~1.TXT", b"newer").unwrap();
     assert_eq!(read(&mut volume, &mut disk, "a long name.txt").unwrap(), b"newer");
-    // What is appended to has one name, too.
+    // A file that is appended to is busy under its other name, too.
     let (log, _) = opened(&mut volume, &mut disk, Operation::Append { path: "ALONGN~1.TXT".into() }).unwrap();
     assert_eq!(create(&mut volume, &mut disk, "a long name.txt"), Err(Error::Busy));
     run(&mut volume, &mut disk, Operation::Close { file: log }).unwrap();
 }
 
 /// Makes another short name of the first `from`, and sets its attributes and its first cluster.
-/// What was its long name, if it has one, stays its long name.
+/// Its long name, if it has one, stays.
 fn forge(disk: &mut Disk, from: &[u8; 11], to: &[u8; 11], attributes: u8, first: u16) {
     let at = disk.bytes.windows(11).position(|bytes| bytes == from).expect("it is there");
     disk.bytes[at..at + 11].copy_from_slice(to);

@@ -48,7 +48,7 @@ fn a_reserve_that_fails_keeps_nothing() {
         files.push(file);
     }
     for file in &files {
-        // What an earlier operation has promised stays.
+        // A reservation that fails leaves the clusters of earlier ones promised.
         let reserve = |size: usize| Operation::Reserve { file: *file, size: (size * BLOCK) as u64 };
         assert_eq!(run(&mut volume, &mut disk, reserve(3)), Ok(Answer::Done));
         assert_eq!(run(&mut volume, &mut disk, reserve(2048)), Err(Error::Fragmented));
@@ -182,7 +182,8 @@ fn a_new_name_for_which_its_folder_grows_waits_for_space_too() {
     let left = free(&mut volume, &mut disk) as usize;
     write(&mut volume, &mut disk, "rest", &vec![0; left]).unwrap();
     run(&mut volume, &mut disk, Operation::Remove { path: "long".into() }).unwrap();
-    // What the removal has given free is promised to somebody; the rest of it comes later.
+    // All clusters that the removal has freed so far are promised to another file; the rest are
+    // freed later.
     let freed = volume.mounted().free.expect("it was counted");
     let (file, _) = opened(&mut volume, &mut disk, Operation::Create { path: "promised".into() }).unwrap();
     let size = u64::from(freed) * BLOCK as u64;

@@ -1,0 +1,190 @@
+//! Publishing a file: space for it, links between its clusters, and the entry that names it.
+
+use crate::MAX_FILE;
+use crate::attempt::MOST_TABLE_UNITS;
+use crate::error::Error;
+use crate::file::FileId;
+use crate::folder::{self, Folder};
+use crate::medium::{self, Session};
+use crate::operation::{Answer, Operation};
+use crate::order::Stages;
+use crate::pages::Stop;
+use crate::path;
+use crate::table::{self, END};
+use crate::volume::{Mounted, Outcome, Phase};
+
+impl Mounted {
+    /// Promises a written file the clusters that so many bytes need, in memory alone.
+    pub(crate) fn reserve(&mut self, id: FileId, size: u64) -> Result<Outcome, Stop> {
+        self.files.make_room(id);
+        let others = self.files.promised(id);
+        let file = self.files.get_mut(id)?;
+        if file.path.is_none() {
+            return Err(Error::BadFile.into());
+        }
+        if size > MAX_FILE {
+            return Err(Error::TooLarge.into());
+        }
+        let Session { pages, geometry, .. } = self.session.get_mut();
+        file.learn(u32::MAX, pages, geometry)?;
+        let clusters = size.div_ceil(geometry.cluster.into()) as u32;
+        let missing = clusters.saturating_sub(file.clusters());
+        if self.free.is_some_and(|free| missing > free) {
+            // The count may be one that others have left on the medium: it is checked once.
+            if self.is_counted || missing > self.count_clusters()? {
+                return Err(Error::Full.into());
+            }
+        }
+        let file = self.files.get_mut(id)?;
+        let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
+        file.reserve(clusters, pages, geometry, (search, taken), others)?;
+        Ok(Outcome::end(Answer::Done))
+    }
+
+    /// Begins to publish a written file: finds the first of its clusters that is not linked yet.
+    pub(crate) fn publish(&mut self, id: FileId, size: u64) -> Result<Outcome, Stop> {
+        self.files.make_room(id);
+        let file = self.files.get_mut(id)?;
+        let Session { pages, geometry, .. } = self.session.get_mut();
+        let clusters = size.div_ceil(geometry.cluster.into());
+        if file.path.is_none() || size < file.size {
+            return Err(Error::BadFile.into());
+        }
+        file.learn(u32::MAX, pages, geometry)?;
+        if clusters > u64::from(file.clusters()) {
+            return Err(Error::BadFile.into());
+        }
+        let first = file.fresh.first().map_or(u32::MAX, |extent| extent.index);
+        let next = if u64::from(first) < clusters { Phase::Link(first) } else { Phase::Name };
+        Ok(Outcome::then(Stages::default(), next))
+    }
+
+    /// Carries out one phase of publishing: links, their junction with the chain, or the entry.
+    pub(crate) fn publish_part(&mut self, operation: &Operation, phase: Phase) -> Result<Outcome, Stop> {
+        let Operation::Publish { file, size } = operation else { return Err(Error::NotReady.into()) };
+        match phase {
+            Phase::Link(from) => self.link(*file, *size, from),
+            Phase::Join => {
+                let mut stages = Stages::default();
+                self.join(*file)?;
+                stages.any_order(self.session.get_mut(), true);
+                Ok(Outcome::then(stages, Phase::Name))
+            }
+            _ => match self.name(*file, *size) {
+                // The folder may grow after all, when more clusters are free.
+                Err(Stop::Fail(Error::Full)) if !self.doomed.is_empty() => Err(Error::Full.into()),
+                Err(Stop::Fail(error)) => {
+                    self.check_complete()?;
+                    self.session.get_mut().pages.abandon();
+                    // The linked clusters are still promised to the file, and named by nothing.
+                    let file = self.files.get_mut(*file)?;
+                    if file.entry.is_none()
+                        && let Some(first) = file.fresh.first()
+                    {
+                        self.doomed.push_front(first.cluster);
+                    }
+                    Ok(Outcome { stages: Stages::default(), next: Phase::Last, answer: Some(Err(error)) })
+                }
+                named => named,
+            },
+        }
+    }
+
+    /// Writes links of promised clusters, as many as are written at once.
+    fn link(&mut self, id: FileId, size: u64, from: u32) -> Result<Outcome, Stop> {
+        let file = self.files.get(id)?;
+        let session = self.session.get_mut();
+        let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
+        let mut index = from;
+        while index < clusters && session.pages.changed() < MOST_TABLE_UNITS {
+            let Some(cluster) = file.fresh_cluster(index) else { return Err(Error::BadFile.into()) };
+            let following = if index + 1 < clusters { file.fresh_cluster(index + 1) } else { Some(END) };
+            let value = following.ok_or(Error::BadFile)?;
+            table::set(&mut session.pages, &session.geometry, cluster, value)?;
+            index += 1;
+        }
+        let mut stages = Stages::default();
+        stages.any_order(session, false);
+        let next = if index < clusters {
+            Phase::Link(index)
+        } else if file.known.is_empty() {
+            Phase::Name
+        } else {
+            Phase::Join
+        };
+        Ok(Outcome::then(stages, next))
+    }
+
+    /// Joins the promised clusters, which are linked, to the chain before them.
+    fn join(&mut self, id: FileId) -> Result<(), Stop> {
+        let file = self.files.get(id)?;
+        let Session { pages, geometry, .. } = self.session.get_mut();
+        let tail = file.known.last().ok_or(Error::BadFile)?.end() - 1;
+        let first = file.fresh.first().ok_or(Error::BadFile)?.cluster;
+        table::set(pages, geometry, tail, first)
+    }
+
+    /// Writes the entry of a file whose clusters are linked.
+    fn name(&mut self, id: FileId, size: u64) -> Result<Outcome, Stop> {
+        let file = self.files.get(id)?;
+        let path = file.path.clone().ok_or(Error::BadFile)?;
+        let first = match file.first {
+            0 => file.fresh.first().map_or(0, |extent| extent.cluster),
+            first => first,
+        };
+        let first = if size == 0 { file.first } else { first };
+        let mut stages = Stages::default();
+        let mut replaced = 0;
+        let at = match file.entry {
+            Some(at) => {
+                let mut raw = folder::raw(&self.session, at)?;
+                let session = self.session.get_mut();
+                raw.set_content(first, size as u32, &session.geometry);
+                raw.set_modified(session.now);
+                folder::put(&self.session, &raw)?;
+                stages.any_order(self.session.get_mut(), true);
+                at
+            }
+            None => {
+                let mut names = path::names(&path)?;
+                let last = names.next_back().ok_or(Error::IsAFolder)?;
+                let at = {
+                    let fs = medium::open(&self.session)?;
+                    let folder = Folder::follow(&self.session, &fs, names)?;
+                    let old = folder.search(last)?.map(|(raw, _)| raw);
+                    let is_new = old.is_none();
+                    let mut raw = match old {
+                        None => folder.create_file(last)?,
+                        Some(old) if old.is_folder() => return Err(Error::IsAFolder.into()),
+                        Some(old) if old.is_read_only() => return Err(Error::ReadOnly.into()),
+                        Some(old) if self.files.is_written(old.at, Some(id)) => return Err(Error::Busy.into()),
+                        Some(old) => old,
+                    };
+                    let (geometry, now) = {
+                        let session = self.session.borrow();
+                        (session.geometry, session.now)
+                    };
+                    if !is_new {
+                        replaced = raw.cluster(&geometry);
+                    }
+                    raw.set_content(first, size as u32, &geometry);
+                    raw.set_modified(now);
+                    folder::put(&self.session, &raw)?;
+                    raw.at
+                };
+                stages.appearing(self.session.get_mut(), at, true);
+                at
+            }
+        };
+        self.check_complete()?;
+        // Nothing is missing any more: from here on the attempt has succeeded.
+        self.known.clear();
+        let session = self.session.get_mut();
+        let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
+        let file = self.files.get_mut(id)?;
+        file.settle(clusters, &mut session.taken);
+        (file.entry, file.size) = (Some(at), size);
+        self.give_up(replaced);
+        Ok(Outcome::then(stages, Phase::Last))
+    }
+}
