@@ -32,9 +32,9 @@ pub struct Client {
     pub place: usize,
     /// Its lives that were seen to end ([`Port::lives`]).
     pub lives: u32,
-    /// What it has open, by its numbers.
+    /// Its open files and folders, by the numbers that it uses.
     pub files: Vec<Option<OpenId>>,
-    /// How much it has open, with what is being closed.
+    /// The count of its open files and folders, those included that are being closed.
     pub opened: usize,
     pub items: VecDeque<Item>,
     /// Transfers that have something to send.

@@ -1,17 +1,15 @@
 //! A job: the operations of the volume that one request needs, one after the other.
 
-use crate::client::Item;
-use crate::errors::{of_disk, of_volume};
-use crate::open::{Kind, Open, OpenId, Writer, may_open};
-use crate::service::{Service, Tag};
-use crate::slots;
+mod opening;
+mod writing;
+
+use crate::errors::of_volume;
+use crate::open::{Kind, Open, OpenId};
+use crate::service::Service;
 use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-use culm_block::{BLOCK, Segment};
 use culm_fat::{Answer, Entry, FileId, Operation as Fat};
 use culm_file::listing::Writer as List;
-use culm_file::{Done, Error, Info, Mode, Operation, Request, Taken};
+use culm_file::{Done, Error, Info, Operation, Request, Taken};
 
 /// Space that is taken beyond what is written, at most: so that not each write needs the volume.
 const AHEAD: u64 = 1 << 20;
@@ -22,7 +20,7 @@ const LEAST_ITEM: u32 = 32;
 /// The most items that are listed at once.
 const MOST_ITEMS: usize = 256;
 
-/// What a job is for.
+/// The purpose of a job.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// To mount the volume.
@@ -66,7 +64,7 @@ pub struct Job {
     tail: Option<(u64, bool)>,
 }
 
-/// What a job does next.
+/// The next thing that a job does.
 enum Next {
     Operation(Fat),
     /// It waits for the disk.
@@ -229,7 +227,7 @@ impl Service {
         let (file, next) = (open.and_then(Open::file), transfer.next);
         match (step, file, answer) {
             (0, Some(file), _) => {
-                // What follows is found too, so that it need not be asked for piece by piece.
+                // The bytes behind it are located too: their reads then need no job of their own.
                 let last = open.and_then(Open::last).unwrap_or(transfer.end - 1);
                 return Next::Operation(Fat::Locate { file, offset: last.min(transfer.end - 1 + AHEAD) });
             }
@@ -369,228 +367,6 @@ impl Service {
         }))
     }
 
-    fn advance_open(
-        &mut self,
-        job: &mut Job,
-        number: usize,
-        request: &Request,
-        mode: Mode,
-        answer: Result<Answer, culm_fat::Error>,
-    ) -> Result<Next, Error> {
-        let answer = answer.map_err(of_volume)?;
-        let path = job.path.clone();
-        let kind = match (mode, job.step, answer) {
-            (_, 0, _) => {
-                let is_used = self.clients.get(number).is_none_or(|client| client.open(request.file).is_ok());
-                if is_used {
-                    return Err(Error::Invalid);
-                }
-                if !may_open(self.clients.iter().map(|client| client.opened), number) {
-                    return Err(Error::TooMany);
-                }
-                if mode == Mode::Append && self.opens.is_appended(&path.to_lowercase()) {
-                    return Err(Error::Busy);
-                }
-                return Ok(Next::Operation(match mode {
-                    Mode::Read => Fat::Find { path },
-                    Mode::New => Fat::Create { path },
-                    Mode::Append => Fat::Append { path },
-                }));
-            }
-            (Mode::Read, 1, Answer::Found(entry)) => {
-                job.info = info_of(&entry);
-                if !job.info.is_folder {
-                    return Ok(Next::Operation(Fat::Open { path }));
-                }
-                Kind::Folder(path)
-            }
-            (Mode::Read, 2, Answer::Opened { file, size }) => {
-                (job.file, job.size, job.info.size) = (Some(file), size, size);
-                if size > 0 {
-                    return Ok(Next::Operation(Fat::Locate { file, offset: (size - 1).min(AHEAD) }));
-                }
-                Kind::Reader { file, size }
-            }
-            (Mode::Read, step @ (3 | 4), Answer::Located(Some(_))) => {
-                let file = job.file.ok_or(Error::Failed)?;
-                match self.volume.place(file, 0) {
-                    Some(place) => job.info.mark = place.block,
-                    None if step == 3 => return Ok(Next::Operation(Fat::Locate { file, offset: 0 })),
-                    None => return Err(Error::Damaged),
-                }
-                Kind::Reader { file, size: job.size }
-            }
-            (Mode::New | Mode::Append, 1, Answer::Opened { file, size }) => {
-                (job.file, job.size) = (Some(file), size);
-                job.info = Info { size, modified: self.now(), ..Info::default() };
-                if !self.is_whole(size) {
-                    return Ok(Next::Operation(Fat::Locate { file, offset: size - 1 }));
-                }
-                self.writer(job, mode, Vec::new())?
-            }
-            (Mode::Append, 2, Answer::Located(Some(place))) => {
-                job.tail = Some((place.block - place.block % u64::from(self.granule), false));
-                return Ok(Next::Wait);
-            }
-            (Mode::Append, 3, Answer::Located(_)) => return Err(Error::Failed),
-            (Mode::Append, 3, _) => return Err(job.error.unwrap_or(Error::Failed)),
-            _ => return Err(Error::Damaged),
-        };
-        Ok(Next::Done(self.install(job, number, request.file, kind)))
-    }
-
-    /// Returns whether so many bytes fill their last granule.
-    fn is_whole(&self, size: u64) -> bool {
-        size.is_multiple_of(u64::from(self.granule) * BLOCK as u64)
-    }
-
-    /// Makes a file that is written of the one that a job has opened.
-    fn writer(&self, job: &Job, mode: Mode, mut tail: Vec<u8>) -> Result<Kind, Error> {
-        tail.resize(self.granule as usize * BLOCK, 0);
-        Ok(Kind::Writer(Writer {
-            file: job.file.ok_or(Error::Failed)?,
-            path: job.path.to_lowercase(),
-            is_there: mode == Mode::Append,
-            end: job.size,
-            good: job.size,
-            ahead: Vec::new(),
-            committed: job.size,
-            reserved: job.size,
-            tail,
-            edges: 0,
-            error: None,
-        }))
-    }
-
-    /// Gives a client what a job has opened; what a life has asked for that is gone is closed.
-    fn install(&mut self, job: &mut Job, number: usize, file: u8, kind: Kind) -> Done {
-        job.file = None;
-        let open = self.opens.add(Open::new(kind));
-        if let Some(client) = self.clients.get_mut(number) {
-            client.opened += 1;
-            match client.files.get_mut(usize::from(file)) {
-                Some(place) if client.lives == job.lives => *place = Some(open),
-                _ => client.items.push_back(Item::Close(open)),
-            }
-        }
-        Done::file(job.info)
-    }
-
-    /// Sends for the last granule of a file that a job opens.
-    pub(crate) fn send_for_tail(&mut self) {
-        let Some(Job { tail: Some((block, is_sent @ false)), .. }) = &mut self.job else { return };
-        if self.disk.space() == 0 {
-            return;
-        }
-        let Some(slot) = self.slots.take_any() else { return };
-        let segment = [Segment { place: (slots::offset(slot) / BLOCK) as u64, blocks: self.granule }];
-        let tag = Tag::Tail { epoch: self.epoch, slot };
-        let request = culm_block::Request::read(*block, &segment);
-        *is_sent = true;
-        if request.is_none_or(|request| self.disk.send(&request, tag).is_err()) {
-            self.slots.give(slot);
-            self.has_tail(slot, Err(culm_block::Error::Failed));
-        }
-    }
-
-    /// Ends a job that has waited for the last granule of its file, which is in a slot.
-    pub(crate) fn has_tail(&mut self, slot: u16, result: Result<(), culm_block::Error>) {
-        let Some(mut job) = self.job.take() else { return };
-        let (Some(number), Work::Request(taken)) = (job.client, job.work) else { return };
-        job.tail = None;
-        let mut tail = vec![0; self.granule as usize * BLOCK];
-        let read = result.map_err(of_disk).and_then(|()| {
-            let bytes = self.memory.read(slots::offset(slot), &mut tail);
-            bytes.map_err(|_| Error::Failed)
-        });
-        match read.and_then(|()| self.writer(&job, Mode::Append, tail)) {
-            Ok(kind) => {
-                let done = self.install(&mut job, number, taken.request.file, kind);
-                self.end(&job, Some(Ok(done)));
-            }
-            Err(error) => {
-                let file = job.file.take();
-                job.error = Some(error);
-                match file {
-                    Some(file) if self.volume.begin(Fat::Close { file }).is_ok() => self.job = Some(job),
-                    _ => self.end(&job, Some(Err(error))),
-                }
-            }
-        }
-    }
-
-    fn advance_write(
-        &mut self,
-        job: &mut Job,
-        number: usize,
-        taken: Taken,
-        answer: Result<Answer, culm_fat::Error>,
-    ) -> Result<Next, Error> {
-        let open = self.clients.get(number).ok_or(Error::Invalid)?.open(taken.request.file)?;
-        let writer = self.opens.get_mut(open).and_then(Open::writer).ok_or(Error::Invalid)?;
-        if let Some(error) = writer.error {
-            return Err(error);
-        }
-        let request = &taken.request;
-        if request.position != writer.end {
-            return Err(Error::Invalid);
-        }
-        let (file, end) = (writer.file, request.position + u64::from(request.length));
-        match (job.step, answer) {
-            (0, _) if end > writer.reserved => {
-                job.size = (end + end.min(AHEAD)).min(culm_fat::MAX_FILE).max(end);
-                return Ok(Next::Operation(Fat::Reserve { file, size: job.size }));
-            }
-            (1, Err(culm_fat::Error::Full | culm_fat::Error::Fragmented)) if job.size > end => {
-                job.size = end;
-                return Ok(Next::Operation(Fat::Reserve { file, size: end }));
-            }
-            (0, _) => {}
-            (_, Ok(_)) => writer.reserved = writer.reserved.max(job.size),
-            (_, Err(error)) => {
-                let error = of_volume(error);
-                writer.error = Some(error);
-                return Err(error);
-            }
-        }
-        self.changed();
-        self.begin_write(number, taken)?;
-        Ok(Next::Begun)
-    }
-
-    fn advance_commit(
-        &mut self,
-        job: &mut Job,
-        number: usize,
-        request: &Request,
-        answer: Result<Answer, culm_fat::Error>,
-    ) -> Result<Next, Error> {
-        let open = self.clients.get(number).ok_or(Error::Invalid)?.open(request.file)?;
-        let writer = self.opens.get_mut(open).and_then(Open::writer).ok_or(Error::Invalid)?;
-        if let Some(error) = writer.error {
-            return Err(error);
-        }
-        match (job.step, answer) {
-            (0, _) => {
-                job.size = writer.end;
-                Ok(Next::Operation(Fat::Publish { file: writer.file, size: job.size }))
-            }
-            (1, Ok(_)) => {
-                self.changed();
-                Ok(Next::Operation(Fat::Sync))
-            }
-            (_, Ok(_)) => {
-                (writer.committed, writer.is_there) = (job.size, true);
-                Ok(Next::Done(Done::NOTHING))
-            }
-            (_, Err(error)) => {
-                let error = of_volume(error);
-                writer.error = Some(error);
-                Err(error)
-            }
-        }
-    }
-
     fn advance_list(
         &mut self,
         job: &mut Job,
@@ -626,7 +402,7 @@ impl Service {
     }
 }
 
-/// What a client is told of an entry of the volume's.
+/// Returns an entry of the volume as clients are told of it.
 fn info_of(entry: &Entry) -> Info {
     Info {
         is_folder: entry.kind == culm_fat::Kind::Folder,

@@ -1,4 +1,4 @@
-//! What clients have open.
+//! The files and folders that clients have open.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -105,8 +105,8 @@ impl Open {
 }
 
 /// Returns whether one more may be opened for the client `number`, if clients have so many open.
-/// Each has an equal share of what can be open at all, and what others have beyond theirs is taken
-/// of what nobody's share is missing.
+/// Each has an equal share of [`MAX_FILES`]. Beyond its share it gets only what is left when the
+/// shares of all others, used or not, are set aside.
 pub fn may_open(open: impl Iterator<Item = usize> + Clone, number: usize) -> bool {
     let share = MAX_FILES / open.clone().count().max(1);
     let kept: usize = open.clone().map(|count| count.max(share)).sum();
@@ -130,13 +130,13 @@ impl Opens {
         free
     }
 
-    /// What has this number.
+    /// Returns the open file or folder of this number.
     #[inline]
     pub fn get(&self, id: OpenId) -> Option<&Open> {
         self.0.get(id)?.as_ref()
     }
 
-    /// What has this number.
+    /// Returns the open file or folder of this number, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: OpenId) -> Option<&mut Open> {
         self.0.get_mut(id)?.as_mut()

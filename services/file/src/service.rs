@@ -25,7 +25,7 @@ pub use medium::State;
 /// others of the same priority have their turns between rounds.
 const MOST_JOBS: usize = 8;
 
-/// What a request to the disk is for.
+/// The purpose of a request to the disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag {
     /// A piece of a run of the volume's, from its block `from` on.
@@ -147,7 +147,7 @@ impl Service {
 
     /// Asks for a turn when something is due by time.
     pub fn ask_for_time(&self) {
-        // What is due while a job waits for the disk is done when that has ended.
+        // Rest waits for the job that is under way; its end begins a round, which asks again.
         let rest_at = self.rest_at.filter(|_| self.job.is_none());
         for at in [self.retry_at, rest_at].into_iter().flatten() {
             culm::wake_at(at);

@@ -33,7 +33,7 @@ impl Run {
     }
 }
 
-/// What the volume waits for.
+/// The writes and the flush that the volume waits for.
 #[derive(Debug, Default)]
 pub struct Wire {
     pub runs: Vec<Run>,

@@ -247,7 +247,7 @@ impl Service {
     }
 }
 
-/// What became of an attempt to send.
+/// The result of an attempt to send.
 enum Sent {
     /// A request was sent, or a transfer has ended.
     Some,

@@ -56,8 +56,8 @@ impl Service {
         if self.retry_at.is_some_and(|at| at <= time::now()) {
             (self.retry_at, self.state) = (None, State::Unknown);
         }
-        // What was at the disk for an earlier volume could reach blocks that are another file's
-        // now.
+        // Mount only after all requests for the earlier volume have ended: a write that is still at
+        // the disk could reach blocks that belong to another file of this one.
         if self.state == State::Unknown && self.disk.under_way() == 0 {
             self.mount(&disk);
         }

@@ -1,0 +1,160 @@
+//! Disks that fail, change, or cannot be used.
+
+use super::*;
+
+#[test]
+fn a_disk_with_larger_blocks_is_used() {
+    let image = Image::formatted("8");
+    image.run(program("mkfs.fat").args(["-F", "16", "-S", "4096", "-s", "1"]).arg(&image.file));
+    let mut world = World::on(&image, &[("/", true)], Disk { granule: 3, ..Disk::new(BLOCKS, 1) });
+    let content = pattern(50_001, 4);
+    world.put(0, "/file", &content, 3000).expect("there is space");
+    assert!(world.read_all(0, "/file") == content);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    assert!(world.read(0, file, 5000, 40_000).expect("it is read") == content[5000..45_000]);
+    world.rest();
+    world.image();
+}
+
+#[test]
+fn a_disk_that_fails_is_tried_again() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(50_000, 4));
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    world.disk.failing = Some(culm_block::Error::Failed);
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Failed));
+    let sent = world.clients[0].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Err(Error::Failed));
+    world.disk.failing = None;
+    // Those were reads; the next one is a write, after which the volume is another one.
+    let sent = world.clients[0].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    assert!(world.read(0, file, 0, 1000).is_ok());
+    world.disk.failing = Some(culm_block::Error::Failed);
+    let sent = world.clients[0].make_folder("/other", 7);
+    assert_eq!(world.outcome(sent), Err(Error::Failed));
+    world.disk.failing = None;
+    world.rest();
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Changed));
+    assert!(world.read_all(0, "/file") == pattern(50_000, 4));
+}
+
+#[test]
+fn another_medium_ends_what_was_open() {
+    let image = Image::formatted("4");
+    image.put("/file", &pattern(50_000, 4));
+    let mut world = World::new(&image, &[("/", true)]);
+    let (file, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    world.disk.insert(Disk::ABSENT);
+    assert_eq!(world.run(), []);
+    assert_eq!(world.read(0, file, 0, 1000), Err(Error::Absent));
+    world.disk.insert(Disk::new(BLOCKS, 2));
+    assert_eq!(world.run(), []);
+    assert_eq!(world.clients[0].volume().and_then(|volume| volume.fault), Some(Error::Damaged));
+}
+
+/// Makes a volume with `/good/file` and `/bad/MARKER.TXT`; returns the block of the folder `/bad`.
+fn two_folders() -> (Image, u64) {
+    let image = Image::formatted("4");
+    image.make_folder("/good");
+    image.make_folder("/bad");
+    image.put("/good/file", &pattern(50_000, 4));
+    image.put("/bad/MARKER.TXT", b"text");
+    let bytes = std::fs::read(&image.file).expect("the image is there");
+    let entry = bytes.chunks(32).position(|entry| entry.starts_with(b"MARKER  TXT")).expect("the entry");
+    (image, (entry * 32 / BLOCK) as u64)
+}
+
+/// Tests that a folder that cannot be read is the end of nothing else.
+#[test]
+fn a_block_that_cannot_be_read_ends_what_needs_it() {
+    let (image, block) = two_folders();
+    let mut world = World::new(&image, &[("/bad", false), ("/good", true)]);
+    let (file, _) = world.open(1, "/file", Mode::Read).expect("it is there");
+    let (log, _) = world.open(1, "/log", Mode::Append).expect("it is made");
+    world.disk.unreadable = Some(block);
+    for _ in 0..3 {
+        assert_eq!(world.open(0, "/marker.txt", Mode::Read), Err(Error::Failed));
+        assert!(world.read(1, file, 0, 50_000).expect("it is read") == pattern(50_000, 4));
+        world.write(1, log, b"a line").expect("there is space");
+        world.commit(1, log).expect("it is committed");
+    }
+    world.disk.unreadable = None;
+    assert_eq!(world.read_all(0, "/marker.txt"), b"text");
+    world.close(1, log);
+    world.rest();
+    assert!(world.image().get("/good/log") == b"a line".repeat(3));
+}
+
+/// Tests that a volume that cannot be recovered is tried some times, and then only read.
+#[test]
+fn a_volume_that_cannot_be_recovered_is_only_read() {
+    let (image, block) = two_folders();
+    let mut world = World::new(&image, &[("/bad", true), ("/good", true)]);
+    world.disk.unreadable = Some(block);
+    // The volume is not at rest.
+    world.disk.content[37] |= 1;
+    world.restart();
+    assert_eq!(world.run(), []);
+    assert_eq!(world.clients[1].volume().and_then(|volume| volume.fault), Some(Error::Failed));
+    world.rest();
+    world.rest();
+    assert!(world.read_all(1, "/file") == pattern(50_000, 4));
+    assert_eq!(world.open(1, "/new", Mode::New), Err(Error::ReadOnly));
+    assert_eq!(world.open(0, "/marker.txt", Mode::Read), Err(Error::Failed));
+    assert_eq!(world.disk.content[37] & 1, 1);
+    // Another medium is written again, also if it is the same card.
+    world.disk.unreadable = None;
+    let content = world.disk.content.clone();
+    world.disk.insert(Disk::ABSENT);
+    assert_eq!(world.run(), []);
+    world.disk.insert(Disk::new(BLOCKS, 2));
+    world.disk.content = content;
+    assert_eq!(world.run(), []);
+    world.put(1, "/new", b"new", 10).expect("it is written");
+}
+
+/// Tests that a file closed after a write that failed ends where the first gap begins.
+#[test]
+fn a_write_that_fails_leaves_those_before_it() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/log", Mode::Append).expect("it is made");
+    let content = pattern(5 * 1024, 7);
+    world.write(0, log, &content[..1024]).expect("there is space");
+    world.clients[0].memory().write(0, &content).expect("inside");
+    for tag in 1..5 {
+        world.clients[0].write(log, 2 * tag, 1024, tag).expect("there is space");
+    }
+    hold(&mut world, 0);
+    assert_eq!(world.disk.taken.len(), 4);
+    // The last one is done first, the third fails.
+    for (index, failing) in [(3, None), (2, Some(culm_block::Error::Failed)), (1, None), (0, None)] {
+        world.disk.failing = failing;
+        world.disk.finish(index);
+    }
+    world.disk.failing = None;
+    let failed: Vec<u32> = world.run().into_iter().filter(|(.., result)| result.is_err()).map(|one| one.1).collect();
+    assert_eq!(failed, [3]);
+    world.close(0, log);
+    assert!(world.read_all(0, "/log") == content[..3 * 1024]);
+    world.rest();
+    world.image();
+}
+
+/// Tests that a disk whose granules no FAT volume can have is not asked again and again.
+#[test]
+fn a_disk_with_too_large_blocks_is_not_used() {
+    let image = Image::formatted("4");
+    let mut world = World::on(&image, &[("/", true)], Disk { granule: 4, ..Disk::new(BLOCKS, 1) });
+    for _ in 0..3 {
+        assert_eq!(world.clients[0].volume().and_then(|volume| volume.fault), Some(Error::Unsupported));
+        assert_eq!(world.service.retry_at, None);
+        world.rest();
+    }
+    assert_eq!(world.disk.results.len(), 0);
+    world.disk.insert(Disk::new(BLOCKS, 1));
+    assert_eq!(world.run(), []);
+    world.put(0, "/new", b"new", 10).expect("it is written");
+}
