@@ -141,7 +141,7 @@ impl World {
     /// Turns until the driver wants none, or many; time passes to each of its deadlines.
     fn run(&mut self) {
         for _ in 0..200 {
-            // What the one gives the other is taken in its next turn.
+            // Let each take several turns: it sees what the other did only in its next one.
             (0..4).for_each(|_| self.turn());
             let Some(deadline) = testing::deadline() else { return };
             testing::set_time(deadline.max(time::now()));

@@ -1,5 +1,5 @@
-//! What the kernel takes from the page of a virtual CPU, and what it tells there: the values that
-//! may not go as they are from the monitor to the processor, or back.
+//! Checks between the page of a virtual CPU and the processor: which of the monitor's values the
+//! kernel takes, and which of the processor's it passes back.
 
 use culm_abi::guest::{LIST_REGISTERS, TIMER_INTERRUPT, exit};
 

@@ -179,7 +179,7 @@ fn raise_limit() -> usize {
 }
 
 /// A connection and what has come on it.
-struct Client {
+struct Connection {
     stream: TcpStream,
     due: u64,
     begun: bool,
@@ -189,7 +189,7 @@ struct Client {
     length: Option<usize>,
 }
 
-/// The state of a client.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -202,7 +202,7 @@ struct Engine {
     shared: Arc<Shared>,
     epoll: Epoll,
     /// By a number that is in the events of the connection's socket.
-    clients: Vec<Option<Client>>,
+    clients: Vec<Option<Connection>>,
     /// So many of them may be open at a time.
     most: usize,
     free: Vec<usize>,
@@ -296,7 +296,8 @@ impl Engine {
         });
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
         self.epoll.add(&stream, EpollEvent::new(flags, number as u64)).context("cannot watch a socket")?;
-        self.clients[number] = Some(Client { stream, due, begun: false, received: 0, head: Vec::new(), length: None });
+        self.clients[number] =
+            Some(Connection { stream, due, begun: false, received: 0, head: Vec::new(), length: None });
         self.order.push_back((number, due));
         Ok(())
     }
@@ -339,7 +340,7 @@ impl Engine {
     }
 }
 
-impl Client {
+impl Connection {
     fn advance(&mut self, request: &[u8]) -> State {
         if !self.begun {
             match self.stream.write(request) {

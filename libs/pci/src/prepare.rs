@@ -63,7 +63,7 @@ const RESET_BEHIND: u32 = 1 << 22;
 /// Bytes of a header (6.1).
 const HEADER_BYTES: u8 = 64;
 
-/// What became of functions that were to be turned off.
+/// The count of functions that were turned off, and of those that were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silenced {
     /// Functions that are off.

@@ -22,7 +22,7 @@ const FIRST: usize = 2048;
 /// The behaviour of each hostile client.
 const RULES: [&str; 6] = ["forge", "outside", "pieces", "keep", "flood", "scribble"];
 
-/// What the honest client says of each pattern that it has written and read.
+/// The line that the honest client prints for each pattern that it wrote and read back.
 const ROUND: &str = "was read as it was written";
 
 /// The blocks of a hostile client.

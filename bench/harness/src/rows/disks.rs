@@ -23,7 +23,7 @@ pub struct Disks {
     pub systems: &'static [Way],
     /// The peer's kernel.
     pub peer: Variant,
-    /// What has it run them.
+    /// The word of the peer kernel's command line by which it runs the rows.
     pub word: &'static str,
 }
 

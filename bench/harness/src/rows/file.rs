@@ -27,7 +27,7 @@ struct Site {
     /// The device of the board.
     device: &'static str,
     peer: Variant,
-    /// What has the peer mount the volume where nginx has its files.
+    /// The word of the peer kernel's command line by which it mounts the volume for nginx.
     word: &'static str,
 }
 

@@ -215,7 +215,7 @@ impl Virtqueue {
     }
 }
 
-/// What the device has, as the records say.
+/// The descriptors that the device has, as the records say.
 struct Held {
     /// For each descriptor whether the device has it.
     busy: Vec<bool>,

@@ -51,12 +51,12 @@ struct ClientOptions {
     hears: Hears,
 }
 
-/// What a client is given.
+/// The second queue of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hears {
     /// Nothing.
     Nothing,
-    /// What is typed.
+    /// The console's input.
     Input,
     /// The log, over a queue of so many bytes.
     Log(u32),

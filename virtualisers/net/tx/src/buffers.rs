@@ -53,11 +53,11 @@ impl BufferState {
     }
 }
 
-/// The record of one buffer's place.
+/// The record of one buffer: a word that says where it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(&'static AtomicU64);
+pub(crate) struct Record(&'static AtomicU64);
 
-impl Place {
+impl Record {
     /// Returns where the buffer is.
     #[inline(always)]
     pub(crate) fn get(self) -> BufferState {
@@ -75,7 +75,7 @@ impl Place {
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) number: u32,
-    place: Place,
+    record: Record,
     /// Whether the buffer is a large one.
     large: bool,
 }
@@ -85,7 +85,7 @@ impl Frame {
     /// Returns whether it is in a large buffer.
     #[inline(always)]
     pub(crate) fn send(self, length: u16, index: u32) -> bool {
-        self.place.set(BufferState::sent(length, index));
+        self.record.set(BufferState::sent(length, index));
         self.large
     }
 }
@@ -111,10 +111,10 @@ impl Buffers {
         self.slots.count()
     }
 
-    /// Returns the record of a buffer's place, if there is one of this number.
+    /// Returns the record of a buffer, if there is one of this number.
     #[inline(always)]
-    pub(crate) fn place(&self, number: u32) -> Option<Place> {
-        Some(Place(self.states.get(number as usize)?))
+    pub(crate) fn record(&self, number: u32) -> Option<Record> {
+        Some(Record(self.states.get(number as usize)?))
     }
 
     /// Returns the buffer in which the frame of a client's `entry` is; `None` if it is no frame.
@@ -124,41 +124,41 @@ impl Buffers {
         let Some(state) = self.small.get(number as usize).filter(|_| self.slots.small_holds(entry.length)) else {
             return self.large_frame(entry);
         };
-        let place = Place(state);
-        let is_held = entry.flags == 0 && place.get().is_with_client();
-        is_held.then_some(Frame { number, place, large: false })
+        let record = Record(state);
+        let is_held = entry.flags == 0 && record.get().is_with_client();
+        is_held.then_some(Frame { number, record, large: false })
     }
 
     /// Does what [`Self::frame`] does, for large buffers.
     #[inline(never)]
     fn large_frame(&self, entry: Descriptor) -> Option<Frame> {
-        let (number, place) = self.held(entry)?;
+        let (number, record) = self.held(entry)?;
         let is_frame = self.slots.is_large(number) && self.slots.holds(number, entry.length);
-        is_frame.then_some(Frame { number, place, large: true })
+        is_frame.then_some(Frame { number, record, large: true })
     }
 
     /// Returns the buffer of a client's `entry`, if the client holds it.
     #[inline(always)]
-    pub(crate) fn held(&self, entry: Descriptor) -> Option<(u32, Place)> {
+    pub(crate) fn held(&self, entry: Descriptor) -> Option<(u32, Record)> {
         if entry.flags != 0 {
             return None;
         }
         let number = self.slots.number(entry.offset)?;
-        let place = self.place(number)?;
-        if place.get().is_with_client() { Some((number, place)) } else { None }
+        let record = self.record(number)?;
+        if record.get().is_with_client() { Some((number, record)) } else { None }
     }
 
     /// Returns where a buffer is, if there is one of this number.
     #[inline(always)]
     pub(crate) fn state(&self, number: u32) -> Option<BufferState> {
-        Some(self.place(number)?.get())
+        Some(self.record(number)?.get())
     }
 
     /// Records where a buffer is.
     #[inline(always)]
     pub(crate) fn set(&self, number: u32, state: BufferState) {
-        if let Some(place) = self.place(number) {
-            place.set(state);
+        if let Some(record) = self.record(number) {
+            record.set(state);
         }
     }
 

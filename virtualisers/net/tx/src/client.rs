@@ -1,6 +1,6 @@
 //! A client, as the transmit virtualiser sees it: its queues, and where each of its buffers is.
 
-use crate::buffers::{BufferState, Buffers, Frame, Place};
+use crate::buffers::{BufferState, Buffers, Frame, Record};
 use alloc::vec::Vec;
 use culm::connection::NetTxClient;
 use culm::link::Event;
@@ -197,20 +197,20 @@ impl Client {
     /// Gives a buffer that is here to the client. Returns false if its queue is full.
     fn give_here(&mut self, number: u32) -> bool {
         self.here -= 1;
-        self.buffers.place(number).is_some_and(|place| self.give(number, place))
+        self.buffers.record(number).is_some_and(|record| self.give(number, record))
     }
 
     /// Gives a buffer to the client, which may write it from now on. Returns false if the buffer
     /// stays here, since the client's queue is full or the link is not live.
     #[inline(always)]
-    fn give(&mut self, number: u32, place: Place) -> bool {
+    fn give(&mut self, number: u32, record: Record) -> bool {
         let index = self.link.output.position();
         if self.link.output.push(Descriptor::empty(self.buffers.slots.offset(number))).is_err() {
-            place.set(BufferState::HERE);
+            record.set(BufferState::HERE);
             self.here += 1;
             return false;
         }
-        place.set(BufferState::with_client(index));
+        record.set(BufferState::with_client(index));
         true
     }
 
@@ -218,13 +218,13 @@ impl Client {
     /// if it was not being sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, number: u32) -> Option<u16> {
-        let place = self.buffers.place(number)?;
-        let length = place.get().being_sent()?;
+        let record = self.buffers.record(number)?;
+        let length = record.get().being_sent()?;
         if self.buffers.slots.is_large(number) {
             self.large_in_flight -= 1;
         }
         self.in_flight -= 1;
-        self.give(number, place);
+        self.give(number, record);
         Some(length)
     }
 
@@ -236,8 +236,8 @@ impl Client {
     /// Gives a buffer that the client holds back to it: the frame in it was refused, or copied.
     #[inline]
     pub(crate) fn return_unsent(&mut self, number: u32) {
-        if let Some(place) = self.buffers.place(number) {
-            self.give(number, place);
+        if let Some(record) = self.buffers.record(number) {
+            self.give(number, record);
         }
     }
 

@@ -121,7 +121,7 @@ pub fn driver_side(
     DriverSide { to_driver: rings[0], from_driver: rings[1], driver_end, end }
 }
 
-/// What a driver is told of its two sides.
+/// Returns a driver's connection, made of its links with the receiving and the sending side.
 pub fn driver_connection(
     rx: Option<&DriverSide>,
     tx: Option<&DriverSide>,
