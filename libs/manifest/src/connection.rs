@@ -1,6 +1,7 @@
 //! Kinds of connection that a component can ask for, and the classes of devices: those that
 //! `culm-abi` declares.
 
+use crate::driver::Needs;
 use core::cmp::Ordering;
 use core::fmt;
 use core::ops::Range;
@@ -217,37 +218,4 @@ impl Trigger {
             Trigger::Edge => "edge",
         }
     }
-}
-
-/// The classes and the needs of a driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Driver {
-    /// The classes that its devices provide by it.
-    pub classes: Vec<DeviceClass>,
-    /// The devices it drives, and what it uses of them.
-    pub needs: Needs,
-}
-
-impl Driver {
-    /// Whether it provides a class.
-    pub fn provides(&self, class: DeviceClass) -> bool {
-        self.classes.contains(&class)
-    }
-}
-
-/// The devices that a component can be given, and what it uses of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// The devices, as boards name them in `compatible`.
-    pub compatible: Vec<String>,
-    /// Bytes of registers that it uses, 0 where it does not say.
-    pub registers: u64,
-    /// How the devices interrupt, if all do it in the same way.
-    pub trigger: Option<Trigger>,
-    /// How many interrupts of the device it uses, 0 where it does not say.
-    pub interrupts: u64,
-    /// Bytes of memory for the device's own structures that it uses, 0 where it does not say.
-    pub dma: u64,
-    /// Where this stands in the manifest.
-    pub span: Range<usize>,
 }

@@ -9,6 +9,7 @@
 
 mod cache_control;
 mod connection;
+mod driver;
 mod ipv4;
 mod kind;
 mod manifest;
@@ -19,9 +20,10 @@ mod syntax;
 pub mod units;
 mod value;
 
-pub use connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Needs, Trigger};
+pub use connection::{Connection, ConnectionKind, DeviceClass, MemoryKind, Trigger};
+pub use driver::{Driver, Needs, read_classes};
 pub use kind::Kind;
-pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED, read_classes};
+pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED};
 pub use need::Need;
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

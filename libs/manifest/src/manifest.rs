@@ -1,6 +1,7 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
-use crate::connection::{Connection, ConnectionKind, DeviceClass, Driver, MemoryKind, Needs, Trigger};
+use crate::connection::{Connection, ConnectionKind, MemoryKind};
+use crate::driver::{Driver, Needs, check_driver, read_driver, read_needs};
 use crate::kind::Kind;
 use crate::need::Need;
 use crate::problem::{Located, Problem, suggest};
@@ -91,6 +92,18 @@ impl Manifest {
         check_name(&name, "component", "-_", &mut Problems::new()).then_some(name)
     }
 
+    /// Gives a driver that fuses another one the classes and needs of that one. All problems found
+    /// are returned: what it lacks of a driver of these classes.
+    pub fn fuse(&mut self, other: &Driver) -> Result<(), Problems> {
+        let Some(driver) = &mut self.driver else { return Ok(()) };
+        let span = driver.needs.span.clone();
+        driver.classes.clone_from(&other.classes);
+        driver.needs = Needs { span, ..other.needs.clone() };
+        let mut problems = Problems::new();
+        check_driver(Some(driver), &self.connections, &mut problems);
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
     /// The connection of this name and its position.
     pub fn connection(&self, name: &str) -> Option<(usize, &Connection)> {
         self.connections.iter().enumerate().find(|(_, connection)| connection.name == name)
@@ -136,7 +149,10 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         check_need(need, heap, &config, problems);
     }
     let driver = driver?;
-    check_driver(driver.as_ref(), &connections, problems);
+    // Which classes a fused driver provides is known when the one that it fuses is.
+    if driver.as_ref().is_none_or(|driver| driver.fuses.is_none()) {
+        check_driver(driver.as_ref(), &connections, problems);
+    }
     let name = name?;
     Some(Manifest {
         name: name.value,
@@ -151,53 +167,6 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         connections,
         config,
     })
-}
-
-/// A driver has a device, and provides each of its classes by a connection; of the others only who
-/// says what it needs of a device can have one.
-fn check_driver(driver: Option<&Driver>, connections: &[Connection], problems: &mut Problems) {
-    let devices = connections.iter().filter(|connection| connection.kind.is::<Device>());
-    let Some(driver) = driver else {
-        for connection in devices.filter(|connection| connection.needs.is_none()) {
-            let message = "a connection of the kind `device` that does not say of which devices";
-            problems.push(Problem::new(connection.span.clone(), message).help(
-                "add `compatible` for a device that the component owns, or for a driver a `[driver]` table with `class` \
-                 and `compatible`",
-            ));
-        }
-        return;
-    };
-    let mut needed: Vec<ConnectionKind> = Vec::new();
-    if devices.clone().next().is_none() {
-        needed.push(ConnectionKind::of::<Device>());
-    }
-    for class in &driver.classes {
-        if !connections.iter().any(|connection| connection.kind.provided_class() == Some(*class)) {
-            needed.extend(class.provided_by().next());
-        }
-    }
-    for kind in needed {
-        let classes: Vec<&str> = driver.classes.iter().map(|class| class.name()).collect();
-        let classes = classes.join("` and `");
-        let message = format!("a driver of the class `{classes}` needs a connection of the kind `{}`", kind.name());
-        let help = format!("add a `[[connection]]` with `kind = \"{}\"`", kind.name());
-        problems.push(Problem::new(driver.needs.span.clone(), message).help(help));
-    }
-    for connection in connections {
-        let Some(class) = connection.kind.provided_class().filter(|class| !driver.provides(*class)) else { continue };
-        let message =
-            format!("`{}` provides the class `{}`, which `[driver]` does not name", connection.name, class.name());
-        problems.push(
-            Problem::new(connection.span.clone(), message)
-                .help(format!("add \"{}\" to its list `class`", class.name())),
-        );
-    }
-    for connection in devices.filter(|connection| connection.needs.is_some()) {
-        problems.push(
-            Problem::new(connection.span.clone(), format!("`[driver]` says of which devices `{}` is", connection.name))
-                .help("leave `compatible` and what goes with it out here"),
-        );
-    }
 }
 
 /// Bytes of stack or heap. That it fits the address space depends on the system too, which may give
@@ -314,52 +283,6 @@ fn read_counters(table: &mut TableReader<'_>, problems: &mut Problems) -> Vec<St
         );
     }
     counters.into_iter().map(|counter| counter.value).collect()
-}
-
-fn read_driver(entry: &Entry<'_>, problems: &mut Problems) -> Option<Driver> {
-    let mut table = entry.table("[driver]", problems)?;
-    let classes = table.require("class").and_then(|entry| read_classes(&entry, problems));
-    let compatible = table.require("compatible");
-    let needs = read_needs(&mut table, compatible, entry.span(), problems);
-    table.finish(problems);
-    Some(Driver { classes: classes?, needs: needs? })
-}
-
-/// One class, or a list of those that a device provides.
-pub fn read_classes(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<DeviceClass>> {
-    if !entry.is_list() {
-        return entry.choice(DeviceClass::names(), problems).map(|class| vec![class.value]);
-    }
-    let elements = entry.list(problems)?;
-    elements.iter().map(|entry| entry.choice(DeviceClass::names(), problems).map(|class| class.value)).collect()
-}
-
-/// Reads what a component needs of a device.
-fn read_needs(
-    table: &mut TableReader<'_>,
-    compatible: Option<Entry<'_>>,
-    span: Range<usize>,
-    problems: &mut Problems,
-) -> Option<Needs> {
-    let compatible = compatible.and_then(|entry| entry.texts(problems));
-    let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
-    let trigger = match table.take("trigger") {
-        Some(entry) => entry.choice(Trigger::NAMES, problems).map(|trigger| Some(trigger.value)),
-        None => Some(None),
-    };
-    let interrupts = table
-        .take("interrupts")
-        .map_or(Some(0), |entry| entry.unsigned_up_to(MAX_INTERRUPTS, problems).map(|count| count.value));
-    let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
-    let compatible = compatible?;
-    if compatible.is_empty() {
-        problems.push(
-            Problem::new(span.clone(), "a driver for no device")
-                .help("list what boards write for its devices: `compatible = [\"virtio,net\"]`"),
-        );
-    }
-    let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Needs { compatible, registers: registers?, interrupts: interrupts?, dma: dma?, trigger: trigger?, span })
 }
 
 /// Reads what follows the name in a named table.

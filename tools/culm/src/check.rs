@@ -6,9 +6,7 @@ use crate::description::board::BoardFile;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::workspace;
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity, Source, json};
-use crate::expand;
-use crate::expand::Checked;
-use crate::expand::fused::is_fused;
+use crate::expand::{self, Checked, fused};
 use crate::failure::Failure;
 use anyhow::Result;
 use culm_manifest::units::format_size;
@@ -131,7 +129,7 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     let known = catalogue.components.values().find(|component| own.is_some() && folder(&component.folder) == own);
     if let Some(component) = known.filter(|_| file.ends_with("component.toml")) {
         return match &component.manifest {
-            Ok(manifest) => rivals(catalogue, component, manifest),
+            Ok(manifest) => check_driver(catalogue, component, manifest),
             Err(found) => found.clone(),
         };
     }
@@ -143,17 +141,20 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     catalogue.source(file).map_or_else(Diagnostics::from, |source| parse(&source))
 }
 
-/// Warns of a driver that is for the same devices as another one: no system could use such a device
-/// without choosing one of them.
-fn rivals(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Manifest) -> Diagnostics {
-    let mut found = Diagnostics::default();
-    let Some(own) = &manifest.driver else { return found };
-    let Ok(source) = catalogue.source(&component.folder.join("component.toml")) else { return found };
+/// Reports what a fused driver lacks, and warns of a driver that is for the same devices as another
+/// one: no system could use such a device without choosing one of them.
+fn check_driver(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Manifest) -> Diagnostics {
+    let Some(own) = &manifest.driver else { return Diagnostics::default() };
+    let source = match catalogue.source(&component.folder.join("component.toml")) {
+        Ok(source) => source,
+        Err(diagnostic) => return diagnostic.into(),
+    };
+    let mut found = fused::mistakes(&source, manifest);
     for other in catalogue.components.values() {
         let Ok(Manifest { name, driver: Some(driver), .. }) = &other.manifest else { continue };
         let of_one_class = driver.classes.iter().any(|class| own.classes.contains(class));
         // `fused` chooses between one with virtualisers and one without.
-        let are_alike = other.manifest.as_ref().is_ok_and(|other| is_fused(other) == is_fused(manifest));
+        let are_alike = other.manifest.as_ref().is_ok_and(|other| fused::is_fused(other) == fused::is_fused(manifest));
         if *name == manifest.name || !of_one_class || !are_alike {
             continue;
         }
@@ -178,7 +179,7 @@ fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
     }
     for component in catalogue.components.values() {
         match &component.manifest {
-            Ok(manifest) => found.append(&rivals(catalogue, component, manifest)),
+            Ok(manifest) => found.append(&check_driver(catalogue, component, manifest)),
             Err(mistakes) => found.append(mistakes),
         }
     }

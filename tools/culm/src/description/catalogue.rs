@@ -2,6 +2,7 @@
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Location, Source};
 use crate::tree::Tree;
+use culm_manifest::problem::suggest;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use culm_manifest::{Located, Manifest};
 use std::collections::BTreeMap;
@@ -76,7 +77,56 @@ impl Catalogue {
         for path in manifests {
             catalogue.add(&path, &mut places);
         }
+        catalogue.fuse();
         catalogue
+    }
+
+    /// Gives each driver that fuses another one what that one says of its devices.
+    fn fuse(&mut self) {
+        let fusing = |component: &CatalogueComponent| {
+            component.manifest.as_ref().ok()?.driver.as_ref()?.fuses.clone().map(|fuses| (component.clone(), fuses))
+        };
+        let fusing: Vec<_> =
+            self.components.iter().filter_map(|(name, component)| Some((name.clone(), fusing(component)?))).collect();
+        for (name, (component, fuses)) in fusing {
+            let manifest = component.manifest.and_then(|manifest| self.fused(&component.folder, manifest, &fuses));
+            if let Some(component) = self.components.get_mut(&name) {
+                component.manifest = manifest;
+            }
+        }
+    }
+
+    /// Returns the manifest of a driver that fuses the one called `fuses`, complete.
+    fn fused(&self, folder: &Path, mut manifest: Manifest, fuses: &Located<String>) -> Result<Manifest, Diagnostics> {
+        let source = self.source(&folder.join("component.toml"))?;
+        let is_plain = |manifest: &Manifest| manifest.driver.as_ref().is_some_and(|driver| driver.fuses.is_none());
+        let drivers = self.components.values().filter_map(|component| component.manifest.as_ref().ok());
+        let drivers: Vec<&str> = drivers.filter(|other| is_plain(other)).map(|other| other.name.as_str()).collect();
+        let wrong = |message: String| {
+            let help = suggest(&fuses.value, drivers.iter().copied());
+            Diagnostic::at(&source, fuses.span.clone(), message).maybe_help(help)
+        };
+        let other = match self.component(&fuses.value).map(|component| &component.manifest) {
+            None => return Err(wrong(format!("there is no driver called `{}`", fuses.value)).into()),
+            Some(Err(_)) => {
+                let message = format!("`{}` is fused here and has mistakes in its own manifest", fuses.value);
+                let diagnostic = Diagnostic::at(&source, fuses.span.clone(), message);
+                return Err(diagnostic.help("correct those; `./culm check` lists them").into());
+            }
+            Some(Ok(other)) => other,
+        };
+        match &other.driver {
+            Some(driver) if driver.fuses.is_none() => match manifest.fuse(driver) {
+                Ok(()) => Ok(manifest),
+                Err(problems) => {
+                    let mut found = Diagnostics::default();
+                    found.extend(&source, problems);
+                    Err(found)
+                }
+            },
+            Some(_) => Err(wrong(format!("`{}` is a fused driver itself", fuses.value)).into()),
+            None => Err(wrong(format!("`{}` is no driver", fuses.value)).into()),
+        }
     }
 
     /// Adds the component of this manifest; `places` has where each name stands that came before.

@@ -110,7 +110,20 @@ pub fn resolve_owned<'a>(
     draft.devices.push(Device { board: device, named_at, board_span, driver: domain, slot });
 }
 
+/// Finds the driver of a device. `None` if there is none, or one with mistakes; reports why.
 fn find_driver<'a>(
+    draft: &mut Draft<'a>,
+    table: &'a DeviceTable<'a>,
+    device: &BoardDevice,
+) -> Option<(&'a CatalogueComponent, &'a Manifest)> {
+    let (component, manifest) = choose_driver(draft, table, device)?;
+    let source = draft.catalogue.source(&component.folder.join("component.toml")).ok()?;
+    let mistakes = fused::mistakes(&source, manifest);
+    draft.diagnostics.append(&mistakes);
+    mistakes.is_empty().then_some((component, manifest))
+}
+
+fn choose_driver<'a>(
     draft: &mut Draft<'a>,
     table: &'a DeviceTable<'a>,
     device: &BoardDevice,

@@ -7,21 +7,47 @@
 use super::draft::Draft;
 use crate::class;
 use crate::description::system::DeviceTable;
+use crate::diagnostics::{Diagnostic, Diagnostics, Source};
 use culm_manifest::{ConnectionKind, Manifest};
+use std::sync::Arc;
 
 /// Whether the device's table asks for it.
 pub fn is_asked_for(table: &DeviceTable<'_>) -> bool {
     table.fused.as_ref().is_some_and(|fused| fused.value)
 }
 
+/// The kinds of connection by which a driver's manifest lists its classes' virtualisers.
+fn virtualisers(manifest: &Manifest) -> Vec<ConnectionKind> {
+    let classes = manifest.driver.as_ref().map_or(&[][..], |driver| &driver.classes);
+    let virtualisers = classes.iter().flat_map(|class| class::of(*class).virtualisers());
+    virtualisers.map(|virtualiser| virtualiser.connection).collect()
+}
+
 /// Whether a component does the work of its classes' virtualisers besides the driver's.
 pub fn is_fused(manifest: &Manifest) -> bool {
-    let classes = manifest.driver.as_ref().map_or(&[][..], |driver| &driver.classes);
-    let mut kinds: Vec<ConnectionKind> = Vec::new();
-    for class in classes {
-        kinds.extend(class::of(*class).virtualisers().iter().map(|virtualiser| virtualiser.connection));
+    let kinds = virtualisers(manifest);
+    let says_so = manifest.driver.as_ref().is_some_and(|driver| driver.fuses.is_some());
+    says_so || !kinds.is_empty() && kinds.iter().all(|kind| manifest.connection_of_kind(*kind).is_some())
+}
+
+/// Returns the mistakes in the manifest of a driver that fuses another one: virtualisers of its
+/// classes that it does not list.
+pub fn mistakes(source: &Arc<Source>, manifest: &Manifest) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    let Some(fuses) = manifest.driver.as_ref().and_then(|driver| driver.fuses.as_ref()) else { return found };
+    for kind in virtualisers(manifest) {
+        if manifest.connection_of_kind(kind).is_none() {
+            let message = format!(
+                "`{}` fuses `{}` without a connection of the kind `{}`",
+                manifest.name,
+                fuses.value,
+                kind.name()
+            );
+            let help = format!("add a `[[connection]]` with `kind = \"{}\"`", kind.name());
+            found.push(Diagnostic::at(source, fuses.span.clone(), message).help(help));
+        }
     }
-    !kinds.is_empty() && kinds.iter().all(|kind| manifest.connection_of_kind(*kind).is_some())
+    found
 }
 
 /// Checks that the driver that the table names is of the sort that it asks for.

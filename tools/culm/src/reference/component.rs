@@ -20,6 +20,8 @@ pub const CONFIG: &str = "[[config]]";
 pub const NEED: &str = "size, or how it is counted";
 /// A name that is a field of a type in the component's code too.
 pub const FIELD_NAME: &str = "name of a field";
+/// A key that a driver must have which does not say what it fuses.
+pub const REQUIRED_UNFUSED: &str = "required without `fuses`";
 /// A bound of a number, or of a length.
 pub const BOUND: &str = "number or size";
 
@@ -70,10 +72,10 @@ fn driver() -> Table {
             key(
                 "class",
                 format!("{}, or a list", choices(DeviceClass::names())),
-                "required",
+                REQUIRED_UNFUSED,
                 "the class of its devices, or those that they provide",
             ),
-            key("compatible", "texts", "required", "what boards write for its devices"),
+            key("compatible", "texts", REQUIRED_UNFUSED, "what boards write for its devices"),
             key("registers", "size", "0", "bytes of registers that it uses"),
             key("interrupts", "number", "0", "how many of the device's interrupts it uses"),
             key("dma", "size", "0", "bytes of memory for the device's own structures"),
@@ -82,6 +84,13 @@ fn driver() -> Table {
                 choices(Trigger::NAMES),
                 "either",
                 "how all its devices interrupt; a board that says otherwise gets a warning",
+            ),
+            key(
+                "fuses",
+                "name of a driver",
+                "it is no other driver's fused form",
+                "the driver that this one puts into one domain with its virtualisers (`fused = true`). All other keys of this \
+                 table are that driver's",
             ),
         ],
     }
@@ -231,7 +240,10 @@ mod tests {
 
     #[test]
     fn every_key_that_the_reader_asks_for_is_described() {
-        let asked = asked(include_str!("../../../../libs/manifest/src/manifest.rs"));
+        let asked = asked(concat!(
+            include_str!("../../../../libs/manifest/src/driver.rs"),
+            include_str!("../../../../libs/manifest/src/manifest.rs")
+        ));
         let tables = tables();
         let described: BTreeSet<String> =
             tables.iter().flat_map(|table| &table.keys).map(|key| key.name.to_string()).collect();

@@ -1,7 +1,9 @@
 //! The schema of component files, from the tables of the reference.
 
 use super::{boolean, choice, list, name, number, object, one_or_several, size, text};
-use crate::reference::component::{self, BOUND, CONFIG, CONNECTION, DRIVER, FIELD_NAME, NEED, TOP_LEVEL};
+use crate::reference::component::{
+    self, BOUND, CONFIG, CONNECTION, DRIVER, FIELD_NAME, NEED, REQUIRED_UNFUSED, TOP_LEVEL,
+};
 use crate::reference::table::Key;
 use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MAX_INTERRUPTS, MemoryKind, Trigger};
 use serde_json::{Value, json};
@@ -17,11 +19,21 @@ fn table(heading: &str) -> Value {
     object(found.map_or(&[][..], |table| &table.keys), value)
 }
 
+/// Returns the schema of `[driver]`: with all that it must have, or with what it has that from.
+fn driver() -> Value {
+    let tables = component::tables();
+    let keys = tables.iter().find(|table| table.heading == DRIVER).map_or(&[][..], |table| &table.keys);
+    let required = keys.iter().filter(|key| key.default == REQUIRED_UNFUSED).map(|key| key.name);
+    let mut schema = object(keys, value);
+    schema["anyOf"] = json!([{ "required": required.collect::<Vec<_>>() }, { "required": ["fuses"] }]);
+    schema
+}
+
 /// Returns the schema of a key's value: by its name where the book needs words, by the book's word
 /// for it otherwise.
 fn value(key: &Key) -> Value {
     match (key.name, key.value.as_str()) {
-        ("driver", _) => table(DRIVER),
+        ("driver", _) => driver(),
         ("connection", _) => list(table(CONNECTION)),
         ("config", _) => list(table(CONFIG)),
         ("counters", _) => {
