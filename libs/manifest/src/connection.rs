@@ -2,6 +2,7 @@
 //! `culm-abi` declares.
 
 use crate::driver::Needs;
+use crate::problem::Located;
 use core::cmp::Ordering;
 use core::fmt;
 use core::ops::Range;
@@ -150,6 +151,8 @@ pub struct Connection {
     pub memory: Option<MemoryKind>,
     /// The needs of a device that the component owns itself; of the kind `device` only.
     pub needs: Option<Needs>,
+    /// The class's keys that a system must set to true for it; clients of a class only.
+    pub requires: Vec<Located<String>>,
     /// How many things it has that clients name by number, such as a chip's lines, if it says so;
     /// those that provide a class only.
     pub count: Option<u32>,

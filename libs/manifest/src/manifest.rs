@@ -321,6 +321,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         Some(compatible) => read_needs(table, Some(compatible), table.span.clone(), problems).map(Some),
         None => Some(None),
     };
+    let requires = table.take("requires");
     let count = table.take("count");
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
@@ -344,6 +345,13 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
                 .help("leave `compatible` out, or make the connection's kind `device`"),
         );
     }
+    if let Some(requires) = requires.as_ref().filter(|_| kind.value.client_class().is_none()) {
+        problems.push(
+            Problem::new(requires.key.span.clone(), "only the client of a class has keys that it can require")
+                .help("leave `requires` out, or make the connection's kind one by which a class is used"),
+        );
+    }
+    let requires = requires.and_then(|entry| entry.texts(problems)).unwrap_or_default();
     if let Some(count) = count.as_ref().filter(|_| kind.value.provided_class().is_none()) {
         problems.push(
             Problem::new(count.key.span.clone(), "only a provider has a count of what its clients name")
@@ -352,7 +360,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     }
     let count = count.and_then(|entry| entry.integer(1..=u32::MAX.into(), problems)).map(|count| count.value as u32);
     let (kind, optional, span) = (kind.value, optional?, table.span.clone());
-    Some(Connection { name, kind, optional, memory, needs, count, description, span })
+    Some(Connection { name, kind, optional, memory, needs, requires, count, description, span })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

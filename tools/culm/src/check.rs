@@ -1,14 +1,15 @@
 //! `culm check`: everything that is wrong or odd in a system, a board, a component, or all there
 //! are, for people or for programs.
 
-use crate::commands;
 use crate::description::board::BoardFile;
 use crate::description::catalogue::{Catalogue, CatalogueComponent};
 use crate::description::workspace;
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity, Source, json};
 use crate::expand::{self, Checked, fused};
 use crate::failure::Failure;
+use crate::{class, commands};
 use anyhow::Result;
+use culm_manifest::problem::suggest;
 use culm_manifest::units::format_size;
 use culm_manifest::{Kind, Manifest};
 use std::path::Path;
@@ -128,10 +129,7 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     let own = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_path_buf));
     let known = catalogue.components.values().find(|component| own.is_some() && folder(&component.folder) == own);
     if let Some(component) = known.filter(|_| file.ends_with("component.toml")) {
-        return match &component.manifest {
-            Ok(manifest) => check_driver(catalogue, component, manifest),
-            Err(found) => found.clone(),
-        };
+        return check_known(catalogue, component);
     }
     let parse = |source: &Arc<Source>| {
         let mut found = Diagnostics::default();
@@ -141,15 +139,46 @@ fn check_component(catalogue: &Catalogue, file: &Path) -> Diagnostics {
     catalogue.source(file).map_or_else(Diagnostics::from, |source| parse(&source))
 }
 
-/// Reports what a fused driver lacks, and warns of a driver that is for the same devices as another
-/// one: no system could use such a device without choosing one of them.
-fn check_driver(catalogue: &Catalogue, component: &CatalogueComponent, manifest: &Manifest) -> Diagnostics {
-    let Some(own) = &manifest.driver else { return Diagnostics::default() };
+/// Reports what is wrong with a component of the tree.
+fn check_known(catalogue: &Catalogue, component: &CatalogueComponent) -> Diagnostics {
+    let manifest = match &component.manifest {
+        Ok(manifest) => manifest,
+        Err(found) => return found.clone(),
+    };
     let source = match catalogue.source(&component.folder.join("component.toml")) {
         Ok(source) => source,
         Err(diagnostic) => return diagnostic.into(),
     };
-    let mut found = fused::mistakes(&source, manifest);
+    let mut found = check_required(&source, manifest);
+    found.append(&check_driver(catalogue, &source, manifest));
+    found
+}
+
+/// Reports keys that connections require and their classes do not have.
+fn check_required(source: &Arc<Source>, manifest: &Manifest) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    for connection in &manifest.connections {
+        let Some(class) = connection.kind.client_class() else { continue };
+        let tables = class::of(class).client_keys();
+        let keys =
+            tables.iter().flat_map(|table| &table.keys).filter(|key| key.value == "true or false").map(|key| key.name);
+        for required in &connection.requires {
+            if keys.clone().any(|key| key == required.value) {
+                continue;
+            }
+            let message = format!("the class `{}` has no key `{}` that is true or false", class.name(), required.value);
+            let help = suggest(&required.value, keys.clone()).unwrap_or_else(|| "leave `requires` out".to_string());
+            found.push(Diagnostic::at(source, required.span.clone(), message).help(help));
+        }
+    }
+    found
+}
+
+/// Reports what a fused driver lacks, and warns of a driver that is for the same devices as another
+/// one: no system could use such a device without choosing one of them.
+fn check_driver(catalogue: &Catalogue, source: &Arc<Source>, manifest: &Manifest) -> Diagnostics {
+    let Some(own) = &manifest.driver else { return Diagnostics::default() };
+    let mut found = fused::mistakes(source, manifest);
     for other in catalogue.components.values() {
         let Ok(Manifest { name, driver: Some(driver), .. }) = &other.manifest else { continue };
         let of_one_class = driver.classes.iter().any(|class| own.classes.contains(class));
@@ -161,7 +190,7 @@ fn check_driver(catalogue: &Catalogue, component: &CatalogueComponent, manifest:
         let mut wanted = own.needs.compatible.iter();
         let Some(shared) = wanted.find(|compatible| driver.needs.compatible.contains(compatible)) else { continue };
         let message = format!("`{name}` is for `{shared}` too");
-        let diagnostic = Diagnostic::at(&source, own.needs.span.clone(), message).help(format!(
+        let diagnostic = Diagnostic::at(source, own.needs.span.clone(), message).help(format!(
             "a system that has such a device must choose: `driver = \"{}\"` or `driver = \"{name}\"`",
             manifest.name
         ));
@@ -178,10 +207,7 @@ fn check_all(catalogue: &Catalogue, board: Option<&str>) -> Outcome {
         found.append(&check_board(catalogue, file));
     }
     for component in catalogue.components.values() {
-        match &component.manifest {
-            Ok(manifest) => found.append(&check_driver(catalogue, component, manifest)),
-            Err(mistakes) => found.append(mistakes),
-        }
+        found.append(&check_known(catalogue, component));
     }
     for file in systems.values() {
         match expand::check(catalogue, file, board) {
@@ -249,6 +275,17 @@ mod tests {
             let Outcome { found, .. } = outcome(&options).expect("it can be checked");
             assert!(found.render(false).contains(advice), "{name}: {found}");
         }
+    }
+
+    #[test]
+    fn a_key_that_no_class_has_cannot_be_required() {
+        let world = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/bad/world");
+        let text = std::fs::read_to_string(format!("{world}/apps/diarist/component.toml")).expect("it is there");
+        let source = Source::new("component.toml", text.replace("write", "wirte"));
+        let manifest = Manifest::parse(&source.text).expect("a manifest");
+        let found = check_required(&source, &manifest).render(false);
+        assert!(found.contains("the class `file` has no key `wirte` that is true or false"), "{found}");
+        assert!(found.contains("did you mean `write`?"), "{found}");
     }
 
     #[test]

@@ -135,14 +135,13 @@ fn resolve_client<'a>(
     entry: &Entry<'a>,
 ) {
     if !entry.is_text() && !entry.is_table() {
-        let in_use = draft.providers.iter().filter(|provider| provider.class == class).map(|provider| &provider.name);
-        let on_board = draft.board.board.devices.iter().filter(|device| device.is_of(class)).map(|device| &device.name);
-        let name = in_use.chain(on_board).next().map_or("…", |name| name);
+        let name = providers::example(draft, class);
         let problem = entry.wrong("the name of a device, or a table with its options");
         let problem = problem.help(format!("write `{} = \"{name}\"`", entry.key.value));
         draft.diagnostics.extend(draft.source, [problem]);
         return;
     }
+    check_required(draft, connection, entry);
     let mut problems = Problems::new();
     let mut options = if entry.is_text() { None } else { entry.table(format!("`{}`", entry.key.value), &mut problems) };
     let name = match &mut options {
@@ -164,6 +163,29 @@ fn resolve_client<'a>(
     if let (Some(provider), Some(of_class)) = (provider, of_class) {
         let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), provider, of_class };
         draft.clients.push(client);
+    }
+}
+
+/// Checks that a client has the options without which its component can do nothing.
+fn check_required(draft: &mut Draft<'_>, connection: &Connection, entry: &Entry<'_>) {
+    // What is wrong with a value is for its reader to say.
+    let mut ignored = Problems::new();
+    let mut options = if entry.is_table() { entry.table("", &mut ignored) } else { None };
+    for key in &connection.requires {
+        let given = options.as_mut().and_then(|options| options.take(&key.value));
+        let given = given.map(|entry| entry.boolean(&mut ignored).is_none_or(|flag| flag.value));
+        if given == Some(true) {
+            continue;
+        }
+        let message = format!("`{}` is of no use without `{} = true`", connection.name, key.value);
+        let help = match entry.text(&mut ignored) {
+            None => format!("add `{} = true` to its table", key.value),
+            Some(name) => {
+                format!("write `{} = {{ device = \"{}\", {} = true }}`", connection.name, name.value, key.value)
+            }
+        };
+        let diagnostic = draft.at(&entry.span(), message).help(help);
+        draft.error(diagnostic);
     }
 }
 
@@ -275,7 +297,11 @@ pub fn check_complete(draft: &mut Draft<'_>) {
                 kind if kind.is::<Guest>() => {
                     format!("add `{} = \"…\"`, the name of a `[guest.NAME]`", connection.name)
                 }
-                _ => format!("add `{} = \"…\"`, the name of a device", connection.name),
+                kind => {
+                    let class = kind.client_class();
+                    let name = class.map_or_else(|| "…".to_string(), |class| providers::example(draft, class));
+                    format!("add `{} = \"{name}\"`, the name of a device", connection.name)
+                }
             };
             let message = format!("`{}` is not connected: `{}` is missing{what}", domain.name.value, connection.name);
             let diagnostic = draft.at(&domain.name.span, message).help(help);

@@ -229,7 +229,8 @@ pub fn find(
             let mut names: Vec<&str> = names.map(String::as_str).collect();
             names.sort_unstable();
             names.dedup();
-            draft.at(&name.span, message).maybe_help(suggest("", names.iter().copied()))
+            let advice = suggest("", names.iter().copied()).or_else(|| components_that_provide(draft, class));
+            draft.at(&name.span, message).maybe_help(advice)
         }
         ([], of_class) => {
             let message =
@@ -243,6 +244,28 @@ pub fn find(
     };
     draft.error(diagnostic);
     None
+}
+
+/// Returns the name of a provider of a class, in use or on the board, as an example.
+pub fn example(draft: &Draft<'_>, class: DeviceClass) -> String {
+    let in_use = draft.providers.iter().filter(|provider| provider.class == class).map(|provider| &provider.name);
+    let on_board = draft.board.board.devices.iter().filter(|device| device.is_of(class)).map(|device| &device.name);
+    in_use.chain(on_board).next().map_or_else(|| "…".to_string(), String::clone)
+}
+
+/// Returns advice for a class of which nothing in use and nothing on the board is: the components
+/// that provide it.
+fn components_that_provide(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
+    let provides = |manifest: &Manifest| {
+        let kinds = manifest.connections.iter().map(|connection| connection.kind);
+        kinds.into_iter().any(|kind| kind.serves_clients() && kind.provided_class() == Some(class))
+    };
+    let manifests = draft.offered().filter_map(|(_, component)| component.manifest.as_ref().ok());
+    let names: Vec<String> =
+        manifests.filter(|manifest| provides(manifest)).map(|manifest| format!("`{}`", manifest.name)).collect();
+    let what = if names.len() == 1 { "the component" } else { "one of the components" };
+    let names = (!names.is_empty()).then(|| names.join(", "))?;
+    Some(format!("add a `[pd]` of {what} {names}, which provides the class `{}`, and name that", class.name()))
 }
 
 /// Reports that nothing in use has this name, unless what has it has been reported.

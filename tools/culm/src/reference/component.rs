@@ -121,6 +121,12 @@ fn connection() -> Table {
             of_device("dma", "size"),
             of_device("trigger", choices(Trigger::NAMES)),
             key(
+                "requires",
+                "texts",
+                "nothing",
+                "clients of a class only: keys of the class that a system must set to true, such as `\"write\"`",
+            ),
+            key(
                 "count",
                 "number",
                 "as many as the class has",

@@ -5,6 +5,7 @@ use crate::diagnostics::Diagnostic;
 use crate::expand::draft::Draft;
 use culm_abi::connection::block::BLOCK;
 use culm_manifest::Located;
+use culm_manifest::problem::nearest;
 use culm_manifest::units::format_size;
 use culm_partition::{NotFound, Selector};
 use std::ops::Range;
@@ -97,7 +98,13 @@ fn partition_of(
     let selector = Selector::parse(&wanted.value).map_err(|error| failed(error.to_string(), all.clone()))?;
     match table.find(&selector) {
         Ok(partition) => Ok((partition.first..partition.first + partition.blocks, what)),
-        Err(NotFound::None) => Err(failed(format!("{name} has no {what}"), all)),
+        Err(NotFound::None) => {
+            let names: Vec<String> = table.partitions.iter().map(|partition| partition.name().collect()).collect();
+            let wanted = wanted.value.strip_prefix("name=");
+            let meant = wanted.and_then(|wanted| nearest(wanted, names.iter().map(String::as_str)));
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
+            Err(failed(format!("{name} has no {what}"), meant + &all))
+        }
         Err(NotFound::Ambiguous) => {
             Err(failed(format!("{name} has more than one {what}"), format!("choose one by its number: {all}")))
         }

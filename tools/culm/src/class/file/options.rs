@@ -74,8 +74,10 @@ pub fn read_client<'a>(
             (read.folder, read.at) = (folder.value, folder.span);
         } else {
             let message = format!("`{}` is no path of a folder", folder.value);
+            let rooted = format!("/{}", folder.value.trim_matches('/'));
+            let example = if is_path(&rooted) { &rooted } else { "/site/pictures" };
             let help = format!(
-                "write it as `\"/site\"` or `\"/site/pictures\"`: from the volume's root on, without `.` and `..`, \
+                "write it as `\"{example}\"`: from the volume's root on, without `.` and `..`, \
                  {MAX_DEPTH} names at most"
             );
             problems.push(Problem::new(folder.span, message).help(help));
