@@ -2,14 +2,15 @@
 //!
 //! The protocol is in `culm-http`; here are the way from it to the network ([`network`]),
 //! the files of the file class ([`store`]) and who may change them ([`guard`]), the status pages
-//! ([`status`]), and for hosts the same server over sockets (`host`). The
-//! component itself is in `main.rs`.
+//! ([`status`]) with the crash reports that are kept ([`crashes`]), and for hosts the same server
+//! over sockets (`host`). The component itself is in `main.rs`.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod crashes;
 pub mod guard;
 #[cfg(not(target_os = "none"))]
 pub mod host;

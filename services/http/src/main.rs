@@ -22,6 +22,7 @@ use culm_clock::Clock;
 use culm_http::site::File;
 use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
+use http::crashes::Crashes;
 use http::guard::{self, Guard};
 use http::network::Network;
 use http::status::{self, Source, Status};
@@ -61,6 +62,8 @@ struct Http {
     /// When the next second begins, if the time of day is known.
     next_second: Instant,
     server: WebServer,
+    /// The crash reports, if somebody keeps them and the status page may show them.
+    crashes: Option<Crashes>,
     /// When to look through the connections again.
     patrol: Instant,
     patrol_ticks: u64,
@@ -76,7 +79,13 @@ impl Component for Http {
             let _ = culm_entropy::take_seed(entropy);
         }
         let site = site(&config);
-        let observer = Observer(culm::observation().map(|observation| Status::new(Source::new(&observation))));
+        let crashes = connections.crashes.filter(|_| culm::observation().is_some());
+        let crashes = crashes.map(|connection| Crashes::connect(&connection));
+        let observer = Observer(culm::observation().map(|observation| {
+            let mut source = Source::new(&observation);
+            crashes.iter().for_each(|crashes| source.show(crashes.shown()));
+            Status::new(source)
+        }));
         let settings = settings(&config);
         let slots = settings.connections;
         let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
@@ -93,6 +102,7 @@ impl Component for Http {
             clock: connections.clock.map(Clock::new),
             next_second: Instant::default(),
             server: Server::with_files(site, observer, files, slots, timeouts(&config)),
+            crashes,
             patrol: Instant::default(),
             patrol_ticks: time::ticks(PATROL),
         };
@@ -133,8 +143,15 @@ impl Http {
                 Some(files) => files.end_round(),
                 None => Progress::Asleep,
             };
+            let asleep = match &mut self.crashes {
+                Some(crashes) => asleep & look_at_crashes(crashes, &mut self.server, now),
+                None => asleep,
+            };
             self.stack.end_round() & Progress::more_if(more) & asleep
         });
+        if let Some(crashes) = &self.crashes {
+            culm::wake_at(crashes.wake());
+        }
         if self.server.open() > 0 {
             culm::wake_at(self.patrol);
         }
@@ -167,6 +184,17 @@ fn begin_files(server: &mut WebServer, now: Instant) {
     while let Some(slot) = server.files().as_mut().and_then(Store::news) {
         server.ready(slot);
     }
+}
+
+/// Takes a round of the crash reports, and has those that were found shown.
+#[inline(never)]
+fn look_at_crashes(crashes: &mut Crashes, server: &mut WebServer, now: Instant) -> Progress {
+    if crashes.begin_round(now)
+        && let Some(status) = &mut server.renderer().0
+    {
+        status.show(crashes.shown());
+    }
+    crashes.end_round()
 }
 
 /// Tells the server each new second, if anybody knows the time of day.

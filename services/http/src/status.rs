@@ -3,6 +3,7 @@
 //! [`source`] knows where the state is and takes [`snapshot`]s of it; [`html`], [`json`] and
 //! [`metrics`] render one.
 
+use crate::crashes::Crash;
 use core::fmt::{self, Write};
 use culm_http::Renderer;
 use culm_http::documents::Length;
@@ -51,6 +52,11 @@ impl Status {
     pub fn new(source: Source) -> Self {
         let longest = longest(source.last().clone());
         Self { source, longest }
+    }
+
+    /// Shows these crash reports from now on, the newest first.
+    pub fn show(&mut self, crashes: &[Crash]) {
+        self.source.show(crashes);
     }
 }
 

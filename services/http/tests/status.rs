@@ -4,6 +4,7 @@ use culm::connection::Counters;
 use culm::observe::{CoreAccount, DomainAccount, DomainState};
 use culm_http::Renderer;
 use culm_queue::{Producer, Storage};
+use http::crashes::Crash;
 use http::status::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally, Ticks};
 use http::status::source::{Described, Source, Watched};
 use http::status::{DOCUMENTS, Status, html, json, metrics};
@@ -77,6 +78,11 @@ fn snapshot() -> Snapshot {
             capacity: 512,
             entries: tally(1 << 40, 0),
         }],
+        crashes: Some(vec![Crash {
+            name: "crash.txt".into(),
+            modified: 1_700_000_000,
+            text: "http faulted: \"<b>\"\nand more\n".into(),
+        }]),
     }
 }
 
@@ -120,6 +126,9 @@ fn json_says_everything() {
     );
     assert_eq!((&server["evicted"], &server["evicted_per_second"]), (&json!(70), &json!(6.0)));
     assert_eq!((&server["open_per_second"], json["http"].as_array().map(Vec::len)), (&Value::Null, Some(1)));
+    let crash = json!({ "name": "crash.txt", "modified": 1_700_000_000, "text": "http faulted: \"<b>\"\nand more\n" });
+    assert_eq!(json["crashes"], json!([crash]));
+    assert_eq!(render_json(&Snapshot { crashes: None, ..snapshot() })["crashes"], Value::Null);
 }
 
 fn render_html(snapshot: &Snapshot) -> String {
@@ -169,6 +178,7 @@ fn the_page_is_complete_without_a_script() {
         "4001\nattempts_refused 512/s",
         "ignored\n2\n1.0/s",
         "rx_filled\n3 of 512, 0/s\nnic0_driver → nic0_rx",
+        "Crash reports\nthe newest 8 that are kept\nhttp faulted: &quot;&lt;b&gt;&quot;\ncrash.txt\nhttp faulted:",
         "What this is, and what the figures mean",
     ] {
         assert!(text.contains(expected), "no {expected:?} in {text}");

@@ -5,7 +5,8 @@
 //! with the same bytes: they are behind the file's end already if its size says so.
 
 use crate::account::{Account, Entry};
-use crate::rotation::{CURRENT, Rotation, full};
+use crate::crashes::Crashes;
+use crate::rotation::{Rotation, Series};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -90,6 +91,9 @@ pub struct Keeper {
     inherited: Option<Entry>,
     clock: Option<Clock>,
     limits: Limits,
+    series: Series,
+    /// What keeps crash reports, if anything does.
+    crashes: Option<Crashes>,
     file: Option<File>,
     job: Job,
     /// The job was asked for.
@@ -132,6 +136,8 @@ impl Keeper {
             inherited,
             clock,
             limits,
+            series: Series::new("log", limits.count),
+            crashes: None,
             file: None,
             job: Job::Rest,
             is_asked: false,
@@ -147,13 +153,28 @@ impl Keeper {
         }
     }
 
+    /// Has crash reports kept too.
+    pub fn with_crashes(self, crashes: Option<Crashes>) -> Self {
+        Self { crashes, ..self }
+    }
+
     /// Returns the work so far.
     pub fn done(&self) -> Done {
         self.done
     }
 
+    /// Returns what keeps crash reports.
+    pub fn crashes(&self) -> Option<&Crashes> {
+        self.crashes.as_ref()
+    }
+
     /// Takes answers, and asks for what comes next.
     pub fn round(&mut self, now: Instant) -> Progress {
+        let asleep = self.round_of_log(now);
+        self.crashes.as_mut().map_or(asleep, |crashes| asleep & crashes.round(now))
+    }
+
+    fn round_of_log(&mut self, now: Instant) -> Progress {
         self.client.begin();
         while let Some(Completion { result, .. }) = self.client.next_completion() {
             self.is_asked = false;
@@ -178,7 +199,8 @@ impl Keeper {
 
     /// Returns when there is something to do that nobody notifies of.
     pub fn wake(&self) -> Option<Instant> {
-        self.wake
+        let crashes = self.crashes.as_ref().and_then(Crashes::wake);
+        self.wake.into_iter().chain(crashes).min()
     }
 
     /// Looks whether lines wait, and since when.
@@ -212,11 +234,11 @@ impl Keeper {
         }
         let asked = match self.job {
             Job::Rest => return,
-            Job::Open => self.client.open(CURRENT, Mode::Append, ()).map(|file| self.file = Some(file)),
+            Job::Open => self.client.open(&self.series.newest(), Mode::Append, ()).map(|file| self.file = Some(file)),
             Job::Write => self.write(),
             Job::Commit => self.file.map_or(Err(Error::Lost.into()), |file| self.client.commit(file, ())),
-            Job::Rotate(rotation) => rotation.ask(&mut self.client),
-            Job::MakeRoom(number) => self.client.remove(&full(number), ()),
+            Job::Rotate(rotation) => rotation.ask(&self.series, &mut self.client),
+            Job::MakeRoom(number) => self.client.remove(&self.series.numbered(number), ()),
         };
         match asked {
             Ok(()) => self.is_asked = true,
@@ -240,7 +262,7 @@ impl Keeper {
             Job::Commit
         } else if size > 0 && size + self.piece.len() as u64 > self.limits.size {
             self.close();
-            Job::Rotate(Rotation::BEGIN)
+            Job::Rotate(Rotation::begin(&self.series))
         } else {
             Job::Write
         }
@@ -286,7 +308,7 @@ impl Keeper {
             (Job::Open, Ok(done)) => self.opened(done.info.map_or(0, |info| info.size)),
             (Job::Write, Ok(_)) => self.job = Job::Commit,
             (Job::Commit, Ok(_)) => self.committed(),
-            (Job::Rotate(rotation), result) => match rotation.answer(result, self.limits.count) {
+            (Job::Rotate(rotation), result) => match rotation.answer(&mut self.series, result.map(|_| ())) {
                 Ok(Some(next)) => self.job = Job::Rotate(next),
                 Ok(None) => {
                     self.done.rotations += 1;
@@ -297,7 +319,7 @@ impl Keeper {
             (Job::Write | Job::Commit, Err(Error::Full)) => {
                 self.done.failures += 1;
                 self.close();
-                self.job = Job::MakeRoom(self.limits.count);
+                self.job = Job::MakeRoom(self.series.count());
             }
             (Job::MakeRoom(1), Err(Error::NotFound)) => self.fail(Error::Full, now),
             (Job::MakeRoom(number), Err(Error::NotFound)) => self.job = Job::MakeRoom(number - 1),
@@ -347,6 +369,9 @@ impl Keeper {
         (self.released, self.base, self.is_stored) = (position, Some(size), false);
         self.done.bytes += self.piece.len() as u64;
         self.done.commits += 1;
+        if let Some(crashes) = &mut self.crashes {
+            crashes.read(&self.piece);
+        }
         self.piece.clear();
         if core::mem::replace(&mut self.trouble, Trouble::NONE).is_told {
             culm::info!("the log is written again");

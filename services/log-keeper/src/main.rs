@@ -5,6 +5,9 @@
 //! that neither a restart of this component nor one of the file service loses or doubles any
 //! ([`keeper`], [`account`]). Nobody waits for this component: if the disk is slow or absent, the
 //! queue fills, and what has no space is counted by the virtualiser.
+//!
+//! What the log tells of a fault becomes a crash report in a file of its own ([`report`],
+//! [`crashes`]).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -12,11 +15,14 @@
 extern crate alloc;
 
 mod account;
+mod crashes;
 mod keeper;
+mod report;
 mod rotation;
 #[cfg(test)]
 mod tests;
 
+use crashes::Crashes;
 use culm::{Channels, Component, ROUNDS, queue, run_rounds, time};
 use culm_clock::Clock;
 use culm_file::Client;
@@ -42,8 +48,9 @@ impl Component for LogKeeper {
         let limits = Limits { size: config.size, count: config.count, delay: config.delay };
         let (client, clock) = (Client::connect(&connections.files), connections.clock.map(Clock::new));
         let is_first = culm::restarts() == 0;
+        let crashes = connections.crashes.map(|files| Crashes::new(Client::connect(&files), config.crashes));
         let keeper = Keeper::new(client, queue::consumer(lines), clock, limits, is_first);
-        let mut keeper = Self { keeper: Some(keeper) };
+        let mut keeper = Self { keeper: Some(keeper.with_crashes(crashes)) };
         keeper.work();
         keeper
     }
@@ -65,5 +72,9 @@ impl LogKeeper {
         counters::COMMITS.set(done.commits);
         counters::ROTATIONS.set(done.rotations);
         counters::FAILURES.set(done.failures);
+        if let Some(crashes) = keeper.crashes() {
+            counters::CRASHES.set(crashes.kept());
+            counters::CRASHES_MISSING.set(crashes.missing());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The keeper with files in memory, which is killed, cut off and filled up.
 
+use crate::crashes::Crashes;
 use crate::keeper::{Keeper, Limits};
 use culm::connection::{FileClient, Ring};
 use culm::time::{Duration, Instant};
@@ -151,6 +152,20 @@ fn full_files_move_up_and_the_oldest_makes_way() {
 }
 
 #[test]
+fn files_beyond_a_smaller_count_are_removed() {
+    let mut bench = bench(5000, 2);
+    for number in [3, 4, 7, 99] {
+        bench.files().put(&format!("/log-{number}.txt"), b"line 0 of a time with a greater count\n");
+    }
+    while bench.told.len() < 6000 {
+        bench.tell();
+        bench.settle();
+    }
+    let files: Vec<_> = bench.files().nodes.keys().cloned().collect();
+    assert_eq!(files, ["/log-1.txt", "/log.txt"]);
+}
+
+#[test]
 fn a_full_disk_costs_the_oldest_file() {
     let mut bench = bench(5000, 9);
     bench.files().space = 12_000;
@@ -194,6 +209,77 @@ fn another_volume_is_written_to() {
     bench.settle();
     let all = bench.told.clone();
     assert!(all.ends_with(&bench.kept()) && bench.kept().contains("line 1 "), "{}", bench.kept());
+}
+
+/// A bench whose keeper keeps up to three crash reports too, and the files that they are in.
+fn bench_with_crashes() -> (Bench, RamFiles) {
+    let connection = connection(16, 32 * 1024, 2);
+    let files = RamFiles::new(&connection, VOLUME);
+    let mut bench = bench(1 << 20, 3);
+    let crashes = Crashes::new(Client::connect(&connection), 3);
+    bench.keeper = bench.keeper.with_crashes(Some(crashes));
+    (bench, files)
+}
+
+impl Bench {
+    /// Lets the log tell of a fault, and all take turns until nothing happens.
+    fn crash(&mut self, who: &str, crashes: &mut RamFiles) {
+        let sign = "[    1.706749] error supervisor: ";
+        let lines = format!("{sign}{who} faulted: panic\n{sign}backtrace {who}: 0x2\n{sign}{who} stays stopped\n");
+        self.lines.push_slice(lines.as_bytes());
+        let _ = self.lines.publish();
+        self.told += &lines;
+        for _ in 0..600 {
+            self.keep();
+            let _ = self.files().round();
+            let _ = crashes.round();
+            if let Some(time) = self.keeper.wake() {
+                self.now = self.now.max(time);
+            }
+        }
+    }
+}
+
+#[test]
+fn crashes_are_kept_in_files_and_the_oldest_makes_way() {
+    let (mut bench, mut crashes) = bench_with_crashes();
+    bench.tell();
+    for who in ["one", "two", "three", "four", "five"] {
+        bench.crash(who, &mut crashes);
+    }
+    let names: Vec<_> = crashes.nodes.keys().cloned().collect();
+    assert_eq!(names, ["/crash-1.txt", "/crash-2.txt", "/crash.txt"]);
+    for (path, who) in [("/crash.txt", "five"), ("/crash-1.txt", "four"), ("/crash-2.txt", "three")] {
+        let report = String::from_utf8_lossy(crashes.get(path).expect("it is there"));
+        assert!(report.starts_with(&format!("[    1.706749] error supervisor: {who} faulted: panic\n")), "{report}");
+        assert!(report.contains("\nline 0 ") && report.ends_with(&format!("{who} stays stopped\n")), "{report}");
+    }
+    assert_eq!(bench.kept(), bench.told);
+}
+
+#[test]
+fn a_report_that_cannot_be_kept_holds_up_nothing() {
+    let (mut bench, mut crashes) = bench_with_crashes();
+    crashes.failing = Some(Error::Failed);
+    bench.crash("one", &mut crashes);
+    bench.crash("two", &mut crashes);
+    assert_eq!(bench.kept(), bench.told);
+    let log = testing::take_log();
+    assert_eq!(log.matches("a crash report cannot be kept: ").count(), 2, "{log}");
+    crashes.failing = None;
+    bench.crash("three", &mut crashes);
+    assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash.txt"]);
+}
+
+#[test]
+fn a_report_waits_for_its_folder_s_medium() {
+    let (mut bench, mut crashes) = bench_with_crashes();
+    crashes.insert(Volume::ABSENT);
+    bench.crash("one", &mut crashes);
+    assert!(crashes.nodes.is_empty());
+    crashes.insert(Volume::new(2, false));
+    bench.crash("two", &mut crashes);
+    assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash-1.txt", "/crash.txt"]);
 }
 
 /// What happens next.

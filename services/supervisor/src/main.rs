@@ -97,6 +97,10 @@ impl Supervised {
         let stack = self.stack_base..self.stack_base.saturating_add(self.stack.len() as u64);
         let cause = Cause::new(report, stack);
         culm::error!("{} faulted: {cause} (pc {:#x}, sp {:#x})", self.name, report.pc, report.sp);
+        let (FaultReport { lr, fp, syndrome, address, restarts, .. }, name) = (report, self.name);
+        culm::error!(
+            "registers {name}: lr {lr:#x}, fp {fp:#x}, syndrome {syndrome:#x}, address {address:#x}; {restarts} restarts before"
+        );
         let backtrace = Backtrace::new(report, &self.stack, self.stack_base);
         culm::error!("backtrace {}: {backtrace}", self.name);
     }
@@ -201,6 +205,7 @@ mod tests {
             log.contains("http faulted: write at 0x0, where nothing is mapped: a null pointer (pc 0x201234"),
             "{log}"
         );
+        assert!(log.contains("registers http: lr 0x0, fp 0x0, syndrome 0x90000047, address 0x0; 0 restarts"), "{log}");
         assert!(log.contains("backtrace http: 0x201234\n"), "{log}");
         assert!(log.contains("http restarts in 50 ms (restart 1 of 1)"), "{log}");
         assert_eq!(testing::acts(), []);

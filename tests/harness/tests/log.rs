@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_tests_harness::client::curl;
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
@@ -48,17 +49,22 @@ impl Bench {
 
     /// Starts with an empty disk.
     fn start(&self, options: &[&str]) -> Machine {
+        self.start_with_ports(options, &[])
+    }
+
+    /// The same, with these ports of the guest forwarded.
+    fn start_with_ports(&self, options: &[&str], ports: &[u16]) -> Machine {
         // There is none yet, usually.
         let _ = std::fs::remove_file(self.image());
-        self.boot().option(options).start(&[])
+        self.boot().option(options).start(ports)
     }
 }
 
-/// Returns a file of the folder `log`. The partition begins at 1 MiB.
-fn file(image: &Path, name: &str) -> Option<String> {
+/// Returns the file of this path. The partition begins at 1 MiB.
+fn file(image: &Path, path: &str) -> Option<String> {
     let volume = format!("{}@@1M", image.display());
     let mut copy = Command::new("mtype");
-    copy.args(["-i", &volume, &format!("::/log/{name}")]);
+    copy.args(["-i", &volume, &format!("::{path}")]);
     let copied = copy.output().expect("this test needs `mtype`: `./culm setup --tests` installs it");
     copied.status.success().then(|| String::from_utf8_lossy(&copied.stdout).into_owned())
 }
@@ -66,7 +72,7 @@ fn file(image: &Path, name: &str) -> Option<String> {
 /// Joins the files of the log, the oldest first.
 fn kept(image: &Path) -> String {
     let names = (1..100).rev().map(|number| format!("log-{number}.txt")).chain(["log.txt".into()]);
-    names.filter_map(|name| file(image, &name)).collect()
+    names.filter_map(|name| file(image, &format!("/log/{name}"))).collect()
 }
 
 /// Waits until the files have this text so many times. They are read while they are written, so
@@ -172,4 +178,66 @@ fn the_keeper_loses_no_line_when_it_dies() {
     let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
     assert!(said.starts_with(&kept), "of {} lines, some are missing or doubled in {}", said.len(), kept.len());
     assert!(kept.len() > 100);
+}
+
+/// Asks for the system's state until it has a crash report of whoever has faulted for the
+/// `number`th time.
+fn wait_for_report(machine: &mut Machine, number: usize) -> serde_json::Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let answer = curl(&machine.url("/_status.json"), &[]);
+        let status: serde_json::Value = serde_json::from_slice(&answer.body).expect("the status is JSON");
+        let newest = status["crashes"][0]["text"].as_str().unwrap_or_default();
+        if newest.contains(&format!("; {} restarts before", number - 1)) {
+            return status["crashes"].clone();
+        }
+        assert!(Instant::now() < until, "there is no report; the console:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn crashes_are_in_files_and_on_the_status_page_also_after_a_power_cut() {
+    let tables = "[device.nic0]\npriority = 240\n\
+                  [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\n\
+                  crashes = { device = \"files\", folder = \"/crashes\", shared = true }\n\
+                  [pd.chatter]\ncomponent = \"chatter\"\npriority = 30\n\
+                  restart = { limit = 4, window = \"3600s\", backoff = \"10ms\" }\n\
+                  config = { lines = 20, faults = true }\n";
+    let options = "crashes = { device = \"files\", folder = \"/crashes\", write = true, shared = true }\nconfig = { crashes = 3 }";
+    let bench = Bench::new("log-crashes", FAT, options, tables);
+    let mut machine = bench.start_with_ports(&[], &[80]);
+    machine.wait_for_web();
+    let shown = wait_for_report(&mut machine, 5);
+    machine.expect_anywhere("supervisor: chatter stays stopped: it faults too often");
+    let page = curl(&machine.url("/_status"), &[]).text();
+    assert!(page.contains("chatter faulted: panic: its log says why") && page.contains("<p>crash-2.txt</p>"), "{page}");
+    cut(machine);
+    let report = |number: &str| file(&bench.image(), &format!("/crashes/crash{number}.txt"));
+    let newest = report("").expect("the newest is there");
+    for part in [
+        "supervisor: chatter faulted: panic: its log says why, where it has one (pc 0x",
+        "\nThe log before and after:\n",
+        "chatter: life 4: line 19 of 20",
+        "life 4 has said all that it had to say",
+        "supervisor: registers chatter: lr 0x",
+        "supervisor: backtrace chatter: 0x",
+        "supervisor: chatter stays stopped: it faults too often",
+    ] {
+        assert!(newest.contains(part), "no {part:?} in:\n{newest}");
+    }
+    let is_dated = |line: &str| line.starts_with("20") && line.contains("Z [");
+    assert!(newest.lines().next().is_some_and(is_dated), "{newest}");
+    assert!(newest.len() <= 4096);
+    for (number, before) in [("-1", 3), ("-2", 2)] {
+        let earlier = report(number).expect("earlier ones are there");
+        assert!(earlier.contains(&format!("; {before} restarts before")), "{earlier}");
+    }
+    assert_eq!(report("-3"), None, "three are kept");
+    assert_eq!(shown.as_array().map(Vec::len), Some(3));
+    // A system in which nothing faults shows what another one has left there.
+    let calm = Bench::new("log-crashes", FAT, options, &tables.replace("faults = true", "faults = false"));
+    let mut machine = calm.boot().start(&[80]);
+    machine.wait_for_web();
+    assert_eq!(wait_for_report(&mut machine, 5), shown);
 }

@@ -9,11 +9,15 @@ use super::figures::{Bytes, Count, Escaped, PerSecond, Percent, Short, Span, cla
 use super::json;
 use super::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally};
 use super::text::{self, Ratio, Text, put};
+use crate::crashes::{Crash, SHOWN};
 use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
 
 /// The page without its figures.
 const FRAME: &str = include_str!("page/page.html");
+
+/// Bytes of a crash report's first line that are shown while it is closed.
+const SUMMARY: usize = 240;
 
 /// Writes the page.
 ///
@@ -46,6 +50,7 @@ fn part(text: &mut Text, name: &str, snapshot: &Snapshot) {
         "cores" => snapshot.cores.iter().enumerate().for_each(|(index, it)| core(text, index, it)),
         "components" => snapshot.domains.iter().for_each(|it| component(text, it)),
         "counters" => snapshot.domains.iter().for_each(|it| counters(text, it)),
+        "crashes" => snapshot.crashes.iter().for_each(|it| crashes(text, it)),
         "queues" => snapshot.queues.iter().for_each(|it| queue(text, it)),
         _ => debug_assert!(false, "the frame names a part that there is not: {name}"),
     }
@@ -170,4 +175,19 @@ fn queue(text: &mut Text, it: &Queue) {
     put!(text, "<div class=\"row\"><b>{}</b><span class=\"value\">{value}</span></div>", Escaped(it.name));
     bar(text, Fraction::of(it.depth.into(), it.capacity.into()));
     put!(text, "<small class=\"sub\">{} → {}</small></li>\n", Escaped(it.producer), Escaped(it.consumer));
+}
+
+/// The crash reports, each behind its first line.
+fn crashes(text: &mut Text, all: &[Crash]) {
+    put!(text, "<section id=\"crashes\"><h2>Crash reports<small>the newest {SHOWN} that are kept</small></h2>");
+    if all.is_empty() {
+        put!(text, "<p>There are none.</p>");
+    }
+    for it in all {
+        let first = it.text.lines().next().unwrap_or_default();
+        let first = &first[..first.floor_char_boundary(SUMMARY)];
+        put!(text, "<details class=\"card report\"><summary>{}</summary>", Escaped(first));
+        put!(text, "<p>{}</p><pre>{}</pre></details>\n", Escaped(&it.name), Escaped(&it.text));
+    }
+    put!(text, "</section>");
 }

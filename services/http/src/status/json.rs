@@ -3,6 +3,7 @@
 use super::http;
 use super::snapshot::{Core, Domain, Queue, Snapshot, Tally};
 use super::text::{Nanoseconds, PerSecond, Quoted, Ratio, Seconds, Text, put};
+use crate::crashes::Crash;
 use core::fmt::{self, Display, Write};
 use culm::observe::DomainState;
 
@@ -26,6 +27,10 @@ pub fn render(snapshot: &Snapshot, into: &mut dyn Write) -> fmt::Result {
     put!(text, ",");
     let servers = snapshot.domains.iter().filter(|it| it.serves_http());
     list(text, "http", servers, server);
+    if let Some(crashes) = &snapshot.crashes {
+        put!(text, ",");
+        list(text, "crashes", crashes, crash);
+    }
     put!(text, "}}\n");
     written.end()
 }
@@ -92,6 +97,10 @@ fn server(text: &mut Text, _: usize, it: &Domain) {
         }
     }
     put!(text, "}}");
+}
+
+fn crash(text: &mut Text, _: usize, it: &Crash) {
+    put!(text, "{{\"name\":{},\"modified\":{},\"text\":{}}}", Quoted(&it.name), it.modified, Quoted(&it.text));
 }
 
 /// Returns the state's name, here and on the page.

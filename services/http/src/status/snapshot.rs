@@ -1,5 +1,7 @@
 //! The system's state at one moment, as plain data.
 
+use crate::crashes::{self, Crash};
+use alloc::vec;
 use alloc::vec::Vec;
 use culm::observe::DomainState;
 
@@ -92,14 +94,18 @@ pub struct Snapshot {
     pub domains: Vec<Domain>,
     /// Queues between them.
     pub queues: Vec<Queue>,
+    /// Crash reports, the newest first; `None` if none are kept.
+    pub crashes: Option<Vec<Crash>>,
 }
 
 impl Snapshot {
-    /// Gives every figure that changes the greatest value that it may have.
+    /// Gives every figure that changes the greatest value that it may have, and every crash report
+    /// its greatest length.
     #[must_use]
     pub fn with_greatest_numbers(mut self) -> Self {
         let all = Fraction(1_000_000);
         (self.uptime, self.window) = (Ticks::GREATEST, Ticks::GREATEST);
+        self.crashes = self.crashes.map(|_| vec![Crash::longest(); crashes::SHOWN]);
         for core in &mut self.cores {
             (core.load, core.idle, core.interrupts) = (all, Ticks::GREATEST, Tally::GREATEST);
             (core.ipis_sent, core.timer, core.sleeps) = (u64::MAX, u64::MAX, u64::MAX);

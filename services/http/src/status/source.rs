@@ -1,6 +1,7 @@
 //! Where the system's state is, and how a snapshot of it is taken.
 
 use super::snapshot::{Core, Domain, Fraction, Queue, Rate, Snapshot, Tally, Ticks};
+use crate::crashes::Crash;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -144,6 +145,11 @@ impl Source {
         }
         self.compare();
         &self.snapshot
+    }
+
+    /// Has snapshots show these crash reports from now on, the newest first.
+    pub fn show(&mut self, crashes: &[Crash]) {
+        self.snapshot.crashes = Some(crashes.to_vec());
     }
 
     /// Returns the snapshot that was taken last; before that one without figures.

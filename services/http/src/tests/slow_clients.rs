@@ -79,6 +79,7 @@ fn component(connection: NetClient) -> Http {
         clock: None,
         next_second: Instant::default(),
         server: Server::with_files(site, Observer(None), None, 4, timeouts),
+        crashes: None,
         patrol: Instant::default(),
         patrol_ticks: time::ticks(PATROL),
     }

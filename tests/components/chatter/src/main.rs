@@ -1,5 +1,5 @@
 //! Logs numbered lines, with a pause after each. Each life counts from 0 on, and says which life it
-//! is.
+//! is. If its configuration says so, it ends by a panic.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -28,6 +28,8 @@ impl Component for Chatter {
             culm::info!("life {life}: line {number} of {}", self.config.lines);
             self.said += 1;
             culm::wake_at(time::now() + self.config.pause);
+        } else if self.config.faults {
+            panic!("life {life} has said all that it had to say");
         }
     }
 }
