@@ -15,11 +15,16 @@ domain_static! {
 
 /// The page before start, and if no component observes: so a count need not ask whether there is
 /// one.
-static UNSEEN: Counters = Counters { values: [const { AtomicU64::new(0) }; 512] };
+static UNSEEN: Counters = Counters::new();
 
 /// Sets the page that counters are in.
 pub(crate) fn set_page(page: Option<&'static Counters>) {
     PAGE.with(|cell| cell.set(page.unwrap_or(&UNSEEN)));
+}
+
+/// Returns the page that counters are in.
+pub(crate) fn page() -> &'static Counters {
+    PAGE.with(Cell::get)
 }
 
 /// One counter.
@@ -67,7 +72,7 @@ impl Counter {
 
     #[inline(always)]
     fn with(self, function: impl FnOnce(&AtomicU64)) {
-        if let Some(word) = PAGE.with(Cell::get).values.get(self.0) {
+        if let Some(word) = page().values.get(self.0) {
             function(word);
         }
     }
@@ -81,7 +86,7 @@ mod tests {
     fn what_is_counted_without_a_page_is_not_seen_in_one() {
         let counter = Counter::new(3);
         counter.add(1);
-        set_page(Some(Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }))));
+        set_page(Some(Box::leak(Box::new(Counters::new()))));
         counter.add(2);
         counter.add(3);
         assert_eq!((counter.get(), Counter::new(4).get(), Counter::new(9999).get()), (5, 0, 0));

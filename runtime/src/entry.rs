@@ -2,7 +2,7 @@
 
 use crate::arch::domain_static;
 use crate::start::{self, FromStart as _};
-use crate::{Component, Interrupt, counters, log, random, turn};
+use crate::{Component, Interrupt, counters, log, random, trouble, turn};
 use core::cell::Cell;
 use culm_abi::start::SEED_WORDS;
 
@@ -14,6 +14,7 @@ pub fn run<C: Component>(restarts: u64, seed: [u64; SEED_WORDS]) -> ! {
     random::seed(seed);
     log::open(header.log_level, start::name(), block.log());
     counters::set_page(start::counters(&block));
+    trouble::clear();
     let mut component = C::init(C::Config::read(&block), C::Connections::read(&block));
     // A previous life may have left them masked, and at the first start they are.
     block.interrupts().for_each(Interrupt::enable);

@@ -75,6 +75,7 @@ pub mod rounds;
 pub mod start;
 pub mod supervision;
 pub mod time;
+pub mod trouble;
 
 pub use arch::offered::*;
 pub use channel::{Channel, Channels, Interrupt};

@@ -32,7 +32,9 @@ pub use net::{
     NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
     NetTxClient, NetTxVirtualiser,
 };
-pub use observation::{CounterName, Counters, Observation, ObservedDomain, ObservedRing};
+pub use observation::{
+    CounterName, Counters, MAX_COUNTERS, Observation, ObservedDomain, ObservedRing, TROUBLE_WORDS, Trouble,
+};
 pub use serial::{SerialClient, SerialDriver, SerialVirtualiser, SerialVirtualiserClient};
 pub use supervision::{Child, Supervision, fault_action};
 

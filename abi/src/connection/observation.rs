@@ -72,10 +72,40 @@ pub struct ObservedRing<F: Form = Start> {
     pub name: F::Text,
 }
 
-/// The page of counters that a component's manifest names: it alone writes, observers read.
+/// The most counters that a component can have.
+pub const MAX_COUNTERS: usize = 480;
+
+/// The page of counters that a component's manifest names, and of what is wrong: it alone writes,
+/// observers read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Counters {
     /// One word per name, in the manifest's order.
-    pub values: [AtomicU64; 512],
+    pub values: [AtomicU64; MAX_COUNTERS],
+    /// What is wrong with what the component serves.
+    pub trouble: Trouble,
 }
+
+impl Counters {
+    /// A page of zeros.
+    #[allow(clippy::new_without_default, reason = "it is made where nothing else but constants can be")]
+    pub const fn new() -> Self {
+        let trouble = Trouble { changes: AtomicU64::new(0), text: [const { AtomicU64::new(0) }; TROUBLE_WORDS] };
+        Self { values: [const { AtomicU64::new(0) }; MAX_COUNTERS], trouble }
+    }
+}
+
+/// Words of eight bytes that a [`Trouble`] has for its text: what the page has left.
+pub const TROUBLE_WORDS: usize = 31;
+
+/// What is wrong with what a component serves, in words; no words if nothing is.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Trouble {
+    /// How often the text began or ended to change: while it does, this is odd.
+    pub changes: AtomicU64,
+    /// The text, padded with zeros, its first byte the lowest of the first word.
+    pub text: [AtomicU64; TROUBLE_WORDS],
+}
+
+const _: () = assert!(size_of::<Counters>() == crate::memory::PAGE_SIZE as usize);

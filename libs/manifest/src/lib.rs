@@ -23,7 +23,7 @@ mod value;
 pub use connection::{Connection, ConnectionKind, DeviceClass, MemoryKind, Trigger};
 pub use driver::{Driver, Needs, read_classes};
 pub use kind::Kind;
-pub use manifest::{DEFAULT_STACK, MAX_COUNTERS, MAX_INTERRUPTS, Manifest, RESERVED};
+pub use manifest::{DEFAULT_STACK, MAX_INTERRUPTS, Manifest, RESERVED};
 pub use need::Need;
 pub use problem::{Located, Problem};
 pub use value::{ConfigField, ConfigType, Value};

@@ -9,11 +9,8 @@ use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType, Value};
 use core::ops::Range;
-use culm_abi::connection::{Device, Region};
+use culm_abi::connection::{Device, MAX_COUNTERS, Region};
 use std::collections::BTreeMap;
-
-/// Most counters that a component can have: they fill one page.
-pub const MAX_COUNTERS: usize = 512;
 
 /// The most that a stack or a heap can have: the address space has no room for more.
 const MAX_MEMORY: u64 = 256 * 1024 * 1024 - 4096;

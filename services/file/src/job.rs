@@ -105,6 +105,9 @@ impl Service {
     /// volume, and so ends everything.
     pub(crate) fn go_on(&mut self, mut job: Job, answer: Result<Answer, culm_fat::Error>) {
         let is_lost = answer == Err(culm_fat::Error::Failed) && !self.volume.is_mounted();
+        if answer == Err(culm_fat::Error::Corrupt) {
+            self.damaged();
+        }
         let next = self.advance(&mut job, answer);
         job.step += 1;
         match next {

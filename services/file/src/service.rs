@@ -63,6 +63,8 @@ pub struct Service {
     /// Whether the volume was not at rest and has blocks that recovery cannot read: nothing is
     /// written to it, because names that a power cut left could share clusters.
     pub(crate) is_unrecovered: bool,
+    /// Damage of the volume was told of.
+    pub(crate) is_damaged: bool,
     /// When to say on the volume that it is whole.
     pub(crate) rest_at: Option<Instant>,
     pub(crate) job: Option<Job>,
@@ -107,6 +109,7 @@ impl Service {
             retry_at: None,
             failures: 0,
             is_unrecovered: false,
+            is_damaged: false,
             rest_at: None,
             job: None,
             own: VecDeque::new(),

@@ -11,7 +11,7 @@ use http::status::{DOCUMENTS, Status, html, json, metrics};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// So many in all, and so many a second.
 const fn tally(total: u64, per_second: u64) -> Tally {
@@ -31,6 +31,7 @@ fn component(name: &'static str) -> Domain {
         system_calls: 7,
         faults: 1,
         restarts: 2,
+        trouble: "there is no \"card\"".into(),
         counters: vec![
             ("received_packets", tally(10, 0)),
             ("sent_packets", tally(5, 0)),
@@ -108,7 +109,9 @@ fn json_says_everything() {
     assert_eq!((&component["budget_seconds"], &component["period_seconds"]), (&json!(0.004), &json!(0.01)));
     assert_eq!((&component["packets"], &component["drops"]), (&json!(15), &json!(3)));
     assert_eq!(component["counters"]["bytes"], 99);
+    assert_eq!(component["trouble"], "there is no \"card\"");
     let quiet = &json["components"][1];
+    assert_eq!(quiet["trouble"], Value::Null);
     assert_eq!(
         (&quiet["packets"], &quiet["budget_seconds"], &quiet["passive"]),
         (&Value::Null, &Value::Null, &json!(true))
@@ -173,7 +176,7 @@ fn the_page_is_complete_without_a_script() {
         "Refused\n512/s\n4000 in all; 700/s attempts",
         "Evicted\n6.0/s\n70 in all",
         "Core 0\n100 %\n",
-        "nic0_rx\nfaulted\nnet-rx\n, core 1, priority 239\n1.2 %",
+        "nic0_rx\nfaulted\nnet-rx\n, core 1, priority 239\nthere is no &quot;card&quot;\n1.2 %",
         "4 ms\nper 10 ms",
         "4001\nattempts_refused 512/s",
         "ignored\n2\n1.0/s",
@@ -260,7 +263,7 @@ fn metrics_are_open_metrics() {
 fn large_system(value: u64) -> Status {
     const COMPONENTS: usize = 200;
     let accounts = || (0..COMPONENTS).map(|_| DomainAccount::default()).collect::<Vec<_>>().leak();
-    let page: &'static Counters = Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }));
+    let page: &'static Counters = Box::leak(Box::new(Counters::new()));
     page.values.iter().for_each(|word| word.store(value, Relaxed));
     let described = |_| Described { domain: component("nic0_rx"), counters: Some(page) };
     let described = (0..COMPONENTS).map(described).collect();
@@ -304,7 +307,7 @@ fn shares_are_of_the_last_one_to_two_seconds() {
     const FREQUENCY: u64 = 1000;
     let cores: &'static [CoreAccount] = Box::leak(Box::new([CoreAccount::default()]));
     let domains: &'static [DomainAccount] = Box::leak(Box::new([DomainAccount::default()]));
-    let page: &'static Counters = Box::leak(Box::new(Counters { values: [const { AtomicU64::new(0) }; 512] }));
+    let page: &'static Counters = Box::leak(Box::new(Counters::new()));
     let storage: &'static Storage<u8, 8> = Box::leak(Box::new(Storage::new()));
     let mut producer = Producer::attach(storage.shared());
     let empty = Queue { name: "q", producer: "a", consumer: "b", depth: 0, capacity: 8, entries: Tally::default() };

@@ -255,6 +255,7 @@ impl<R: Registers> Sdhci<R> {
             self.answer(&work, Err(Error::Changed));
         }
         self.trouble = Trouble::default();
+        culm::trouble::clear();
         (self.card, self.disk, self.phase) = (Some(card), Some(disk), Phase::Ready);
         self.client.set_disk(disk);
     }
@@ -262,7 +263,7 @@ impl<R: Registers> Sdhci<R> {
     /// Leaves a card that cannot be used.
     fn refuse_card(&mut self, problem: Problem, now: Instant) {
         if self.trouble.told.replace(problem) != Some(problem) {
-            culm::error!("the card cannot be used: {problem}");
+            culm::trouble::tell(format_args!("the card cannot be used: {problem}"));
         }
         self.trouble.count();
         self.lose_card();
@@ -294,6 +295,7 @@ impl<R: Registers> Sdhci<R> {
             culm::info!("the card was taken out");
         }
         self.trouble = Trouble::default();
+        culm::trouble::clear();
         if let Some(work) = &mut self.work {
             work.verdict.get_or_insert(Error::Absent);
         }

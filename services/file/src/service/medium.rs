@@ -5,6 +5,7 @@ use crate::client::Item;
 use crate::errors::of_volume;
 use crate::job::Work;
 use culm::time::{self, Duration};
+use culm::trouble;
 use culm_block::{BLOCK, Disk};
 use culm_fat::{Options, Volume};
 use culm_file::Error;
@@ -49,6 +50,7 @@ impl Service {
                 self.lose(if disk.is_present() { Error::Changed } else { Error::Absent });
             }
             if !disk.is_present() {
+                trouble::show(format_args!("its disk is not there"));
                 self.state = State::Unusable;
                 self.show(culm_file::Volume::ABSENT);
             }
@@ -65,7 +67,8 @@ impl Service {
 
     fn mount(&mut self, disk: &Disk) {
         if disk.granule > culm_fat::LARGEST_GRANULE {
-            culm::error!("the disk has blocks of {} bytes: no FAT volume can have them", BLOCK << disk.granule);
+            let bytes = BLOCK << disk.granule;
+            trouble::tell(format_args!("the disk has blocks of {bytes} bytes: no FAT volume can have them"));
             self.state = State::Unusable;
             return self.show(culm_file::Volume { fault: Some(Error::Unsupported), ..culm_file::Volume::ABSENT });
         }
@@ -92,7 +95,9 @@ impl Service {
         if self.failures + 1 < MOST_RECOVERIES {
             return self.try_later();
         }
-        culm::error!("the disk cannot read what must be repaired after a power cut: its volume is only read");
+        trouble::tell(format_args!(
+            "the disk cannot read what must be repaired after a power cut: its volume is only read"
+        ));
         self.is_unrecovered = true;
         if let Some((disk, _)) = self.seen {
             self.mount(&disk);
@@ -104,7 +109,10 @@ impl Service {
         let Some((disk, _)) = self.seen else { return };
         match result {
             Ok(()) => {
-                (self.state, self.failures) = (State::Ready, 0);
+                (self.state, self.failures, self.is_damaged) = (State::Ready, 0, false);
+                if !self.is_unrecovered {
+                    trouble::clear();
+                }
                 let spread = self.remounts.wrapping_mul(0x9e37_79b1);
                 let number = disk.medium.wrapping_add(spread).max(1);
                 let is_read_only = self.is_read_only();
@@ -115,7 +123,7 @@ impl Service {
             }
             Err(culm_fat::Error::Failed) => self.try_later(),
             Err(error) => {
-                culm::error!("the disk has no volume that can be used: {error}");
+                trouble::tell(format_args!("the disk has no volume that can be used: {error}"));
                 self.state = State::Unusable;
                 self.show(culm_file::Volume { fault: Some(of_volume(error)), ..culm_file::Volume::ABSENT });
             }
@@ -134,8 +142,16 @@ impl Service {
         self.failures += 1;
         self.state = State::Unusable;
         self.retry_at = Some(time::now() + pause);
-        culm::warn!("the disk failed; the volume is mounted again in {} s", pause.as_secs());
+        trouble::tell(format_args!("the disk failed; the volume is mounted again in {} s", pause.as_secs()));
         self.show(culm_file::Volume { fault: Some(Error::Failed), ..culm_file::Volume::ABSENT });
+    }
+
+    /// Takes it that the volume contradicts itself: whoever asked is told, and who looks at the
+    /// system, until another volume is mounted. What the damage does not reach goes on.
+    pub(crate) fn damaged(&mut self) {
+        if self.state == State::Ready && !core::mem::replace(&mut self.is_damaged, true) {
+            trouble::tell(format_args!("the volume is damaged: check and repair it on another machine (`fsck.fat`)"));
+        }
     }
 
     /// Forgets the volume and all that was asked of it.

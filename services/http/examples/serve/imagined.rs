@@ -6,7 +6,7 @@ use culm_queue::{Producer, Storage};
 use http::status::Status;
 use http::status::snapshot::{Domain, Queue, Tally};
 use http::status::source::{Described, Source, Watched};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Ticks per second: nanoseconds.
@@ -88,7 +88,7 @@ pub const PICTURE: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0
 pub fn status() -> Status {
     let cores: &'static [CoreAccount] = Box::leak((0..2).map(|_| CoreAccount::default()).collect());
     let domains: &'static [DomainAccount] = Box::leak(COMPONENTS.iter().map(|_| DomainAccount::default()).collect());
-    let pages: &'static [Counters] = Box::leak(COMPONENTS.iter().map(|_| zeroes()).collect());
+    let pages: &'static [Counters] = Box::leak(COMPONENTS.iter().map(|_| Counters::new()).collect());
     let described = COMPONENTS.iter().zip(pages).map(|(it, page)| Described {
         domain: Domain {
             name: it.name,
@@ -119,10 +119,6 @@ pub fn status() -> Status {
     let source = Source::from_parts(("web", "virt"), cores, domains, described.collect(), rings.collect(), FREQUENCY);
     std::thread::spawn(move || live(cores, domains, pages, storages));
     Status::new(source)
-}
-
-fn zeroes() -> Counters {
-    Counters { values: [const { AtomicU64::new(0) }; 512] }
 }
 
 fn live(

@@ -108,7 +108,8 @@ fn component(text: &mut Text, it: &Domain) {
     );
     put!(text, "<small class=\"sub\">{}", Escaped(it.component));
     put!(text, "{}<span class=\"narrow\">", if it.passive { ", passive" } else { "" });
-    put!(text, ", core {}, priority {}</span></small></th>", it.core, it.priority);
+    put!(text, ", core {}, priority {}</span></small>", it.core, it.priority);
+    put!(text, "<small class=\"trouble\">{}</small></th>", Escaped(&it.trouble));
     put!(text, "<td role=\"cell\" class=\"wide\"><div class=\"cpu\"><span>{}</span>", Percent(it.share));
     bar(text, it.share);
     chart(text, "components", Ratio(it.share), false);

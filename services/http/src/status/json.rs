@@ -73,6 +73,8 @@ fn component(text: &mut Text, _: usize, it: &Domain) {
     put!(text, "\"system_calls\":{},\"switches\":{},", it.system_calls, it.switches);
     put!(text, "\"preemptions\":{},\"throttles\":{},", it.preemptions, it.throttles);
     put!(text, "\"faults\":{},\"restarts\":{},", it.faults, it.restarts);
+    let trouble = Some(it.trouble.as_str()).filter(|text| !text.is_empty());
+    put!(text, "\"trouble\":{},", OrNull(trouble.map(Quoted)));
     let total = |tally: Option<Tally>| OrNull(tally.map(|tally| tally.total));
     put!(text, "\"packets\":{},\"drops\":{},\"counters\":{{", total(it.packets()), total(it.drops()));
     for (index, (name, tally)) in it.counters.iter().enumerate() {

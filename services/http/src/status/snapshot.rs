@@ -1,6 +1,7 @@
 //! The system's state at one moment, as plain data.
 
 use crate::crashes::{self, Crash};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use culm::observe::DomainState;
@@ -117,6 +118,7 @@ impl Snapshot {
             (domain.system_calls, domain.switches) = (u64::MAX, u64::MAX);
             (domain.preemptions, domain.throttles) = (u64::MAX, u64::MAX);
             (domain.faults, domain.restarts) = (u32::MAX, u32::MAX);
+            domain.trouble = "\"".repeat(culm::trouble::LENGTH);
             domain.counters.iter_mut().for_each(|(_, tally)| *tally = Tally::GREATEST);
         }
         for queue in &mut self.queues {
@@ -177,6 +179,8 @@ pub struct Domain {
     pub faults: u32,
     /// Restarts.
     pub restarts: u32,
+    /// What it says is wrong with what it serves; empty if nothing is.
+    pub trouble: String,
     /// Its own counters, by name.
     pub counters: Vec<(&'static str, Tally)>,
 }

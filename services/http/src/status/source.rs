@@ -242,4 +242,9 @@ fn update(domain: &mut Domain, account: &DomainAccount, counters: Option<&Counte
     for ((_, tally), word) in domain.counters.iter_mut().zip(&counters.values) {
         tally.total = word.load(Relaxed);
     }
+    // While it changes, what was there before is true enough.
+    if let Some(trouble) = culm::trouble::read(counters, &mut [0; culm::trouble::LENGTH]) {
+        domain.trouble.clear();
+        domain.trouble.extend(trouble.chars().filter(|letter| !letter.is_control()));
+    }
 }

@@ -11,9 +11,8 @@ use crate::plan::{
     Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Part, Plan, Provider,
     Purpose, RegionKind, Rights,
 };
-use culm_abi::connection::{Channel, Interrupt};
+use culm_abi::connection::{Channel, Counters, Interrupt};
 use culm_abi::memory::PAGE_SIZE;
-use culm_manifest::MAX_COUNTERS;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -242,7 +241,7 @@ fn described_regions(wiring: &mut Wiring, draft: &Draft<'_>) {
 
 /// A page for each domain whose manifest names counters.
 fn counters(wiring: &mut Wiring) {
-    const { assert!(MAX_COUNTERS * 8 <= PAGE_SIZE as usize) };
+    const { assert!(size_of::<Counters>() == PAGE_SIZE as usize) };
     for domain in 0..wiring.domains.len() {
         if wiring.manifest(domain).counters.is_empty() {
             continue;

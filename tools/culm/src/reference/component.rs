@@ -2,9 +2,10 @@
 //! schema are made from it, and a test holds it against what the reader asks for.
 
 use super::table::{Key, Table, choices, key, write_tables};
+use culm_abi::connection::MAX_COUNTERS;
 use culm_abi::connection::{Device, Role};
 use culm_manifest::units::format_size;
-use culm_manifest::{ConfigType, ConnectionKind, DEFAULT_STACK, DeviceClass, MAX_COUNTERS, MemoryKind, Trigger};
+use culm_manifest::{ConfigType, ConnectionKind, DEFAULT_STACK, DeviceClass, MemoryKind, Trigger};
 use std::fmt::Write as _;
 
 /// How a table is written whose keys stand above all headers.

@@ -5,7 +5,8 @@ use crate::reference::component::{
     self, BOUND, CONFIG, CONNECTION, DRIVER, FIELD_NAME, NEED, REQUIRED_UNFUSED, TOP_LEVEL,
 };
 use crate::reference::table::Key;
-use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_COUNTERS, MAX_INTERRUPTS, MemoryKind, Trigger};
+use culm_abi::connection::MAX_COUNTERS;
+use culm_manifest::{ConfigType, ConnectionKind, DeviceClass, MAX_INTERRUPTS, MemoryKind, Trigger};
 use serde_json::{Value, json};
 
 /// The schema.

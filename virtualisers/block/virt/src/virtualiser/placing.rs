@@ -4,8 +4,11 @@
 use super::{Owner, Tag, Virtualiser};
 use crate::medium::{Found, Medium};
 use crate::part::Placement;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::{self, Write};
 use culm::time::{self, Duration};
+use culm::trouble;
 use culm_block::driver::Driver;
 use culm_block::{Disk, Shift};
 
@@ -14,6 +17,25 @@ const RESCAN: Duration = Duration::from_secs(1);
 
 /// How often that time doubles while the table cannot be read: up to about a minute.
 const MAX_FAILURES: u32 = 6;
+
+/// What is wrong with a medium.
+#[derive(Default)]
+struct Problems(String);
+
+impl Problems {
+    /// Adds a problem, which it logs.
+    fn add(&mut self, words: fmt::Arguments<'_>) {
+        culm::error!("{words}");
+        let separator = if self.0.is_empty() { "" } else { "; " };
+        // Text takes everything.
+        let _ = write!(self.0, "{separator}{words}");
+    }
+
+    /// Has whoever looks at the system see them in place of the last medium's.
+    fn show(&self) {
+        if self.0.is_empty() { trouble::clear() } else { trouble::show(format_args!("{}", self.0)) }
+    }
+}
 
 impl<D: Driver<Tag>> Virtualiser<D> {
     /// Looks whether the driver has another medium, and goes on reading its table, in each round
@@ -73,14 +95,15 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// cannot be read now: it is the same medium.
     fn place(&mut self, disk: &Disk, found: Option<Found>) {
         let has_failed = found.as_ref().is_some_and(|found| found.has_failed);
+        let mut problems = Problems::default();
         let table = match &found {
             Some(Found { table: Err(reason), .. }) => {
-                culm::error!("the disk's partitions cannot be found: {reason}");
+                problems.add(format_args!("the disk's partitions cannot be found: {reason}"));
                 None
             }
             Some(Found { table: Ok(table), .. }) => {
                 if let Some(flaw) = table.flaw {
-                    culm::warn!("the disk's partition table: {flaw}");
+                    problems.add(format_args!("the disk's partition table: {flaw}"));
                 }
                 Some(table)
             }
@@ -94,7 +117,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             let placement = kept.map_or_else(|| client.part.place(disk, table), Ok);
             placements.push(placement.unwrap_or_else(|reason| {
                 if disk.is_present() {
-                    culm::error!("{} has no disk: {reason}", client.name);
+                    problems.add(format_args!("{} has no disk: {reason}", client.name));
                     is_missing = true;
                 }
                 Placement::ABSENT
@@ -107,13 +130,18 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         } else {
             self.failures = 0;
         }
-        self.keep_apart(&mut placements);
+        self.keep_apart(&mut placements, &mut problems);
+        if disk.is_present() {
+            problems.show();
+        } else {
+            trouble::show(format_args!("there is no medium"));
+        }
         self.settling = Some(placements);
     }
 
     /// Takes away the part of a client that has blocks of an earlier one's, unless the system file
     /// says that they share some: whoever can write the table must not choose who does.
-    fn keep_apart(&self, placements: &mut [Placement]) {
+    fn keep_apart(&self, placements: &mut [Placement], problems: &mut Problems) {
         for (index, client) in self.clients.iter().enumerate() {
             let (before, rest) = placements.split_at_mut(index);
             let Some(placement) = rest.first_mut() else { return };
@@ -121,7 +149,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             let mut colliding =
                 earlier.filter(|(other, at)| at.collides(placement) && !other.part.may_overlap(&client.part));
             if let Some((other, _)) = colliding.next() {
-                culm::error!("{} has no disk: its part overlaps that of {}", client.name, other.name);
+                problems.add(format_args!("{} has no disk: its part overlaps that of {}", client.name, other.name));
                 *placement = Placement::ABSENT;
             }
         }

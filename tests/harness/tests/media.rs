@@ -1,0 +1,143 @@
+//! Bad media: cards are changed for worse ones while a web server serves from them. The status page
+//! says what is wrong, the server goes on, and a good card is served again.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::client::{curl, run};
+use culm_tests_harness::qmp::Qmp;
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, root};
+use serde_json::json;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const BLOCK: usize = 512;
+/// Where the partition begins.
+const FIRST: usize = 1 << 20;
+/// More than a cluster.
+static CONTENT: [u8; 100_000] = [b'c'; 100_000];
+
+const SYSTEM: &str = "name = \"media\"\ndescription = \"A web server over cards that change\"\nboard = \"virt\"\n\
+    [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n\
+    [device.pci0]\npriority = 55\n[device.sd0]\npriority = 200\nbus = \"pci0\"\nimage = \"good.img\"\n\
+    [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = { device = \"sd0\", partition = \"data\" }\n\
+    [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\n\
+    files = { device = \"files\", folder = \"/\" }\n";
+
+/// A number of the volume's boot sector.
+fn field(image: &[u8], offset: usize, length: usize) -> usize {
+    let bytes = &image[FIRST + offset..FIRST + offset + length];
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte))
+}
+
+/// Neither GPT has the checksum of its header (UEFI 5.3.2).
+fn without_table(image: &mut [u8]) {
+    let last = image.len() - BLOCK;
+    image[BLOCK + 16] ^= 1;
+    image[last + 16] ^= 1;
+}
+
+/// The partition has no file system, nor the copy of a boot sector.
+fn without_volume(image: &mut [u8]) {
+    image[FIRST..FIRST + 16 * BLOCK].fill(0);
+}
+
+/// In both tables, each cluster behind the root folder's leads to cluster 1, which there is not
+/// (fatgen103, FAT Data Structure).
+fn with_broken_chains(image: &mut [u8]) {
+    let (reserved, count, blocks) = (field(image, 14, 2), field(image, 16, 1), field(image, 36, 4));
+    for table in 0..count {
+        let begin = FIRST + (reserved + table * blocks) * BLOCK;
+        for cluster in 3..1000 {
+            image[begin + 4 * cluster..][..4].copy_from_slice(&1u32.to_le_bytes());
+        }
+    }
+}
+
+/// Makes `good.img` with a file, and a worse one of each kind from it.
+fn make_cards(folder: &Path) {
+    let files = folder.join("files");
+    std::fs::create_dir(&files).expect("the folder is writable");
+    std::fs::write(files.join("file.txt"), CONTENT).expect("the folder is writable");
+    let disk = "size = \"64MiB\"\npartition = [{ name = \"data\", size = \"40MiB\", fat = 32, folder = \"files\" }]\n";
+    std::fs::write(folder.join("disk.toml"), disk).expect("the folder is writable");
+    let path = |name: &str| folder.join(name).to_str().expect("temporary paths are text").to_string();
+    run(300, root().join("culm").to_str().expect("text"), &["image", &path("disk.toml"), "-o", &path("good.img")]);
+    let good = std::fs::read(folder.join("good.img")).expect("the image is there");
+    type Spoil = fn(&mut [u8]);
+    let kinds: [(&str, Spoil); 3] =
+        [("table", without_table), ("volume", without_volume), ("chains", with_broken_chains)];
+    for (name, spoil) in kinds {
+        let mut image = good.clone();
+        spoil(&mut image);
+        std::fs::write(folder.join(format!("{name}.img")), image).expect("the folder is writable");
+    }
+}
+
+/// Waits until the status page says this of a component; nothing, if there is no text.
+fn wait_for_trouble(machine: &Machine, component: &str, text: Option<&str>) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let status = machine.status();
+        let trouble = status.component(component)["trouble"].as_str();
+        match (trouble, text) {
+            (None, None) => return,
+            (Some(trouble), Some(text)) if trouble.contains(text) => return,
+            _ => {}
+        }
+        assert!(Instant::now() < until, "{component} says {trouble:?} and not {text:?}:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_status_page_says_what_is_wrong_with_a_medium() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    make_cards(folder.path());
+    let file = folder.path().join("media.toml");
+    std::fs::write(&file, SYSTEM).expect("the folder is writable");
+    let port = free_port();
+    let options = Qmp::options(port);
+    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    let mut machine = boot.option(&[&options[0], &options[1]]).start(&[80]);
+    machine.wait_for_web();
+    let get = |machine: &Machine| curl(&machine.url("/file.txt"), &[]);
+    assert_eq!(get(&machine).body, CONTENT);
+    let mut monitor = Qmp::connect(port);
+    let mut change = |name: &str| {
+        monitor.execute("eject", &json!({ "device": "sd0", "force": true }));
+        if !name.is_empty() {
+            let image = folder.path().join(name);
+            let card = json!({ "device": "sd0", "filename": image, "format": "raw" });
+            monitor.execute("blockdev-change-medium", &card);
+        }
+    };
+    change("");
+    wait_for_trouble(&machine, "sd0_virt", Some("there is no medium"));
+    wait_for_trouble(&machine, "files", Some("its disk is not there"));
+    change("table.img");
+    wait_for_trouble(&machine, "sd0_virt", Some("the disk's partitions cannot be found: neither GPT can be used"));
+    let page = curl(&machine.url("/_status"), &[]).text();
+    assert!(page.contains("<small class=\"trouble\">the disk"), "{page}");
+    change("volume.img");
+    wait_for_trouble(&machine, "sd0_virt", None);
+    wait_for_trouble(
+        &machine,
+        "files",
+        Some("the disk has no volume that can be used: there is no boot sector of FAT"),
+    );
+    change("chains.img");
+    wait_for_trouble(&machine, "files", None);
+    let _ = curl(&machine.url("/file.txt"), &["--max-time", "30"]);
+    wait_for_trouble(&machine, "files", Some("the volume is damaged"));
+    change("good.img");
+    wait_for_trouble(&machine, "files", None);
+    assert_eq!(get(&machine).body, CONTENT);
+    for said in [
+        "error sd0_virt: the disk's partitions cannot be found: neither GPT can be used",
+        "error files: the disk has no volume that can be used: there is no boot sector of FAT",
+        "error files: the volume is damaged",
+    ] {
+        machine.expect_anywhere(said);
+    }
+    machine.is_unharmed();
+}
