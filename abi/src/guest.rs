@@ -7,12 +7,20 @@
 
 use core::sync::atomic::AtomicU64;
 
+/// Most virtual CPUs of a guest.
+pub const MAX_CPUS: usize = 1;
+
 /// List registers of the virtual interrupt controller that a monitor may fill. One more, the first
 /// of the processor's, is the virtual timer's.
 pub const LIST_REGISTERS: usize = 3;
 
-/// A virtual CPU, as kernel and monitor share it. The monitor reads and writes it while the virtual
-/// CPU is stopped after an exit; from `resume` to the next exit it is the kernel's.
+/// A virtual CPU, as kernel and monitor share it, which may be on different cores.
+///
+/// The page is the monitor's from an exit of the guest until the monitor *answers* it: it writes
+/// what it has to, then [`VirtualCpu::answered`], then gives the command `resume`. The kernel takes
+/// a `resume` for the answer to the last exit only, and stops a virtual CPU whose last exit is
+/// answered, even if it has not gone on yet, by another exit. So a `stop` that overtakes a
+/// `resume`, or is overtaken by one, loses no exit, and nobody writes while the other reads.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct VirtualCpu {
@@ -20,8 +28,14 @@ pub struct VirtualCpu {
     pub x: [AtomicU64; 31],
     /// The program counter.
     pub pc: AtomicU64,
-    /// Why the guest left the core: one of [`exit`]. The monitor writes [`exit::NONE`] when it has
-    /// dealt with it.
+    /// How often the guest has left the core. The kernel writes it last of all at an exit.
+    pub exits: AtomicU64,
+    /// How many of its exits the monitor has answered.
+    pub answered: AtomicU64,
+    /// How the guest is to go on: one of [`entry`]. The kernel takes it, and puts
+    /// [`entry::CONTINUE`] there.
+    pub entry: AtomicU64,
+    /// Why the guest left the core: one of [`exit`].
     pub exit: AtomicU64,
     /// Syndrome of an exception (`ESR_EL2`).
     pub syndrome: AtomicU64,
@@ -31,22 +45,30 @@ pub struct VirtualCpu {
     pub page: AtomicU64,
     /// `ICH_LR1_EL2` and those that follow, as the guest left them or shall find them.
     pub interrupts: [AtomicU64; LIST_REGISTERS],
-    /// Not zero if the virtual timer's interrupt waits for the guest. The kernel alone writes it,
-    /// while the virtual CPU is stopped too.
-    pub timer: AtomicU64,
 }
 
 /// Values of [`VirtualCpu::exit`].
 pub mod exit {
-    /// No exit that has not been dealt with.
-    pub const NONE: u64 = 0;
     /// An exception that the guest took to EL2.
     pub const EXCEPTION: u64 = 1;
     /// The interrupt controller's maintenance interrupt: the guest has ended an interrupt that its
     /// monitor is to be told of.
     pub const MAINTENANCE: u64 = 2;
-    /// The monitor stopped it.
+    /// The monitor stopped it, or it has never run.
     pub const STOPPED: u64 = 3;
+    /// The monitor stopped it before it could go on: the page is as the monitor has left it.
+    pub const RETURNED: u64 = 4;
+}
+
+/// Values of [`VirtualCpu::entry`].
+pub mod entry {
+    /// Where it was.
+    pub const CONTINUE: u64 = 0;
+    /// Where it was, as soon as there is an interrupt for it.
+    pub const WAIT: u64 = 1;
+    /// From its beginning: with the page's registers and program counter, translation off, no
+    /// interrupt pending or active.
+    pub const RESET: u64 = 2;
 }
 
 /// A range of guest-physical addresses.

@@ -167,14 +167,13 @@ pub struct DomainDescription {
     /// Value of `TTBR0`: physical address of its table, ASID in bits 48–63. Of a virtual CPU, value
     /// of `VTTBR_EL2`: the guest's stage 2 table, VMID in bits 48–55.
     pub table: u64,
-    /// Where it starts, at first and at each restart: a domain in the runtime's entry code, a
-    /// virtual CPU at a guest-physical address.
+    /// Where it starts, at first and at each restart: in the runtime's entry code. Of a virtual CPU
+    /// 0: it starts where its page says.
     pub entry: u64,
     /// Initial stack pointer.
     pub stack_top: u64,
     /// Address of its start block, passed in `x0`. `x1` holds the count of restarts so far, `x2` to
-    /// `x5` a seed ([`crate::start::SEED_WORDS`]). Of a virtual CPU, guest-physical address of the
-    /// device tree; the other registers are zero.
+    /// `x5` a seed ([`crate::start::SEED_WORDS`]). Of a virtual CPU, its number in its guest.
     pub start_block: u64,
     /// Of a virtual CPU, address of its [`crate::guest::VirtualCpu`] in the kernel's address space;
     /// 0 for a protection domain.

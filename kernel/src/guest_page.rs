@@ -52,6 +52,24 @@ pub fn cause(reason: u64, syndrome: u64, address: u64, page: u64) -> [u64; 3] {
     }
 }
 
+/// An instruction by which a guest waits for an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether it is one that may end sooner (WFIT, WFET), or an event ends it.
+    pub is_bounded: bool,
+}
+
+/// Returns the instruction that a syndrome tells of (Arm ARM, `ESR_EL2`, "ISS encoding for an
+/// exception from a WF* instruction"), if the guest waits.
+pub fn wait(syndrome: u64) -> Option<Wait> {
+    const LENGTH: u64 = 1 << 25;
+    const WFI: u64 = 0b00;
+    (syndrome >> 26 & 0x3f == 0x01)
+        .then(|| Wait { bytes: if syndrome & LENGTH != 0 { 4 } else { 2 }, is_bounded: syndrome & 0b11 != WFI })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +91,14 @@ mod tests {
         assert_eq!(list_registers([PENDING | 27, PENDING | 1020, PENDING | 8192]), [0; 3]);
         assert_eq!(list_registers([PENDING | 33, 1 << 63 | 33, PENDING | 33]), [PENDING | 33, 0, 0]);
         assert_eq!(list_registers([33, PENDING | 33, PENDING | 1 << 31 | 33]), [0, PENDING | 33, 0]);
+    }
+
+    #[test]
+    fn a_wait_is_told_by_its_class_and_length() {
+        assert_eq!(wait(0x01 << 26 | 1 << 25), Some(Wait { bytes: 4, is_bounded: false }));
+        assert_eq!(wait(0x01 << 26), Some(Wait { bytes: 2, is_bounded: false }));
+        assert_eq!(wait(0x01 << 26 | 1 << 25 | 0b10), Some(Wait { bytes: 4, is_bounded: true }));
+        assert_eq!(wait(0x16 << 26 | 1 << 25), None);
     }
 
     #[test]

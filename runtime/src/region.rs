@@ -169,6 +169,14 @@ impl Region {
         Ok(())
     }
 
+    /// Writes bytes that caches hold back to memory, for whoever reads them without caches.
+    pub fn clean(&self, offset: usize, length: usize) -> Result<(), OutOfBounds> {
+        let first = self.at(offset, length)?;
+        // SAFETY: [A2, A4] checked to lie in the region.
+        unsafe { copy::clean(first, length) };
+        Ok(())
+    }
+
     /// Returns the word at `offset`, a multiple of 4.
     #[inline(always)]
     pub fn atomic_u32(&self, offset: usize) -> Result<&'static AtomicU32, OutOfBounds> {

@@ -9,13 +9,26 @@ use zerocopy::{FromBytes, Immutable};
 #[connection(kind = 56, name = "guest", role = Described)]
 #[repr(C)]
 pub struct Guest<F: Form = Start> {
-    /// The page of the virtual CPU ([`crate::guest::VirtualCpu`]).
-    pub virtual_cpu: F::Memory,
     /// The guest's memory, from [`crate::guest::MEMORY`] on, in one piece. The guest writes it at
     /// any time.
     pub memory: F::Memory,
-    /// Channel that is notified when the virtual CPU leaves the core, and over which it is resumed,
-    /// stopped and restarted.
+    /// Its kernel, read-only, which stands at the beginning of its memory when it begins.
+    pub kernel: F::Memory,
+    /// Its device tree and initial RAM disk, read-only, which stand at `device_tree` then.
+    pub end: F::Memory,
+    /// Guest-physical address of the device tree.
+    pub device_tree: u64,
+    /// Its virtual CPUs, by their numbers.
+    pub cpus: F::List<GuestCpu<F>>,
+}
+
+/// One virtual CPU of a guest.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[repr(C)]
+pub struct GuestCpu<F: Form = Start> {
+    /// Its page ([`crate::guest::VirtualCpu`]).
+    pub page: F::Memory,
+    /// Channel that is notified when it leaves the core, and over which it is resumed and stopped.
     pub channel: F::Channel,
     /// Reserved, 0.
     pub reserved: u32,

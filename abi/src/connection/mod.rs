@@ -27,7 +27,7 @@ pub use entropy::{ENTROPY_WORDS, EntropyClient, EntropyProvider, EntropyProvider
 pub use file::{FileClient, FileProvider, FileProviderClient};
 pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure, Visitor};
 pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
-pub use guest::Guest;
+pub use guest::{Guest, GuestCpu};
 pub use net::{
     NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
     NetTxClient, NetTxVirtualiser,

@@ -14,7 +14,7 @@ pub struct Observation<F: Form = Start> {
     pub core_accounts: F::Memory,
     /// Where the [`crate::accounting::DomainAccount`]s are, in image order.
     pub domain_accounts: F::Memory,
-    /// The protection domains, in image order.
+    /// The protection domains and, like them, the virtual CPUs of guests, in image order.
     pub domains: F::List<ObservedDomain<F>>,
     /// The queues whose content is no one's secret.
     pub rings: F::List<ObservedRing<F>>,

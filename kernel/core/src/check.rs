@@ -89,17 +89,14 @@ impl System<'_> {
             .is_some_and(|(_, end)| end.kind == end_kind::CHILD && end.target == index)
     }
 
-    /// Returns whether a virtual CPU has what the kernel relies on: a monitor on its core that runs
-    /// before it, no channels of its own, and the core to itself, whose guest registers keep its
-    /// state.
+    /// Returns whether a virtual CPU has what the kernel relies on: a monitor of a higher priority,
+    /// no channels of its own, and the core to itself, whose guest registers keep its state.
     fn is_virtual_cpu_sound(&self, index: usize, domain: &DomainDescription) -> bool {
         if !is_virtual_cpu(domain) {
             return true;
         }
         let monitor = self.domains.get(domain.supervisor as usize);
-        let is_below = monitor.is_some_and(|monitor| {
-            monitor.core == domain.core && monitor.priority > domain.priority && !is_virtual_cpu(monitor)
-        });
+        let is_below = monitor.is_some_and(|monitor| monitor.priority > domain.priority && !is_virtual_cpu(monitor));
         let mut before = self.domains[..index].iter();
         let alone = !before.any(|other| is_virtual_cpu(other) && other.core == domain.core);
         is_below && alone && domain.end_count == 0 && domain.flags == 0

@@ -28,15 +28,15 @@ pub trait Context {
     /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a
     /// seed.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
-    /// Puts a virtual CPU into its first state: at `entry`, a guest-physical address, with one
-    /// argument.
-    fn start_guest(&mut self, entry: u64, argument: u64);
+    /// Deals with an exception that the guest on the core took, if that need not be its monitor's.
+    fn trap(&mut self) -> Trap;
     /// Records in a virtual CPU's page that the guest has left the core for its monitor, and why.
     fn exit(&mut self, reason: u64);
-    /// Records in a virtual CPU's page, after an exit, that its timer's interrupt waits for it.
-    fn timer(&mut self);
-    /// Takes from a virtual CPU's page what its monitor has written there.
-    fn enter(&mut self);
+    /// Returns whether the monitor has answered a virtual CPU's last exit.
+    fn is_answered(&self) -> bool;
+    /// Takes from a virtual CPU's page what its monitor has written there. Returns whether it goes
+    /// on at once; else when there is an interrupt for it.
+    fn enter(&mut self) -> bool;
     /// Sets the result of a wait that ended with notifications.
     fn notified(&mut self, event: Event, set: u64);
     /// Sets the result of a wait that ended with a call.
@@ -53,6 +53,17 @@ pub trait Context {
     fn fault(&mut self, report: &FaultReport);
     /// Sets the result of a system call that has none: all result registers are zero.
     fn done(&mut self);
+}
+
+/// What an exception of a guest comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// The guest goes on, behind the instruction.
+    Passed,
+    /// It waits for an interrupt; none is pending.
+    Waits,
+    /// Its monitor deals with it.
+    Exits,
 }
 
 /// The state of a domain.
@@ -78,6 +89,8 @@ pub enum State {
     Faulted,
     /// A virtual CPU that has left the core; its monitor resumes it.
     Exited,
+    /// A virtual CPU that waits for an interrupt.
+    Idle,
 }
 
 impl State {

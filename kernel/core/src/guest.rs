@@ -1,46 +1,50 @@
 //! Virtual CPUs: how a guest leaves the core for its monitor, and comes back.
 //!
-//! A virtual CPU is scheduled as a domain is, by its priority and on its budget, but never waits,
-//! calls or faults. It *exits*: then its monitor, which is its supervisor, is signalled over the
-//! end that stands for it, deals with what the page that both share says, and resumes it. The
-//! monitor is on the same core and of a higher priority, so the two never run at once. It alone can
-//! stop the guest; so if it faults, is stopped or is restarted, its virtual CPU is stopped too.
+//! A virtual CPU is scheduled as a domain is, by its priority and on its budget, but never calls or
+//! faults. It *exits*: then its monitor, which is its supervisor, is signalled over the end that
+//! stands for it, deals with what the page that both share says, and resumes it. To wait for an
+//! interrupt it need not exit. The monitor may be on another core; the page tells whose turn it is
+//! ([`culm_abi::guest::VirtualCpu`]). It alone can stop the guest; so if it faults, is stopped or
+//! is restarted, its virtual CPUs are stopped too.
 //!
 //! There is one virtual CPU on a core at most ([`crate::System::check`]). Its system registers stay
 //! in the processor while others run, none of which uses them.
 
 use crate::core::{Core, Next};
-use crate::domain::{Context, State};
+use crate::domain::{Context, State, Trap, is_virtual_cpu};
 use crate::notification::Receiver;
-use crate::system::Hardware;
+use crate::system::{Command, Hardware};
 use culm_abi::accounting::DomainState;
 use culm_abi::guest::exit;
+use culm_abi::system::end_kind;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
-    /// Sends a virtual CPU to its first instruction.
+    /// Leaves a virtual CPU to its monitor, which starts it.
     pub(crate) fn start_guest(&mut self, local: u32) {
-        let description = self.description(local);
-        self.domains[local as usize].context.start_guest(description.entry, description.start_block);
         self.publish_state(local, DomainState::Alive);
-        self.make_ready(local);
+        self.leave(local, exit::STOPPED);
     }
 
-    /// Handles an exception that the running guest took: stops it for its monitor.
+    /// Handles an exception that the running guest took: most are for its monitor.
     pub fn guest_exit(&mut self) -> Next {
         let current = self.meter.current();
-        self.leave(current, exit::EXCEPTION);
+        let domain = &mut self.domains[current as usize];
+        match domain.context.trap() {
+            Trap::Passed => return self.go_on(),
+            Trap::Waits => domain.state = State::Idle,
+            Trap::Exits => self.leave(current, exit::EXCEPTION),
+        }
         self.pick()
     }
 
-    /// Tells the monitor of the guest's timer, if the guest has exited: it may have exited to wait
-    /// for that. To one that runs, or is about to, the processor delivers it.
+    /// Lets the guest go on if it waits for this, its timer's interrupt, which the processor
+    /// delivers.
     pub(crate) fn guest_timer(&mut self) -> Next {
         self.count_interrupt();
         if let Some(local) = self.guest
-            && self.domains[local as usize].state == State::Exited
+            && self.domains[local as usize].state == State::Idle
         {
-            self.domains[local as usize].context.timer();
-            self.tell_monitor(local);
+            self.make_ready(local);
         }
         self.go_on()
     }
@@ -49,7 +53,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     pub(crate) fn guest_maintenance(&mut self) -> Next {
         self.count_interrupt();
         if let Some(local) = self.guest
-            && matches!(self.domains[local as usize].state, State::Running | State::Ready)
+            && self.domains[local as usize].state != State::Exited
         {
             self.withdraw(local);
             self.leave(local, exit::MAINTENANCE);
@@ -57,30 +61,45 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.choose()
     }
 
-    /// Lets a virtual CPU that has exited go on as its page says.
-    pub(crate) fn enter_guest(&mut self, local: u32) {
-        let domain = &mut self.domains[local as usize];
-        if domain.state == State::Exited {
-            domain.context.enter();
-            self.make_ready(local);
+    /// Carries out a monitor's command for its virtual CPU. There is none to restart it: it begins
+    /// anew if its page says so.
+    pub(crate) fn obey_monitor(&mut self, local: u32, command: Command) {
+        match command {
+            Command::Resume => self.enter_guest(local),
+            Command::Stop => self.stop_guest(local),
+            Command::Restart => {}
         }
     }
 
-    /// Stops a virtual CPU as if it had exited, unless it has.
-    pub(crate) fn stop_guest(&mut self, local: u32) {
-        if self.domains[local as usize].state != State::Exited {
+    /// Lets a virtual CPU go on as its page says, if its monitor has answered its last exit.
+    fn enter_guest(&mut self, local: u32) {
+        let domain = &mut self.domains[local as usize];
+        if domain.state != State::Exited || !domain.context.is_answered() {
+            return;
+        }
+        if domain.context.enter() { self.make_ready(local) } else { domain.state = State::Idle }
+    }
+
+    /// Makes a virtual CPU exit. One that has exited does so again if its monitor has answered
+    /// that: the command to resume it may have been replaced by this one.
+    fn stop_guest(&mut self, local: u32) {
+        let domain = &self.domains[local as usize];
+        if domain.state != State::Exited {
             self.withdraw(local);
             self.leave(local, exit::STOPPED);
+        } else if domain.context.is_answered() {
+            self.leave(local, exit::RETURNED);
         }
     }
 
-    /// Stops the virtual CPU of this core if this domain is its monitor. Call it before the domain
-    /// loses what is pending, of which this is.
-    pub(crate) fn stop_guest_of(&mut self, monitor: u32) {
-        if let Some(local) = self.guest
-            && self.description(local).supervisor == self.first + monitor
-        {
-            self.stop_guest(local);
+    /// Stops all virtual CPUs of which this domain is the monitor. Call it before the domain loses
+    /// what is pending, of which this is.
+    pub(crate) fn stop_guests_of(&mut self, monitor: u32) {
+        for end in self.domains[monitor as usize].ends {
+            let is_cpu = |target: u32| is_virtual_cpu(&self.system.domains[target as usize]);
+            if end.kind == end_kind::CHILD && is_cpu(end.target) {
+                self.command(end.target, Command::Stop);
+            }
         }
     }
 
@@ -89,10 +108,6 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let domain = &mut self.domains[local as usize];
         domain.state = State::Exited;
         domain.context.exit(reason);
-        self.tell_monitor(local);
-    }
-
-    fn tell_monitor(&mut self, local: u32) {
         let description = self.description(local);
         if self.system.words[description.supervisor_word as usize].signal(description.supervisor_bit)
             == Receiver::Asleep

@@ -33,7 +33,7 @@ pub mod timer;
 
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
-pub use crate::domain::{Context, Domain};
+pub use crate::domain::{Context, Domain, Trap};
 pub use crate::fast::{FastSwitch, SignalLeft};
 pub use crate::system::{Hardware, Interrupt, System};
 

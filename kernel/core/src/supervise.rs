@@ -26,7 +26,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let account = self.domains[current as usize].account;
         account.faults.store(account.faults.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.publish_state(current, DomainState::Faulted);
-        self.stop_guest_of(current);
+        self.stop_guests_of(current);
         let description = self.description(current);
         if description.supervisor == NONE {
             self.hardware.halt(STATUS_UNSUPERVISED);
@@ -57,14 +57,19 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             return self.refuse(BadCall::Channel, u64::from(number));
         };
         self.domains[self.meter.current() as usize].context.done();
-        let local = child.wrapping_sub(self.first);
+        self.command(child, command);
+        self.go_on()
+    }
+
+    /// Gives a command for a domain of any core.
+    pub(crate) fn command(&mut self, target: u32, command: Command) {
+        let local = target.wrapping_sub(self.first);
         if (local as usize) < self.domains.len() {
             self.obey(local, command);
         } else {
-            self.system.shared[child as usize].command(command);
-            self.post(child);
+            self.system.shared[target as usize].command(command);
+            self.post(target);
         }
-        self.go_on()
     }
 
     /// Returns the index of the domain that the running domain supervises by `channel`.
@@ -76,6 +81,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
 
     /// Carries out a supervisor's command for a domain of this core.
     pub(crate) fn obey(&mut self, local: u32, command: Command) {
+        if self.domains[local as usize].virtual_cpu {
+            return self.obey_monitor(local, command);
+        }
         let global = (self.first + local) as usize;
         match command {
             Command::Resume => {
@@ -84,11 +92,9 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                     self.publish_state(local, DomainState::Alive);
                     self.make_ready(local);
                 }
-                self.enter_guest(local);
             }
-            Command::Stop if self.domains[local as usize].virtual_cpu => self.stop_guest(local),
             Command::Stop => {
-                self.stop_guest_of(local);
+                self.stop_guests_of(local);
                 self.withdraw(local);
                 while self.domains[local as usize].callers.0 != NO_DOMAIN {
                     let caller = self.domains[local as usize].callers.0;
@@ -103,7 +109,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 self.publish_state(local, DomainState::Stopped);
             }
             Command::Restart => {
-                self.stop_guest_of(local);
+                self.stop_guests_of(local);
                 self.withdraw(local);
                 self.system.shared[global].clear_fault();
                 let domain = &mut self.domains[local as usize];

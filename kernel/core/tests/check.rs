@@ -142,7 +142,7 @@ fn every_range_is_its_domains_own() {
 fn with_virtual_cpu(change: impl Fn(&mut [DomainDescription])) -> Result<(), BadTable> {
     let mut builder = Builder::default();
     let monitor = builder.domain(0, 20);
-    builder.virtual_cpu(monitor, 10);
+    builder.virtual_cpu(monitor, 0, 10);
     let mut system = builder.system();
     let mut domains = system.domains.to_vec();
     change(&mut domains);
@@ -164,7 +164,7 @@ fn a_virtual_cpu_is_below_its_monitor_and_has_nothing_else() {
 fn a_core_has_one_virtual_cpu() {
     let mut builder = Builder::default();
     let monitor = builder.domain(0, 20);
-    builder.virtual_cpu(monitor, 10);
+    builder.virtual_cpu(monitor, 0, 10);
     let second = builder.domain(0, 10);
     builder.supervise(monitor, second);
     let mut system = builder.system();

@@ -53,13 +53,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Puts all parts into their first state.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
     /// Deals with an exit of the guest.
     pub fn exit(&mut self, exit: Exit, registers: &impl Registers) -> Outcome {
         let outcome = match exit {
-            Exit::Wait => {
-                registers.pass();
-                Outcome::Waits
-            }
             Exit::Call { pass } => {
                 if pass {
                     registers.pass();

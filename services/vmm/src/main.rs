@@ -1,19 +1,23 @@
 //! The monitor of a guest (VMM): deals with what the guest cannot do by itself.
 //!
-//! The kernel runs the guest's virtual CPU like a domain of a lower priority on this core. When the
-//! guest leaves the core ([`virtual_cpu`]), the monitor finds out why, does what the guest's
-//! machine would do ([`culm_guest`]), carries bytes between its serial port and the console
-//! ([`console`]), and lets it go on; or waits until there is an interrupt for it.
+//! The kernel runs the guest's virtual CPU like a domain of a lower priority. When the guest leaves
+//! its core ([`virtual_cpu`]), the monitor finds out why, does what the guest's machine would do
+//! ([`culm_guest`]), carries bytes between its serial port and the console ([`console`]), and lets
+//! it go on. A guest begins with what the monitor puts into its memory ([`boot_files`]): at first,
+//! when it has reset itself, and when the monitor was restarted.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+mod boot_files;
 mod console;
 mod virtual_cpu;
 
+use boot_files::BootFiles;
 use console::Console;
+use culm::connection::GuestCpu;
 use culm::time::{self, Duration, Instant};
-use culm::{Channels, Component, supervision};
+use culm::{Channels, Component, start, supervision};
 use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
 use virtual_cpu::{Left, VirtualCpu};
@@ -29,10 +33,10 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// What the guest does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It runs, or could.
+    /// It begins as soon as its virtual CPU is this monitor's.
+    Begins,
+    /// It runs, or could, or waits for an interrupt.
     Runs,
-    /// It has exited and waits for an interrupt.
-    Waits,
     /// It has ended.
     Ended,
 }
@@ -40,6 +44,7 @@ enum State {
 struct Monitor {
     halts: bool,
     virtual_cpu: VirtualCpu,
+    boot_files: BootFiles,
     console: Console,
     machine: Machine,
     state: State,
@@ -52,17 +57,19 @@ impl Component for Monitor {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let virtual_cpu = VirtualCpu::new(&connections.guest);
         if culm::restarts() > 0 {
-            // The devices that the guest knew went with the previous life, and its memory is not
-            // what it was: it cannot go on, nor begin again.
-            culm::error!("the monitor was restarted: its guest stays stopped");
-            virtual_cpu.stop();
+            culm::error!("the monitor was restarted: its guest begins anew");
         }
-        let state = if culm::restarts() > 0 { State::Ended } else { State::Runs };
-        let console = Console::new(&connections.console);
-        let mut monitor =
-            Self { halts: config.halts, virtual_cpu, console, machine: Machine::default(), state, halt_at: None };
+        let cpus = start::list::<GuestCpu>(connections.guest.cpus);
+        let mut monitor = Self {
+            halts: config.halts,
+            virtual_cpu: VirtualCpu::new(&cpus[0]),
+            boot_files: BootFiles::new(&connections.guest),
+            console: Console::new(&connections.console),
+            machine: Machine::default(),
+            state: State::Begins,
+            halt_at: None,
+        };
         monitor.work();
         monitor
     }
@@ -76,29 +83,38 @@ impl Monitor {
     /// Does everything there is to do; every turn ends by this.
     fn work(&mut self) {
         let left = self.virtual_cpu.left().filter(|_| self.state != State::Ended);
-        if let Some(left) = left {
+        if let Some(left) = left
+            && self.state == State::Runs
+        {
             counters::EXITS.add(1);
             self.machine.controller.collect(&self.virtual_cpu.interrupts());
-            match left {
-                Left::Exception { syndrome, address, page } => self.exit(syndrome, address, page),
-                Left::Other => {}
+            if let Left::Exception { syndrome, address, page } = left {
+                self.exit(syndrome, address, page);
             }
         }
         self.carry();
         if self.state == State::Ended {
             return self.halt();
         }
-        let has_exited = left.is_some() || self.state == State::Waits;
-        let is_due = self.machine.controller.has_pending();
-        if !has_exited {
-            // It runs, below this priority: an interrupt is offered as it is resumed.
-            if is_due {
+        if left.is_none() {
+            // It runs, or waits: an interrupt is offered as it is resumed.
+            if self.machine.controller.has_pending() {
                 self.virtual_cpu.stop();
             }
-        } else if self.state == State::Runs || is_due || self.virtual_cpu.timer_has_gone_off() {
-            self.state = State::Runs;
-            self.virtual_cpu.resume(&self.machine.controller.offer());
+            return;
         }
+        if self.state == State::Begins {
+            self.begin();
+        }
+        self.virtual_cpu.resume(&self.machine.controller.offer());
+    }
+
+    /// Has the guest begin, as its virtual CPU is resumed.
+    fn begin(&mut self) {
+        let (entry, device_tree) = self.boot_files.load();
+        self.machine.reset();
+        self.virtual_cpu.reset(entry, device_tree);
+        self.state = State::Runs;
     }
 
     /// Deals with an exception that the guest took.
@@ -106,17 +122,14 @@ impl Monitor {
         let exit = Exit::decode(syndrome, address, page);
         match self.machine.exit(exit, &self.virtual_cpu) {
             Outcome::Goes => {}
-            Outcome::Waits => {
-                counters::WAITS.add(1);
-                self.state = State::Waits;
-            }
+            Outcome::Waits => self.virtual_cpu.wait(),
             Outcome::Off => {
                 culm::info!("the guest has switched itself off");
                 self.end();
             }
             Outcome::Reset => {
-                culm::info!("the guest has reset itself: it stays stopped, since nothing loads it anew");
-                self.end();
+                culm::info!("the guest has reset itself: it begins anew");
+                self.state = State::Begins;
             }
             Outcome::Stuck => {
                 culm::error!(

@@ -1,9 +1,9 @@
-//! The guest's virtual CPU: the page that it shares with the kernel, and the commands to the
+//! A virtual CPU of the guest: the page that it shares with the kernel, and the commands to the
 //! kernel.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use culm::connection::Guest;
+use culm::connection::GuestCpu;
 use culm::guest::{self, LIST_REGISTERS, exit};
 use culm::{Channel, Region, supervision};
 use culm_guest::Registers;
@@ -24,16 +24,25 @@ pub enum Left {
     Other,
 }
 
-/// The virtual CPU.
+/// A virtual CPU.
 pub struct VirtualCpu {
     channel: Channel,
     page: Region,
+    /// The exits that this life of the monitor knows of.
+    seen: u64,
+    /// It was told to stop since the last exit.
+    is_stopping: bool,
 }
 
 impl VirtualCpu {
-    /// Takes the connection.
-    pub fn new(guest: &Guest) -> Self {
-        Self { channel: Channel::new(guest.channel), page: Region::new(guest.virtual_cpu) }
+    /// Takes the connection. The guest is stopped, if it runs: it may be that of an earlier life of
+    /// this monitor.
+    pub fn new(cpu: &GuestCpu) -> Self {
+        let page = Region::new(cpu.page);
+        let mut made = Self { channel: Channel::new(cpu.channel), page, seen: 0, is_stopping: false };
+        made.seen = made.load(offset_of!(guest::VirtualCpu, answered));
+        made.stop();
+        made
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -48,19 +57,23 @@ impl VirtualCpu {
         self.word(offset).store(value, Ordering::Relaxed);
     }
 
-    /// Returns why the guest has left the core, once for each time.
-    pub fn left(&self) -> Option<Left> {
-        // In one step: a monitor whose budget is used up can be suspended at any instruction, and
-        // the guest exit meanwhile.
-        match self.word(offset_of!(guest::VirtualCpu, exit)).swap(exit::NONE, Ordering::Relaxed) {
-            exit::NONE => None,
-            exit::EXCEPTION => Some(Left::Exception {
+    /// Returns why the guest has left the core, once for each time. From then on the page is this
+    /// monitor's, until [`Self::resume`].
+    pub fn left(&mut self) -> Option<Left> {
+        let exits = self.word(offset_of!(guest::VirtualCpu, exits)).load(Ordering::Acquire);
+        if exits == self.seen {
+            return None;
+        }
+        self.seen = exits;
+        self.is_stopping = false;
+        Some(match self.load(offset_of!(guest::VirtualCpu, exit)) {
+            exit::EXCEPTION => Left::Exception {
                 syndrome: self.load(offset_of!(guest::VirtualCpu, syndrome)),
                 address: self.load(offset_of!(guest::VirtualCpu, address)),
                 page: self.load(offset_of!(guest::VirtualCpu, page)),
-            }),
-            _ => Some(Left::Other),
-        }
+            },
+            _ => Left::Other,
+        })
     }
 
     /// Returns the list registers, as the guest left them.
@@ -68,27 +81,41 @@ impl VirtualCpu {
         core::array::from_fn(|index| self.load(offset_of!(guest::VirtualCpu, interrupts) + 8 * index))
     }
 
-    /// Returns whether the timer's interrupt waits for the guest.
-    pub fn timer_has_gone_off(&self) -> bool {
-        self.load(offset_of!(guest::VirtualCpu, timer)) != 0
-    }
-
     /// Returns the program counter.
     pub fn pc(&self) -> u64 {
         self.load(offset_of!(guest::VirtualCpu, pc))
     }
 
-    /// Lets the guest go on, with these list registers.
+    /// Has the guest begin at `entry` with one argument when it is resumed.
+    pub fn reset(&self, entry: u64, argument: u64) {
+        (0..31).for_each(|general| self.write(general, 0));
+        self.write(0, argument);
+        self.store(offset_of!(guest::VirtualCpu, pc), entry);
+        self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::RESET);
+    }
+
+    /// Has the guest wait for an interrupt when it is resumed.
+    pub fn wait(&self) {
+        self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::WAIT);
+    }
+
+    /// Lets the guest go on, with these list registers. Call it after [`Self::left`] has told of an
+    /// exit.
     pub fn resume(&self, interrupts: &[u64; LIST_REGISTERS]) {
         for (index, interrupt) in interrupts.iter().enumerate() {
             self.store(offset_of!(guest::VirtualCpu, interrupts) + 8 * index, *interrupt);
         }
+        // Release: a kernel that sees the answer sees all that was written before.
+        self.word(offset_of!(guest::VirtualCpu, answered)).store(self.seen, Ordering::Release);
         supervision::resume(self.channel);
     }
 
     /// Makes the guest leave the core; it is told like any exit.
-    pub fn stop(&self) {
-        supervision::stop(self.channel);
+    pub fn stop(&mut self) {
+        if !self.is_stopping {
+            self.is_stopping = true;
+            supervision::stop(self.channel);
+        }
     }
 }
 

@@ -6,15 +6,16 @@ const HEADER: usize = 64;
 
 /// The code, each word with its assembly. It says that it has begun, waits for the virtual timer,
 /// interrupts itself, then sends back what it receives, until that is `q`, at which it switches
-/// itself off, or `x`, at which it reads an address at which it has nothing.
+/// itself off, `r`, at which it resets itself, or `x`, at which it reads an address at which it has
+/// nothing.
 #[rustfmt::skip]
 const CODE: &[u32] = &[
     // X19: serial port.
     0xd2a12013, //     movz x19, #0x0900, lsl #16
     0x52806020, //     movz w0, #0x301
     0xb9003260, //     str w0, [x19, #0x30]
-    0x10000861, //     adr x1, hello
-    0x9400003b, //     bl print
+    0x10000901, //     adr x1, hello
+    0x94000040, //     bl print
     // Interrupt controller: group 1 on; the timer's PPI on, of priority 0x80.
     0xd2a10014, //     movz x20, #0x0800, lsl #16
     0x52800040, //     movz w0, #2
@@ -41,8 +42,8 @@ const CODE: &[u32] = &[
     0x54ffffa1, //     b.ne 1b
     0xd51be33f, //     msr CNTV_CTL_EL0, xzr
     0xd518cc35, //     msr ICC_EOIR1_EL1, x21
-    0x100005a1, //     adr x1, tick
-    0x94000021, //     bl print
+    0x10000641, //     adr x1, tick
+    0x94000026, //     bl print
     // An interrupt to itself.
     0xd2a06000, //     movz x0, #0x0300, lsl #16
     0xb2400000, //     orr x0, x0, #1
@@ -52,9 +53,9 @@ const CODE: &[u32] = &[
     0xf1000ebf, //     cmp x21, #3
     0x54ffffc1, //     b.ne 2b
     0xd518cc35, //     msr ICC_EOIR1_EL1, x21
-    0x10000541, //     adr x1, itself
-    0x94000017, //     bl print
-    // Echo until 'q' (off) or 'x' (an address where nothing is).
+    0x100005e1, //     adr x1, itself
+    0x9400001c, //     bl print
+    // Echo until 'q' (off), 'r' (reset) or 'x' (an address where nothing is).
     0x52800200, //     movz w0, #0x10
     0xb9003a60, //     str w0, [x19, #0x38]
     0xd2a10014, //     movz x20, #0x0800, lsl #16
@@ -62,21 +63,27 @@ const CODE: &[u32] = &[
     0xb9010680, //     str w0, [x20, #0x104]
     0xd503207f, // 3:  wfi
     0xb9401a60, // 4:  ldr w0, [x19, #0x18]
-    0x37200120, //     tbnz w0, #4, 6f
+    0x37200160, //     tbnz w0, #4, 6f
     0xb9400276, //     ldr w22, [x19]
     0xb9000276, //     str w22, [x19]
     0x7101c6df, //     cmp w22, #113
-    0x54000100, //     b.eq off
+    0x54000140, //     b.eq off
+    0x7101cadf, //     cmp w22, #114
+    0x54000160, //     b.eq reset
     0x7101e2df, //     cmp w22, #120
-    0x54ffff21, //     b.ne 4b
+    0x54fffee1, //     b.ne 4b
     0xd2820000, //     movz x0, #0x1000
     0xf9400000, //     ldr x0, [x0]
     0xd538cc15, // 6:  mrs x21, ICC_IAR1_EL1
     0xd518cc35, //     msr ICC_EOIR1_EL1, x21
-    0x17fffff3, //     b 3b
+    0x17fffff1, //     b 3b
     // off:
     0x52b08000, //     movz w0, #0x8400, lsl #16
     0x72800100, //     movk w0, #8
+    0xd4000002, //     hvc #0
+    // reset:
+    0x52b08000, //     movz w0, #0x8400, lsl #16
+    0x72800120, //     movk w0, #9
     0xd4000002, //     hvc #0
     // print:
     0x38401420, //     ldrb w0, [x1], #1

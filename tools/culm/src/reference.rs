@@ -203,8 +203,8 @@ fn guest() -> Table {
     Table {
         heading: "[guest.NAME]",
         intro:
-            "A virtual machine with one CPU. A domain whose component has a connection of the kind `guest` runs it, \
-                such as `vmm`: `guest = \"NAME\"`, on the same core."
+            "A virtual machine. A domain whose component has a connection of the kind `guest` runs it, such as `vmm`: \
+                `guest = \"NAME\"`."
                 .to_string(),
         keys: vec![
             key("kernel", "text", "required", "path of its kernel, an arm64 Image, or `\"debian:PACKAGE\"`"),
@@ -217,7 +217,13 @@ fn guest() -> Table {
                     `debian:PACKAGE/FILE`",
             ),
             key("memory", "size", "required", "its memory, a multiple of 2MiB"),
-            key("priority", "0 to 255", "required", "its CPU's, below that of the domain that runs it"),
+            key(
+                "cores",
+                "list of numbers",
+                "that of the domain that runs it",
+                "the core of each of its virtual CPUs, 1 to 4; a core has one virtual CPU",
+            ),
+            key("priority", "0 to 255", "required", "its virtual CPUs', below that of the domain that runs it"),
             key("command_line", "text", "nothing", "the kernel's command line"),
         ],
     }

@@ -193,7 +193,7 @@ fn config(out: &mut String, plan: &Plan, domain: &Domain) {
 fn guest(out: &mut String, plan: &Plan, guest: &Guest) {
     let _ = writeln!(out, "\n[guest.{}]", guest.name);
     key(out, "monitor", text(&plan.domains[guest.monitor].name));
-    key(out, "core", guest.core);
+    key(out, "cores", list(guest.cpus.iter().map(|cpu| cpu.core.to_string())));
     key(out, "priority", guest.priority);
     key(out, "kernel", text(&guest.kernel.display().to_string()));
     match &guest.initrd {
@@ -268,7 +268,10 @@ fn memory_name(plan: &Plan, memory: Memory) -> String {
         Memory::CoreAccounts => "accounts of the cores".to_string(),
         Memory::DomainAccounts => "accounts of the domains".to_string(),
         Memory::Picture => "picture".to_string(),
-        Memory::Guest(guest) => format!("memory of guest {}", plan.guests[guest].name),
+        Memory::GuestKernel(guest) => format!("kernel of guest {}", plan.guests[guest].name),
+        Memory::GuestEnd(guest) => {
+            format!("device tree and initial RAM disk of guest {}", plan.guests[guest].name)
+        }
     }
 }
 
@@ -308,7 +311,9 @@ fn ends(out: &mut String, plan: &Plan, domain: &Domain) {
                 let device = text(&plan.devices[*device].board.name);
                 format!("{{ interrupt = {}, of = {device} }}", interrupt.number)
             }
-            End::VirtualCpu { guest } => format!("{{ runs = {} }}", text(&plan.guests[*guest].name)),
+            End::VirtualCpu { guest, cpu } => {
+                format!("{{ runs = {}, cpu = {cpu} }}", text(&plan.guests[*guest].name))
+            }
             End::Child { domain } => format!("{{ supervises = {} }}", text(&plan.domains[*domain].name)),
         };
         key(out, &number.to_string(), end);

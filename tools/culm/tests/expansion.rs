@@ -44,9 +44,9 @@ fn check_ends(plan: &Plan) {
                 End::Child { domain: child } => {
                     assert_eq!(plan.domains[*child].supervisor, Some((id, number as u32)));
                 }
-                End::VirtualCpu { guest } => {
+                End::VirtualCpu { guest, cpu } => {
                     let guest = &plan.guests[*guest];
-                    assert_eq!((guest.monitor, guest.channel), (id, number as u32));
+                    assert_eq!((guest.monitor, guest.cpus[*cpu].channel), (id, number as u32));
                 }
             }
         }

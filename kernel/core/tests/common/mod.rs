@@ -12,7 +12,7 @@ use culm_kernel_core::notification::NotificationWord;
 use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
-use culm_kernel_core::{Context, Core, Domain, Hardware, Interrupt, Next, SignalLeft, System};
+use culm_kernel_core::{Context, Core, Domain, Hardware, Interrupt, Next, SignalLeft, System, Trap};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -30,7 +30,6 @@ pub enum Seen {
     Fault(u64),
     Exited(u64),
     Entered,
-    Timer,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +37,11 @@ pub struct FakeContext {
     pub seen: Seen,
     pub seed: [u64; SEED_WORDS],
     kept: [u64; MESSAGE_WORDS],
+    /// What the page of a virtual CPU says: the last exit is answered, and it is to wait.
+    pub is_answered: bool,
+    pub is_to_wait: bool,
+    /// What the guest's next exception comes to, if not to an exit.
+    pub trap: Option<Trap>,
 }
 
 /// A message that begins with these words.
@@ -60,17 +64,19 @@ impl Context for FakeContext {
     fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {
         *self = Self { seen: Seen::Started, seed, ..Self::default() };
     }
-    fn start_guest(&mut self, _: u64, _: u64) {
-        *self = Self { seen: Seen::Started, ..Self::default() };
+    fn trap(&mut self) -> Trap {
+        self.trap.unwrap_or(Trap::Exits)
     }
     fn exit(&mut self, reason: u64) {
         self.seen = Seen::Exited(reason);
+        self.is_answered = false;
     }
-    fn timer(&mut self) {
-        self.seen = Seen::Timer;
+    fn is_answered(&self) -> bool {
+        self.is_answered
     }
-    fn enter(&mut self) {
+    fn enter(&mut self) -> bool {
         self.seen = Seen::Entered;
+        !self.is_to_wait
     }
     fn notified(&mut self, event: Event, set: u64) {
         assert!(!event.is_call());
@@ -304,8 +310,8 @@ impl Builder {
     }
 
     /// A guest's virtual CPU, run by `monitor`; answers it and the monitor's end for it.
-    pub fn virtual_cpu(&mut self, monitor: u32, priority: u32) -> (u32, u32) {
-        let virtual_cpu = self.domain(self.domains[monitor as usize].0.core, priority);
+    pub fn virtual_cpu(&mut self, monitor: u32, core: u32, priority: u32) -> (u32, u32) {
+        let virtual_cpu = self.domain(core, priority);
         self.domains[virtual_cpu as usize].0.virtual_cpu = 0x1000;
         (virtual_cpu, self.supervise(monitor, virtual_cpu))
     }

@@ -448,7 +448,7 @@ impl Run {
                 prop_assert_eq!(call.map(|(_, number)| number), Some(words[0]), "domain {}", domain);
             }
             Seen::CalleeGone => prop_assert!(self.known[domain].calling.take().is_some()),
-            Seen::Nothing | Seen::Started | Seen::Fault(_) | Seen::Exited(_) | Seen::Entered | Seen::Timer => {
+            Seen::Nothing | Seen::Started | Seen::Fault(_) | Seen::Exited(_) | Seen::Entered => {
                 return Ok(());
             }
         }

@@ -20,12 +20,13 @@ use super::boot::no_table;
 use super::gic::GUEST_TIMER;
 use super::registers::{Registers, resume};
 use super::system_register::{read_register, write_register};
-use crate::guest_page::{cause, list_registers};
+use crate::guest_page::{cause, list_registers, wait};
 use crate::processor::Processor;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
-use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, exit};
+use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, entry, exit};
 use culm_abi::system::DomainDescription;
+use culm_kernel_core::Trap;
 
 /// `HCR_EL2` (Arm ARM D24.2.57) while domains run: EL1 would be AArch64, EL0 belongs to EL2, which
 /// has the host extensions.
@@ -280,32 +281,29 @@ fn has_generic_key() -> bool {
     read_register!("id_aa64isar1_el1") >> 24 & 0xff != 0 || read_register!("S3_0_C0_C6_2") >> 8 & 0xf != 0
 }
 
-/// Puts a virtual CPU to its start: at `entry` with one argument, translation off, no interrupt
-/// pending or active. Of the state that a reset leaves unknown, the rest is as it was.
-pub fn start(registers: &mut Registers, entry: u64, argument: u64) {
-    let page = page(registers);
-    page.x.iter().for_each(|register| register.store(0, Ordering::Relaxed));
-    page.x[0].store(argument, Ordering::Relaxed);
-    page.pc.store(entry, Ordering::Relaxed);
-    page.exit.store(exit::NONE, Ordering::Relaxed);
+/// Puts a virtual CPU to its start: translation off, no interrupt pending or active. Of the state
+/// that a reset leaves unknown, the rest is as it was; so is what its page has.
+fn reset(registers: &mut Registers) {
     registers.x[place::PSTATE] = START_OF_GUEST;
     registers.x[place::SP..place::HAS_KEY].fill(0);
     write_register!("S3_5_C1_C0_0", SCTLR_OFF); // SCTLR_EL12
     write_register!("S3_5_C14_C3_1", 0); // CNTV_CTL_EL02
     super::machine::synchronise();
-    page.timer.store(0, Ordering::Relaxed);
     // While the first list register has it, the timer's physical interrupt is active: nobody else
     // ends it for a guest that begins anew.
     if read_register!("S3_4_C12_C12_0") >> 62 != 0 {
         write_register!("S3_0_C12_C11_1", u64::from(GUEST_TIMER)); // ICC_DIR_EL1
     }
-    for interrupt in &page.interrupts {
-        interrupt.store(0, Ordering::Relaxed);
-    }
     write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2
     write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
     forget_active_priorities();
-    enter(registers);
+    forget_translations();
+}
+
+/// Throws away what this core's TLB keeps of guests, and what its instruction cache does.
+fn forget_translations() {
+    // SAFETY: [K7] it concerns neither kernel nor domains, but that they fetch code again.
+    unsafe { core::arch::asm!("tlbi alle1", "ic iallu", "dsb nsh", "isb", options(nostack, preserves_flags)) }
 }
 
 /// Clears the priorities of the interrupts that a guest was handling (`ICH_AP0R_EL2`,
@@ -327,6 +325,21 @@ fn forget_active_priorities() {
     }
 }
 
+/// Deals with WFI, if the guest's last exception is that.
+pub fn trap(registers: &Registers) -> Trap {
+    let Some(wait) = wait(read_register!("esr_el1")) else { return Trap::Exits };
+    let page = page(registers);
+    page.pc.store(page.pc.load(Ordering::Relaxed).wrapping_add(wait.bytes), Ordering::Relaxed);
+    if wait.is_bounded || has_pending() { Trap::Passed } else { Trap::Waits }
+}
+
+/// Returns whether a list register has an interrupt that the guest has not taken.
+fn has_pending() -> bool {
+    let first = read_register!("S3_4_C12_C12_0") | read_register!("S3_4_C12_C12_1");
+    let others = read_register!("S3_4_C12_C12_2") | read_register!("S3_4_C12_C12_3");
+    (first | others) >> 62 & 1 != 0
+}
+
 /// Tells the monitor why the guest has left the core.
 pub fn exit(registers: &Registers, reason: u64) {
     let page = page(registers);
@@ -335,27 +348,39 @@ pub fn exit(registers: &Registers, reason: u64) {
     page.syndrome.store(syndrome, Ordering::Relaxed);
     page.address.store(address, Ordering::Relaxed);
     page.page.store(physical_page, Ordering::Relaxed);
-    let left = [read_register!("S3_4_C12_C12_1"), read_register!("S3_4_C12_C12_2"), read_register!("S3_4_C12_C12_3")];
-    for (to, from) in page.interrupts.iter().zip(left) {
-        to.store(from, Ordering::Relaxed);
+    if reason != exit::RETURNED {
+        let [first, second, third] = &page.interrupts;
+        first.store(read_register!("S3_4_C12_C12_1"), Ordering::Relaxed);
+        second.store(read_register!("S3_4_C12_C12_2"), Ordering::Relaxed);
+        third.store(read_register!("S3_4_C12_C12_3"), Ordering::Relaxed);
     }
-    page.timer.store(read_register!("S3_4_C12_C12_0") >> 62 & 1, Ordering::Relaxed); // ICH_LR0_EL2: pending
     page.exit.store(reason, Ordering::Relaxed);
+    // Release: a monitor that sees the count sees all of the exit.
+    page.exits.store(page.exits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
 }
 
-/// Records that the timer's interrupt waits for a guest that has exited.
-pub fn timer(registers: &Registers) {
-    page(registers).timer.store(1, Ordering::Relaxed);
+/// Returns whether the monitor has answered the last exit.
+pub fn is_answered(registers: &Registers) -> bool {
+    let page = page(registers);
+    // Acquire: what the monitor wrote before it answered is what the guest goes on with.
+    page.answered.load(Ordering::Acquire) == page.exits.load(Ordering::Relaxed)
 }
 
-/// Takes the interrupts that the monitor has for the guest, as far as they are the monitor's.
-pub fn enter(registers: &Registers) {
-    let wanted = page(registers).interrupts.each_ref().map(|interrupt| interrupt.load(Ordering::Relaxed));
+/// Takes how the guest goes on, and the interrupts that the monitor has for it, as far as they are
+/// the monitor's. Returns whether it goes on at once.
+pub fn enter(registers: &mut Registers) -> bool {
+    let page = page(registers);
+    let entry = page.entry.swap(entry::CONTINUE, Ordering::Relaxed);
+    if entry == entry::RESET {
+        reset(registers);
+    }
+    let wanted = page.interrupts.each_ref().map(|interrupt| interrupt.load(Ordering::Relaxed));
     let [first, second, third] = list_registers(wanted);
     write_register!("S3_4_C12_C12_1", first); // ICH_LR1_EL2
     write_register!("S3_4_C12_C12_2", second);
     write_register!("S3_4_C12_C12_3", third);
     write_register!("S3_4_C12_C11_0", 1); // ICH_HCR_EL2: En
+    entry != entry::WAIT || has_pending()
 }
 
 /// Takes back the maintenance interrupt, which is a level, until the guest is entered again.
@@ -390,18 +415,19 @@ pub fn set_up(description: &DomainDescription, gic_version: u32) {
     write_register!("vtcr_el2", translation);
     write_register!("vttbr_el2", description.table);
     write_register!("vpidr_el2", read_register!("midr_el1"));
-    write_register!("vmpidr_el2", 1 << 31);
+    write_register!("vmpidr_el2", 1 << 31 | description.start_block & 0xff);
     write_register!("cntvoff_el2", 0);
     write_register!("cntkctl_el1", read_register!("cntkctl_el1") | 1 << 10); // CNTHCTL_EL2.EL1PCTEN
     write_register!("mdcr_el2", read_register!("mdcr_el2") | DEBUG_TRAPS);
     write_register!("hstr_el2", 0);
     write_register!("S3_4_C12_C9_5", read_register!("S3_4_C12_C9_5") & !SRE_ENABLE); // ICC_SRE_EL2
-    write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2, which `start` reads
+    write_register!("S3_4_C12_C12_0", 0); // ICH_LR0_EL2, which `reset` reads
+    write_register!("S3_4_C12_C12_1", 0);
+    write_register!("S3_4_C12_C12_2", 0);
+    write_register!("S3_4_C12_C12_3", 0);
     if has_generic_key() {
         write_register!("S3_0_C2_C3_0", 0); // APGAKeyLo_EL1
         write_register!("S3_0_C2_C3_1", 0); // APGAKeyHi_EL1
     }
-    // SAFETY: [K7] nothing at EL1 has been translated; what a TLB may keep from before this system
-    // is thrown away, which concerns neither kernel nor domains.
-    unsafe { core::arch::asm!("tlbi alle1", "dsb nsh", "isb", options(nostack, preserves_flags)) }
+    forget_translations();
 }

@@ -4,7 +4,7 @@ use super::guest;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::DomainDescription;
-use culm_kernel_core::Context;
+use culm_kernel_core::{Context, Trap};
 
 /// How a domain left the core, which decides how its registers are loaded. The entry code uses
 /// these numbers.
@@ -63,20 +63,20 @@ impl Context for Registers {
         self.x[2..2 + SEED_WORDS].copy_from_slice(&seed);
     }
 
-    fn start_guest(&mut self, entry: u64, argument: u64) {
-        guest::start(self, entry, argument);
+    fn trap(&mut self) -> Trap {
+        guest::trap(self)
     }
 
     fn exit(&mut self, reason: u64) {
         guest::exit(self, reason);
     }
 
-    fn timer(&mut self) {
-        guest::timer(self);
+    fn is_answered(&self) -> bool {
+        guest::is_answered(self)
     }
 
-    fn enter(&mut self) {
-        guest::enter(self);
+    fn enter(&mut self) -> bool {
+        guest::enter(self)
     }
 
     #[inline(always)]

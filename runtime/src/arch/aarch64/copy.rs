@@ -35,3 +35,27 @@ pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
     // SAFETY: [A2] as in `shared`.
     unsafe { culm_clear(destination.as_ptr(), length) }
 }
+
+/// Writes bytes that caches hold back to memory (Arm ARM, "A64 Cache maintenance instructions": `DC
+/// CVAC`).
+///
+/// # Safety
+///
+/// They must be mapped for `length` bytes.
+pub(crate) unsafe fn clean(first: NonNull<u8>, length: usize) {
+    let kind: u64;
+    // SAFETY: [A2] CTR_EL0 says how caches are built (DminLine: words of the smallest line, as a
+    // power of two); the kernel lets components read it.
+    unsafe { core::arch::asm!("mrs {}, ctr_el0", out(reg) kind, options(pure, nomem, nostack, preserves_flags)) };
+    let line = 4_usize << (kind >> 16 & 0xf);
+    let mut at = first.as_ptr() as usize & !(line - 1);
+    let end = first.as_ptr() as usize + length;
+    while at < end {
+        // SAFETY: [A2] mapped by the caller's word: a line is not larger than a page. It changes no
+        // byte.
+        unsafe { core::arch::asm!("dc cvac, {}", in(reg) at, options(nostack, preserves_flags)) };
+        at += line;
+    }
+    // SAFETY: [A2] DSB has no effect but that it waits.
+    unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+}

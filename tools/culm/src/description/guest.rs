@@ -1,5 +1,6 @@
 //! `[guest.NAME]`: a virtual machine, as a system file describes it.
 
+use culm_abi::system::MAX_CORES;
 use culm_manifest::Located;
 use culm_manifest::reader::{Entry, Problems};
 use std::ops::Range;
@@ -18,7 +19,9 @@ pub struct GuestTable {
     pub files: Vec<(Located<String>, Located<String>)>,
     /// `memory`, in bytes.
     pub memory: Option<Located<u64>>,
-    /// `priority` of its virtual CPU.
+    /// `cores`: that of each virtual CPU.
+    pub cores: Option<Located<Vec<Located<u64>>>>,
+    /// `priority` of its virtual CPUs.
     pub priority: Option<Located<u8>>,
     /// `command_line` of its kernel.
     pub command_line: String,
@@ -32,6 +35,13 @@ impl GuestTable {
     }
 }
 
+/// Reads a list of cores.
+fn cores(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Vec<Located<u64>>>> {
+    let cores = entry.list_of("0, 1", problems)?;
+    let cores: Option<_> = cores.iter().map(|core| core.unsigned_up_to(MAX_CORES as u64 - 1, problems)).collect();
+    Some(Located { value: cores?, span: entry.span() })
+}
+
 /// Reads a table; what is wrong with it goes to `problems`.
 pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
     let mut table = entry.table(format!("[guest.{}]", entry.key.value), problems)?;
@@ -41,6 +51,7 @@ pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
     let files = files.map(|files| files.unknown()).unwrap_or_default();
     let files = files.iter().filter_map(|entry| Some((entry.key.clone(), entry.text(problems)?))).collect();
     let memory = table.require("memory").and_then(|entry| entry.size(problems));
+    let cores = table.take("cores").and_then(|entry| self::cores(&entry, problems));
     let priority = table.require("priority").and_then(|entry| entry.integer(0..=255, problems));
     let command_line = table.take("command_line").and_then(|entry| entry.text(problems));
     let guest = GuestTable {
@@ -50,6 +61,7 @@ pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
         initrd,
         files,
         memory,
+        cores,
         // Within its type by the range above.
         priority: priority.map(|priority| priority.map(|priority| priority as u8)),
         command_line: command_line.map_or_else(String::new, |text| text.value),

@@ -182,6 +182,8 @@ pub struct Guest<'a> {
     /// The domain that runs it, and which of its connections the guest is.
     pub monitor: DraftDomain,
     pub slot: usize,
+    /// The core of each of its virtual CPUs.
+    pub cores: Vec<u32>,
     pub priority: u8,
     pub kernel: PathBuf,
     pub initrd: Option<Initrd>,

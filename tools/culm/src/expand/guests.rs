@@ -8,8 +8,9 @@ use crate::description::guest::GuestTable;
 use crate::guest::initrd;
 use crate::guest::kernel::{Kernel, NoKernel};
 use crate::guest::source::{Source, is_within};
-use crate::plan::{self, End, GuestMemory, Initrd, Memory, Purpose, RegionKind};
+use crate::plan::{self, End, GuestMemory, Initrd, Memory, Purpose, RegionKind, VirtualCpu};
 use culm_abi::connection;
+use culm_abi::guest::MAX_CPUS;
 use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::Located;
 use culm_manifest::problem::suggest;
@@ -29,21 +30,20 @@ pub fn resolve<'a>(draft: &mut Draft<'a>, monitor: DraftDomain, slot: usize, nam
         let diagnostic = draft.at(&name.span, message).help(help);
         return draft.error(diagnostic);
     };
-    if let Some(other) = draft.guests.first() {
-        let message = format!("a second guest, `{}`, beside `{}`", name.value, other.table.name.value);
-        let other = other.table.name.span.clone();
+    if let Some(other) = draft.guests.iter().find(|other| other.table.name.value == name.value) {
+        let other = draft.domains[other.monitor].name.span.clone();
         let diagnostic = draft
-            .at(&name.span, message)
+            .at(&name.span, format!("a second monitor for guest `{}`", name.value))
             .related(draft.source, other, "the first")
-            .help("a system has one guest so far, with one monitor: leave the other out");
+            .help("give it a guest of its own: another `[guest.NAME]`");
         return draft.error(diagnostic);
     }
     check_machine(draft, name);
     let (kernel, initrd) = (kernel(draft, table), initrd(draft, table));
-    let priority = priority(draft, table, monitor);
+    let (priority, cores) = (priority(draft, table, monitor), cores(draft, table, monitor));
     let (Some((kernel, needs)), Some((initrd, bytes)), Some(priority)) = (kernel, initrd, priority) else { return };
-    let Some(memory) = memory(draft, table, needs, bytes) else { return };
-    draft.guests.push(Guest { table, monitor, slot, priority, kernel, initrd, memory });
+    let (Some(memory), Some(cores)) = (memory(draft, table, needs, bytes), cores) else { return };
+    draft.guests.push(Guest { table, monitor, slot, cores, priority, kernel, initrd, memory });
 }
 
 /// Checks that the board can run a guest.
@@ -185,6 +185,30 @@ fn priority(draft: &mut Draft<'_>, table: &GuestTable, monitor: DraftDomain) -> 
     None
 }
 
+/// The core of each virtual CPU: that of the monitor where the guest names none.
+fn cores(draft: &mut Draft<'_>, table: &GuestTable, monitor: DraftDomain) -> Option<Vec<u32>> {
+    let Some(cores) = &table.cores else { return Some(vec![draft.domains[monitor].core]) };
+    if cores.value.is_empty() || cores.value.len() > MAX_CPUS {
+        let message = format!("guest `{}` has {} virtual CPUs", table.name.value, cores.value.len());
+        let diagnostic = draft
+            .at(&cores.span, message)
+            .help(format!("a guest has 1 to {MAX_CPUS}: list the core of each in `cores`"));
+        draft.error(diagnostic);
+        return None;
+    }
+    let there = draft.board.board.mpidr.len() as u64;
+    if let Some(beyond) = cores.value.iter().find(|core| core.value >= there) {
+        let message = format!(
+            "guest `{}` is on core {}, the board `{}` has {there}",
+            table.name.value, beyond.value, draft.board.board.name
+        );
+        let diagnostic = draft.at(&beyond.span, message).help(format!("cores are 0 to {}", there - 1));
+        draft.error(diagnostic);
+        return None;
+    }
+    Some(cores.value.iter().map(|core| core.value as u32).collect())
+}
+
 /// What is where in the guest's memory.
 fn memory(draft: &mut Draft<'_>, table: &GuestTable, kernel: Kernel, initrd: u64) -> Option<GuestMemory> {
     let given = table.memory.as_ref()?;
@@ -197,8 +221,8 @@ fn memory(draft: &mut Draft<'_>, table: &GuestTable, kernel: Kernel, initrd: u64
         draft.error(diagnostic);
         return None;
     }
-    let memory = GuestMemory::new(given.value, kernel.file, initrd);
-    let least = kernel.image.next_multiple_of(unit).saturating_add(memory.end);
+    let memory = GuestMemory { size: given.value, kernel: kernel.file, initrd };
+    let least = memory.least(kernel.image);
     if given.value < least {
         let message = format!(
             "memory of {} is less than guest `{}` takes when it boots: its kernel {}, its initial RAM disk {}",
@@ -229,17 +253,29 @@ pub fn check_complete(draft: &mut Draft<'_>) {
             .help(format!("add a `[pd]` with `component = \"vmm\"` and `guest = \"{}\"`", table.name.value));
         draft.error(diagnostic);
     }
-    let last = draft.domains.iter().map(|domain| domain.core).max().unwrap_or_default();
-    let elsewhere = draft.guests.iter().filter(|guest| draft.domains[guest.monitor].core != last);
-    let elsewhere = elsewhere.map(|guest| {
-        let monitor = &draft.domains[guest.monitor];
-        let message =
-            format!("guest `{}` is on core {}, the system's last core is {last}", guest.table.name.value, monitor.core);
-        let help = format!("put `{}` on core {last}: a guest is on the last core so far", monitor.name.value);
-        draft.at(&monitor.name.span, message).help(help)
-    });
-    let elsewhere: Vec<_> = elsewhere.collect();
-    elsewhere.into_iter().for_each(|diagnostic| draft.error(diagnostic));
+    check_cores(draft);
+}
+
+/// A core has one virtual CPU: the registers that are a guest's alone stay in it while others run.
+fn check_cores(draft: &mut Draft<'_>) {
+    let mut taken: BTreeMap<u32, &GuestTable> = BTreeMap::new();
+    let mut found = Vec::new();
+    for guest in &draft.guests {
+        for core in &guest.cores {
+            let Some(other) = taken.insert(*core, guest.table) else { continue };
+            let (name, span) = (&guest.table.name, guest.table.cores.as_ref().map(|cores| cores.span.clone()));
+            let message = if other.name.value == name.value {
+                format!("two virtual CPUs of guest `{}` are on core {core}", name.value)
+            } else {
+                format!("guests `{}` and `{}` are both on core {core}", other.name.value, name.value)
+            };
+            let diagnostic = draft.at(&span.unwrap_or_else(|| name.span.clone()), message).help(
+                "a core runs one virtual CPU: put them on different ones, by `cores` of the guest or `core` of its monitor",
+            );
+            found.push(diagnostic);
+        }
+    }
+    found.into_iter().for_each(|diagnostic| draft.error(diagnostic));
 }
 
 /// Gives each monitor its guest.
@@ -251,26 +287,41 @@ pub fn wire(wiring: &mut Wiring, draft: &Draft<'_>) -> Vec<plan::Guest> {
 fn wire_guest(wiring: &mut Wiring, guest: &Guest<'_>, id: plan::GuestId) -> plan::Guest {
     let monitor = wiring.id(guest.monitor);
     let name = guest.table.name.value.clone();
-    let channel = wiring.end(monitor, End::VirtualCpu { guest: id });
-    let page = format!("{name} virtual cpu");
-    let page = wiring.region(page, PAGE_SIZE, RegionKind::Cached, Purpose::VirtualCpu, &[(monitor, true)]);
-    let blank = format!("{name} memory");
-    let blank = wiring.region(blank, guest.memory.blank(), RegionKind::Cached, Purpose::Guest, &[]);
+    let cpus = guest.cores.iter().enumerate().map(|(cpu, &core)| {
+        let channel = wiring.end(monitor, End::VirtualCpu { guest: id, cpu });
+        let page = format!("{name} virtual cpu {cpu}");
+        let page = wiring.region(page, PAGE_SIZE, RegionKind::Cached, Purpose::VirtualCpu, &[(monitor, true)]);
+        VirtualCpu { core, channel, page }
+    });
+    let cpus: Vec<_> = cpus.collect();
+    let size = guest.memory.size;
+    let region = format!("{name} memory");
+    let region = wiring.region(region, size, RegionKind::Cached, Purpose::Guest, &[(monitor, true)]);
     let key = wiring.manifest(monitor).connections[guest.slot].name.clone();
-    let virtual_cpu = Memory::region(page, PAGE_SIZE);
-    let connection = connection::Guest { virtual_cpu, memory: Memory::Guest(id), channel, reserved: 0 };
+    let connection = connection::Guest {
+        memory: Memory::region(region, size),
+        kernel: Memory::GuestKernel(id),
+        end: Memory::GuestEnd(id),
+        device_tree: guest.memory.tree_at(),
+        cpus: cpus
+            .iter()
+            .map(|cpu| connection::GuestCpu {
+                page: Memory::region(cpu.page, PAGE_SIZE),
+                channel: cpu.channel,
+                reserved: 0,
+            })
+            .collect(),
+    };
     wiring.connect_slot(monitor, Some(guest.slot), &key, &name, connection);
     plan::Guest {
         name,
         monitor,
-        channel,
-        core: wiring.domains[monitor].core,
+        cpus,
         priority: guest.priority,
         kernel: guest.kernel.clone(),
         initrd: guest.initrd.clone(),
         command_line: guest.table.command_line.clone(),
         memory: guest.memory,
-        page,
-        blank,
+        region,
     }
 }

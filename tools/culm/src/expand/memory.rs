@@ -77,7 +77,10 @@ pub fn check_draft(draft: &mut Draft<'_>) {
         takers.push(Taker { what: format!("region {}", region.table.name.value), size: region.table.size.value });
     }
     for guest in &draft.guests {
-        takers.push(Taker { what: format!("memory of guest {}", guest.table.name.value), size: guest.memory.size });
+        let (name, memory) = (&guest.table.name.value, guest.memory);
+        takers.push(Taker { what: format!("memory of guest {name}"), size: memory.size });
+        let files = memory.kernel.saturating_add(memory.end());
+        takers.push(Taker { what: format!("what guest {name} begins with"), size: files });
     }
     for (path, size) in &draft.packed {
         takers.push(Taker { what: format!("content of {path}"), size: *size });

@@ -28,10 +28,12 @@ impl Context<'_> {
             Memory::Stack(domain) => self.memory(Item::Stack(domain), self.plan.domains[domain].stack),
             Memory::CoreAccounts => accounts(Item::CoreAccounts, self.plan.cores() as usize, size_of::<CoreAccount>()),
             Memory::DomainAccounts => {
-                accounts(Item::DomainAccounts, self.plan.domains.len(), size_of::<DomainAccount>())
+                let count = self.plan.domains.len() + self.plan.virtual_cpus().count();
+                accounts(Item::DomainAccounts, count, size_of::<DomainAccount>())
             }
             Memory::Picture => self.memory(Item::Picture, self.picture_size as u64),
-            Memory::Guest(guest) => self.memory(Item::Guest(guest), self.plan.guests[guest].memory.size),
+            Memory::GuestKernel(guest) => self.memory(Item::GuestKernel(guest), self.plan.guests[guest].memory.kernel),
+            Memory::GuestEnd(guest) => self.memory(Item::GuestEnd(guest), self.plan.guests[guest].memory.end()),
         }
     }
 }

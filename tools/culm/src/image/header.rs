@@ -5,7 +5,7 @@
 use crate::layout::Layout;
 use crate::layout::kernel::TablePlace;
 use crate::layout::objects::ObjectId;
-use crate::plan::Plan;
+use crate::plan::{Order, Plan};
 use culm_abi::memory::IMAGE_OFFSET;
 use culm_abi::system::{GicDescription, HEADER_OFFSET, MAGIC, MemoryRange, NONE, SystemHeader, Table};
 use zerocopy::IntoBytes;
@@ -78,5 +78,8 @@ fn system_header(plan: &Plan, layout: &Layout) -> SystemHeader {
 /// The domain that drives the device on which the kernel prints, if the system has it in use.
 fn console_driver(plan: &Plan) -> u32 {
     let is_console = |name: &str| plan.board.console.as_deref() == Some(name);
-    plan.devices.iter().find(|device| is_console(&device.board.name)).map_or(NONE, |device| device.driver as u32)
+    plan.devices
+        .iter()
+        .find(|device| is_console(&device.board.name))
+        .map_or(NONE, |device| Order::new(plan).domain(device.driver))
 }

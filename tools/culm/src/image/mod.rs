@@ -64,7 +64,8 @@ impl Layout {
             Item::Picture => objects.picture,
             Item::CoreAccounts => Some(objects.core_accounts),
             Item::DomainAccounts => Some(objects.domain_accounts),
-            Item::Guest(guest) => Some(objects.guests[guest].kernel),
+            Item::GuestKernel(guest) => Some(objects.guests[guest].kernel),
+            Item::GuestEnd(guest) => Some(objects.guests[guest].end),
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::build::elf::Program;
 use crate::failure::Failure;
 use crate::layout::{Layout, physical};
-use crate::plan::{DomainId, End, Plan};
+use crate::plan::{DomainId, End, Order, Plan};
 use culm_manifest::units::format_size;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ pub struct Component {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Domain {
     /// Its index in the image.
-    pub index: DomainId,
+    pub index: u32,
     /// Its name.
     pub name: String,
     /// Its component.
@@ -303,7 +303,7 @@ fn domain(plan: &Plan, layout: &Layout, programs: &[Program], id: DomainId) -> D
         permissions: view.permissions.to_string(),
     });
     Domain {
-        index: id,
+        index: Order::new(plan).domain(id),
         name: domain.name.clone(),
         component: plan.component_of(id).manifest.name.clone(),
         elf: programs[domain.component].path.clone(),
@@ -324,7 +324,7 @@ fn end_in_words(plan: &Plan, end: &End) -> String {
         End::Interrupt { device, interrupt } => {
             format!("interrupt {} of {}", interrupt.number, plan.devices[*device].board.name)
         }
-        End::VirtualCpu { guest } => format!("runs {}", plan.guests[*guest].name),
+        End::VirtualCpu { guest, cpu } => format!("runs {}, CPU {cpu}", plan.guests[*guest].name),
         End::Child { domain } => format!("supervises {}", plan.domains[*domain].name),
     }
 }

@@ -25,8 +25,10 @@ pub enum Item<'a> {
     CoreAccounts,
     /// Accounts of the domains.
     DomainAccounts,
-    /// The memory of a guest.
-    Guest(GuestId),
+    /// The kernel of a guest.
+    GuestKernel(GuestId),
+    /// Device tree and initial RAM disk of a guest.
+    GuestEnd(GuestId),
 }
 
 /// Where things are.

@@ -2,8 +2,7 @@
 
 use crate::layout::Layout;
 use crate::layout::kernel::{TablePlace, domains_per_core, groups, pending_words, uncached_regions};
-use crate::plan::{DomainId, End, EndNumber, GuestId, Plan, Trigger};
-use culm_abi::guest::MEMORY;
+use crate::plan::{DomainId, End, EndNumber, GuestId, Order, Plan, Scheduled, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
@@ -19,8 +18,10 @@ pub(super) fn rights(notify: bool, call: bool) -> u32 {
     notify | call
 }
 
-/// Where notification words and channel ends of each domain begin in the tables of all domains.
+/// Where notification words and channel ends of each domain begin in the tables of all domains, by
+/// the domain's index in the image.
 struct Firsts {
+    order: Order,
     words: Vec<u32>,
     ends: Vec<u32>,
 }
@@ -28,19 +29,28 @@ struct Firsts {
 impl Firsts {
     fn new(plan: &Plan) -> Self {
         let (mut word, mut end) = (0, 0);
-        let mut firsts = Self { words: Vec::new(), ends: Vec::new() };
-        for domain in &plan.domains {
+        let mut firsts = Self { order: Order::new(plan), words: Vec::new(), ends: Vec::new() };
+        for scheduled in firsts.order.iter() {
             firsts.words.push(word);
             firsts.ends.push(end);
-            word += groups(domain.ends.len());
-            end += domain.ends.len() as u32;
+            let ends = end_count(plan, scheduled);
+            word += groups(ends as usize);
+            end += ends;
         }
         firsts
     }
 
     /// Word and bit in which a signal to this end of `domain` lands.
     fn landing(&self, domain: DomainId, end: EndNumber) -> (u32, u32) {
-        (self.words[domain] + end / GROUP, end % GROUP)
+        (self.words[self.order.domain(domain) as usize] + end / GROUP, end % GROUP)
+    }
+}
+
+/// How many channel ends a domain has; a virtual CPU has none.
+fn end_count(plan: &Plan, scheduled: Scheduled) -> u32 {
+    match scheduled {
+        Scheduled::Domain(id) => plan.domains[id].ends.len() as u32,
+        Scheduled::VirtualCpu(..) => 0,
     }
 }
 
@@ -50,9 +60,11 @@ pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
     let places = &layout.tables;
     let mut memory = vec![0; places.read_only_size() as usize];
     put(&mut memory, &places.cores, &cores(plan, layout));
-    let domains = (0..plan.domains.len()).map(|id| domain(plan, layout, &firsts, id));
-    let virtual_cpus = (0..plan.guests.len()).map(|id| virtual_cpu(plan, layout, &firsts, id));
-    let domains: Vec<_> = domains.chain(virtual_cpus).collect();
+    let describe = |scheduled| match scheduled {
+        Scheduled::Domain(id) => domain(plan, layout, &firsts, id),
+        Scheduled::VirtualCpu(id, cpu) => virtual_cpu(plan, layout, &firsts, (id, cpu)),
+    };
+    let domains: Vec<_> = firsts.order.iter().map(describe).collect();
     put(&mut memory, &places.domains, &domains);
     let owned = plan.domains.iter().flat_map(|domain| domain.ends.iter().map(|end| (domain.core, end)));
     let ends: Vec<_> = owned.map(|(core, end)| end_of(plan, &firsts, core, end)).collect();
@@ -100,10 +112,11 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
     let (supervisor, supervisor_word, supervisor_bit) = match domain.supervisor {
         Some((supervisor, end)) => {
             let (word, bit) = firsts.landing(supervisor, end);
-            (supervisor as u32, word, bit)
+            (firsts.order.domain(supervisor), word, bit)
         }
         None => (NONE, 0, 0),
     };
+    let index = firsts.order.domain(id) as usize;
     let passive = if domain.passive { domain_flags::PASSIVE } else { 0 };
     let may_halt = if domain.may_halt { domain_flags::MAY_HALT } else { 0 };
     DomainDescription {
@@ -117,9 +130,9 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
         core: domain.core,
         priority: u32::from(domain.priority),
         flags: passive | may_halt,
-        first_end: firsts.ends[id],
+        first_end: firsts.ends[index],
         end_count: domain.ends.len() as u32,
-        first_word: firsts.words[id],
+        first_word: firsts.words[index],
         groups: groups(domain.ends.len()),
         supervisor,
         supervisor_word,
@@ -127,33 +140,29 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
     }
 }
 
-/// The index of a guest's virtual CPU in the image.
-fn index_of(plan: &Plan, guest: GuestId) -> u32 {
-    (plan.domains.len() + guest) as u32
-}
-
-/// The virtual CPU of a guest: it has no channel ends, and one notification word that nobody
-/// signals.
-fn virtual_cpu(plan: &Plan, layout: &Layout, firsts: &Firsts, id: GuestId) -> DomainDescription {
+/// A virtual CPU of a guest: it has no channel ends, and one notification word that nobody signals.
+fn virtual_cpu(plan: &Plan, layout: &Layout, firsts: &Firsts, (id, number): (GuestId, usize)) -> DomainDescription {
     let guest = &plan.guests[id];
-    let (supervisor_word, supervisor_bit) = firsts.landing(guest.monitor, guest.channel);
-    let page = layout.objects.regions[guest.page];
+    let cpu = &guest.cpus[number];
+    let (supervisor_word, supervisor_bit) = firsts.landing(guest.monitor, cpu.channel);
+    let page = layout.objects.regions[cpu.page];
+    let index = firsts.order.index(Scheduled::VirtualCpu(id, number)) as usize;
     DomainDescription {
         table: layout.roots.guests[id] | (id as u64 + 1) << ASID_SHIFT,
-        entry: MEMORY,
+        entry: 0,
         stack_top: 0,
-        start_block: guest.memory.tree_at(),
+        start_block: number as u64,
         virtual_cpu: layout.kernel.space.address(page).unwrap_or(0),
         budget: 0,
         period: 0,
-        core: guest.core,
+        core: cpu.core,
         priority: u32::from(guest.priority),
         flags: 0,
-        first_end: plan.domains.iter().map(|domain| domain.ends.len() as u32).sum(),
+        first_end: firsts.ends[index],
         end_count: 0,
-        first_word: plan.domains.iter().map(|domain| groups(domain.ends.len())).sum::<u32>() + id as u32,
+        first_word: firsts.words[index],
         groups: 1,
-        supervisor: guest.monitor as u32,
+        supervisor: firsts.order.domain(guest.monitor),
         supervisor_word,
         supervisor_bit,
     }
@@ -168,7 +177,7 @@ fn end_of(plan: &Plan, firsts: &Firsts, core: u32, end: &End) -> EndDescription 
             EndDescription {
                 kind: end_kind::PEER,
                 rights: rights(notify, call),
-                target: domain as u32,
+                target: firsts.order.domain(domain),
                 callee: if call { index_on_core(plan, core, domain) } else { NONE },
                 event: Event::called(end).0,
                 word,
@@ -178,8 +187,11 @@ fn end_of(plan: &Plan, firsts: &Firsts, core: u32, end: &End) -> EndDescription 
         End::Interrupt { interrupt, .. } => {
             EndDescription { kind: end_kind::INTERRUPT, target: interrupt.number, ..none }
         }
-        End::VirtualCpu { guest } => EndDescription { kind: end_kind::CHILD, target: index_of(plan, *guest), ..none },
-        End::Child { domain } => EndDescription { kind: end_kind::CHILD, target: *domain as u32, ..none },
+        &End::VirtualCpu { guest, cpu } => {
+            let target = firsts.order.index(Scheduled::VirtualCpu(guest, cpu));
+            EndDescription { kind: end_kind::CHILD, target, ..none }
+        }
+        &End::Child { domain } => EndDescription { kind: end_kind::CHILD, target: firsts.order.domain(domain), ..none },
     }
 }
 
@@ -199,7 +211,7 @@ fn routes(plan: &Plan, firsts: &Firsts) -> Vec<InterruptRoute> {
             let (word, bit) = firsts.landing(id, number as EndNumber);
             let flags = if interrupt.trigger == Trigger::Edge { interrupt_flags::EDGE } else { 0 };
             routes[(interrupt.number - FIRST_INTERRUPT) as usize] =
-                InterruptRoute { domain: id as u32, flags, word, bit };
+                InterruptRoute { domain: firsts.order.domain(id), flags, word, bit };
         }
     }
     routes

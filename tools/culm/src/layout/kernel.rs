@@ -84,8 +84,8 @@ pub fn domains_per_core(plan: &Plan) -> Vec<usize> {
     for domain in &plan.domains {
         counts[domain.core as usize] += 1;
     }
-    for guest in &plan.guests {
-        counts[guest.core as usize] += 1;
+    for cpu in plan.virtual_cpus() {
+        counts[cpu.core as usize] += 1;
     }
     counts
 }
@@ -127,9 +127,10 @@ impl KernelTables {
     /// The tables that `plan` needs, given the sizes that the kernel tells.
     pub fn new(plan: &Plan, layout: &KernelLayout) -> Self {
         let cores = plan.cores() as usize;
-        let domains = plan.domains.len() + plan.guests.len();
+        let virtual_cpus = plan.virtual_cpus().count();
+        let domains = plan.domains.len() + virtual_cpus;
         let ends = plan.domains.iter().map(|domain| domain.ends.len()).sum();
-        let words = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum::<u32>() + plan.guests.len() as u32;
+        let words = plan.domains.iter().map(|domain| groups(domain.ends.len())).sum::<u32>() + virtual_cpus as u32;
         let pending: u32 = domains_per_core(plan).into_iter().map(pending_words).sum();
         let mut fixed = Packer::default();
         let mut state = Packer::default();
@@ -231,8 +232,8 @@ pub fn kernel_space(plan: &Plan, kernel: &Program, objects: &Objects) -> KernelS
     for object in [objects.state, objects.core_accounts, objects.domain_accounts] {
         space.allocate(objects, object, Permissions::ReadWrite);
     }
-    for guest in &plan.guests {
-        space.allocate(objects, objects.regions[guest.page], Permissions::ReadWrite);
+    for cpu in plan.virtual_cpus() {
+        space.allocate(objects, objects.regions[cpu.page], Permissions::ReadWrite);
     }
     for (core, &stack) in objects.kernel_stacks.iter().enumerate() {
         space.place(objects, stack, kernel_stack(core as u64), Permissions::ReadWrite);

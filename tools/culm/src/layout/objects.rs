@@ -68,7 +68,7 @@ pub struct DomainObjects {
     pub start: ObjectId,
 }
 
-/// The objects that a guest has for itself, besides the region that is zero at first.
+/// The objects that a guest begins with, which its monitor copies into its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestObjects {
     /// Its kernel.
@@ -150,7 +150,7 @@ impl Objects {
             };
             let made = GuestObjects {
                 kernel: add("kernel", guest.memory.kernel),
-                end: add("device tree and initial RAM disk", guest.memory.end),
+                end: add("device tree and initial RAM disk", guest.memory.end()),
             };
             objects.guests.push(made);
         }

@@ -55,18 +55,6 @@ impl Space {
         self.views.push(View { object, offset: 0, address, size, permissions });
     }
 
-    /// Shows the memory of guest `id` in one piece from `address` on.
-    fn place_guest(&mut self, plan: &Plan, objects: &Objects, id: GuestId, address: u64) {
-        let (guest, own) = (&plan.guests[id], &objects.guests[id]);
-        let at = |guest_physical: u64| address + (guest_physical - MEMORY);
-        self.place(objects, own.kernel, address, Permissions::ReadWrite);
-        if guest.memory.blank() > 0 {
-            let blank = objects.regions[guest.blank];
-            self.place(objects, blank, at(guest.memory.blank_at()), Permissions::ReadWrite);
-        }
-        self.place(objects, own.end, at(guest.memory.tree_at()), Permissions::ReadWrite);
-    }
-
     /// Shows the whole of `object` at the next free address.
     pub fn allocate(&mut self, objects: &Objects, object: ObjectId, permissions: Permissions) -> u64 {
         let Object { size, physical } = Object::of(objects, object);
@@ -150,11 +138,6 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
             }
         }
     }
-    for guest in monitored(plan, id) {
-        // Its first part is a guest's kernel: it begins on 2 MiB, as all do.
-        let address = space.reserve(plan.guests[guest].memory.size, None);
-        space.place_guest(plan, objects, guest, address);
-    }
     for object in read_only(plan, objects, id) {
         if space.address(object).is_none() {
             space.allocate(objects, object, Permissions::Read);
@@ -167,24 +150,10 @@ pub fn domain_space(plan: &Plan, objects: &Objects, program: &ProgramPages, id: 
 /// Lays out the memory of guest `id`, by guest-physical address. A guest makes of its memory what
 /// it wants: stage 1, which is its own, says what is code.
 pub fn guest_space(plan: &Plan, objects: &Objects, id: GuestId) -> Space {
-    let mut space = Space::new(MEMORY + plan.guests[id].memory.size);
-    space.place_guest(plan, objects, id, MEMORY);
+    let guest = &plan.guests[id];
+    let mut space = Space::new(MEMORY + guest.memory.size);
+    space.place(objects, objects.regions[guest.region], MEMORY, Permissions::ReadWrite);
     space
-}
-
-/// Returns the guests whose memory domain `id` is given.
-fn monitored(plan: &Plan, id: DomainId) -> Vec<GuestId> {
-    given(plan, id)
-        .filter_map(|memory| match memory {
-            Memory::Guest(guest) => Some(guest),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Returns all memory that the connections of domain `id` give it.
-fn given(plan: &Plan, id: DomainId) -> impl Iterator<Item = Memory> + '_ {
-    plan.domains[id].connections.iter().flat_map(|connection| Fields::from(&connection.data).memory())
 }
 
 /// Returns the objects that domain `id` may read besides its regions: files of its configuration,
@@ -197,15 +166,19 @@ fn read_only(plan: &Plan, objects: &Objects, id: DomainId) -> Vec<ObjectId> {
             shown.extend(objects.files.get(path));
         }
     }
-    for memory in given(plan, id) {
-        shown.extend(match memory {
-            // A region's own list says which domains see it; a guest's memory its monitor writes.
-            Memory::Region(_) | Memory::Guest(_) => None,
-            Memory::Stack(domain) => Some(objects.domains[domain].stack),
-            Memory::CoreAccounts => Some(objects.core_accounts),
-            Memory::DomainAccounts => Some(objects.domain_accounts),
-            Memory::Picture => objects.picture,
-        });
+    for connection in &domain.connections {
+        for memory in Fields::from(&connection.data).memory() {
+            shown.extend(match memory {
+                // A region's own list says which domains see it.
+                Memory::Region(_) => None,
+                Memory::Stack(domain) => Some(objects.domains[domain].stack),
+                Memory::CoreAccounts => Some(objects.core_accounts),
+                Memory::DomainAccounts => Some(objects.domain_accounts),
+                Memory::Picture => objects.picture,
+                Memory::GuestKernel(guest) => Some(objects.guests[guest].kernel),
+                Memory::GuestEnd(guest) => Some(objects.guests[guest].end),
+            });
+        }
     }
     shown
 }

@@ -2,7 +2,7 @@
 //! indices in place of addresses, and their fields as plain values for whoever writes, shows or
 //! draws them.
 
-use super::{Domain, DomainId, EndNumber, GuestId, Plan, RegionId, RingId};
+use super::{Domain, DomainId, EndNumber, Guest, GuestId, Order, Plan, RegionId, RingId, Scheduled};
 use culm_abi::connection::{
     AnyConnection, Child, CounterName, Field, Form, Observation, ObservedDomain, ObservedRing, Structure, Visitor,
 };
@@ -61,8 +61,10 @@ pub enum Memory {
     DomainAccounts,
     /// The system's picture.
     Picture,
-    /// All memory of a guest, as its monitor sees it.
-    Guest(GuestId),
+    /// The kernel with which a guest begins.
+    GuestKernel(GuestId),
+    /// The device tree and initial RAM disk with which a guest begins.
+    GuestEnd(GuestId),
 }
 
 /// A part of a region.
@@ -248,21 +250,44 @@ impl Plan {
     /// Returns what an observer is told: of all domains, and of the queues whose content is no
     /// one's secret.
     pub fn observation(&self) -> Observation<Planned> {
+        let order = Order::new(self);
         let observed = self.rings.iter().enumerate().filter(|(_, ring)| ring.observed);
         let ring = |(id, ring): (RingId, &super::Ring)| ObservedRing {
             ring: id,
-            producer: ring.producer as u32,
-            consumer: ring.consumer as u32,
+            producer: order.domain(ring.producer),
+            consumer: order.domain(ring.consumer),
             name: ring.name.clone(),
         };
         Observation {
             core_accounts: Memory::CoreAccounts,
             domain_accounts: Memory::DomainAccounts,
-            domains: (0..self.domains.len()).map(|id| self.observed_domain(id)).collect(),
+            domains: order.iter().map(|scheduled| self.observed(scheduled)).collect(),
             rings: observed.map(ring).collect(),
             picture: Memory::Picture,
             system: self.name.clone(),
             board: self.board.name.clone(),
+        }
+    }
+
+    fn observed(&self, scheduled: Scheduled) -> ObservedDomain<Planned> {
+        match scheduled {
+            Scheduled::Domain(id) => self.observed_domain(id),
+            Scheduled::VirtualCpu(id, cpu) => self.observed_cpu(&self.guests[id], cpu),
+        }
+    }
+
+    /// Returns what an observer is told of a virtual CPU, which it sees as a domain.
+    fn observed_cpu(&self, guest: &Guest, cpu: usize) -> ObservedDomain<Planned> {
+        ObservedDomain {
+            name: format!("{} cpu {cpu}", guest.name),
+            component: "guest".to_string(),
+            core: guest.cpus[cpu].core,
+            priority: guest.priority.into(),
+            budget: 0,
+            period: 0,
+            counters: None,
+            counter_names: Vec::new(),
+            passive: false,
         }
     }
 

@@ -10,13 +10,11 @@ use std::path::PathBuf;
 pub struct Guest {
     /// Its name.
     pub name: String,
-    /// The domain that runs it, on the same core.
+    /// The domain that runs it.
     pub monitor: DomainId,
-    /// The monitor's end that stands for the guest's virtual CPU.
-    pub channel: EndNumber,
-    /// The core.
-    pub core: u32,
-    /// Priority of its virtual CPU.
+    /// Its virtual CPUs, by their numbers.
+    pub cpus: Vec<VirtualCpu>,
+    /// Priority of its virtual CPUs.
     pub priority: u8,
     /// Its kernel, an arm64 Image.
     pub kernel: PathBuf,
@@ -24,12 +22,21 @@ pub struct Guest {
     pub initrd: Option<Initrd>,
     /// The kernel's command line.
     pub command_line: String,
-    /// What is where in its memory.
+    /// What is where in its memory when it begins.
     pub memory: GuestMemory,
-    /// The page of its virtual CPU, which kernel and monitor share.
+    /// Its memory, which its monitor sees too.
+    pub region: RegionId,
+}
+
+/// A virtual CPU of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualCpu {
+    /// The core that it has for itself among virtual CPUs.
+    pub core: u32,
+    /// The monitor's end that stands for it.
+    pub channel: EndNumber,
+    /// Its page, which kernel and monitor share.
     pub page: RegionId,
-    /// The memory between its kernel and its device tree.
-    pub blank: RegionId,
 }
 
 /// Where a guest's initial RAM disk comes from.
@@ -41,16 +48,14 @@ pub enum Initrd {
     Packed(BTreeMap<String, PathBuf>),
 }
 
-/// What is where in a guest's memory: the kernel's file at the beginning, the device tree and the
-/// initial RAM disk at the end, and in between what is zero at first. Each part is whole units.
+/// What is where in a guest's memory when it begins: the kernel's file at the beginning, the device
+/// tree and the initial RAM disk at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestMemory {
-    /// Bytes of all.
+    /// Bytes of all, whole units.
     pub size: u64,
-    /// Bytes of the kernel's part.
+    /// Bytes of the kernel's file.
     pub kernel: u64,
-    /// Bytes of the part with device tree and initial RAM disk.
-    pub end: u64,
     /// Bytes of the initial RAM disk.
     pub initrd: u64,
 }
@@ -61,26 +66,20 @@ impl GuestMemory {
     /// Bytes that one entry of the stage 2 table maps.
     pub const UNIT: u64 = crate::layout::translation::LEVEL_2_SIZE;
 
-    /// The parts of `size` bytes with a kernel and an initial RAM disk of so many bytes; there may
-    /// be less memory than they take.
-    pub fn new(size: u64, kernel: u64, initrd: u64) -> Self {
-        let units = |size: u64| size.next_multiple_of(Self::UNIT);
-        Self { size, kernel: units(kernel), end: units(Self::TREE.saturating_add(initrd)), initrd }
+    /// Bytes of device tree and initial RAM disk, which lie together.
+    pub fn end(&self) -> u64 {
+        Self::TREE.saturating_add(self.initrd)
     }
 
-    /// Guest-physical address of what is zero at first.
-    pub fn blank_at(&self) -> u64 {
-        MEMORY + self.kernel
+    /// Bytes that kernel, device tree and initial RAM disk leave to nobody else when the guest
+    /// begins, if its kernel takes `image` bytes then.
+    pub fn least(&self, image: u64) -> u64 {
+        image.next_multiple_of(Self::UNIT).saturating_add(self.end().next_multiple_of(Self::UNIT))
     }
 
-    /// Its bytes.
-    pub fn blank(&self) -> u64 {
-        self.size - self.kernel - self.end
-    }
-
-    /// Guest-physical address of the device tree.
+    /// Guest-physical address of the device tree, at the beginning of a unit.
     pub fn tree_at(&self) -> u64 {
-        MEMORY + self.size - self.end
+        MEMORY + self.size - self.end().next_multiple_of(Self::UNIT)
     }
 
     /// Guest-physical address of the initial RAM disk.

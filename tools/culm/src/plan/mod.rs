@@ -9,12 +9,14 @@
 mod board;
 mod connection;
 mod guest;
+mod order;
 
 pub use board::{Board, BoardDevice, Bridge, Gic, Interrupt, PhysicalRange, Qemu, Slot};
 pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
-pub use guest::{Guest, GuestMemory, Initrd};
+pub use guest::{Guest, GuestMemory, Initrd, VirtualCpu};
+pub use order::{Order, Scheduled};
 
 use crate::diagnostics::Location;
 use crate::disk::Disk;
@@ -60,7 +62,7 @@ pub struct Plan {
     pub devices: Vec<Device>,
     /// The providers of classes.
     pub providers: Vec<Provider>,
-    /// The guests. In the image, their virtual CPUs follow the domains: they are on the last core.
+    /// The guests.
     pub guests: Vec<Guest>,
 }
 
@@ -268,6 +270,8 @@ pub enum End {
     VirtualCpu {
         /// The guest.
         guest: GuestId,
+        /// Which of its virtual CPUs.
+        cpu: usize,
     },
 }
 
@@ -449,9 +453,10 @@ impl Plan {
         &self.components[self.domains[domain].component]
     }
 
-    /// How many cores have domains: those from 0 to the highest in use.
+    /// How many cores have domains or virtual CPUs: those from 0 to the highest in use.
     pub fn cores(&self) -> u32 {
-        self.domains.iter().map(|domain| domain.core + 1).max().unwrap_or(1)
+        let cores = self.domains.iter().map(|domain| domain.core).chain(self.virtual_cpus().map(|cpu| cpu.core));
+        cores.max().map_or(1, |highest| highest + 1)
     }
 
     /// Domains that may see the whole system.

@@ -105,6 +105,7 @@ fn value(key: &Key) -> Value {
         ("image", _) => json!({ "anyOf": [text(), super::disk::schema()] }),
         ("mac", _) => mac(),
         ("at", _) => address(),
+        ("cores", _) => list(number(0, MAX_CORES - 1)),
         ("core", _) => number(0, MAX_CORES - 1),
         ("buffers", _) => number(1, MAX_BUFFERS as u64),
         (_, "power of two") => power_of_two(MAX_QUEUE as u64),

@@ -8,7 +8,10 @@
 use super::fixture::{self, Shape};
 use crate::layout::translation::{Mapping, Owner, Permissions};
 use crate::layout::{Inputs, Layout};
-use crate::plan::{DomainConnection, Guest, GuestMemory, Memory, PhysicalRange, Purpose, Region, RegionKind};
+use crate::plan::{
+    DomainConnection, Guest, GuestMemory, Mapping as PlannedMapping, Memory as PlannedMemory, PhysicalRange, Purpose,
+    Region, RegionKind, VirtualCpu,
+};
 use culm_abi::connection;
 use culm_abi::memory::{KERNEL_BASE, KERNEL_STACKS, PAGE_SIZE, REGION_BASE, STACK_BASE};
 use proptest::prelude::*;
@@ -230,61 +233,55 @@ fn stage_2(walker: &Walker<'_>, root: u64) -> BTreeMap<u64, u64> {
 #[test]
 fn a_guest_sees_its_own_memory_and_nothing_else() {
     let mut parts = fixture::parts(&Shape::default());
-    let memory = GuestMemory::new(32 << 20, 5 << 20, 3 << 20);
+    let memory = GuestMemory { size: 32 << 20, kernel: 5 << 20, initrd: 3 << 20 };
     let region = |name: &str, size: u64, purpose| Region {
         name: name.into(),
         size,
         purpose,
-        mappings: Vec::new(),
+        mappings: vec![PlannedMapping { domain: 0, writable: true, only: None }],
         ..parts.plan.regions[0].clone()
     };
-    let made = [region("page", PAGE_SIZE, Purpose::VirtualCpu), region("blank", memory.blank(), Purpose::Guest)];
+    let made = [region("page", PAGE_SIZE, Purpose::VirtualCpu), region("memory", memory.size, Purpose::Guest)];
     let page = parts.plan.regions.len();
     parts.plan.regions.extend(made);
     parts.plan.guests.push(Guest {
         name: "linux".into(),
         monitor: 0,
-        channel: 0,
-        core: 0,
+        cpus: vec![VirtualCpu { core: 0, channel: 0, page }],
         priority: 1,
         kernel: "kernel".into(),
         initrd: None,
         command_line: String::new(),
         memory,
-        page,
-        blank: page + 1,
+        region: page + 1,
     });
     let runs = connection::Guest {
-        virtual_cpu: Memory::region(page, PAGE_SIZE),
-        memory: Memory::Guest(0),
-        channel: 0,
-        reserved: 0,
+        memory: PlannedMemory::region(page + 1, memory.size),
+        kernel: PlannedMemory::GuestKernel(0),
+        end: PlannedMemory::GuestEnd(0),
+        device_tree: memory.tree_at(),
+        cpus: vec![connection::GuestCpu { page: PlannedMemory::region(page, PAGE_SIZE), channel: 0, reserved: 0 }],
     };
     parts.plan.domains[0].connections.push(DomainConnection::implicit("guest", runs.into()));
     let layout = Layout::new(&parts.inputs()).expect("fits");
     let walker = Walker { base: layout.physical.tables.address, memory: &layout.table_bytes };
     let found = stage_2(&walker, layout.roots.guests[0]);
     let objects = &layout.objects;
-    let mut wanted = BTreeMap::new();
-    for (object, address, size) in [
-        (objects.guests[0].kernel, 0x4000_0000, 6 << 20),
-        (objects.regions[page + 1], 0x4060_0000, 22 << 20),
-        (objects.guests[0].end, 0x41c0_0000, 4 << 20),
-    ] {
-        let physical = layout.physical(object);
-        wanted.extend((0..size).step_by(4096).map(|offset: u64| (address + offset, physical + offset)));
-    }
+    let at = layout.physical(objects.regions[page + 1]);
+    let wanted = (0..memory.size).step_by(4096).map(|offset| (0x4000_0000 + offset, at + offset)).collect();
     assert_eq!(found, wanted);
-    let first = layout.domains[0].address(objects.guests[0].kernel).expect("its monitor sees it");
-    let monitor = walker.pages(layout.roots.domains[0], 0);
-    let seen: BTreeMap<u64, u64> = monitor
-        .range(first - PAGE_SIZE..first + memory.size + PAGE_SIZE)
-        .inspect(|(_, page)| assert!(page.user && page.write && !page.user_execute))
-        .map(|(address, page)| (address - first + 0x4000_0000, page.physical))
-        .collect();
-    assert_eq!(seen, wanted, "in one piece, with nothing before and behind");
-    for other in 1..layout.domains.len() {
-        assert!(layout.domains[other].address(objects.guests[0].kernel).is_none(), "nobody else does");
+    let pages = walker.pages(layout.roots.domains[0], 0);
+    let flags = |object| {
+        let address = layout.domains[0].address(object).expect("its monitor sees it");
+        let page = &pages[&address];
+        (page.user, page.write, page.user_execute)
+    };
+    assert_eq!(flags(objects.regions[page + 1]), (true, true, false));
+    for content in [objects.guests[0].kernel, objects.guests[0].end] {
+        assert_eq!(flags(content), (true, false, false), "what it begins with stays as it is");
+        for other in 1..layout.domains.len() {
+            assert!(layout.domains[other].address(content).is_none(), "nobody else sees it");
+        }
     }
     check_physical(&parts.inputs(), &layout);
     assert!(layout.kernel.space.address(objects.regions[page]).is_some(), "the kernel has the page too");
