@@ -246,7 +246,8 @@ impl World {
     /// Everything under way ends, and all blocks are what they should be.
     fn finish(&mut self, context: &str) {
         for _ in 0..60 {
-            for act in [Act::Turn, Act::Device(64, false), Act::Turn, Act::Client(0)] {
+            // The device last: what it has when time passes, it would be found to leave unanswered.
+            for act in [Act::Turn, Act::Device(64, false), Act::Turn, Act::Client(0), Act::Device(64, false)] {
                 self.act(act);
             }
             if let Some(deadline) = culm::testing::deadline()
