@@ -6,10 +6,10 @@
 //! wrote.
 
 use crate::entry::Step;
-use crate::{Answer, AnswerEntry, Disk, Error, Request, RequestEntry};
+use crate::{Answer, AnswerEntry, Disk, Error, MAX_DISK, Request, RequestEntry};
 use culm::link::Event;
 use culm::{Link, Progress};
-use culm_abi::connection::Ring;
+use culm_abi::connection::{BlockDriver, Ring};
 
 /// A request that a provider has taken and must answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,22 @@ impl Port {
             is_starved: false,
             entries_refused: 0,
         }
+    }
+
+    /// Creates the side of a driver that has no disk, and uses nothing but [`Self::refuse_all`].
+    pub fn without_disk(connection: &BlockDriver) -> Self {
+        let BlockDriver { requests, answers, channel } = *connection;
+        let mut port = Self::new(requests, answers, channel, MAX_DISK);
+        port.set_disk(Disk::ABSENT);
+        port
+    }
+
+    /// Does a round of [`Self::without_disk`], in which each request is refused.
+    pub fn refuse_all(&mut self) -> Progress {
+        self.begin();
+        // None passes where there is no disk.
+        let _ = self.next_in_place();
+        self.end_round(true)
     }
 
     /// Returns the channel to the client.

@@ -5,8 +5,9 @@
 //! [`Seat::state`] before it touches a register, and again whenever it is notified over
 //! [`Seat::channel`]. The provider may be on another core, of any priority, and start later.
 //!
-//! The provider shows each client one word, which outlives both sides: a driver that is restarted
-//! finds its device ready, and a provider that is restarted knows which devices are in use.
+//! The provider shows each client one word, and with it what else the driver has to know of its
+//! device ([`Details`]). That outlives both sides: a driver that is restarted finds its device
+//! ready, and a provider that is restarted knows which devices are in use.
 //!
 //! A provider that is restarted and finds a device changed withdraws it and makes it ready anew.
 //! The number in [`State::Ready`] is another one then: the device has lost all that its driver told
@@ -21,6 +22,12 @@ use culm::{Channel, Region};
 
 /// Where the word is in what is shown.
 const STATE: usize = 0;
+/// Where the words about the device itself are.
+const DETAILS: usize = 8;
+
+/// What the provider found in a device that its driver cannot see, in words whose meaning is the
+/// bus's; zeroes where there is nothing to tell.
+pub type Details = [u64; 5];
 
 /// The word's lower half of a device that is ready; the upper half has its number.
 const READY: u32 = 1;
@@ -52,6 +59,7 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     state: &'static AtomicU64,
+    details: &'static [AtomicU64],
     channel: Channel,
 }
 
@@ -62,7 +70,8 @@ impl Seat {
     ///
     /// If `connection` gives no memory, which those of a start block do.
     pub fn new(connection: BusClient) -> Self {
-        Self { state: word(&Region::read_only(connection.shown)), channel: Channel::new(connection.channel) }
+        let (state, details) = words(&Region::read_only(connection.shown));
+        Self { state, details, channel: Channel::new(connection.channel) }
     }
 
     /// Returns the channel over which the provider notifies of a change.
@@ -75,12 +84,21 @@ impl Seat {
     pub fn state(&self) -> State {
         State::of(self.state.load(Ordering::Acquire))
     }
+
+    /// Returns the details of a device that is [`State::Ready`] with this number, `None` if that
+    /// has changed meanwhile, of which the provider notifies.
+    pub fn details(&self, number: u32) -> Option<Details> {
+        // A detail of another time is seen only together with the state that came before it.
+        let details = core::array::from_fn(|index| self.details[index].load(Ordering::Acquire));
+        (self.state() == State::Ready(number)).then_some(details)
+    }
 }
 
 /// A provider's side: what one client reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Tenant {
     state: &'static AtomicU64,
+    details: &'static [AtomicU64],
     channel: Channel,
 }
 
@@ -91,7 +109,8 @@ impl Tenant {
     ///
     /// If `client` gives no memory, which those of a start block do.
     pub fn new(client: &BusProviderClient) -> Self {
-        Self { state: word(&Region::new(client.shown)), channel: Channel::new(client.channel) }
+        let (state, details) = words(&Region::new(client.shown));
+        Self { state, details, channel: Channel::new(client.channel) }
     }
 
     /// Returns what the client was told, by an earlier life perhaps. Only this side writes it.
@@ -104,10 +123,18 @@ impl Tenant {
         self.show(0, self.number());
     }
 
-    /// Tells the client whether its device is ready. What was done to the device before is done
-    /// when the client sees that.
-    pub fn tell(&self, is_ready: bool) {
-        if is_ready { self.show(READY, self.number().wrapping_add(1)) } else { self.show(REFUSED, self.number()) }
+    /// Tells the client that its device is ready, and what it is to know of it. What was done to
+    /// the device before is done when the client sees that. The device was not ready until now.
+    pub fn admit(&self, details: Details) {
+        for (word, detail) in self.details.iter().zip(details) {
+            word.store(detail, Ordering::Release);
+        }
+        self.show(READY, self.number().wrapping_add(1));
+    }
+
+    /// Tells the client that its device stays off.
+    pub fn refuse(&self) {
+        self.show(REFUSED, self.number());
     }
 
     /// Returns how often the device was made ready so far.
@@ -127,8 +154,10 @@ impl Tenant {
     }
 }
 
-fn word(shown: &Region) -> &'static AtomicU64 {
-    shown.atomic_u64(STATE).expect("a start block gives a page")
+/// Returns the word of the state, and those of the details.
+fn words(shown: &Region) -> (&'static AtomicU64, &'static [AtomicU64]) {
+    let state = shown.atomic_u64(STATE).expect("a start block gives a page");
+    (state, shown.atomics_u64(DETAILS, size_of::<Details>() / 8).expect("a start block gives a page"))
 }
 
 #[cfg(test)]
@@ -156,15 +185,17 @@ mod tests {
         let seat = || Seat::new(BusClient { shown, channel: 2 });
         let tenant = || Tenant::new(&client);
         assert_eq!((seat().state(), tenant().state()), (State::Waiting, State::Waiting));
-        tenant().tell(true);
+        tenant().admit([1, 2, 3, 4, 5]);
         assert_eq!((seat().state(), tenant().state()), (State::Ready(1), State::Ready(1)));
+        assert_eq!((seat().details(1), seat().details(2)), (Some([1, 2, 3, 4, 5]), None));
         let _ = culm::testing::signalled();
         tenant().withdraw();
         assert_eq!(seat().state(), State::Waiting);
         assert_eq!(culm::testing::signalled(), [3], "a driver at work is told");
-        tenant().tell(true);
+        assert_eq!(seat().details(1), None);
+        tenant().admit([0; 5]);
         assert_eq!(seat().state(), State::Ready(2), "a driver that missed it sees that it is another time");
-        tenant().tell(false);
+        tenant().refuse();
         assert_eq!((seat().state(), tenant().state()), (State::Refused, State::Refused));
         words[0].store(u64::MAX, Ordering::Relaxed);
         assert_eq!(seat().state(), State::Waiting, "a word that means nothing is no permission");

@@ -3,7 +3,8 @@
 //!
 //! Access to configuration space is behind [`ConfigSpace`]. What devices answer is data of
 //! strangers: each value is read once and checked, and every loop is bounded. A device that is not
-//! what the plan says stays off ([`Refusal`] says why).
+//! what the plan says stays off ([`Refusal`] says why). Of a virtio device, [`virtio`] finds the
+//! structures.
 //!
 //! Anything that a device does beyond configuration space is out of reach here: one that reads or
 //! writes memory although bus mastering is off is stopped by an IOMMU only.
@@ -20,6 +21,7 @@ mod prepare;
 mod refusal;
 #[cfg(test)]
 mod tests;
+pub mod virtio;
 
 pub use capability::{Capability, capabilities};
 pub use prepare::{Extras, Planned, Silenced, WAKING, keeps, prepare, silence, wake};

@@ -2,6 +2,7 @@
 
 use crate::bar::{self, BARS, BarKind, Look};
 use crate::capability::{capabilities, silence_messages};
+use crate::virtio::{self, Structures};
 use crate::{ConfigSpace, FUNCTIONS, Function, Refusal, SEVERAL_FUNCTIONS, SLOTS};
 use crate::{command, is_absent, layout, register};
 
@@ -37,6 +38,8 @@ pub struct Extras {
     pub has_msi_x: bool,
     /// Base address registers that were set aside.
     pub aside: u8,
+    /// The structures among its registers, if it is a virtio device.
+    pub structures: Option<Structures>,
 }
 
 /// The class code of a host bridge (appendix D.7), without its interface.
@@ -184,8 +187,9 @@ fn prepare_known(
         return Err(Refusal::Pin(pin));
     }
     let has_msi_x = silence_messages(space, function).ok_or(Refusal::Capabilities)?;
+    let structures = virtio::find(space, planned)?;
     set_command(space, function, planned.command()).ok_or(Refusal::Command)?;
-    Ok(Extras { has_msi_x, aside: count })
+    Ok(Extras { has_msi_x, aside: count, structures })
 }
 
 /// Gives the planned register its address, and sets the others aside; returns how many those are.

@@ -1,5 +1,6 @@
 //! Why a device is left off.
 
+use crate::virtio::Name;
 use core::fmt;
 
 /// Why a device is left off.
@@ -42,6 +43,11 @@ pub enum Refusal {
     Pin(u8),
     /// Its capabilities lead nowhere or in a circle.
     Capabilities,
+    /// A virtio device that says of no such structure where it is in the planned registers.
+    NoStructure(Name),
+    /// A virtio device with a structure that is too short, or not at such a place, or not in the
+    /// planned registers as a whole.
+    Structure(Name),
     /// It does not take its command.
     Command,
 }
@@ -65,6 +71,8 @@ impl fmt::Display for Refusal {
             Self::Pin(0) => write!(to, "it has no interrupt pin"),
             Self::Pin(pin) => write!(to, "it interrupts by the pin {pin}, not by INTA"),
             Self::Capabilities => write!(to, "its list of capabilities has no end"),
+            Self::NoStructure(name) => write!(to, "it does not say where among its registers its {} is", name.text()),
+            Self::Structure(name) => write!(to, "its {} cannot be where it says among its registers", name.text()),
             Self::Command => write!(to, "it does not take its command"),
         }
     }

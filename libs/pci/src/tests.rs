@@ -3,6 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
+mod virtio;
+
 extern crate std;
 use std::vec;
 use std::vec::Vec;
@@ -98,7 +100,7 @@ fn after(change: impl Fn(&mut Fake)) -> (Result<Extras, Refusal>, Bus) {
 #[test]
 fn a_planned_device_gets_its_address_and_no_more() {
     let (found, mut bus) = after(|_| {});
-    assert_eq!(found, Ok(Extras { has_msi_x: true, aside: 1 }));
+    assert_eq!(found, Ok(Extras { has_msi_x: true, aside: 1, structures: None }));
     assert_eq!(bus.command(3) & 0xffff, command::MEMORY, "no bus mastering, no ports");
     let registers = bus.fake(3).registers;
     assert_eq!(registers[4..8], [0x1000_0000, 1, 0x2000_000c, 0], "the addresses");

@@ -1,7 +1,9 @@
-//! Virtio devices on MMIO, modern interface (VIRTIO 1.2), for drivers of any class.
+//! Virtio devices on MMIO or a PCI bus, modern interface (VIRTIO 1.2), for drivers of any class.
 //!
 //! * [`transport`]: finds a device, resets it, negotiates its features, sets its queues up, and
-//!   handles its interrupts and doorbells. [`registers`] has the register map.
+//!   handles its interrupts and doorbells.
+//! * [`Interface`]: what the transport needs of a device. On MMIO that is its registers, whose map
+//!   is in [`registers`]; on a PCI bus it is [`Pci`].
 //! * [`virtqueue`]: the split virtqueue, against a device that may write anything. Buffers are
 //!   single descriptors, or chains of several.
 //! * [`checkpoint`]: what one life of a driver leaves so that the next goes on with the device at
@@ -9,8 +11,8 @@
 //! * [`backoff`]: the wait between resets of a device that fails.
 //! * `testing` (host only): a device for tests, honest or not.
 //!
-//! A class's own registers, the *configuration*, begin at [`registers::CONFIGURATION`]; what they
-//! are, and which features to ask for, is its driver's.
+//! A class's own registers are the [`Configuration`]; what they are, and which features to ask for,
+//! is its driver's.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
@@ -22,6 +24,9 @@ extern crate std as alloc;
 
 pub mod backoff;
 pub mod checkpoint;
+mod interface;
+mod mmio;
+pub mod pci;
 pub mod registers;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
@@ -30,6 +35,8 @@ pub mod virtqueue;
 
 pub use backoff::ResetBackoff;
 pub use checkpoint::Checkpoint;
+pub use interface::{Configuration, Interface};
+pub use pci::Pci;
 pub use transport::{Transport, Unusable};
 pub use virtqueue::{Layout, Part, Used, Virtqueue};
 

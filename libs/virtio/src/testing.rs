@@ -1,4 +1,7 @@
-//! A virtio device for host tests: honest, or misbehaving as a test wishes.
+//! A virtio device for host tests: honest, or misbehaving as a test wishes. On MMIO, and in `pci`
+//! on a PCI bus.
+
+pub mod pci;
 
 use crate::crash_point;
 use crate::registers::*;

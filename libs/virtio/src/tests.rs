@@ -1,11 +1,13 @@
 //! The transport and the virtqueue against a device, honest or not.
 
+mod pci;
 mod restarts;
 
 use crate::registers::*;
 use crate::testing::{DMA, Fake, Given, State, memory};
 use crate::transport::{FEATURES, Transport, Unusable};
 use crate::virtqueue::{Access, Layout, NotAdded, Part, Table, Used, Virtqueue};
+use crate::{Configuration, Interface};
 use culm::Region;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -95,11 +97,11 @@ fn a_configuration_is_read_in_one_state() {
     let (fake, _) = fake();
     fake.0.configuration.borrow_mut().extend([1, 2, 3, 4]);
     let device = Transport::find(fake.clone(), KIND).expect("it is there");
-    let register = culm_mmio::Register::<u8, culm_mmio::ReadOnly>::at(CONFIGURATION + 2);
+    let register = culm_mmio::Register::<u8, culm_mmio::ReadOnly>::at(2);
     let looks = std::cell::Cell::new(0);
-    let read = |fake: &Fake| {
+    let read = |configuration: &Configuration<'_, Fake>| {
         looks.set(looks.get() + 1);
-        culm_mmio::Registers::read(fake, register)
+        configuration.read(register)
     };
     assert_eq!((device.configuration(read), looks.get()), (3, 1));
     fake.0.changes_for_ever.set(true);

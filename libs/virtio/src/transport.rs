@@ -1,11 +1,11 @@
-//! Finding a device at work or setting it up (VIRTIO 1.2 §3.1.1, §4.2.3), and talking to its
-//! registers.
+//! Finding a device at work or setting it up (VIRTIO 1.2 §3.1.1), and talking to it, over whatever
+//! interface it has.
 
 use crate::registers::*;
 use crate::virtqueue::{Access, Layout, Virtqueue};
+use crate::{Configuration, Interface};
 use core::fmt;
 use culm::Region;
-use culm_mmio::Registers;
 
 /// Features that the transport and the virtqueue use if the device has them. A driver asks for them
 /// together with those of its class.
@@ -17,13 +17,13 @@ const RESET_LIMIT: u32 = 100_000;
 /// Times that the configuration is read while the device goes on changing it.
 const CONFIGURATION_LIMIT: u32 = 8;
 
-/// [`STATUS`] of a device whose driver is there.
+/// The status of a device whose driver is there.
 const KNOWN: Status = Status::ZERO.set(Status::ACKNOWLEDGE).set(Status::DRIVER);
 
-/// [`STATUS`] of a device whose features are settled.
+/// The status of a device whose features are settled.
 const SETTLED: Status = KNOWN.set(Status::FEATURES_OK);
 
-/// [`STATUS`] of a device that works.
+/// The status of a device that works.
 const AT_WORK: Status = SETTLED.set(Status::DRIVER_OK);
 
 /// The reason why a device cannot be used.
@@ -66,22 +66,21 @@ impl fmt::Display for Unusable {
 
 impl core::error::Error for Unusable {}
 
-/// A device on MMIO.
+/// A device behind its interface.
 #[derive(Debug)]
-pub struct Transport<R> {
-    registers: R,
+pub struct Transport<I> {
+    interface: I,
     features: u64,
 }
 
-impl<R: Registers> Transport<R> {
-    /// Finds the device of a kind (§5) behind `registers`, in whatever state it is.
-    pub fn find(registers: R, kind: Kind) -> Result<Self, Unusable> {
-        match (registers.read(MAGIC), registers.read(VERSION), registers.read(DEVICE_ID)) {
-            (Magic::VIRT, Version::MODERN, found) if found == kind => Ok(Self { registers, features: 0 }),
-            (Magic::VIRT, Version::LEGACY, _) => Err(Unusable::Legacy),
-            (Magic::VIRT, Version::MODERN, found) if found != Kind::NONE => Err(Unusable::Kind { wanted: kind, found }),
-            _ => Err(Unusable::Absent),
+impl<I: Interface> Transport<I> {
+    /// Finds the device of a kind (§5) behind `interface`, in whatever state it is.
+    pub fn find(interface: I, kind: Kind) -> Result<Self, Unusable> {
+        let found = interface.kind()?;
+        if found != kind {
+            return Err(Unusable::Kind { wanted: kind, found });
         }
+        Ok(Self { interface, features: 0 })
     }
 
     /// Finds queue `number` in `memory` from `start` on, as a previous life left it; it gets
@@ -94,8 +93,7 @@ impl<R: Registers> Transport<R> {
         start: usize,
         access: Access,
     ) -> Result<Virtqueue, Unusable> {
-        self.registers.write(QUEUE_SELECT, number);
-        let largest = self.registers.read(QUEUE_SIZE_MAX).min(limit.into());
+        let largest = self.interface.find_queue(number).min(limit.into());
         // The largest power of two; not all that a device allows are (§2.7).
         let size = largest.checked_ilog2().map(|exponent| 1 << exponent).ok_or(Unusable::Queue)?;
         Virtqueue::new(memory, Layout::new(size, start), access).ok_or(Unusable::Queue)
@@ -105,67 +103,44 @@ impl<R: Registers> Transport<R> {
     /// Returns false if it is not at work so, as far as its registers show.
     pub fn resume(&mut self, features: u64, queues: impl IntoIterator<Item = u32>) -> bool {
         self.features = features;
-        let is_ready = |queue| {
-            self.registers.write(QUEUE_SELECT, queue);
-            self.registers.read(QUEUE_READY).has(Ready::READY)
-        };
-        self.has(FEATURE_VERSION_1) && self.registers.read(STATUS) == AT_WORK && queues.into_iter().all(is_ready)
+        let is_ready = |queue| self.interface.is_ready(queue);
+        self.has(FEATURE_VERSION_1) && self.interface.status() == AT_WORK && queues.into_iter().all(is_ready)
     }
 
     /// Returns whether the device says that it cannot go on without a reset (§2.1.1).
     pub fn needs_reset(&self) -> bool {
-        self.registers.read(STATUS).has(Status::NEEDS_RESET)
+        self.interface.status().has(Status::NEEDS_RESET)
     }
 
     /// Resets the device and negotiates its features: `choose` gets those that it offers, and
     /// returns those to use, [`FEATURES`] among them. The device touches no memory from here on.
     pub fn reset(&mut self, choose: impl FnOnce(u64) -> u64) -> Result<(), Unusable> {
-        self.registers.write(STATUS, Status::ZERO);
+        self.interface.set_status(Status::ZERO);
         // The reset is done when the register reads as 0 (§2.4.2).
-        if !(0..RESET_LIMIT).any(|_| self.registers.read(STATUS) == Status::ZERO) {
+        if !(0..RESET_LIMIT).any(|_| self.interface.status() == Status::ZERO) {
             return Err(Unusable::Stuck);
         }
-        self.registers.write(STATUS, Status::ZERO.set(Status::ACKNOWLEDGE));
-        self.registers.write(STATUS, KNOWN);
-        let mut offered = 0;
-        for half in 0..2 {
-            self.registers.write(DEVICE_FEATURES_SELECT, half);
-            offered |= u64::from(self.registers.read(DEVICE_FEATURES)) << (32 * half);
-        }
+        self.interface.set_status(Status::ZERO.set(Status::ACKNOWLEDGE));
+        self.interface.set_status(KNOWN);
+        let offered = self.interface.offered();
         self.features = choose(offered) & offered;
         if !self.has(FEATURE_VERSION_1) {
             return Err(Unusable::Legacy);
         }
-        for half in 0..2 {
-            self.registers.write(DRIVER_FEATURES_SELECT, half);
-            self.registers.write(DRIVER_FEATURES, (self.features >> (32 * half)) as u32);
-        }
-        self.registers.write(STATUS, SETTLED);
-        if self.registers.read(STATUS).has(Status::FEATURES_OK) { Ok(()) } else { Err(Unusable::Features) }
+        self.interface.choose(self.features);
+        self.interface.set_status(SETTLED);
+        if self.interface.status().has(Status::FEATURES_OK) { Ok(()) } else { Err(Unusable::Features) }
     }
 
     /// Sets a device that was reset to work in these queues, which were renewed; each has its
     /// number before it.
     pub fn set_to_work(&self, memory: &Region, queues: &[(u32, &Virtqueue)]) {
         for (number, queue) in queues {
-            self.set_up_queue(*number, memory, queue.layout());
+            let Layout { size, descriptors, available, used, .. } = queue.layout();
+            let addresses = [descriptors, available, used].map(|offset| memory.dma() + offset as u64);
+            self.interface.set_up_queue(*number, size, addresses);
         }
-        self.registers.write(STATUS, AT_WORK);
-    }
-
-    fn set_up_queue(&self, number: u32, memory: &Region, layout: Layout) {
-        self.registers.write(QUEUE_SELECT, number);
-        self.registers.write(QUEUE_SIZE, layout.size.into());
-        for (low, high, offset) in [
-            (QUEUE_DESCRIPTORS_LOW, QUEUE_DESCRIPTORS_HIGH, layout.descriptors),
-            (QUEUE_DRIVER_LOW, QUEUE_DRIVER_HIGH, layout.available),
-            (QUEUE_DEVICE_LOW, QUEUE_DEVICE_HIGH, layout.used),
-        ] {
-            let address = memory.dma() + offset as u64;
-            self.registers.write(low, address as u32);
-            self.registers.write(high, (address >> 32) as u32);
-        }
-        self.registers.write(QUEUE_READY, Ready::ZERO.set(Ready::READY));
+        self.interface.set_status(AT_WORK);
     }
 
     /// Returns the features that were negotiated.
@@ -185,39 +160,41 @@ impl<R: Registers> Transport<R> {
 
     /// Returns what `read` makes of the configuration, of one state of it (§2.5.1). A device that
     /// changes it all the time is believed the last time.
-    pub fn configuration<T>(&self, read: impl Fn(&R) -> T) -> T {
+    pub fn configuration<T>(&self, read: impl Fn(&Configuration<'_, I>) -> T) -> T {
         let mut tries = 0;
         loop {
-            let generation = self.registers.read(CONFIGURATION_GENERATION);
-            let value = read(&self.registers);
+            let generation = self.interface.generation();
+            let value = read(&Configuration(&self.interface));
             tries += 1;
-            if self.registers.read(CONFIGURATION_GENERATION) == generation || tries == CONFIGURATION_LIMIT {
+            if self.interface.generation() == generation || tries == CONFIGURATION_LIMIT {
                 return value;
             }
         }
     }
 
-    /// Acknowledges that buffers were used. The cause of the interrupt is not read first: if the
-    /// configuration changed, its line stays high until [`Self::has_changed`], and a board that
-    /// says `trigger = "level"`, as it must, has it interrupt again.
+    /// Acknowledges an interrupt: that buffers were used, and more perhaps, of which
+    /// [`Self::was_told_of_change`] tells.
     #[inline(always)]
     pub fn acknowledge(&self) {
-        self.registers.write(INTERRUPT_ACKNOWLEDGE, Causes::ZERO.set(Causes::USED));
+        self.interface.acknowledge();
+    }
+
+    /// Returns whether an interrupt that was acknowledged was about a change too, for which
+    /// [`Self::has_changed`] was not called since. Where this is false, a change interrupts by
+    /// itself until then.
+    #[inline(always)]
+    pub fn was_told_of_change(&self) -> bool {
+        self.interface.was_told_of_change()
     }
 
     /// Returns whether its configuration changed, or it met an error, since the last call of this.
     pub fn has_changed(&self) -> bool {
-        let changed = self.registers.read(INTERRUPT_STATUS).has(Causes::CHANGE);
-        if changed {
-            // Acknowledge before the configuration is read: a later change interrupts again.
-            self.registers.write(INTERRUPT_ACKNOWLEDGE, Causes::ZERO.set(Causes::CHANGE));
-        }
-        changed
+        self.interface.has_changed()
     }
 
     /// Rings the doorbell of a queue.
     #[inline(always)]
     pub fn ring_doorbell(&self, queue: u32) {
-        self.registers.write(QUEUE_NOTIFY, queue);
+        self.interface.ring_doorbell(queue);
     }
 }

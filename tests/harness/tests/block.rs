@@ -43,14 +43,19 @@ fn image(folder: &Path) -> PathBuf {
 /// the component `block-test`, its part of the disk, and its seed. It begins with that and writes
 /// three times.
 fn system(folder: &Path, name: &str, disk: &str, clients: &[(&str, &str, u32)]) -> Boot {
+    system_with("disk0", folder, name, disk, clients)
+}
+
+/// The same with this disk of the board.
+fn system_with(device: &str, folder: &Path, name: &str, disk: &str, clients: &[(&str, &str, u32)]) -> Boot {
     let mut text = format!(
         "name = \"{name}\"\ndescription = \"Clients of a disk\"\nboard = \"virt\"\n\
-         [device.uart0]\npriority = 60\n[device.disk0]\npriority = 200\n{disk}\n"
+         [device.uart0]\npriority = 60\n[device.{device}]\npriority = 200\n{disk}\n"
     );
     for (client, part, seed) in clients {
         text += &format!(
             "[pd.{client}]\ncomponent = \"block-test\"\npriority = 100\n\
-             config = {{ seed = {seed}, rounds = 3 }}\ndisk = {{ device = \"disk0\"{part} }}\n"
+             config = {{ seed = {seed}, rounds = 3 }}\ndisk = {{ device = \"{device}\"{part} }}\n"
         );
     }
     let file = folder.join(format!("{name}.toml"));
@@ -127,6 +132,28 @@ fn each_client_has_its_partition_or_range_of_a_gpt() {
     wait_for(&mut machine, &["named", "front", "back"]);
     machine.interrupt();
     check(&file, &before, &[(40..2088, 32), (2088..4136, 42), (4136..6184, 52)]);
+}
+
+/// Partitions of a virtio disk on a PCI bus, whose driver waits for the bus's.
+#[test]
+fn each_client_has_its_partition_of_a_disk_on_a_pci_bus() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let script = "label: dos\nlabel-id: 0x1234abcd\nstart=64,size=1000\nstart=2048,size=5001\nstart=9000,size=640\n";
+    run("sfdisk", &["-q", "--wipe=never", "--no-tell-kernel", file.to_str().expect("text")], script);
+    let before = std::fs::read(&file).expect("the image is there");
+    let clients = [
+        ("reader", ", partition = 1, read_only = true", 1),
+        ("first", ", partition = 2, memory = \"512KiB\", queue = 128", 10),
+        ("second", ", partition = \"1234abcd-03\", memory = \"16KiB\", queue = 32", 20),
+    ];
+    let keys = "image = \"disk.img\"\nbus = \"pci0\"\n[device.pci0]\npriority = 50";
+    let mut machine = system_with("disk1", folder.path(), "disk-pci", keys, &clients).start(&[]);
+    machine.expect_anywhere("disk1_driver: waits for the bus's driver");
+    machine.expect_anywhere("pci0_driver: slot 2: ready, 0x4000 bytes at 0x10004000; its MSI-X is not used");
+    wait_for(&mut machine, &["first", "second", "reader"]);
+    machine.interrupt();
+    check(&file, &before, &[(2048..7049, 12), (9000..9640, 22)]);
 }
 
 /// Two clients of a disk whose driver and virtualiser share a domain.

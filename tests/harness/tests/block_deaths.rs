@@ -16,18 +16,19 @@ const PART: std::ops::Range<usize> = 2048..4096;
 /// The client's line of each pattern that it has written and read.
 const ROUND: &str = "was read as it was written";
 
-/// Lets `domain` die again and again while a client writes, flushes, reads and compares. Driver and
-/// virtualiser are one domain if the device `is_fused`.
-fn die_at_any_instruction(name: &str, domain: &str, is_fused: bool) {
+/// How domains are started again, however often.
+const RESTART: &str = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+
+/// Lets a domain of `device` die again and again, its name ending by `domain`, while a client
+/// writes, flushes, reads and compares. The device has these `keys` besides.
+fn die_at_any_instruction(name: &str, device: &str, domain: &str, keys: &str) {
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
-    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
-    let virtualiser = if is_fused { "fused = true".into() } else { format!("virtualiser = {{ {restart} }}") };
     let (offset, size) = (PART.start * BLOCK, PART.len() * BLOCK);
     let description = format!(
         "name = \"{name}\"\ndescription = \"A domain that dies\"\nboard = \"virt\"\n[device.uart0]\npriority = 220\n\
-         [device.disk0]\npriority = 200\nimage = \"disk.img\"\n{restart}\n{virtualiser}\n\
+         [device.{device}]\npriority = 200\nimage = \"disk.img\"\n{RESTART}\n{keys}\n\
          [pd.client]\ncomponent = \"block-test\"\npriority = 100\nconfig = {{ rounds = 1_000_000 }}\n\
-         disk = {{ device = \"disk0\", offset = {offset}, size = {size} }}\n"
+         disk = {{ device = \"{device}\", offset = {offset}, size = {size} }}\n"
     );
     let (file, image) = (folder.path().join("deaths.toml"), folder.path().join("disk.img"));
     std::fs::write(&file, description).expect("the folder is writable");
@@ -36,7 +37,7 @@ fn die_at_any_instruction(name: &str, domain: &str, is_fused: bool) {
     let listen = format!("tcp:127.0.0.1:{port}");
     let boot = Boot::system(file.to_str().expect("temporary paths are text"));
     let machine = &mut boot.option(&["--qemu", "-gdb", "--qemu", &listen]).start(&[]);
-    Deaths { port, system: &format!("{name}-virt"), domain, round: ROUND }.run(machine);
+    Deaths { port, system: &format!("{name}-virt"), domain: &format!("{device}_{domain}"), round: ROUND }.run(machine);
     let console = machine.console();
     for wrong in ["too often", "is not what was written", " error client: "] {
         assert!(!console.contains(wrong), "{wrong}:\n{}", machine.tail());
@@ -48,15 +49,21 @@ fn die_at_any_instruction(name: &str, domain: &str, is_fused: bool) {
 
 #[test]
 fn a_driver_that_dies_loses_and_doubles_no_request() {
-    die_at_any_instruction("disk-driver-deaths", "disk0_driver", false);
+    die_at_any_instruction("disk-driver-deaths", "disk0", "driver", "");
+}
+
+#[test]
+fn a_driver_on_a_pci_bus_that_dies_loses_and_doubles_no_request() {
+    let bus = "bus = \"pci0\"\n[device.pci0]\npriority = 50";
+    die_at_any_instruction("disk-pci-deaths", "disk1", "driver", bus);
 }
 
 #[test]
 fn a_virtualiser_that_dies_loses_and_doubles_no_request() {
-    die_at_any_instruction("disk-virt-deaths", "disk0_virt", false);
+    die_at_any_instruction("disk-virt-deaths", "disk0", "virt", &format!("virtualiser = {{ {RESTART} }}"));
 }
 
 #[test]
 fn a_driver_that_dies_together_with_its_virtualiser_loses_and_doubles_no_request() {
-    die_at_any_instruction("disk-fused-deaths", "disk0_driver", true);
+    die_at_any_instruction("disk-fused-deaths", "disk0", "driver", "fused = true");
 }

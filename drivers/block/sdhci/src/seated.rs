@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use culm::connection::BlockDriver;
 use culm::{Progress, Region};
-use culm_block::{Disk, MAX_DISK, Port};
+use culm_block::Port;
 use culm_bus::{Seat, State};
 use culm_mmio::Registers;
 
@@ -75,10 +75,7 @@ impl<R: Registers> Seated<R> {
             }
             State::Refused => {
                 culm::error!("the bus's driver keeps the controller off: there is no disk");
-                let BlockDriver { requests, answers, channel } = self.connection;
-                let mut port = Port::new(requests, answers, channel, MAX_DISK);
-                port.set_disk(Disk::ABSENT);
-                Stage::Off(port)
+                Stage::Off(Port::without_disk(&self.connection))
             }
         };
         Ok(())
@@ -127,10 +124,7 @@ impl<R: Registers> Seated<R> {
                 Err(starting) => self.stage = Stage::Starting(starting),
             },
             Stage::Off(mut port) => {
-                port.begin();
-                // All are refused there.
-                let _ = port.next_request();
-                let progress = port.end_round(true);
+                let progress = port.refuse_all();
                 self.stage = Stage::Off(port);
                 return progress;
             }

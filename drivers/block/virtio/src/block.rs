@@ -8,26 +8,25 @@ use crate::engine::Engine;
 use culm::connection::BlockDriver;
 use culm::{Progress, Region};
 use culm_block::{Completion, MAX_DISK, Port, Shift};
-use culm_mmio::Registers;
-use culm_virtio::Unusable;
+use culm_virtio::{Interface, Unusable};
 
 /// The driver's state: the device, whose requests have the virtualiser's tokens for tags, and the
 /// queues.
-pub struct Block<R> {
-    pub(crate) engine: Engine<R, u16>,
+pub struct Block<I> {
+    pub(crate) engine: Engine<I, u16>,
     port: Port,
     /// How often the device had said what disk it is when the port was told.
     shown: u32,
 }
 
-impl<R: Registers> Block<R> {
+impl<I: Interface> Block<I> {
     /// Sets the device up, whatever state a previous life left it in.
     ///
     /// # Errors
     ///
     /// The reason why the device cannot be used.
-    pub fn new(registers: R, memory: Region, connection: &BlockDriver) -> Result<Self, Unusable> {
-        let engine = Engine::new(registers, memory)?;
+    pub fn new(interface: I, memory: Region, connection: &BlockDriver) -> Result<Self, Unusable> {
+        let engine = Engine::new(interface, memory)?;
         let BlockDriver { requests, answers, channel } = *connection;
         let port = Port::new(requests, answers, channel, MAX_DISK);
         let mut block = Self { engine, port, shown: 0 };

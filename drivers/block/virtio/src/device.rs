@@ -3,10 +3,9 @@
 use crate::registers::*;
 use culm::Region;
 use culm_block::{BLOCK, Disk, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS};
-use culm_mmio::Registers;
 use culm_virtio::registers::{FEATURE_TABLES, Kind};
 use culm_virtio::virtqueue::Access;
-use culm_virtio::{Transport, Unusable, Virtqueue, transport};
+use culm_virtio::{Interface, Transport, Unusable, Virtqueue, transport};
 
 /// Descriptors in the queue, at most.
 pub const QUEUE_LIMIT: u16 = 256;
@@ -26,9 +25,9 @@ const WANTED: u64 = FEATURE_SEGMENT_SIZE
     | transport::FEATURES;
 
 /// A device.
-pub struct Device<R> {
-    transport: Transport<R>,
-    /// The most segments for which its queue has descriptors.
+pub struct Device<I> {
+    transport: Transport<I>,
+    /// The most segments for which its queue has descriptors, once that is found.
     segments: u8,
     /// Whether it gets tables of descriptors; `None` before that is settled.
     tables: Option<bool>,
@@ -46,18 +45,20 @@ struct Configuration {
     zeroed: u32,
 }
 
-impl<R: Registers> Device<R> {
-    /// Finds the device behind `registers`, in whatever state it is, and its queue in `memory`.
-    pub fn find(registers: R, memory: &Region) -> Result<(Self, Virtqueue), Unusable> {
-        let transport = Transport::find(registers, Kind::BLOCK)?;
-        let queue = transport.find_queue(QUEUE, QUEUE_LIMIT, memory, 0, Access::Read)?;
+impl<I: Interface> Device<I> {
+    /// Finds the device behind `interface`, in whatever state it is.
+    pub fn find(interface: I) -> Result<Self, Unusable> {
+        Ok(Self { transport: Transport::find(interface, Kind::BLOCK)?, segments: 0, tables: None })
+    }
+
+    /// Finds the queue of a device that was reset, in `memory`: before, some show the size that
+    /// somebody else has given it (§4.1.4.3).
+    pub fn find_queue(&mut self, memory: &Region) -> Result<Virtqueue, Unusable> {
+        let queue = self.transport.find_queue(QUEUE, QUEUE_LIMIT, memory, 0, Access::Read)?;
         // A request is a chain of a header, its segments and a status. Several requests have space
         // at a time.
-        let segments = (usize::from(queue.size()) / 4).min(MAX_SEGMENTS) as u8;
-        if segments == 0 {
-            return Err(Unusable::Queue);
-        }
-        Ok((Self { transport, segments, tables: None }, queue))
+        self.segments = (usize::from(queue.size()) / 4).min(MAX_SEGMENTS) as u8;
+        if self.segments == 0 { Err(Unusable::Queue) } else { Ok(queue) }
     }
 
     /// Resets the device and negotiates its features. It touches no memory from here on, and has
@@ -85,13 +86,13 @@ impl<R: Registers> Device<R> {
 
     fn configuration(&self) -> Configuration {
         let has = |feature| self.transport.has(feature);
-        self.transport.configuration(|registers| {
-            let optional = |feature, register| if has(feature) { registers.read(register) } else { 0 };
+        self.transport.configuration(|own| {
+            let optional = |feature, register| if has(feature) { own.read(register) } else { 0 };
             // One range in each request. A device that takes none cannot do it.
             let ranged = |feature, most, ranges| {
                 if optional(feature, ranges) == 0 { 0 } else { optional(feature, most) }
             };
-            let (low, high) = (registers.read(CONFIG_CAPACITY_LOW), registers.read(CONFIG_CAPACITY_HIGH));
+            let (low, high) = (own.read(CONFIG_CAPACITY_LOW), own.read(CONFIG_CAPACITY_HIGH));
             Configuration {
                 capacity: u64::from(low) | u64::from(high) << 32,
                 segment_size: optional(FEATURE_SEGMENT_SIZE, CONFIG_SEGMENT_SIZE),
@@ -148,8 +149,8 @@ impl<R: Registers> Device<R> {
 
     /// Returns whether a request to write zeroes may allow the device to discard the blocks.
     pub fn zeroes_may_discard(&self) -> bool {
-        let read = |registers: &R| registers.read(CONFIG_ZEROES_MAY_DISCARD) == 1;
-        self.transport.has(FEATURE_WRITE_ZEROES) && self.transport.configuration(read)
+        self.transport.has(FEATURE_WRITE_ZEROES)
+            && self.transport.configuration(|own| own.read(CONFIG_ZEROES_MAY_DISCARD) == 1)
     }
 
     /// Returns whether interrupts and doorbells are asked for by index.
@@ -165,6 +166,13 @@ impl<R: Registers> Device<R> {
     /// Returns whether its configuration changed, or it met an error, since the last call of this.
     pub fn has_changed(&self) -> bool {
         self.transport.has_changed()
+    }
+
+    /// Returns whether an interrupt that was acknowledged told of a change too, and
+    /// [`Self::has_changed`] was not asked since.
+    #[inline(always)]
+    pub fn was_told_of_change(&self) -> bool {
+        self.transport.was_told_of_change()
     }
 
     /// Acknowledges that requests were used.

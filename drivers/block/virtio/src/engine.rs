@@ -14,8 +14,7 @@ use alloc::vec::Vec;
 use culm::time::{self, Duration, Instant};
 use culm::{Progress, Region};
 use culm_block::{Completion, Disk, Error, NotSent, Request, Shift};
-use culm_mmio::Registers;
-use culm_virtio::{Part, ResetBackoff, Unusable, Virtqueue};
+use culm_virtio::{Interface, Part, ResetBackoff, Unusable, Virtqueue};
 
 /// A device that has a request for the whole of a period has failed. Disks that have to spin up or
 /// to move a bad block take some seconds. A flush may take several periods.
@@ -36,8 +35,8 @@ pub(crate) enum Service {
 }
 
 /// A device and what it has to do. Each request has a tag of type `T`, with which it comes back.
-pub struct Engine<R, T> {
-    pub(crate) device: Device<R>,
+pub struct Engine<I, T> {
+    pub(crate) device: Device<I>,
     pub(crate) memory: Region,
     pub(crate) queue: Virtqueue,
     pub(crate) requests: Requests<T>,
@@ -67,20 +66,21 @@ pub struct Engine<R, T> {
     pub(crate) backoff: ResetBackoff,
 }
 
-impl<R: Registers, T> Engine<R, T> {
+impl<I: Interface, T> Engine<I, T> {
     /// Sets the device up, whatever state a previous life left it in.
     ///
     /// # Errors
     ///
     /// The reason why the device cannot be used.
-    pub fn new(registers: R, memory: Region) -> Result<Self, Unusable> {
-        let (mut device, mut queue) = Device::find(registers, &memory)?;
-        let requests = Requests::new(&memory, queue.layout().end, queue.size() / 2).ok_or(Unusable::Queue)?;
+    pub fn new(interface: I, memory: Region) -> Result<Self, Unusable> {
+        let mut device = Device::find(interface)?;
         counters::RESETS.add(1);
         let had_failed = device.needs_reset();
         // Reset before anything else: the device may be at work for the previous life. See the
         // order of requests at the head of this crate.
         device.reset()?;
+        let mut queue = device.find_queue(&memory)?;
+        let requests = Requests::new(&memory, queue.layout().end, queue.size() / 2).ok_or(Unusable::Queue)?;
         requests.look_back(had_failed);
         requests.prepare();
         queue.clear();
@@ -167,7 +167,7 @@ impl<R: Registers, T> Engine<R, T> {
             counters::DEVICE_ERRORS.add(1);
             self.failed = true;
         }
-        let is_odd = core::mem::take(&mut self.interrupted) & (self.completed == 0);
+        let is_odd = core::mem::take(&mut self.interrupted) & (self.completed == 0) | self.device.was_told_of_change();
         if is_odd | self.failed | self.queue.is_broken() | !self.ended.is_empty() {
             return self.look_after(is_odd);
         }
@@ -184,8 +184,8 @@ impl<R: Registers, T> Engine<R, T> {
         }
     }
 
-    /// Looks at the device if its interrupt `is_odd`: there was nothing to take. Resets it if it
-    /// failed. Returns the next request that has ended by that.
+    /// Looks at the device if its interrupt `is_odd`: there was nothing to take, or it told of a
+    /// change besides. Resets it if it failed. Returns the next request that has ended by that.
     #[cold]
     fn look_after(&mut self, is_odd: bool) -> Option<Completion<T>> {
         if is_odd {

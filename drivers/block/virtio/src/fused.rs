@@ -6,9 +6,9 @@ use crate::engine::Engine;
 use culm::{Channel, Progress};
 use culm_block::driver::Driver;
 use culm_block::{Completion, Disk, NotSent, Request, Shift};
-use culm_mmio::Registers;
+use culm_virtio::Interface;
 
-impl<R: Registers, T> Driver<T> for Engine<R, T> {
+impl<I: Interface, T> Driver<T> for Engine<I, T> {
     const COUNTERS_BEFORE: usize = counters::COUNTERS;
 
     /// The device interrupts instead: see [`Self::interrupted`].

@@ -1,5 +1,5 @@
-//! Driver for virtio block devices on MMIO, modern interface (VIRTIO 1.2 §5.2): all of it but the
-//! entry point.
+//! Driver for virtio block devices, modern interface (VIRTIO 1.2 §5.2): all of it but the entry
+//! point of the component for those on MMIO. `block-virtio-pci` has it for those on a PCI bus.
 //!
 //! It moves requests between the virtualiser's queues and the device's, and maps no data: the
 //! device reads and writes that itself. `device` sets a device up by `culm-virtio`'s transport and

@@ -1,34 +1,34 @@
 //! The particulars of a block device (VIRTIO 1.2 §5.2): its configuration, features, queue and
-//! requests. The transport's registers are in `culm-virtio`.
+//! requests. The transport is in `culm-virtio`.
 
 use culm_mmio::registers;
 use culm_virtio::registers::CONFIGURATION;
 
-/// Bytes that the registers and the part of the configuration that is used here take.
+/// Bytes that the registers on MMIO and the part of the configuration that is used here take.
 pub const SIZE: usize = 0x140;
 
 registers! {
     /// Count of the device's blocks of 512 bytes, low half (§5.2.4).
-    pub CONFIG_CAPACITY_LOW: u32 at CONFIGURATION, read;
+    pub CONFIG_CAPACITY_LOW: u32 at 0, read;
     /// High half.
-    pub CONFIG_CAPACITY_HIGH: u32 at CONFIGURATION + 4, read;
+    pub CONFIG_CAPACITY_HIGH: u32 at 4, read;
     /// The most bytes of a segment, if the device has [`FEATURE_SEGMENT_SIZE`].
-    pub CONFIG_SEGMENT_SIZE: u32 at CONFIGURATION + 8, read;
+    pub CONFIG_SEGMENT_SIZE: u32 at 8, read;
     /// The most segments of a request, if the device has [`FEATURE_SEGMENTS`].
-    pub CONFIG_SEGMENTS: u32 at CONFIGURATION + 12, read;
+    pub CONFIG_SEGMENTS: u32 at 12, read;
     /// Bytes of a block of the device's own, if it has [`FEATURE_BLOCK_SIZE`].
-    pub CONFIG_BLOCK_SIZE: u32 at CONFIGURATION + 20, read;
+    pub CONFIG_BLOCK_SIZE: u32 at 20, read;
     /// The most blocks of 512 bytes that one range discards, if the device has [`FEATURE_DISCARD`].
-    pub CONFIG_MOST_DISCARDED: u32 at CONFIGURATION + 36, read;
+    pub CONFIG_MOST_DISCARDED: u32 at 36, read;
     /// The most ranges of one request to discard.
-    pub CONFIG_DISCARD_RANGES: u32 at CONFIGURATION + 40, read;
+    pub CONFIG_DISCARD_RANGES: u32 at 40, read;
     /// The most blocks of 512 bytes that one range zeroes, if the device has
     /// [`FEATURE_WRITE_ZEROES`].
-    pub CONFIG_MOST_ZEROED: u32 at CONFIGURATION + 48, read;
+    pub CONFIG_MOST_ZEROED: u32 at 48, read;
     /// The most ranges of one request to write zeroes.
-    pub CONFIG_ZERO_RANGES: u32 at CONFIGURATION + 52, read;
+    pub CONFIG_ZERO_RANGES: u32 at 52, read;
     /// Whether a request to write zeroes may allow the device to discard the blocks.
-    pub CONFIG_ZEROES_MAY_DISCARD: u8 at CONFIGURATION + 56, read;
+    pub CONFIG_ZEROES_MAY_DISCARD: u8 at 56, read;
 }
 
 const _: () = assert!(SIZE >= CONFIGURATION + 57);

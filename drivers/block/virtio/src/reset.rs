@@ -18,8 +18,7 @@ use crate::engine::{Engine, PERIOD, Service};
 use alloc::collections::VecDeque;
 use culm::{Progress, time};
 use culm_block::{Disk, Error};
-use culm_mmio::Registers;
-use culm_virtio::Unusable;
+use culm_virtio::{Interface, Unusable};
 
 /// The most requests that fail alone, one after the other, before the device is taken for the
 /// reason. Of two clients with a part of the disk each, both have had one tried then: the second
@@ -42,7 +41,7 @@ pub(crate) struct Trial {
     guilty_in_all: u32,
 }
 
-impl<R: Registers, T> Engine<R, T> {
+impl<I: Interface, T> Engine<I, T> {
     /// Resets the device. If it fails repeatedly, that waits for the back-off, and the device is
     /// out of service until then.
     #[cold]

@@ -2,6 +2,7 @@
 
 mod device;
 mod lies;
+mod pci;
 mod restarts;
 
 use crate::block::Block;

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use culm::connection::BusProviderClient;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, start};
-use culm_bus::{State, Tenant};
+use culm_bus::{Details, State, Tenant};
 use culm_mmio::Mapped;
 use culm_pci::{BUS_BYTES, ConfigSpace, Function, Planned, Silenced, keeps, prepare, silence, wake};
 use ecam::Ecam;
@@ -130,19 +130,19 @@ fn make_ready(space: &mut impl ConfigSpace, seated: &[Seated], aside: (u64, u64)
             tenant.notify();
             continue;
         }
-        let prepared = prepare(space, planned, aside);
-        match &prepared {
+        match prepare(space, planned, aside) {
             Ok(extras) => {
                 let unused = if extras.has_msi_x { "; its MSI-X is not used" } else { "" };
                 culm::info!("slot {slot}: ready, {:#x} bytes at {:#x}{unused}", planned.size, planned.address);
                 counters::READY.add(1);
+                tenant.admit(extras.structures.map_or(Details::default(), |structures| structures.words()));
             }
             Err(refusal) => {
                 let (vendor, product) = (planned.vendor, planned.product);
                 culm::error!("slot {slot}: off, it is not {vendor:04x}:{product:04x} as planned: {refusal}");
                 counters::REFUSED.add(1);
+                tenant.refuse();
             }
         }
-        tenant.tell(prepared.is_ok());
     }
 }

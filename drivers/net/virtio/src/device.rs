@@ -7,7 +7,7 @@ use culm_net::Mac;
 use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use culm_virtio::registers::Kind;
 use culm_virtio::virtqueue::Access;
-use culm_virtio::{Transport, Unusable, Virtqueue, transport};
+use culm_virtio::{Configuration, Transport, Unusable, Virtqueue, transport};
 
 /// Descriptors in each queue, at most.
 pub const QUEUE_LIMIT: u16 = 512;
@@ -79,13 +79,13 @@ impl<R: Registers> Device<R> {
 
     /// Returns the device's own address, if it has one.
     pub fn mac(&self) -> Option<Mac> {
-        let read = |registers: &R| Mac::new(CONFIG_MAC.map(|register| registers.read(register)));
+        let read = |own: &Configuration<'_, R>| Mac::new(CONFIG_MAC.map(|register| own.read(register)));
         self.transport.has(FEATURE_MAC).then(|| self.transport.configuration(read))
     }
 
     /// Returns whether its link is up; true if the device cannot tell.
     pub fn has_link(&self) -> bool {
-        let read = |registers: &R| registers.read(CONFIG_STATUS).has(LinkStatus::UP);
+        let read = |own: &Configuration<'_, R>| own.read(CONFIG_STATUS).has(LinkStatus::UP);
         !self.transport.has(FEATURE_STATUS) || self.transport.configuration(read)
     }
 

@@ -10,18 +10,12 @@ pub const SIZE: usize = 0x108;
 const _: () = assert!(SIZE == CONFIGURATION + 8, "an address and the state of the link");
 
 /// The device's address, if it has [`FEATURE_MAC`] (§5.1.4).
-pub const CONFIG_MAC: [Register<u8, ReadOnly>; 6] = [
-    Register::at(CONFIGURATION),
-    Register::at(CONFIGURATION + 1),
-    Register::at(CONFIGURATION + 2),
-    Register::at(CONFIGURATION + 3),
-    Register::at(CONFIGURATION + 4),
-    Register::at(CONFIGURATION + 5),
-];
+pub const CONFIG_MAC: [Register<u8, ReadOnly>; 6] =
+    [Register::at(0), Register::at(1), Register::at(2), Register::at(3), Register::at(4), Register::at(5)];
 
 registers! {
     /// State of the link, if the device has [`FEATURE_STATUS`] (§5.1.4).
-    pub CONFIG_STATUS: LinkStatus(u16) at CONFIGURATION + 6, read {
+    pub CONFIG_STATUS: LinkStatus(u16) at 6, read {
         /// The link is up.
         UP: 0,
     }

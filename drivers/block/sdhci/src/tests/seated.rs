@@ -6,7 +6,7 @@ use crate::{Options, Seated};
 use culm::connection::{BusClient, BusProviderClient};
 use culm::{Region, testing, time};
 use culm_block::{BLOCK, Client, Completion, Error, MAX_DISK, Request};
-use culm_bus::{Seat, Tenant};
+use culm_bus::{Details, Seat, Tenant};
 use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
@@ -78,7 +78,7 @@ fn no_register_is_touched_before_the_controller_is_ready() {
     let mut slot = Slot::new();
     assert_eq!(slot.run(), []);
     assert_eq!((slot.fake.0.accesses.get(), slot.client.disk()), (0, None));
-    slot.tenant.tell(true);
+    slot.tenant.admit(Details::default());
     assert_eq!(slot.run(), []);
     assert!(slot.seated.is_running() && slot.client.disk().is_some_and(|disk| disk.is_present()));
 }
@@ -86,7 +86,7 @@ fn no_register_is_touched_before_the_controller_is_ready() {
 #[test]
 fn a_controller_that_was_taken_back_is_left_alone_until_it_is_ready_anew() {
     let mut slot = Slot::new();
-    slot.tenant.tell(true);
+    slot.tenant.admit(Details::default());
     slot.run();
     slot.fake.0.hold.set(true);
     slot.send();
@@ -99,7 +99,7 @@ fn a_controller_that_was_taken_back_is_left_alone_until_it_is_ready_anew() {
     assert_eq!(slot.run(), []);
     assert_eq!(slot.fake.0.accesses.get(), accesses);
     slot.fake.0.hold.set(false);
-    slot.tenant.tell(true);
+    slot.tenant.admit(Details::default());
     assert_eq!(slot.run(), [Ok(())], "what was under way is sent again");
 }
 
@@ -107,13 +107,13 @@ fn a_controller_that_was_taken_back_is_left_alone_until_it_is_ready_anew() {
 #[test]
 fn a_controller_that_was_made_ready_anew_is_reset_though_nobody_saw_it_withdrawn() {
     let mut slot = Slot::new();
-    slot.tenant.tell(true);
+    slot.tenant.admit(Details::default());
     slot.run();
     slot.fake.0.log.borrow_mut().clear();
     slot.run();
     assert!(slot.fake.0.log.borrow().is_empty(), "a notification without news changes nothing");
     slot.tenant.withdraw();
-    slot.tenant.tell(true);
+    slot.tenant.admit(Details::default());
     slot.run();
     assert_eq!(slot.fake.0.log.borrow().first(), Some(&0), "the card is set up from the beginning");
     slot.send();
@@ -123,7 +123,7 @@ fn a_controller_that_was_made_ready_anew_is_reset_though_nobody_saw_it_withdrawn
 #[test]
 fn a_controller_that_is_refused_is_no_disk() {
     let mut slot = Slot::new();
-    slot.tenant.tell(false);
+    slot.tenant.refuse();
     slot.run();
     assert_eq!(slot.fake.0.accesses.get(), 0);
     assert!(slot.client.disk().is_some_and(|disk| !disk.is_present()));

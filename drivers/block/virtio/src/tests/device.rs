@@ -8,6 +8,7 @@ use culm_block::testing::ring;
 use culm_block::{
     Answer, AnswerEntry, BLOCK, Client, Completion, Disk, Error, MAX_DISK, Request, RequestEntry, Segment,
 };
+use culm_virtio::Interface;
 use culm_virtio::registers::*;
 use culm_virtio::testing::{DMA, Fake, Given, State, memory};
 use culm_virtio::virtqueue::Access;
@@ -249,11 +250,11 @@ impl Device {
 }
 
 /// The driver, its device, and the virtualiser, which is a client like any other.
-pub struct World {
+pub struct World<I = Fake> {
     pub connection: BlockDriver,
     pub state: Rc<State>,
     pub device: Device,
-    pub block: Block<Fake>,
+    pub block: Block<I>,
     pub client: Client<u64>,
     done: Vec<(u64, Result<(), Error>)>,
     /// How often the device had been reset when it last took something.
@@ -279,10 +280,17 @@ impl World {
 
     /// The world of a fake device and its memory.
     pub fn of(config: Config, fake: Fake, memory: Region) -> Self {
+        Self::over(fake.clone(), config, &fake, memory)
+    }
+}
+
+impl<I: Interface> World<I> {
+    /// The world of a fake device behind this interface, and its memory.
+    pub fn over(interface: I, config: Config, fake: &Fake, memory: Region) -> Self {
         let (state, connection) = (fake.0.clone(), connection());
         let device = Device::new(config, memory);
-        let block = Block::new(fake, memory, &connection).expect("a device that works");
-        let client = Client::new(connection.requests, connection.answers, Self::DRIVER, MAX_DISK);
+        let block = Block::new(interface, memory, &connection).expect("a device that works");
+        let client = Client::new(connection.requests, connection.answers, World::DRIVER, MAX_DISK);
         let mut world = Self { connection, state, device, block, client, done: Vec::new(), resets: 0 };
         world.run();
         world
@@ -382,7 +390,7 @@ impl World {
     /// afterwards.
     pub fn send_raw(&mut self, request: &Request) -> Result<(), Error> {
         let BlockDriver { requests, answers, .. } = self.connection;
-        let mut link = culm::Link::<RequestEntry, AnswerEntry>::new(requests, answers, Self::DRIVER);
+        let mut link = culm::Link::<RequestEntry, AnswerEntry>::new(requests, answers, World::DRIVER);
         let mut entries = [RequestEntry::default(); culm_block::MAX_SEGMENTS];
         let count = RequestEntry::write(request, 5, &mut entries);
         let mut is_sent = false;
