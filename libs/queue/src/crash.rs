@@ -39,6 +39,50 @@ pub fn outlive<T>(death: &mut Option<u32>, turn: impl FnOnce() -> T) -> Option<T
     }
 }
 
+/// A component in a host test, which can die and begin anew over the memory that it leaves.
+#[cfg(not(target_os = "none"))]
+#[derive(Debug)]
+pub struct Mortal<T> {
+    /// Its present life, if one has begun.
+    pub life: Option<T>,
+    /// The count of its lives that have ended.
+    pub deaths: u32,
+    /// The steps after which it dies, if it is to.
+    pub death: Option<u32>,
+}
+
+#[cfg(not(target_os = "none"))]
+impl<T> Mortal<T> {
+    /// A component of which no life has begun, and that is not to die.
+    pub const NEW: Self = Self { life: None, deaths: 0, death: None };
+
+    /// Lets it have a turn. `turn` takes its life, or `None` if one has to begin, and gives it back
+    /// with a result. Returns the result, or `None` if it has died.
+    pub fn turn<R>(&mut self, turn: impl FnOnce(Option<T>) -> (T, R)) -> Option<R> {
+        let life = self.life.take();
+        let outcome = outlive(&mut self.death, || turn(life));
+        self.deaths += u32::from(outcome.is_none());
+        let (life, result) = outcome?;
+        self.life = Some(life);
+        Some(result)
+    }
+}
+
+/// Runs a test once for each step at which a component can die. `run` is told the step, and returns
+/// whether the component died there: where it did not, there are no more steps.
+///
+/// # Panics
+///
+/// If there are fewer than `least`: then the test does little.
+#[cfg(not(target_os = "none"))]
+pub fn at_every_step(least: u32, mut run: impl FnMut(u32) -> bool) {
+    let mut steps = 0;
+    while run(steps) {
+        steps += 1;
+    }
+    assert!(steps > least, "{steps} steps only");
+}
+
 /// Marks that the next store is seen by others, or by the next life.
 ///
 /// # Panics

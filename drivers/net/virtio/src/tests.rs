@@ -45,6 +45,21 @@ pub fn fake(memory: Region) -> Fake {
     fake
 }
 
+/// A connection to both virtualisers, by queues of so many entries.
+fn connection(entries: u32) -> NetDriver {
+    let rings = || ring::<DmaDescriptor>(entries);
+    NetDriver {
+        rx_free: rings(),
+        rx_filled: rings(),
+        tx_filled: rings(),
+        tx_free: rings(),
+        rx_channel: 1,
+        tx_channel: 2,
+        mac: [0, 1, 2, 3, 4, 5],
+        large_receive: 0,
+    }
+}
+
 fn set_link(state: &State, up: bool) {
     *state.configuration.borrow_mut() = std::vec![0, 1, 2, 3, 4, 5, up.into(), 0];
 }
@@ -83,17 +98,7 @@ impl World {
     }
 
     fn with(fake: Fake, memory: Region) -> Self {
-        let rings = || ring::<DmaDescriptor>(64);
-        let connection = NetDriver {
-            rx_free: rings(),
-            rx_filled: rings(),
-            tx_filled: rings(),
-            tx_free: rings(),
-            rx_channel: 1,
-            tx_channel: 2,
-            mac: [0, 1, 2, 3, 4, 5],
-            large_receive: 0,
-        };
+        let connection = connection(64);
         let state = fake.0.clone();
         let net = Net::new(fake, memory, &connection).expect("a device that works");
         let mut world = Self {

@@ -7,13 +7,13 @@
 
 use crate::net::Net;
 use crate::registers::*;
-use crate::tests::fake;
+use crate::tests::{connection, fake};
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
 use culm::connection::NetDriver;
 use culm_net::DmaDescriptor;
-use culm_net::testing::{Peer, ring};
-use culm_queue::crash;
+use culm_net::testing::Peer;
+use culm_queue::crash::{Mortal, at_every_step};
 use culm_virtio::checkpoint;
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory};
@@ -63,10 +63,7 @@ struct World {
     connection: NetDriver,
     memory: Region,
     state: Rc<State>,
-    net: Option<Net<Fake>>,
-    lives: u32,
-    /// After how many more steps the driver dies.
-    death: Option<u32>,
+    net: Mortal<Net<Fake>>,
     rx: Peer<DmaDescriptor>,
     tx: Peer<DmaDescriptor>,
     /// Channels that were notified and not served; `Some` of an empty list after an interrupt.
@@ -103,26 +100,14 @@ impl World {
         if !event_index {
             fake.0.features.set(FEATURE_VERSION_1);
         }
-        let rings = || ring::<DmaDescriptor>(32);
-        let connection = NetDriver {
-            rx_free: rings(),
-            rx_filled: rings(),
-            tx_filled: rings(),
-            tx_free: rings(),
-            rx_channel: 1,
-            tx_channel: 2,
-            mac: [0, 1, 2, 3, 4, 5],
-            large_receive: 0,
-        };
+        let connection = connection(32);
         let mut world = Self {
             rx: Peer::new(connection.rx_filled, connection.rx_free),
             tx: Peer::new(connection.tx_free, connection.tx_filled),
             connection,
             memory,
             state: fake.0.clone(),
-            net: None,
-            lives: 0,
-            death: None,
+            net: Mortal::NEW,
             told: BTreeSet::new(),
             trigger,
             edges_told: 0,
@@ -154,15 +139,14 @@ impl World {
             Trigger::Level => self.state.causes.get() != Causes::ZERO,
             Trigger::Edge => edges != self.edges_told,
         };
-        if self.net.is_some() && self.told.is_empty() && !interrupted {
+        if self.net.life.is_some() && self.told.is_empty() && !interrupted {
             return;
         }
         self.edges_told = edges;
         let told: Vec<u32> = self.told.iter().copied().collect();
-        let mut net = self.net.take();
         let (fake, memory, connection) = (Fake(self.state.clone()), self.memory, &self.connection);
-        let outcome = crash::outlive(&mut self.death, || {
-            let mut net = match net.take() {
+        let asleep = self.net.turn(|life| {
+            let mut net = match life {
                 None => Net::new(fake, memory, connection).expect("a device that works"),
                 Some(mut net) => {
                     if interrupted {
@@ -177,9 +161,8 @@ impl World {
             let asleep = (0..64).any(|_| net.round().is_asleep());
             (net, asleep)
         });
-        match outcome {
-            Some((net, asleep)) => {
-                self.net = Some(net);
+        match asleep {
+            Some(asleep) => {
                 self.told.clear();
                 if !asleep {
                     self.endless += 1;
@@ -187,7 +170,6 @@ impl World {
                 }
             }
             None => {
-                self.lives += 1;
                 self.turn();
             }
         }
@@ -379,22 +361,16 @@ const TRAFFIC: [Act; 30] = {
 
 /// Runs `acts` once for each step at which the driver can die; `check` looks at each end.
 fn die_everywhere(size: u32, event_index: bool, trigger: Trigger, acts: &[Act], check: impl Fn(&World, &str)) {
-    let mut steps = 0;
-    loop {
+    at_every_step(100, |step| {
         let mut world = World::new(size, event_index, trigger);
-        world.death = Some(steps);
+        world.net.death = Some(step);
         for act in acts {
             world.act(*act);
         }
         world.finish();
-        let died = world.lives > 0;
-        check(&world, &std::format!("death at step {steps}"));
-        if !died {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps > 100, "{steps} steps only");
+        check(&world, &std::format!("death at step {step}"));
+        world.net.deaths > 0
+    });
 }
 
 #[test]
@@ -435,7 +411,7 @@ fn a_driver_that_dies_while_the_transmit_virtualiser_restarts_confuses_nobody() 
         let once: BTreeSet<_> = world.on_the_wire.iter().collect();
         assert_eq!(once.len(), world.on_the_wire.len(), "a frame twice, {context}");
         assert_eq!(world.state.resets.get(), 1, "for the transmit virtualiser alone no device is reset, {context}");
-        if world.lives == 0 {
+        if world.net.deaths == 0 {
             assert_eq!(once.len() as u64, world.sent, "what was queued before the restart is sent");
         }
     });
@@ -450,7 +426,7 @@ fn a_driver_that_dies_while_the_receive_virtualiser_restarts_loses_no_frame_to_s
         world.check_buffers(context);
         let resets = world.state.resets.get();
         // A life that dies between a reset and its record resets the device again.
-        let most = 2 + world.lives;
+        let most = 2 + world.net.deaths;
         assert!((2..=most).contains(&resets), "what the device had belonged to the previous life, {context}");
         let once: BTreeSet<_> = world.on_the_wire.iter().collect();
         assert_eq!(once.len() as u64, world.sent, "frames that were never sent, {context}");
@@ -490,11 +466,11 @@ proptest! {
         let mut world = World::new(size, event_index, if edge { Trigger::Edge } else { Trigger::Level });
         for (act, death) in acts {
             if let Some(steps) = death {
-                world.death = Some(steps);
+                world.net.death = Some(steps);
             }
             world.act(act);
         }
-        world.death = None;
+        world.net.death = None;
         world.finish();
         world.check("random deaths");
     }
@@ -511,15 +487,15 @@ proptest! {
                 world.act(if *receive { Act::RestartReceive } else { Act::RestartTransmit });
             }
             if let Some(steps) = death {
-                world.death = Some(*steps);
+                world.net.death = Some(*steps);
             }
             world.act(*act);
         }
-        world.death = None;
+        world.net.death = None;
         world.finish();
         world.check_buffers("deaths of all");
         // A transmit virtualiser's death asks for one if the device sends nothing meanwhile.
-        let deaths = restarts.len() as u32 + world.lives;
+        let deaths = restarts.len() as u32 + world.net.deaths;
         prop_assert!(world.state.resets.get() <= 1 + deaths, "{} resets for {deaths} deaths", world.state.resets.get());
     }
 
@@ -544,7 +520,7 @@ proptest! {
             words[index].store(value, Relaxed);
         }
         world.lossy = true;
-        world.net = None;
+        world.net.life = None;
         // Which buffers are void nobody can say any more; a virtualiser checks what it is given.
         // Here: no panic, no endless loop.
         for _ in 0..10 {

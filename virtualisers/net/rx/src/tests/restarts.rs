@@ -16,7 +16,7 @@ use culm_lending::holders::{Holders, Record};
 use culm_net::descriptor::flags::CONTINUES;
 use culm_net::testing::{Peer, frame};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader};
-use culm_queue::crash;
+use culm_queue::crash::{Mortal, at_every_step};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -51,10 +51,7 @@ enum Act {
 struct World {
     connection: NetRxVirtualiser,
     client_connections: Vec<NetRxClient>,
-    virtualiser: Option<Receive>,
-    lives: u32,
-    /// After how many more steps it dies.
-    death: Option<u32>,
+    virtualiser: Mortal<Receive>,
     /// Channels that were notified and not served.
     told: BTreeSet<u32>,
     data: Region,
@@ -80,9 +77,7 @@ impl World {
         let clients = 2;
         let (connection, client_connections) = connections(clients, BUFFERS, 128);
         let mut world = Self {
-            virtualiser: None,
-            lives: 0,
-            death: None,
+            virtualiser: Mortal::NEW,
             told: BTreeSet::new(),
             data: Region::new(connection.data),
             driver: Peer::new(connection.driver_free, connection.driver_filled),
@@ -109,15 +104,14 @@ impl World {
 
     /// The virtualiser's turn; if it dies, its next life begins.
     fn turn(&mut self) {
-        if self.virtualiser.is_some() && self.told.is_empty() {
+        if self.virtualiser.life.is_some() && self.told.is_empty() {
             return;
         }
         set_time(time::now() + Duration::from_millis(1));
         let told: Vec<u32> = self.told.iter().copied().collect();
-        let mut virtualiser = self.virtualiser.take();
         let (connection, clients) = (&self.connection, &self.client_connections);
-        let outcome = crash::outlive(&mut self.death, || {
-            let mut virtualiser = match virtualiser.take() {
+        let asleep = self.virtualiser.turn(|life| {
+            let mut virtualiser = match life {
                 None => Receive::new(connection, clients),
                 Some(mut virtualiser) => {
                     virtualiser.mark_due(culm::testing::channels(&told));
@@ -127,16 +121,14 @@ impl World {
             let asleep = (0..8).any(|_| virtualiser.round().is_asleep());
             (virtualiser, asleep)
         });
-        match outcome {
-            Some((virtualiser, asleep)) => {
-                self.virtualiser = Some(virtualiser);
+        match asleep {
+            Some(asleep) => {
                 self.told.clear();
                 if !asleep {
                     self.told.extend(0..=self.clients.len() as u32);
                 }
             }
             None => {
-                self.lives += 1;
                 self.turn();
             }
         }
@@ -347,21 +339,16 @@ const TRAFFIC: [Act; 44] = {
 
 /// Runs `acts` once for each step at which the virtualiser can die; `check` looks at each end.
 fn die_everywhere(acts: &[Act], check: impl Fn(&World, &str)) {
-    let mut steps = 0;
-    loop {
+    at_every_step(100, |step| {
         let mut world = World::new();
-        world.death = Some(steps);
+        world.virtualiser.death = Some(step);
         for act in acts {
             world.act(*act);
         }
         world.finish();
-        check(&world, &format!("death at step {steps}"));
-        if world.lives == 0 {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps > 100, "{steps} steps only");
+        check(&world, &format!("death at step {step}"));
+        world.virtualiser.deaths > 0
+    });
 }
 
 #[test]
@@ -414,11 +401,11 @@ proptest! {
         let mut world = World::new();
         for (act, death) in acts {
             if let Some(steps) = death {
-                world.death = Some(steps);
+                world.virtualiser.death = Some(steps);
             }
             world.act(act);
         }
-        world.death = None;
+        world.virtualiser.death = None;
         world.finish();
         world.check("random deaths");
     }
@@ -438,7 +425,7 @@ proptest! {
             let value = if nearly { before ^ 1 << (value % 64) } else { value };
             word.store(value, core::sync::atomic::Ordering::Relaxed);
         }
-        world.virtualiser = None;
+        world.virtualiser.life = None;
         for _ in 0..10 {
             world.turn();
             let _ = world.driver.take();

@@ -13,7 +13,7 @@ use culm::testing::{deadline, set_time, signalled};
 use culm::time::{self, Duration};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, LARGE_BUFFER};
-use culm_queue::crash;
+use culm_queue::crash::{Mortal, at_every_step};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -51,10 +51,7 @@ enum Act {
 struct World {
     connection: NetTxVirtualiser,
     client_connections: Vec<NetTxClient>,
-    virtualiser: Option<Transmit>,
-    lives: u32,
-    /// After how many more steps it dies.
-    death: Option<u32>,
+    virtualiser: Mortal<Transmit>,
     /// At a death, the first client says that so many buffers more were given to it than were.
     lie: Option<u64>,
     /// Channels that were notified and not served.
@@ -94,9 +91,7 @@ impl World {
             })
             .collect();
         let mut world = Self {
-            virtualiser: None,
-            lives: 0,
-            death: None,
+            virtualiser: Mortal::NEW,
             lie: None,
             told: BTreeSet::new(),
             driver: Peer::new(connection.driver_filled, connection.driver_free),
@@ -119,15 +114,14 @@ impl World {
 
     /// The virtualiser's turn; if it dies, its next life begins.
     fn turn(&mut self) {
-        if self.virtualiser.is_some() && self.told.is_empty() {
+        if self.virtualiser.life.is_some() && self.told.is_empty() {
             return;
         }
         set_time(time::now() + Duration::from_millis(1));
         let told: Vec<u32> = self.told.iter().copied().collect();
-        let mut virtualiser = self.virtualiser.take();
         let (connection, clients) = (&self.connection, &self.client_connections);
-        let outcome = crash::outlive(&mut self.death, || {
-            let mut virtualiser = match virtualiser.take() {
+        let asleep = self.virtualiser.turn(|life| {
+            let mut virtualiser = match life {
                 None => Transmit::new(connection, clients),
                 Some(mut virtualiser) => {
                     virtualiser.mark_due(culm::testing::channels(&told));
@@ -137,16 +131,14 @@ impl World {
             let asleep = (0..8).any(|_| virtualiser.round().is_asleep());
             (virtualiser, asleep)
         });
-        match outcome {
-            Some((virtualiser, asleep)) => {
-                self.virtualiser = Some(virtualiser);
+        match asleep {
+            Some(asleep) => {
                 self.told.clear();
                 if !asleep {
                     self.told.extend(0..=self.clients.len() as u32);
                 }
             }
             None => {
-                self.lives += 1;
                 self.tell_lies();
                 self.turn();
             }
@@ -340,21 +332,16 @@ const TRAFFIC: [Act; 40] = {
 
 /// Runs `acts` once for each step at which the virtualiser can die; `check` looks at each end.
 fn die_everywhere(clients: usize, acts: &[Act], check: impl Fn(&World, &str)) {
-    let mut steps = 0;
-    loop {
+    at_every_step(100, |step| {
         let mut world = World::new(clients);
-        world.death = Some(steps);
+        world.virtualiser.death = Some(step);
         for act in acts {
             world.act(*act);
         }
         world.finish();
-        check(&world, &format!("death at step {steps}"));
-        if world.lives == 0 {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps > 100, "{steps} steps only");
+        check(&world, &format!("death at step {step}"));
+        world.virtualiser.deaths > 0
+    });
 }
 
 #[test]
@@ -392,22 +379,17 @@ fn a_client_that_lies_to_the_next_life_harms_itself_alone() {
     use Act::*;
     let acts = [Send(0, 2), Send(1, 2), Turn, Take, Sent(9), Turn, Send(1, 1), Send(0, 1), Send(1, 2), Turn];
     for lie in 1..4 {
-        let mut steps = 0;
-        loop {
+        at_every_step(20, |step| {
             let mut world = World::new(2);
-            (world.death, world.lie) = (Some(steps), Some(lie));
+            (world.virtualiser.death, world.lie) = (Some(step), Some(lie));
             for act in acts {
                 world.act(act);
             }
             world.finish();
-            let context = format!("{lie} more, death at step {steps}");
+            let context = format!("{lie} more, death at step {step}");
             assert_eq!(world.wire[1], (0..world.sent[1]).collect::<Vec<_>>(), "the other's frames, {context}");
-            if world.lives == 0 {
-                break;
-            }
-            steps += 1;
-        }
-        assert!(steps > 20, "{steps} steps only");
+            world.virtualiser.deaths > 0
+        });
     }
 }
 
@@ -432,11 +414,11 @@ proptest! {
         let mut world = World::new(2);
         for (act, death) in acts {
             if let Some(steps) = death {
-                world.death = Some(steps);
+                world.virtualiser.death = Some(steps);
             }
             world.act(act);
         }
-        world.death = None;
+        world.virtualiser.death = None;
         world.finish();
         world.check("random deaths");
     }
@@ -456,7 +438,7 @@ proptest! {
             let value = if nearly { before ^ 1 << (value % 64) } else { value };
             word.store(value, core::sync::atomic::Ordering::Relaxed);
         }
-        world.virtualiser = None;
+        world.virtualiser.life = None;
         for _ in 0..10 {
             world.turn();
             let _ = world.driver.take();
