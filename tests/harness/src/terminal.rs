@@ -2,22 +2,21 @@
 //! are typed.
 
 use crate::PATIENCE;
+use crate::screen::Screen;
 use nix::pty::{OpenptyResult, openpty};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// A terminal. Dropping it kills the command that runs in it.
 #[derive(Debug)]
 pub struct Terminal {
     keyboard: File,
-    /// Kept open, so that the terminal's settings can be looked at after the command's end.
-    screen: File,
-    output: Receiver<Vec<u8>>,
-    seen: String,
+    /// The command's side, kept open so that the terminal's settings can be read after its end.
+    settings: File,
+    screen: Screen,
     command: Child,
 }
 
@@ -28,8 +27,8 @@ impl Terminal {
     /// Where there is no terminal to be had, or the command does not start.
     pub fn run(command: &Command) -> Self {
         let OpenptyResult { master, slave } = openpty(None, None).expect("Linux has pseudo-terminals");
-        let screen = File::from(slave);
-        let twin = || screen.try_clone().expect("a file can be held twice");
+        let settings = File::from(slave);
+        let twin = || settings.try_clone().expect("a file can be held twice");
         let mut inside = Command::new("setsid");
         inside.arg("--ctty").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -43,17 +42,8 @@ impl Terminal {
         }
         let command = inside.stdin(twin()).stdout(twin()).stderr(twin()).spawn().expect("the command starts");
         let keyboard = File::from(master);
-        let mut reader = keyboard.try_clone().expect("a file can be held twice");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { keyboard, screen, output, seen: String::new(), command }
+        let screen = Screen::new(keyboard.try_clone().expect("a file can be held twice"));
+        Self { keyboard, settings, screen, command }
     }
 
     /// Waits for a text and forgets everything up to it.
@@ -61,17 +51,7 @@ impl Terminal {
     /// # Panics
     /// Where it does not come.
     pub fn expect(&mut self, text: &str) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(at) = self.seen.find(text) {
-                self.seen.drain(..at + text.len());
-                return;
-            }
-            match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(error) => panic!("no {text:?} ({error}); the screen so far:\n{}", self.seen),
-            }
-        }
+        self.screen.expect(text);
     }
 
     /// Presses keys.
@@ -87,7 +67,7 @@ impl Terminal {
     /// # Panics
     /// Where it has no settings.
     pub fn is_in_order(&self) -> bool {
-        let settings = tcgetattr(&self.screen).expect("a terminal has settings");
+        let settings = tcgetattr(&self.settings).expect("a terminal has settings");
         settings.local_flags.contains(LocalFlags::ICANON | LocalFlags::ECHO)
     }
 

@@ -6,11 +6,10 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::{PATIENCE, root};
-use std::io::{Read as _, Write as _};
+use culm_tests_harness::root;
+use culm_tests_harness::screen::Screen;
+use std::io::Write as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
 
 /// Debian's U-Boot for this machine, package u-boot-qemu.
 const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
@@ -22,8 +21,7 @@ const STAGING: &str = "0x48000000";
 struct Prompt {
     emulator: Child,
     keyboard: ChildStdin,
-    output: Receiver<Vec<u8>>,
-    seen: String,
+    screen: Screen,
 }
 
 impl Prompt {
@@ -39,32 +37,13 @@ impl Prompt {
             .spawn()
             .expect("QEMU starts");
         let keyboard = emulator.stdin.take().expect("the keyboard was asked for");
-        let mut screen = emulator.stdout.take().expect("the screen was asked for");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 1024];
-            while let Ok(count @ 1..) = screen.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { emulator, keyboard, output, seen: String::new() }
+        let screen = Screen::new(emulator.stdout.take().expect("the screen was asked for"));
+        Self { emulator, keyboard, screen }
     }
 
     /// Waits for a text and forgets everything up to it.
     fn expect(&mut self, text: &str) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(at) = self.seen.find(text) {
-                self.seen.drain(..at + text.len());
-                return;
-            }
-            match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(error) => panic!("no {text:?} ({error}); the console so far:\n{}", self.seen),
-            }
-        }
+        self.screen.expect(text);
     }
 
     fn enter(&mut self, line: &str) {

@@ -126,7 +126,7 @@ mod tests {
             ..plan.board.devices[0].clone()
         };
         let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
-        plan.devices.push(Device { board, driver: 0, registers: 0, offset: 0, dma: None, mac, file: None });
+        plan.devices.push(Device { mac, ..fixture::used(board) });
         plan
     }
 

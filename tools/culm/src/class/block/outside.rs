@@ -121,29 +121,12 @@ fn make_described(path: &Path, disk: &Disk) -> Result<Option<String>, Failure> {
 mod tests {
     use super::*;
     use crate::layout::tests::fixture::{self, Shape};
-    use crate::plan::{BoardDevice, Device, PhysicalRange};
+    use crate::plan::PhysicalRange;
 
     fn disk(file: HostFile) -> Plan {
         let mut plan = fixture::parts(&Shape::default()).plan;
-        plan.devices.push(Device {
-            board: BoardDevice {
-                name: "disk0".into(),
-                classes: Vec::new(),
-                compatible: "virtio,blk".into(),
-                registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
-                interrupts: Vec::new(),
-                dma: 0,
-                qemu: Vec::new(),
-                slot: None,
-                bridge: None,
-            },
-            driver: 0,
-            registers: 0,
-            offset: 0,
-            dma: None,
-            mac: None,
-            file: Some(file),
-        });
+        let board = fixture::device("disk0", "virtio,blk", PhysicalRange { address: 0x0a00_0000, size: 0x200 });
+        plan.devices.push(Device { file: Some(file), ..fixture::used(board) });
         plan
     }
 

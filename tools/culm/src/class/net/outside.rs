@@ -167,25 +167,9 @@ mod tests {
 
     fn with_card() -> Plan {
         let mut plan = fixture::parts(&Shape::default()).plan;
-        plan.devices.push(Device {
-            board: BoardDevice {
-                name: "nic0".into(),
-                classes: vec![DeviceClass::named(NAME).expect("a class")],
-                compatible: "virtio,net".into(),
-                registers: PhysicalRange { address: 0x0a00_0000, size: 0x200 },
-                interrupts: Vec::new(),
-                dma: 0,
-                qemu: Vec::new(),
-                slot: None,
-                bridge: None,
-            },
-            driver: 0,
-            registers: 0,
-            offset: 0,
-            dma: None,
-            mac: None,
-            file: None,
-        });
+        let board = fixture::device("nic0", "virtio,net", PhysicalRange { address: 0x0a00_0000, size: 0x200 });
+        let classes = vec![DeviceClass::named(NAME).expect("a class")];
+        plan.devices.push(fixture::used(BoardDevice { classes, ..board }));
         plan
     }
 

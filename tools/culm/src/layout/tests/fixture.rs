@@ -210,17 +210,31 @@ fn region(shape: &Shape, id: usize, pages: u64) -> Region {
     }
 }
 
-fn board(memory: u64) -> Board {
-    let uart = BoardDevice {
-        name: "uart0".into(),
-        classes: vec![DeviceClass::names()[0].1],
-        compatible: "arm,pl011".into(),
-        registers: PhysicalRange { address: 0x0900_0000, size: 0x1000 },
-        interrupts: vec![Interrupt { number: 33, trigger: Trigger::Level }],
+/// A device of no class, without interrupts.
+pub fn device(name: &str, compatible: &str, registers: PhysicalRange) -> BoardDevice {
+    BoardDevice {
+        name: name.into(),
+        classes: Vec::new(),
+        compatible: compatible.into(),
+        registers,
+        interrupts: Vec::new(),
         dma: 0,
         qemu: Vec::new(),
         slot: None,
         bridge: None,
+    }
+}
+
+/// A device of the board in a plan, with the first domain as its driver.
+pub fn used(board: BoardDevice) -> Device {
+    Device { board, driver: 0, registers: 0, offset: 0, dma: None, mac: None, file: None }
+}
+
+fn board(memory: u64) -> Board {
+    let uart = BoardDevice {
+        classes: vec![DeviceClass::names()[0].1],
+        interrupts: vec![Interrupt { number: 33, trigger: Trigger::Level }],
+        ..device("uart0", "arm,pl011", PhysicalRange { address: 0x0900_0000, size: 0x1000 })
     };
     Board {
         name: "test".into(),

@@ -1,0 +1,48 @@
+//! The text that a program writes while a test waits for parts of it.
+
+use crate::PATIENCE;
+use std::io::Read;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+/// A program's output, read by a thread of its own.
+#[derive(Debug)]
+pub struct Screen {
+    output: Receiver<Vec<u8>>,
+    /// The text that has come and was not waited for.
+    seen: String,
+}
+
+impl Screen {
+    /// Reads this output to its end.
+    pub fn new(mut reader: impl Read + Send + 'static) -> Self {
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { output, seen: String::new() }
+    }
+
+    /// Waits for a text and forgets everything up to it.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect(&mut self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("no {text:?} ({error}); the screen so far:\n{}", self.seen),
+            }
+        }
+    }
+}
