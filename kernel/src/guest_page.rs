@@ -66,8 +66,8 @@ pub struct Wait {
 pub fn wait(syndrome: u64) -> Option<Wait> {
     const LENGTH: u64 = 1 << 25;
     const WFI: u64 = 0b00;
-    (syndrome >> 26 & 0x3f == 0x01)
-        .then(|| Wait { bytes: if syndrome & LENGTH != 0 { 4 } else { 2 }, is_bounded: syndrome & 0b11 != WFI })
+    let wait = Wait { bytes: if syndrome & LENGTH != 0 { 4 } else { 2 }, is_bounded: syndrome & 0b11 != WFI };
+    (syndrome >> 26 & 0x3f == 0x01).then_some(wait)
 }
 
 #[cfg(test)]
