@@ -9,7 +9,7 @@
 //! done, and a reader that has begun with the old file ends with it.
 
 use crate::caching;
-use crate::response::{Refusal, Status};
+use crate::response::{Head, Refusal, Status};
 
 /// The operations on files that clients are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,27 @@ pub struct Entry {
     pub modified: Option<[u8; 29]>,
 }
 
+/// The head of the response with all of a file, without its date and its end. It is made when the
+/// file is sent first; a file that is opened anew has an empty one.
+#[derive(Default)]
+pub struct KeptHead {
+    head: Option<Head>,
+    /// Whether the entity tag in it is a strong one.
+    is_settled: bool,
+}
+
+impl KeptHead {
+    /// The head for a file with these properties, if it was made.
+    #[inline]
+    pub(crate) fn of(&self, entry: &Entry) -> Option<&[u8]> {
+        self.head.as_ref().filter(|_| self.is_settled == entry.is_settled).map(Head::as_bytes)
+    }
+
+    pub(crate) fn keep(&mut self, head: Head, entry: &Entry) {
+        (self.head, self.is_settled) = (Some(head), entry.is_settled);
+    }
+}
+
 /// The reason why something cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -76,6 +97,8 @@ pub enum Trouble {
     TooLarge,
     /// The files cannot be changed now.
     ReadOnly,
+    /// What is at the path is another file than the one that was found.
+    Changed,
     /// The medium failed, or whoever answers for it.
     Failed,
     /// It is not known whether a change was made.
@@ -93,6 +116,8 @@ impl Trouble {
             Self::Full => Refusal::new(Status::InsufficientStorage, "There is no room for this."),
             Self::TooLarge => Refusal::new(Status::ContentTooLarge, "No file here can be as long as that."),
             Self::ReadOnly => Refusal::new(Status::Forbidden, "These files cannot be changed."),
+            Self::Changed => Refusal::new(Status::Unavailable, "The file was changed meanwhile. Try again.")
+                .with("Retry-After: 1\r\n"),
             Self::Failed => Refusal::new(Status::InternalError, "The medium of the files failed."),
             Self::Unknown => {
                 Refusal::new(Status::Unavailable, "It is not known whether this was done.").with("Retry-After: 1\r\n")
@@ -129,13 +154,26 @@ pub trait Files {
     /// Returns the path's content, once that is known.
     fn found(&mut self, slot: usize) -> Option<Result<Found, Trouble>>;
 
-    /// The bytes of the file from `at` on, `count` at most; none while they are not here yet. No
-    /// more are asked for than are sent, so that it may forget what it has given.
+    /// Returns how many bytes of the file from `at` on are here for [`Self::take`]: no more than
+    /// `count`, which is not 0; 0 while they are on their way. No more are asked for than are sent
+    /// at once.
     ///
     /// # Errors
     ///
     /// If they cannot be had.
-    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble>;
+    fn fetch(&mut self, slot: usize, at: u64, count: usize) -> Result<usize, Trouble>;
+
+    /// Copies bytes from `at` on that are here. Returns how many: as many as `into` has, if
+    /// [`Self::fetch`] has said in this turn that there are so many. Files may forget those that
+    /// were taken.
+    fn take(&mut self, slot: usize, at: u64, into: &mut [u8]) -> usize;
+
+    /// Returns room for the head that goes in front of the file, for all who read it and find the
+    /// same [`Entry`]; nothing if there is no such room.
+    fn kept_head(&mut self, slot: usize) -> Option<&mut KeptHead> {
+        let _ = slot;
+        None
+    }
 
     /// Begins a new file to be put at the path: of so many bytes, if that is known. [`Self::done`]
     /// says whether it can be written.
@@ -185,8 +223,12 @@ impl Files for () {
         Some(Ok(Found::Missing))
     }
 
-    fn read(&mut self, _: usize, _: u64, _: usize) -> Result<&[u8], Trouble> {
+    fn fetch(&mut self, _: usize, _: u64, _: usize) -> Result<usize, Trouble> {
         Err(Trouble::Failed)
+    }
+
+    fn take(&mut self, _: usize, _: u64, _: &mut [u8]) -> usize {
+        0
     }
 
     fn replace(&mut self, _: usize, _: Option<u64>) {}
@@ -226,8 +268,19 @@ impl<F: Files> Files for Option<F> {
         self.as_mut().map_or(Some(Ok(Found::Missing)), |files| files.found(slot))
     }
 
-    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble> {
-        self.as_mut().map_or(Err(Trouble::Failed), |files| files.read(slot, at, count))
+    #[inline]
+    fn fetch(&mut self, slot: usize, at: u64, count: usize) -> Result<usize, Trouble> {
+        self.as_mut().map_or(Err(Trouble::Failed), |files| files.fetch(slot, at, count))
+    }
+
+    #[inline]
+    fn take(&mut self, slot: usize, at: u64, into: &mut [u8]) -> usize {
+        self.as_mut().map_or(0, |files| files.take(slot, at, into))
+    }
+
+    #[inline]
+    fn kept_head(&mut self, slot: usize) -> Option<&mut KeptHead> {
+        self.as_mut()?.kept_head(slot)
     }
 
     fn replace(&mut self, slot: usize, length: Option<u64>) {

@@ -194,12 +194,12 @@ impl Write for Date {
     }
 }
 
-/// Bytes of a [`Head`]: the longest that is written here has a sentence of a refusal as its body.
-const HEAD_SIZE: usize = 640;
+/// Bytes of a [`Head`]: the longest is that of a stored file with a long `Cache-Control`.
+const HEAD_SIZE: usize = 1024;
 
 /// A head under construction, and a short body with it, in a buffer of fixed size. What does not
 /// fit is cut off, but all that is written here is short: fields of this crate, numbers, a media
-/// type, a reason of at most [`REASON`] bytes.
+/// type, a reason of at most [`REASON`] bytes, a bounded `Cache-Control`.
 pub struct Head {
     bytes: [u8; HEAD_SIZE],
     length: usize,

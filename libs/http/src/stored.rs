@@ -24,6 +24,8 @@ pub(crate) struct Asked {
     request: Request,
     pub(crate) decision: Decision,
     stage: Stage,
+    /// Whether the answer waits for room in the send buffer.
+    pub(crate) lacks_room: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +40,7 @@ enum Stage {
 
 impl Asked {
     pub(crate) fn new(request: Request, decision: Decision) -> Self {
-        Self { request, decision, stage: Stage::Finding }
+        Self { request, decision, stage: Stage::Finding, lacks_room: false }
     }
 }
 
@@ -88,6 +90,7 @@ impl Connection {
         shared: &mut Shared<R, F>,
     ) -> Step {
         let slot = usize::from(self.slot);
+        let asked = Asked { lacks_room: false, ..asked };
         self.phase = Phase::Asking(asked);
         match asked.stage {
             Stage::Finding => match shared.files.found(slot) {

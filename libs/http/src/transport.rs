@@ -28,6 +28,12 @@ pub trait Stream {
     /// Hands over bytes to send; returns how many were taken, from the front.
     fn send(&mut self, bytes: &[u8]) -> usize;
 
+    /// Hands over up to `count` bytes that `fill` writes to where they are sent from. It is given
+    /// the room that lies side by side there, `count` bytes at most, and returns how many it has
+    /// written, from the front. So content that is not the server's own memory is copied once.
+    /// Returns how many were taken.
+    fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize;
+
     /// Ends this side after everything handed over is sent. Receiving goes on.
     fn finish(&mut self);
 

@@ -340,12 +340,68 @@ fn an_upload_that_breaks_off_leaves_the_old_file() {
 
 #[test]
 fn a_file_that_cannot_be_read_to_its_end_ends_in_a_reset() {
-    let shelf = Shelf { late_trouble: Some(Trouble::Failed), ..Shelf::default() };
+    let shelf = Shelf::default();
+    let mut server = shelf.server(1);
+    let input = get("/album/large.bin", "").into();
+    let mut pipes = Pipes(vec![Some(Pipe { input, buffer: Some(32 * 1024), ..Pipe::default() })]);
+    server.opened(0, 0);
+    while server.run(&mut pipes, 0, 1) {}
+    let pipe = pipes.0[0].as_mut().unwrap();
+    assert!(!pipe.aborted && pipe.output.starts_with(b"HTTP/1.1 200 "));
+    pipe.unacknowledged = 0;
+    server.files().late_trouble = Some(Trouble::Failed);
+    server.ready(0);
+    while server.run(&mut pipes, 0, 1) {}
+    assert!(pipes.0[0].as_ref().unwrap().aborted);
+    assert_eq!((server.open(), shelf.under_way()), (0, 0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_at_all_is_refused() {
+    for (trouble, status) in [(Trouble::Failed, 500), (Trouble::Busy, 503)] {
+        let shelf = Shelf { late_trouble: Some(trouble), ..Shelf::default() };
+        assert_eq!(one(&shelf, get("/kept.txt", "")).status, status);
+        assert_eq!(one(&shelf, get("/kept.txt", "").replace("GET", "HEAD")).status, 200, "nothing is read");
+    }
+}
+
+#[test]
+fn a_file_that_is_another_one_before_its_answer_begins_is_looked_up_anew() {
+    let shelf = Shelf { late_trouble: Some(Trouble::Changed), ..Shelf::default() };
     let mut server = shelf.server(1);
     let mut pipes = Pipes(vec![Some(Pipe { input: get("/kept.txt", "").into(), ..Pipe::default() })]);
     server.opened(0, 0);
+    for _ in 0..3 {
+        assert!(server.run(&mut pipes, 0, 1), "it has more to do");
+        assert_eq!(shelf.under_way(), 1);
+    }
+    shelf.contents.borrow_mut().insert("kept.txt".into(), b"another".to_vec());
+    assert!(server.run(&mut pipes, 0, 1));
+    server.files().late_trouble = None;
     while server.run(&mut pipes, 0, 1) {}
-    assert!(pipes.0[0].as_ref().unwrap().aborted);
+    assert!(pipes.0[0].as_ref().unwrap().output.ends_with(b"\r\n\r\nanother"));
+}
+
+/// Who pipelines and takes nothing holds no bytes of a file, and is reset when its time is up.
+#[test]
+fn a_client_that_takes_nothing_has_nothing_read_for_it() {
+    let shelf = Shelf::default();
+    let mut server = shelf.server(1);
+    let pipe = Pipe { input: get("/kept.txt", "").into(), buffer: Some(32 * 1024), ..Pipe::default() };
+    let mut pipes = Pipes(vec![Some(Pipe { unacknowledged: 32 * 1024 - 500, ..pipe })]);
+    server.opened(0, 0);
+    while server.run(&mut pipes, 0, 1) {}
+    assert_eq!(server.files().fetched, 0);
+    for now in [TIMEOUTS.response - 1, 2 * TIMEOUTS.response - 2] {
+        server.expire(&mut pipes, now);
+        let pipe = pipes.0[0].as_mut().unwrap();
+        assert!(!pipe.aborted, "it goes on");
+        pipe.unacknowledged -= 1;
+        server.ready(0);
+        while server.run(&mut pipes, now, 1) {}
+    }
+    server.expire(&mut pipes, 4 * TIMEOUTS.response);
+    assert!(pipes.0[0].as_ref().unwrap().aborted && pipes.0[0].as_ref().unwrap().output.is_empty());
     assert_eq!((server.open(), shelf.under_way()), (0, 0));
 }
 

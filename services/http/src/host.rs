@@ -106,6 +106,13 @@ impl Stream for &mut Socket {
         self.output.extend_from_slice(&bytes[..count]);
         count
     }
+    fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let (length, count) = (self.output.len(), count.min(self.room()));
+        self.output.resize(length + count, 0);
+        let written = fill(&mut self.output[length..]).min(count);
+        self.output.truncate(length + written);
+        written
+    }
     fn finish(&mut self) {
         self.finishing = true;
     }

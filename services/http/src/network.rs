@@ -65,6 +65,11 @@ impl culm_http::Stream for Stream<'_> {
         self.0.send(bytes)
     }
 
+    #[inline]
+    fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        self.0.send_with(count, fill)
+    }
+
     fn finish(&mut self) {
         self.0.finish();
     }

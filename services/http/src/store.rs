@@ -6,9 +6,13 @@
 //!   While all places are taken, a file that was opened some seconds ago is closed if nothing of it
 //!   is on its way: its readers have it opened again when they go on, and break off if it is not
 //!   the same any more. So slow readers keep nobody from other files.
-//! * **Buffers.** The client's memory is divided into buffers. A reader has one only from the
-//!   request to the disk until the bytes are in the send buffer: a client that reads slowly holds
-//!   none. An upload holds one that it fills, and those that are being written.
+//! * **Buffers.** The client's memory is divided into buffers. Half of them are for what is on its
+//!   way. A reader has one only from the request to the disk until the bytes are in the send
+//!   buffer: a client that reads slowly holds none. An upload holds one that it fills, and those
+//!   that are being written.
+//! * **Content.** The other half is for the content of files that fit a buffer: it is read once for
+//!   all who read the open file, and stays for as long as that is open, or until another one needs
+//!   the buffer. So it is never older than an open file may be, and large files drive nothing out.
 //! * **Waiting.** What finds no room (of open files, buffers, requests under way) waits for it, in
 //!   the order in which it came: who comes later never gets what another one waits for.
 //!
@@ -16,6 +20,7 @@
 //! comes late, after the slot has turned to other work, only gives its buffer back.
 
 mod changes;
+mod content;
 mod open;
 mod properties;
 mod reading;
@@ -26,17 +31,16 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use changes::{Change, Stage};
 use culm::Progress;
 use culm::connection::FileClient;
 use culm_file::{BLOCK, Client, Completion};
 use culm_http::Caching;
-use culm_http::files::{Files, Found, Offer, Permission, Purpose, Trouble};
+use culm_http::files::{Files, Found, KeptHead, Offer, Permission, Purpose, Trouble};
 use open::{OPEN, Seen, Shared};
 use properties::is_same_name;
-use reading::Fetch;
+use reading::{Fetch, Piece};
 use waiting::Need;
 
 /// Uploads at a time.
@@ -59,6 +63,8 @@ enum Tag {
     Changed(Work),
     /// Bytes for a reader.
     Read(Work, u16),
+    /// All of a file, for all of its readers.
+    Content { place: u8, life: u32, buffer: u16 },
     /// Bytes of an upload.
     Wrote(Work, u16),
 }
@@ -114,7 +120,11 @@ pub struct Store {
     /// Changes under way whose slots have turned to other work, with their paths. They are no more
     /// than the requests under way.
     left: Vec<(Work, String)>,
+    /// The buffers that nobody has: for what is on its way, and for content.
     free: Vec<u16>,
+    free_for_content: Vec<u16>,
+    /// How many there are for what is on its way.
+    buffers: usize,
     /// Blocks of a buffer, with the one that data which begins within a block has in addition.
     stride: usize,
     /// The slots that wait for each [`Need`], in the order in which they came.
@@ -122,8 +132,6 @@ pub struct Store {
     /// Whether something that others wait for became free.
     has_room: bool,
     news: VecDeque<u16>,
-    /// The bytes that a reader is given.
-    given: Box<[u8]>,
     /// How often the volume has changed.
     changes: u32,
     /// How often everything was to be opened anew, modulo 2³².
@@ -149,23 +157,13 @@ impl Store {
     ) -> Self {
         let client = Client::<Tag>::connect(connection);
         let blocks = client.memory().len() / BLOCK;
-        let stride = (blocks / 8).clamp(1, BUFFER) + 1;
+        let stride = (blocks / 16).clamp(1, BUFFER) + 1;
         let (guard, offer) = match uploads {
             Some((guard, limit)) => (Some(guard), Offer::Write { limit }),
             None => (None, Offer::Read),
         };
-        let shared = || Shared {
-            path: String::new(),
-            file: None,
-            found: None,
-            readers: 0,
-            since: 0,
-            is_stale: true,
-            is_settled: false,
-            generation: 0,
-            life: 0,
-            waiting: Vec::new(),
-        };
+        let total = (blocks / stride).min(usize::from(u16::MAX)) as u16;
+        let buffers = total - total / 2;
         Self {
             changes: client.changes(),
             client,
@@ -173,15 +171,16 @@ impl Store {
             guard,
             caching,
             jobs: (0..slots).map(|_| Job::default()).collect(),
-            open: (0..OPEN).map(|_| shared()).collect(),
+            open: (0..OPEN).map(|_| Shared { is_stale: true, ..Shared::default() }).collect(),
             changing: Vec::new(),
             left: Vec::new(),
-            free: (0..(blocks / stride).min(usize::from(u16::MAX)) as u16).collect(),
+            free: (0..buffers).collect(),
+            free_for_content: (buffers..total).collect(),
+            buffers: buffers.into(),
             stride,
             waiting: Need::ALL.map(|_| VecDeque::with_capacity(slots)),
             has_room: false,
             news: VecDeque::with_capacity(slots),
-            given: vec![0; (stride - 1) * BLOCK].into(),
             generation: 0,
             now: 0,
             fresh,
@@ -208,6 +207,9 @@ impl Store {
                 Tag::For(work) => self.answered(work, result.map(|done| done.info)),
                 Tag::Changed(work) => self.changed(work, result.err()),
                 Tag::Read(work, buffer) => self.read_ended(work, buffer, result.map(|done| done.count)),
+                Tag::Content { place, life, buffer } => {
+                    self.content_ended(place, life, buffer, result.map(|done| done.count));
+                }
                 Tag::Wrote(work, buffer) => self.write_ended(work, buffer, result.err()),
             }
         }
@@ -294,9 +296,7 @@ impl Files for Store {
         match &self.jobs[slot].state {
             State::Reading { seen: Some(seen), .. } | State::Parked { seen, .. } => Some(self.told(seen)),
             State::Reading { place, seen: None, .. } => {
-                let shared = &self.open[usize::from(*place)];
-                let (is_settled, generation) = (shared.is_settled, shared.generation);
-                Some(self.told(&Seen { found: shared.found?, is_settled, generation }))
+                self.open[usize::from(*place)].seen().map(|seen| self.told(&seen))
             }
             State::Changing(change) => change.found,
             State::Queued { seen, .. } => seen.as_ref().map(|seen| self.told(seen)),
@@ -305,43 +305,60 @@ impl Files for Store {
         }
     }
 
-    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble> {
+    fn fetch(&mut self, slot: usize, at: u64, count: usize) -> Result<usize, Trouble> {
         if let State::Parked { path, seen } = &mut self.jobs[slot].state {
             let (path, seen) = (core::mem::take(path), *seen);
             self.attach(slot as u16, &path, Some(seen));
         }
-        let (place, fetch) = match &self.jobs[slot].state {
-            State::Reading { place, seen: Some(seen), .. } => match self.is_still(seen, *place) {
-                Some(true) => (*place, Fetch::None),
-                Some(false) => return Err(Trouble::Failed),
-                None => return Ok(&[]),
-            },
-            State::Reading { place, fetch, seen: None } => (*place, *fetch),
-            State::Queued { .. } => return Ok(&[]),
-            _ => return Err(Trouble::Failed),
+        let State::Reading { place, fetch, seen } = &mut self.jobs[slot].state else {
+            let is_queued = matches!(self.jobs[slot].state, State::Queued { .. });
+            return if is_queued { Ok(0) } else { Err(Trouble::Failed) };
         };
-        if let State::Reading { seen, .. } = &mut self.jobs[slot].state {
-            *seen = None;
+        let (place, fetch) = (*place, *fetch);
+        if let Some(then) = seen {
+            let shared = &self.open[usize::from(place)];
+            match shared.seen().map(|now| then.is_still(&now)) {
+                Some(true) => *seen = None,
+                Some(false) => return Err(Trouble::Changed),
+                None => return Ok(0),
+            }
         }
-        let count = count.min(self.given.len());
         match fetch {
             Fetch::Failed(trouble) => Err(trouble),
-            Fetch::Wanted { .. } | Fetch::Asked { .. } => Ok(&[]),
-            Fetch::None => {
-                self.fetch(slot as u16, place, at, count as u32);
-                Ok(&[])
-            }
-            Fetch::Here { at: from, buffer, count: here } => {
-                self.set_fetch(slot as u16, Fetch::None);
-                self.release(buffer);
-                let begin = usize::from(buffer) * self.stride * BLOCK + from as usize % BLOCK;
-                let length = count.min(here as usize);
-                let into = self.given.get_mut(..length).ok_or(Trouble::Failed)?;
-                if from != at || self.client.memory().read(begin, into).is_err() {
-                    return Err(Trouble::Failed);
+            Fetch::Here(piece) if piece.at == at => Ok(count.min((piece.end - at) as usize)),
+            Fetch::Here(_) => Err(Trouble::Failed),
+            Fetch::Wanted { .. } | Fetch::Asked { .. } | Fetch::Content => Ok(0),
+            Fetch::None => match self.kept_content(place, at) {
+                Some(piece) => Ok(count.min((piece.end - at) as usize)),
+                None => {
+                    self.ask_for(slot as u16, place, at, count.min(self.piece()) as u32);
+                    Ok(0)
                 }
-                Ok(&self.given[..length])
+            },
+        }
+    }
+
+    fn take(&mut self, slot: usize, at: u64, into: &mut [u8]) -> usize {
+        let State::Reading { place, fetch, seen: None } = self.jobs[slot].state else { return 0 };
+        match fetch {
+            Fetch::Here(piece) => {
+                let count = self.copy(piece, at, into);
+                let rest = Piece { at: at + count as u64, ..piece };
+                self.set_fetch(slot as u16, if rest.at < rest.end { Fetch::Here(rest) } else { Fetch::None });
+                if rest.at >= rest.end {
+                    self.release(piece.buffer);
+                }
+                count
             }
+            Fetch::None => self.kept_content(place, at).map_or(0, |piece| self.copy(piece, at, into)),
+            _ => 0,
+        }
+    }
+
+    fn kept_head(&mut self, slot: usize) -> Option<&mut KeptHead> {
+        match self.jobs[slot].state {
+            State::Reading { place, seen: None, .. } => Some(&mut self.open[usize::from(place)].head),
+            _ => None,
         }
     }
 
@@ -352,8 +369,7 @@ impl Files for Store {
         };
         let uploads = self.changing.iter().filter(is_upload).count();
         // Clients that are slow to upload leave half of the buffers to others.
-        let total = self.client.memory().len() / BLOCK / self.stride;
-        let most = UPLOADS.min(total / 2).max(1);
+        let most = UPLOADS.min(self.buffers / 2).max(1);
         let State::Changing(change) = &mut self.jobs[slot].state else { return };
         (change.stage, change.is_sent, change.outcome) = (Stage::Creating, false, None);
         if uploads >= most {
@@ -364,7 +380,7 @@ impl Files for Store {
     }
 
     fn write(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Trouble> {
-        let (size, stride) = (self.given.len(), self.stride);
+        let (size, stride) = (self.piece(), self.stride);
         let is_free = !self.is_waited_for(Need::Buffer);
         let State::Changing(change) = &mut self.jobs[slot].state else { return Err(Trouble::Failed) };
         if let Some(trouble) = change.failed {
@@ -417,8 +433,8 @@ impl Files for Store {
         match core::mem::take(&mut job.state) {
             State::Idle | State::Queued { .. } | State::Parked { .. } => {}
             State::Reading { place, fetch, .. } => {
-                if let Fetch::Here { buffer, .. } = fetch {
-                    self.release(buffer);
+                if let Fetch::Here(piece) = fetch {
+                    self.release(piece.buffer);
                 }
                 let shared = &mut self.open[usize::from(place)];
                 shared.waiting.retain(|other| usize::from(*other) != slot);

@@ -86,6 +86,19 @@ impl Stream<'_> {
         self.socket.send_slice(bytes).unwrap_or(0)
     }
 
+    /// Hands over up to `count` bytes that `fill` writes into the send buffer; returns how many. It
+    /// is given as much room as lies side by side, `count` bytes at most, and returns how many it
+    /// has written, from the front.
+    pub fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        *self.writes = true;
+        let sent = self.socket.send(|room| {
+            let length = room.len().min(count);
+            let written = fill(&mut room[..length]).min(length);
+            (written, written)
+        });
+        sent.unwrap_or(0)
+    }
+
     /// Ends this side after everything handed over is sent. Receiving goes on.
     pub fn finish(&mut self) {
         *self.writes = true;

@@ -45,6 +45,7 @@ impl Connection {
     fn duty(&self) -> Duty {
         match self.phase {
             Phase::Sending(_) | Phase::Refusing(..) => Duty::Acknowledge,
+            Phase::Asking(asked) if asked.lacks_room => Duty::Acknowledge,
             Phase::Asking(_) | Phase::Committing(_) => Duty::None,
             Phase::Uploading(upload) if upload.is_held_up => Duty::None,
             Phase::Uploading(_) => Duty::Complete,

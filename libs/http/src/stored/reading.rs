@@ -1,14 +1,13 @@
 //! Sending a file, or the word that there is none.
 
-use super::selection::{Selected, Tag, select};
-use super::{Asked, path};
+use super::selection::{Selected, Tag, is_plain, select};
+use super::{Asked, HEAD_ROOM, path};
 use crate::connection::{Body, Connection, Phase, Shared, Source, Step, head_of, put};
 use crate::documents::Renderer;
 use crate::files::{Entry, Files, Found, Purpose, Trouble};
 use crate::limits;
 use crate::media;
-use crate::request::Request;
-use crate::response::{self, Head, Persistence, Refusal, Status};
+use crate::response::{self, Head, Refusal, Status};
 use crate::target;
 use crate::transport::Stream;
 
@@ -47,15 +46,14 @@ impl Connection {
         shared: &mut Shared<R, F>,
     ) -> Step {
         let Asked { request, decision, .. } = asked;
-        let tag = Tag::of(entry);
-        let selected = {
-            let head = head_of(&request, stream, &mut shared.scratch.head);
-            select(&request, head, entry, &tag)
+        let selected = match is_plain(&request) {
+            true => Selected::Whole,
+            false => select(&request, head_of(&request, stream, &mut shared.scratch.head), entry),
         };
-        let (head, start, end) = match selected {
-            Selected::Part(start, end) => (response::partial(start, end, entry.length as usize), start, end),
-            Selected::Whole => (Head::new(Status::Ok), 0, entry.length as usize),
-            Selected::NotModified => (Head::new(Status::NotModified), 0, 0),
+        let (start, end) = match selected {
+            Selected::Whole => (0, entry.length as usize),
+            Selected::Part(start, end) => (start, end),
+            Selected::NotModified => (0, 0),
             Selected::Failed(refusal) => return self.turn_away(asked, refusal, stream, shared),
             Selected::Unsatisfiable => {
                 let begin = |connection: &mut Self, shared: &mut Shared<R, F>| {
@@ -66,17 +64,55 @@ impl Connection {
                 return self.close_if_begun(asked, begin, shared);
             }
         };
-        if put_head(head, &request, selected, entry, &tag, decision.persistence, stream, shared).is_none() {
-            self.phase = Phase::Asking(asked);
-            return Step::Wait;
-        }
         let end = if decision.with_body { end } else { start };
+        if start < end
+            && let Some(step) = self.await_beginning(asked, start, end, stream, shared)
+        {
+            return step;
+        }
+        if put_head(self.slot, &asked, selected, entry, stream, shared).is_none() {
+            return self.await_room(asked);
+        }
         self.begin_body(
             decision,
             Body { source: Source::Stored, at: start, end, after: decision.after },
             stream,
             shared,
         )
+    }
+
+    /// Has the beginning of a body here before its head is sent: so both are in one packet, and it
+    /// can still be said if the file cannot be read. Returns the connection's next need if there is
+    /// nothing to send yet.
+    fn await_beginning<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        asked: Asked,
+        start: usize,
+        end: usize,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Option<Step> {
+        let room = stream.room().saturating_sub(HEAD_ROOM);
+        if is_crowded(room, end - start, stream) {
+            return Some(self.await_room(asked));
+        }
+        match shared.files.fetch(usize::from(self.slot), start as u64, (end - start).min(room).max(1)) {
+            Ok(0) => Some(Step::Wait),
+            Ok(_) => None,
+            // Nothing of it was sent yet.
+            Err(Trouble::Changed) => {
+                shared.files.close(usize::from(self.slot));
+                self.begin_at_path(&asked.request, Purpose::Read, stream, shared);
+                Some(Step::Again)
+            }
+            Err(trouble) => Some(self.turn_away(asked, trouble.refusal(), stream, shared)),
+        }
+    }
+
+    /// Waits until the client has acknowledged some of what it was sent.
+    fn await_room(&mut self, asked: Asked) -> Step {
+        self.phase = Phase::Asking(Asked { lacks_room: true, ..asked });
+        Step::Wait
     }
 
     /// The answer for a path at which nothing is.
@@ -138,47 +174,69 @@ impl Connection {
             self.phase = Phase::Sending(body);
             let left = body.end - body.at;
             let room = stream.room();
-            // Small reads cost as much as large ones.
-            if room < left.min(WORTHWHILE) && stream.unacknowledged() > 0 {
+            if room == 0 || is_crowded(room, left, stream) {
                 return Step::Wait;
             }
-            let count = left.min(room);
-            let taken = match shared.files.read(slot, body.at as u64, count) {
-                Ok(bytes) => stream.send(&bytes[..bytes.len().min(count)]),
-                Err(_) => {
-                    // The length was promised: that it is not kept must be seen.
-                    self.forget(shared);
-                    stream.abort();
-                    return Step::Over;
-                }
+            let at = body.at as u64;
+            let sent = match shared.files.fetch(slot, at, left.min(room)) {
+                Ok(0) => return Step::Wait,
+                Ok(count) => stream.send_with(count.min(left), |into| shared.files.take(slot, at, into)),
+                Err(_) => 0,
             };
-            if taken == 0 {
-                return Step::Wait;
+            if sent == 0 {
+                // The length was promised: that it is not kept must be seen.
+                self.forget(shared);
+                stream.abort();
+                return Step::Over;
             }
-            shared.tally.bytes += taken as u64;
+            shared.tally.bytes += sent as u64;
             self.since = shared.now;
-            body.at += taken;
+            body.at += sent;
         }
         shared.files.close(slot);
         self.end_response(body.after, stream, shared)
     }
 }
 
+/// Whether to wait for more room before bytes are asked for, of which so many are left: small reads
+/// cost as much as large ones.
+fn is_crowded<S: Stream>(room: usize, left: usize, stream: &S) -> bool {
+    room < left.min(WORTHWHILE) && stream.unacknowledged() > 0
+}
+
 /// Sends the head of a response with a file, or a part of it, or the word that it is the same.
-#[expect(clippy::too_many_arguments, reason = "a head says it all")]
 fn put_head<S: Stream, R: Renderer, F: Files>(
-    mut head: Head,
-    request: &Request,
+    slot: u16,
+    asked: &Asked,
     selected: Selected,
     entry: &Entry,
-    tag: &Tag,
-    persistence: Persistence,
     stream: &mut S,
     shared: &mut Shared<R, F>,
 ) -> Option<()> {
-    let Shared { scratch, files, .. } = shared;
-    // There is one, since the file was found by it.
-    let path = path(request, Purpose::Read, stream, scratch).unwrap_or_default();
+    let Shared { scratch, files, date, tally, .. } = shared;
+    let is_whole = matches!(selected, Selected::Whole);
+    let (date, tail) = (date.field(), asked.decision.persistence.tail());
+    let kept = if is_whole { files.kept_head(usize::from(slot)) } else { None };
+    if let Some(head) = kept.and_then(|kept| kept.of(entry)) {
+        return put(&[head, date, tail], stream, tally);
+    }
+    // There is a path, since the file was found by it.
+    let path = path(&asked.request, Purpose::Read, stream, scratch).unwrap_or_default();
+    let head = head(selected, entry, path, files.cache_control(path));
+    put(&[head.as_bytes(), date, tail], stream, tally)?;
+    if is_whole && let Some(kept) = files.kept_head(usize::from(slot)) {
+        kept.keep(head, entry);
+    }
+    Some(())
+}
+
+/// The head of a response with a file, without its date and its end.
+fn head(selected: Selected, entry: &Entry, path: &str, caching: &str) -> Head {
+    let mut head = match selected {
+        Selected::Part(start, end) => response::partial(start, end, entry.length as usize),
+        Selected::NotModified => Head::new(Status::NotModified),
+        _ => Head::new(Status::Ok),
+    };
     if !matches!(selected, Selected::NotModified) {
         head.push(b"Content-Type: ");
         head.push(media::of(path).as_bytes());
@@ -190,14 +248,13 @@ fn put_head<S: Stream, R: Renderer, F: Files>(
         head.push(b"\r\nAccept-Ranges: bytes\r\n");
     }
     head.push(b"ETag: ");
-    head.push(tag.as_bytes());
+    head.push(Tag::of(entry).as_bytes());
     if let Some(modified) = &entry.modified {
         head.push(b"\r\nLast-Modified: ");
         head.push(modified);
     }
-    let caching = files.cache_control(path);
-    let caching = if caching.len() > CACHE_CONTROL { "no-cache" } else { caching };
-    let field: &[u8] = b"\r\nCache-Control: ";
-    let (date, tail) = (shared.date.field(), persistence.tail());
-    put(&[head.as_bytes(), field, caching.as_bytes(), b"\r\n", date, tail], stream, &mut shared.tally)
+    head.push(b"\r\nCache-Control: ");
+    head.push(if caching.len() > CACHE_CONTROL { "no-cache" } else { caching }.as_bytes());
+    head.push(b"\r\n");
+    head
 }

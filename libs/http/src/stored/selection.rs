@@ -22,7 +22,8 @@ pub(super) enum Selected {
 }
 
 /// Applies conditions and ranges, in the order of RFC 9110 §13.2.2.
-pub(super) fn select(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> Selected {
+pub(super) fn select(request: &Request, head: &[u8], entry: &Entry) -> Selected {
+    let tag = &Tag::of(entry);
     if has_conditions(request) {
         if let Some(refusal) = failed_condition(request, head, entry, tag) {
             return if refusal == EXISTS { Selected::NotModified } else { Selected::Failed(refusal) };
@@ -45,6 +46,12 @@ pub(super) fn select(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -
         Range::Part(start, end) => Selected::Part(start, end),
         Range::Unsatisfiable => Selected::Unsatisfiable,
     }
+}
+
+/// Whether a request is for the whole file, whatever its version.
+#[inline]
+pub(super) fn is_plain(request: &Request) -> bool {
+    request.range.is_none() && !has_conditions(request)
 }
 
 fn has_conditions(request: &Request) -> bool {

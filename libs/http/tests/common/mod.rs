@@ -8,7 +8,8 @@ use core::fmt::{self, Write};
 use culm_http::site::{Document, File, Site};
 use culm_http::{Caching, Files, Renderer, Server, Stream, Timeouts, Transport};
 
-/// One connection in memory. `piece` is how much lies side by side: one byte at least.
+/// One connection in memory. `piece` is how much lies side by side, of what was received and of the
+/// room for what is sent: one byte at least.
 pub struct Pipe {
     pub input: Vec<u8>,
     pub ended: bool,
@@ -72,6 +73,11 @@ impl Stream for &mut Pipe {
         self.output.extend_from_slice(&bytes[..count]);
         self.unacknowledged += if self.buffer.is_some() { count } else { 0 };
         count
+    }
+    fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let mut bytes = vec![0; count.min(self.room()).min(self.piece.max(1))];
+        let written = fill(&mut bytes);
+        self.send(&bytes[..written])
     }
     fn finish(&mut self) {
         self.unacknowledged += usize::from(self.buffer.is_some() && !self.finished);

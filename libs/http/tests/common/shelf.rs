@@ -41,7 +41,8 @@ pub struct Shelf {
     pub contents: Rc<RefCell<Contents>>,
     pub versions: Rc<RefCell<BTreeMap<String, u64>>>,
     pub jobs: Rc<RefCell<BTreeMap<usize, Job>>>,
-    pub given: Vec<u8>,
+    /// Bytes that were said to be here last.
+    pub fetched: usize,
     /// Questions in vain before each answer, fewer than [`PATIENCE`].
     pub delay: u32,
     /// Bytes that are taken or given at a time.
@@ -60,7 +61,7 @@ impl Default for Shelf {
             contents: Rc::default(),
             versions: Rc::default(),
             jobs: Rc::default(),
-            given: Vec::new(),
+            fetched: 0,
             delay: 0,
             grasp: usize::MAX,
             is_settled: true,
@@ -157,19 +158,27 @@ impl Files for Shelf {
         }))
     }
 
-    fn read(&mut self, slot: usize, at: u64, count: usize) -> Result<&[u8], Trouble> {
+    fn fetch(&mut self, slot: usize, at: u64, count: usize) -> Result<usize, Trouble> {
         if self.asked(slot).is_none() {
-            return Ok(&[]);
+            return Ok(0);
         }
-        self.again(slot);
         if let Some(trouble) = self.late_trouble {
             return Err(trouble);
         }
         let jobs = self.jobs.borrow();
         let rest = &jobs[&slot].old.as_ref().expect("it was found")[at as usize..];
         assert!(count <= rest.len() && count > 0);
-        self.given = rest[..count.min(self.grasp)].to_vec();
-        Ok(&self.given)
+        self.fetched = count.min(self.grasp);
+        Ok(self.fetched)
+    }
+
+    fn take(&mut self, slot: usize, at: u64, into: &mut [u8]) -> usize {
+        assert!(into.len() <= self.fetched, "more than there is");
+        self.again(slot);
+        let jobs = self.jobs.borrow();
+        let rest = &jobs[&slot].old.as_ref().expect("it was found")[at as usize..];
+        into.copy_from_slice(&rest[..into.len()]);
+        into.len()
     }
 
     fn replace(&mut self, slot: usize, length: Option<u64>) {

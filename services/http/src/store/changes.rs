@@ -43,7 +43,7 @@ impl Change {
 impl Store {
     /// Sends what the stage of a change needs, or waits for the room that it takes.
     pub(super) fn change(&mut self, slot: u16) {
-        let size = self.given.len();
+        let size = self.piece();
         let needs_nothing = match &self.jobs[usize::from(slot)].state {
             State::Changing(change) if change.stage == Stage::Writing => {
                 change.filling.is_none_or(|(_, filled)| filled < size)
@@ -121,7 +121,7 @@ impl Store {
     /// Returns whether there was room for that.
     fn send_full(&mut self, slot: u16, is_end: bool) -> bool {
         let work = self.work(slot);
-        let size = self.given.len();
+        let size = self.piece();
         let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { return true };
         let Some((buffer, filled)) = change.filling.filter(|(_, filled)| is_end || *filled == size) else {
             return true;

@@ -1,6 +1,7 @@
 //! Files that are open for readers: who shares which, and when one is opened anew.
 
-use super::properties::{entry, trouble};
+use super::content::Content;
+use super::properties::{is_settled, modified, trouble, version};
 use super::reading::Fetch;
 use super::waiting::Need;
 use super::{State, Store, Tag};
@@ -8,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use culm_file::{Error, File, Info, Mode, NotSent};
-use culm_http::files::{Entry, Found, Trouble};
+use culm_http::files::{Entry, Found, KeptHead, Trouble};
 
 /// Files that are open for readers at a time. With the uploads they are fewer than the class
 /// allows.
@@ -19,6 +20,7 @@ pub(super) const OPEN: usize = 20;
 const HOLD: u64 = 3;
 
 /// A file that is open for readers, or about to be.
+#[derive(Default)]
 pub(super) struct Shared {
     /// With the slash in front.
     pub(super) path: String,
@@ -28,23 +30,50 @@ pub(super) struct Shared {
     pub(super) readers: u32,
     /// Since when it is open: later readers open it anew.
     pub(super) since: u64,
+    /// Whether later readers open it anew in any case.
     pub(super) is_stale: bool,
+    /// When it was changed, as HTTP writes it.
+    pub(super) modified: Option<[u8; 29]>,
     /// Whether its properties were settled when it was opened, and which [`Store::generation`]
     /// there was then.
     pub(super) is_settled: bool,
     pub(super) generation: u32,
     /// How often the place was used.
     pub(super) life: u32,
-    /// The slots that wait for it to be open.
+    /// The slots that wait for it to be open, or for its content.
     pub(super) waiting: Vec<u16>,
+    pub(super) content: Content,
+    pub(super) head: KeptHead,
+}
+
+impl Shared {
+    /// What a reader finds; nothing while it is being opened.
+    #[inline]
+    pub(super) fn seen(&self) -> Option<Seen> {
+        let Self { found, modified, is_settled, generation, .. } = *self;
+        Some(Seen { found: found?, modified, is_settled, generation })
+    }
 }
 
 /// What a reader has found.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    pub(super) found: Result<Info, Error>,
-    pub(super) is_settled: bool,
-    pub(super) generation: u32,
+    found: Result<Info, Error>,
+    modified: Option<[u8; 29]>,
+    is_settled: bool,
+    generation: u32,
+}
+
+impl Seen {
+    /// Whether it is what is found now.
+    pub(super) fn is_still(&self, now: &Self) -> bool {
+        let is_same = match (self.found, now.found) {
+            (Ok(then), Ok(now)) => now.is_same(&then),
+            _ => false,
+        };
+        // Properties that were not settled may be those of another content.
+        is_same && (self.is_settled || self.generation == now.generation)
+    }
 }
 
 impl Store {
@@ -94,6 +123,7 @@ impl Store {
         };
         self.shut(place);
         let shared = &mut self.open[place];
+        shared.head = KeptHead::default();
         (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
         (shared.since, shared.is_stale, shared.is_settled) = (self.now, false, false);
         shared.generation = self.generation;
@@ -118,7 +148,7 @@ impl Store {
         let quiet = self.open.iter().zip(is_quiet).enumerate();
         let quiet = quiet.filter(|(_, (shared, is_quiet))| *is_quiet && is_old(shared));
         let (place, (shared, _)) = quiet.min_by_key(|(_, (shared, _))| shared.since)?;
-        let now = Seen { found: shared.found?, is_settled: shared.is_settled, generation: shared.generation };
+        let now = shared.seen()?;
         for job in &mut self.jobs {
             match job.state {
                 State::Reading { place: other, seen, .. } if usize::from(other) == place => {
@@ -134,6 +164,7 @@ impl Store {
 
     /// Closes a file that nobody reads.
     pub(super) fn shut(&mut self, place: usize) {
+        self.forget_content(place);
         let shared = &mut self.open[place];
         (shared.is_stale, shared.found) = (true, None);
         if let Some(file) = shared.file.take() {
@@ -159,7 +190,8 @@ impl Store {
             (shared.file, shared.is_stale) = (None, true);
         }
         let found = result.and_then(|info| info.ok_or(Error::Failed));
-        shared.is_settled = found.is_ok_and(|info| entry(&info, self.today, self.has_changed).is_settled);
+        shared.is_settled = found.is_ok_and(|info| is_settled(&info, self.today, self.has_changed));
+        shared.modified = found.ok().and_then(|info| modified(&info));
         shared.found = Some(found);
         let waiting = core::mem::take(&mut shared.waiting);
         for slot in waiting {
@@ -167,24 +199,18 @@ impl Store {
         }
     }
 
-    /// Whether what is open at a place is what a reader has seen; nothing while it is being opened.
-    pub(super) fn is_still(&self, seen: &Seen, place: u8) -> Option<bool> {
-        let shared = &self.open[usize::from(place)];
-        let is_same = match (seen.found, shared.found?) {
-            (Ok(then), Ok(now)) => now.is_same(&then),
-            _ => false,
-        };
-        // Properties that were not settled may be those of another content.
-        Some(is_same && (seen.is_settled || seen.generation == shared.generation))
-    }
-
     /// What is found at a path, as HTTP has it.
     pub(super) fn told(&self, seen: &Seen) -> Result<Found, Trouble> {
         match seen.found {
             Ok(info) if info.is_folder => Ok(Found::Folder),
             Ok(info) => {
-                let entry = entry(&info, self.today, self.has_changed);
-                Ok(Found::File(Entry { is_settled: entry.is_settled && seen.is_settled, ..entry }))
+                let is_settled = seen.is_settled && is_settled(&info, self.today, self.has_changed);
+                Ok(Found::File(Entry {
+                    length: info.size,
+                    version: version(&info),
+                    is_settled,
+                    modified: seen.modified,
+                }))
             }
             // A path through a file leads to nothing.
             Err(Error::NotFound | Error::WrongKind) => Ok(Found::Missing),

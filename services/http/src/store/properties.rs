@@ -30,16 +30,29 @@ pub(super) fn is_same_name(one: &str, other: &str) -> bool {
 /// The properties of a file as HTTP tells them. `has_changed` is whether files were changed since
 /// the server began: one without a time may be one of them, and have the place of an earlier one.
 pub(super) fn entry(info: &Info, today: Option<u64>, has_changed: bool) -> Entry {
-    let is_known = info.modified >= FIRST_TIME;
-    let age = today.and_then(|today| today.checked_sub(info.modified));
-    let is_old = age.is_some_and(|age| age >= UNSETTLED);
     Entry {
         length: info.size,
-        // Seconds of 36 bits last until the year 4147; a medium has fewer than 2²⁸ places.
-        version: info.mark << 36 ^ info.modified,
-        is_settled: if is_known { is_old } else { !has_changed },
-        modified: if is_known { written(info.modified) } else { None },
+        version: version(info),
+        is_settled: is_settled(info, today, has_changed),
+        modified: modified(info),
     }
+}
+
+/// Seconds of 36 bits last until the year 4147; a medium has fewer than 2²⁸ places.
+pub(super) fn version(info: &Info) -> u64 {
+    info.mark << 36 ^ info.modified
+}
+
+/// Whether the file's version is sure to be another one after its next change.
+pub(super) fn is_settled(info: &Info, today: Option<u64>, has_changed: bool) -> bool {
+    let age = today.and_then(|today| today.checked_sub(info.modified));
+    let is_old = age.is_some_and(|age| age >= UNSETTLED);
+    if info.modified >= FIRST_TIME { is_old } else { !has_changed }
+}
+
+/// When the file was changed, as HTTP writes it, if that is known.
+pub(super) fn modified(info: &Info) -> Option<[u8; 29]> {
+    if info.modified >= FIRST_TIME { written(info.modified) } else { None }
 }
 
 /// A time as HTTP writes it.

@@ -1,9 +1,10 @@
 //! Bytes of files on their way to readers.
 
+use super::content::NoContent;
 use super::properties::trouble;
 use super::waiting::Need;
 use super::{State, Store, Tag, Work};
-use culm_file::{Error, NotSent};
+use culm_file::{BLOCK, Error, NotSent};
 use culm_http::files::Trouble;
 
 /// Bytes of a file on their way.
@@ -18,17 +19,25 @@ pub(super) enum Fetch {
     Asked {
         at: u64,
     },
-    Here {
-        at: u64,
-        buffer: u16,
-        count: u32,
-    },
+    Here(Piece),
+    /// The whole file is asked for, for all of its readers.
+    Content,
     Failed(Trouble),
+}
+
+/// Bytes of a file in a buffer: those from `at` to before `end`. The buffer begins with the one at
+/// `origin`, the beginning of a block.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) buffer: u16,
+    pub(super) origin: u64,
+    pub(super) at: u64,
+    pub(super) end: u64,
 }
 
 impl Store {
     /// Asks for bytes of a file, or waits for the room that it takes.
-    pub(super) fn fetch(&mut self, slot: u16, place: u8, at: u64, count: u32) {
+    pub(super) fn ask_for(&mut self, slot: u16, place: u8, at: u64, count: u32) {
         let fetch = match self.is_waited_for(Need::Buffer) {
             true => Fetch::Wanted { at, count },
             false => self.take_buffer(slot, place, at, count),
@@ -39,8 +48,13 @@ impl Store {
         }
     }
 
-    /// Asks for bytes of a file if there is room.
+    /// Asks for bytes of a file, or for all of it, if there is room.
     pub(super) fn take_buffer(&mut self, slot: u16, place: u8, at: u64, count: u32) -> Fetch {
+        match self.ask_for_content(slot, place) {
+            Ok(fetch) => return fetch,
+            Err(NoContent::Full) => return Fetch::Wanted { at, count },
+            Err(NoContent::Unfit) => {}
+        }
         let Some(file) = self.open[usize::from(place)].file else { return Fetch::Failed(Trouble::Failed) };
         let Some(buffer) = self.free.pop() else { return Fetch::Wanted { at, count } };
         let tag = Tag::Read(self.work(slot), buffer);
@@ -60,6 +74,19 @@ impl Store {
         (usize::from(buffer) * self.stride) as u32
     }
 
+    /// Bytes that a buffer has room for, wherever they begin within their block.
+    pub(super) fn piece(&self) -> usize {
+        (self.stride - 1) * BLOCK
+    }
+
+    /// Copies bytes from `at` on of those in a buffer. Returns how many.
+    pub(super) fn copy(&self, piece: Piece, at: u64, into: &mut [u8]) -> usize {
+        let Some(left) = piece.end.checked_sub(at).filter(|_| piece.at <= at) else { return 0 };
+        let count = into.len().min(left as usize);
+        let place = self.first_block(piece.buffer) as usize * BLOCK + (at - piece.origin) as usize;
+        self.client.memory().read(place, &mut into[..count]).map_or(0, |()| count)
+    }
+
     pub(super) fn set_fetch(&mut self, slot: u16, new: Fetch) {
         if let State::Reading { fetch, .. } = &mut self.jobs[usize::from(slot)].state {
             *fetch = new;
@@ -75,7 +102,12 @@ impl Store {
                 };
                 let is_here = match result {
                     Ok(count) if count > 0 => {
-                        *fetch = Fetch::Here { at, buffer, count };
+                        *fetch = Fetch::Here(Piece {
+                            buffer,
+                            origin: at - at % BLOCK as u64,
+                            at,
+                            end: at + u64::from(count),
+                        });
                         true
                     }
                     // The file is shorter than its properties said.

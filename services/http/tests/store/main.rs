@@ -3,6 +3,7 @@
 mod changes;
 #[path = "../../../../libs/http/tests/common/mod.rs"]
 mod common;
+mod contents;
 mod crowds;
 mod world;
 

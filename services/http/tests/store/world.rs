@@ -1,8 +1,8 @@
 //! A server whose files are in memory, behind the class's queues, and its clients.
 
 use crate::common::{Clock, Pipe, Pipes, TIMEOUTS};
-use culm_file::Volume;
 use culm_file::testing::{RamFiles, connection};
+use culm_file::{Operation, Taken, Volume};
 use culm_http::{Caching, Server, Site};
 use http::guard::{Guard, read_hash};
 use http::store::Store;
@@ -18,11 +18,19 @@ pub struct World {
     pub files: Option<RamFiles>,
     pub pipes: Pipes,
     pub now: u64,
+    /// Requests for bytes that the files have answered in [`World::run`].
+    pub reads: usize,
 }
 
 impl World {
-    /// With so many clients and so much memory for their files.
+    /// With so many clients and so much memory for their files, which serve all who ask at the same
+    /// time.
     pub fn new(clients: usize, memory: usize) -> Self {
+        Self::with_fresh(clients, memory, 1)
+    }
+
+    /// With files that serve all who ask within that time.
+    pub fn with_fresh(clients: usize, memory: usize, fresh: u64) -> Self {
         let connection = connection(16, memory, 1);
         let mut files = RamFiles::new(&connection, VOLUME);
         files.put("/index.html", b"<p>start");
@@ -30,13 +38,13 @@ impl World {
         files.put("/large", &large(300_000));
         let uploads = Some((Guard::new(read_hash(HASH).expect("a hash"), 1), LIMIT));
         let caching = Caching::new([("*.bin", "no-store")].into_iter());
-        let mut store = Store::connect(&connection, clients, uploads, caching, 1);
+        let mut store = Store::connect(&connection, clients, uploads, caching, fresh);
         store.set_today(1_800_000_000);
         let site = Site::new(std::iter::empty::<(&str, &[u8])>(), &Caching::default(), &[], &[]);
         let mut server = Server::with_files(site, Clock, Some(store), clients, TIMEOUTS);
         (0..clients).for_each(|slot| server.opened(slot, 0));
         let pipes = Pipes((0..clients).map(|_| Some(Pipe { buffer: Some(32 * 1024), ..Pipe::default() })).collect());
-        Self { server, files: Some(files), pipes, now: 0 }
+        Self { server, files: Some(files), pipes, now: 0, reads: 0 }
     }
 
     pub fn files(&mut self) -> &mut RamFiles {
@@ -72,13 +80,14 @@ impl World {
             if let Some(files) = &mut self.files {
                 files.take();
                 if !files.taken.is_empty() {
-                    let index = order(files.taken.len()) % files.taken.len();
+                    let mut index = order(files.taken.len()) % files.taken.len();
                     // Changes keep their order.
-                    files.finish(if files.taken.iter().any(|it| it.request.operation.changes_files()) {
-                        0
-                    } else {
-                        index
-                    });
+                    let is_change = |taken: &Taken| taken.request.operation.changes_files();
+                    if is_change(&files.taken[index]) {
+                        index = files.taken.iter().position(is_change).unwrap_or(index);
+                    }
+                    self.reads += usize::from(files.taken[index].request.operation == Operation::Read);
+                    files.finish(index);
                 }
                 let _ = files.end_round();
             }
@@ -96,7 +105,12 @@ impl World {
     pub fn ask(&mut self, slot: usize, request: &str) -> (u16, Vec<u8>) {
         self.pipe(slot).input.extend(request.bytes());
         self.run(|_| 0);
-        self.answer(slot)
+        let head = String::from_utf8_lossy(&self.pipe(slot).output).into_owned();
+        let (status, content) = self.answer(slot);
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let is_told = request.starts_with("HEAD") || length.is_none_or(|length| length == content.len().to_string());
+        assert!(is_told, "{} bytes of content: {head}", content.len());
+        (status, content)
     }
 
     /// Takes the answer that a client got: its status, and what came behind its head.
