@@ -281,10 +281,10 @@ mod tests {
     fn a_key_that_no_class_has_cannot_be_required() {
         let world = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/bad/world");
         let text = std::fs::read_to_string(format!("{world}/apps/diarist/component.toml")).expect("it is there");
-        let source = Source::new("component.toml", text.replace("write", "wriet"));
+        let source = Source::new("component.toml", text.replace("write", "writes"));
         let manifest = Manifest::parse(&source.text).expect("a manifest");
         let found = check_required(&source, &manifest).render(false);
-        assert!(found.contains("the class `file` has no key `wriet` that is true or false"), "{found}");
+        assert!(found.contains("the class `file` has no key `writes` that is true or false"), "{found}");
         assert!(found.contains("did you mean `write`?"), "{found}");
     }
 
