@@ -5,7 +5,10 @@
 //! there is nothing, sends by [`Client::send`], and ends by [`Client::end_round`], which publishes
 //! everything at once and announces that the client sleeps.
 
-use crate::{Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Request, RequestEntry, Shift, depth};
+use crate::request::Borrowed;
+use crate::{
+    Answer, AnswerEntry, BLOCK, Disk, Error, MAX_SEGMENTS, Operation, Request, RequestEntry, Segment, Shift, depth,
+};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -239,6 +242,20 @@ impl<T> Client<T> {
         self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
+    /// Sends a request that reads or writes the blocks from `block` on, as [`Self::send`] does,
+    /// without a copy of its segments. Any other operation is invalid.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotSent`].
+    #[inline(always)]
+    pub fn transfer(&mut self, operation: Operation, block: u64, segments: &[Segment], tag: T) -> Result<(), NotSent> {
+        if !operation.moves_data() {
+            return Err(NotSent::Refused(Error::Invalid));
+        }
+        self.ask(Borrowed::moving(operation, block, segments), tag)
+    }
+
     /// Sends a request, which the provider sees after [`Self::end_round`]. Its memory is the
     /// device's until [`Self::next_completion`] returns `tag`, whatever happens to the provider.
     ///
@@ -247,9 +264,15 @@ impl<T> Client<T> {
     /// See [`NotSent`].
     #[inline]
     pub fn send(&mut self, request: &Request, tag: T) -> Result<(), NotSent> {
+        self.ask(request.into(), tag)
+    }
+
+    /// Sends a request, if the disk takes it.
+    #[inline(always)]
+    fn ask(&mut self, request: Borrowed<'_>, tag: T) -> Result<(), NotSent> {
         let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
-        disk.check(request, self.memory_blocks).map_err(NotSent::Refused)?;
-        self.forward(request, Shift::NONE, tag)
+        disk.check_borrowed(request, self.memory_blocks).map_err(NotSent::Refused)?;
+        self.add(request, Shift::NONE, tag)
     }
 
     /// Sends a request that a [`Port`](crate::Port) has taken from a client of this client's, with
@@ -261,14 +284,21 @@ impl<T> Client<T> {
     /// [`NotSent::Full`].
     #[inline]
     pub fn forward(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
+        self.add(request.into(), shift, tag)
+    }
+
+    /// Gives a request a slot, and pushes it if that is possible.
+    #[inline(always)]
+    fn add(&mut self, request: Borrowed<'_>, shift: Shift, tag: T) -> Result<(), NotSent> {
         let index = self.free.pop().ok_or(NotSent::Full)?;
         let Some(slot) = self.slots.get_mut(usize::from(index)) else { return Err(NotSent::Full) };
         slot.count = RequestEntry::write_shifted(request, shift, slot.token, &mut slot.entries);
         (slot.tag, slot.sent_before) = (Some(tag), self.sent);
         self.sent += 1;
         // Those that wait come first: a provider's turns keep the order as far as they can.
-        let output = &mut self.link.output;
-        if self.is_confirmed && self.waiting.is_empty() && output.free() as usize >= slot.count {
+        let (output, count) = (&mut self.link.output, slot.count as u32);
+        let may_push = self.is_confirmed && self.waiting.is_empty();
+        if may_push && (output.free() >= count || output.refresh() >= count) {
             slot.push(output);
         } else {
             self.waiting.push_back(index);

@@ -1,5 +1,6 @@
 //! A disk's properties, and whether it takes a request.
 
+use crate::request::Borrowed;
 use crate::{Error, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS, Operation, Request};
 
 /// A disk, or the part of one that a client sees.
@@ -97,30 +98,35 @@ impl Disk {
     /// # Errors
     ///
     /// The reason why it does not.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self, request: &Request, memory_blocks: u64) -> Result<(), Error> {
+        self.check_borrowed(request.into(), memory_blocks)
+    }
+
+    /// Does what [`Self::check`] does.
+    #[inline(always)]
+    pub(crate) fn check_borrowed(&self, request: Borrowed<'_>, memory_blocks: u64) -> Result<(), Error> {
         if !self.is_present() {
             return Err(Error::Absent);
         }
         if request.operation.changes_blocks() && self.read_only {
             return Err(Error::ReadOnly);
         }
-        match request.operation {
-            Operation::Flush if (request.block, request.blocks) == (0, 0) => return Ok(()),
-            Operation::Flush => return Err(Error::Invalid),
-            Operation::Read | Operation::Write => {
-                let (segments, most) = (request.segments(), usize::from(self.segments));
-                let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory_blocks);
-                if !whole || segments.is_empty() || segments.len() > most || request.blocks > self.most {
-                    return Err(Error::Invalid);
-                }
+        if request.operation.moves_data() {
+            let (segments, most) = (request.segments, usize::from(self.segments));
+            let whole = segments.iter().all(|segment| segment.blocks > 0 && segment.end() <= memory_blocks);
+            if !whole || segments.is_empty() || segments.len() > most || request.blocks > self.most {
+                return Err(Error::Invalid);
             }
-            Operation::Discard if !self.discards => return Err(Error::Unsupported),
-            Operation::WriteZeroes { .. } if !self.writes_zeroes => return Err(Error::Unsupported),
-            Operation::Discard | Operation::WriteZeroes { .. } => {
-                if request.blocks == 0 || request.blocks > 1 << self.most_cleared {
-                    return Err(Error::Invalid);
-                }
+        } else if request.operation.is_flush() {
+            return if (request.block, request.blocks) == (0, 0) { Ok(()) } else { Err(Error::Invalid) };
+        } else {
+            let is_possible = if request.operation == Operation::Discard { self.discards } else { self.writes_zeroes };
+            if !is_possible {
+                return Err(Error::Unsupported);
+            }
+            if request.blocks == 0 || request.blocks > 1 << self.most_cleared {
+                return Err(Error::Invalid);
             }
         }
         let (blocks, within_granule) = (u64::from(request.blocks), (1_u64 << self.granule) - 1);

@@ -13,6 +13,7 @@
 //!
 //! A request that moves no data has its count of blocks in the second word, and place 0.
 
+use crate::request::Borrowed;
 use crate::{Disk, Error, MAX_SEGMENTS, Operation, Request, Segment, Shift};
 use culm_abi::connection::block::ENTRY_SIZE;
 use culm_queue::Entry;
@@ -21,21 +22,11 @@ use culm_queue::Entry;
 const _: () =
     assert!(size_of::<RequestEntry>() == ENTRY_SIZE as usize && size_of::<AnswerEntry>() == ENTRY_SIZE as usize);
 
-/// Numbers of operations in a queue. [`code::SEGMENT`] continues the request of the entry before.
-mod code {
-    pub const READ: u64 = 1;
-    pub const WRITE: u64 = 2;
-    pub const FLUSH: u64 = 3;
-    pub const DISCARD: u64 = 4;
-    pub const WRITE_ZEROES: u64 = 5;
-    pub const SEGMENT: u64 = 6;
-}
+/// In place of an operation's number: the entry continues the request of the entry before.
+const SEGMENT: u64 = 7;
 
-/// Flags of a request.
-mod flag {
-    pub const CONTINUES: u64 = 1 << 0;
-    pub const MAY_DISCARD: u64 = 1 << 1;
-}
+/// Flag of an entry: the next one continues its request.
+const CONTINUES: u64 = 1;
 
 /// Flags of a disk.
 mod disk_flag {
@@ -75,30 +66,28 @@ impl RequestEntry {
     ///
     /// The request's numbers are those that [`Disk::check`] accepts: larger ones are cut off.
     pub fn write(request: &Request, token: u16, entries: &mut [Self; MAX_SEGMENTS]) -> usize {
-        Self::write_shifted(request, Shift::NONE, token, entries)
+        Self::write_shifted(request.into(), Shift::NONE, token, entries)
     }
 
     /// Does what [`Self::write`] does, with the request's numbers shifted.
-    #[inline]
-    pub fn write_shifted(request: &Request, shift: Shift, token: u16, entries: &mut [Self; MAX_SEGMENTS]) -> usize {
-        let (operation, flags) = match request.operation {
-            Operation::Read => (code::READ, 0),
-            Operation::Write => (code::WRITE, 0),
-            Operation::Flush => (code::FLUSH, 0),
-            Operation::Discard => (code::DISCARD, 0),
-            Operation::WriteZeroes { may_discard: false } => (code::WRITE_ZEROES, 0),
-            Operation::WriteZeroes { may_discard: true } => (code::WRITE_ZEROES, flag::MAY_DISCARD),
-        };
-        let Some((first, rest)) = request.segments().split_first() else {
+    #[inline(always)]
+    pub(crate) fn write_shifted(
+        request: Borrowed<'_>,
+        shift: Shift,
+        token: u16,
+        entries: &mut [Self; MAX_SEGMENTS],
+    ) -> usize {
+        let (operation, block) = (request.operation as u64, shift.block(request.operation, request.block));
+        let Some((first, rest)) = request.segments.split_first() else {
             let counted = Segment { place: 0, blocks: request.blocks };
-            entries[0] = Self::new(operation, flags, shift.block(request), token, counted);
+            entries[0] = Self::new(operation, 0, block, token, counted);
             return 1;
         };
         let shifted = |segment: &Segment| Segment { place: shift.place(*segment), ..*segment };
-        let continues = |behind: usize| if behind == 0 { 0 } else { flag::CONTINUES };
-        entries[0] = Self::new(operation, flags | continues(rest.len()), shift.block(request), token, shifted(first));
+        let continues = |behind: usize| if behind == 0 { 0 } else { CONTINUES };
+        entries[0] = Self::new(operation, continues(rest.len()), block, token, shifted(first));
         for (index, (entry, segment)) in entries.iter_mut().skip(1).zip(rest).enumerate() {
-            *entry = Self::new(code::SEGMENT, continues(rest.len() - index - 1), 0, token, shifted(segment));
+            *entry = Self::new(SEGMENT, continues(rest.len() - index - 1), 0, token, shifted(segment));
         }
         1 + rest.len()
     }
@@ -114,23 +103,18 @@ impl RequestEntry {
         let Self([word, memory]) = self;
         let (token, flags) = (bits(word, 40, 16) as u16, bits(word, 60, 4));
         let segment = Segment { place: bits(memory, 0, 40), blocks: bits(memory, 40, 24) as u32 };
-        let continues = flags & flag::CONTINUES != 0;
-        let (operation, possible) = match bits(word, 56, 4) {
-            code::READ => (Operation::Read, flag::CONTINUES),
-            code::WRITE => (Operation::Write, flag::CONTINUES),
-            code::FLUSH => (Operation::Flush, 0),
-            code::DISCARD => (Operation::Discard, 0),
-            code::WRITE_ZEROES => {
-                (Operation::WriteZeroes { may_discard: flags & flag::MAY_DISCARD != 0 }, flag::MAY_DISCARD)
-            }
-            code::SEGMENT if flags & !flag::CONTINUES == 0 => return Step::Continue { segment, continues },
-            _ => return Step::Nonsense { token },
-        };
-        let names_memory = !operation.moves_data() && segment.place != 0;
-        let block = bits(word, 0, 40);
-        let names_blocks = operation.is_flush() && (block, segment.blocks) != (0, 0);
-        if flags & !possible != 0 || names_memory || names_blocks {
+        let (block, number, continues) = (bits(word, 0, 40), bits(word, 56, 4), flags == CONTINUES);
+        if flags & !CONTINUES != 0 {
             return Step::Nonsense { token };
+        }
+        let Some(operation) = Operation::of(number) else {
+            return if number == SEGMENT { Step::Continue { segment, continues } } else { Step::Nonsense { token } };
+        };
+        if !operation.moves_data() {
+            let names_blocks = operation.is_flush() && (block, segment.blocks) != (0, 0);
+            if continues || segment.place != 0 || names_blocks {
+                return Step::Nonsense { token };
+            }
         }
         Step::Begin { token, operation, block, segment, continues }
     }

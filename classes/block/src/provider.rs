@@ -46,6 +46,9 @@ pub struct Port {
     is_replaced: bool,
     /// Whether the last request was not taken because its answer had no space.
     is_starved: bool,
+    /// Whether the client knows that the next request is waited for: said once, not again in each
+    /// round that only answers.
+    is_awaited: bool,
     entries_refused: u64,
 }
 
@@ -73,6 +76,7 @@ impl Port {
             is_outdated: false,
             is_replaced: false,
             is_starved: false,
+            is_awaited: false,
             entries_refused: 0,
         }
     }
@@ -128,6 +132,7 @@ impl Port {
     /// requests end before the pair starts over.
     #[inline]
     pub fn begin(&mut self) {
+        self.is_awaited = false;
         if self.link.look() && !self.is_outdated {
             return;
         }
@@ -157,6 +162,14 @@ impl Port {
     #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.link.is_live() && !self.is_outdated
+    }
+
+    /// Returns whether something here waits until requests under way are answered: a pair that is
+    /// to start over, or a request without space for its answer. So a provider that has answered
+    /// one looks at the client again.
+    #[inline(always)]
+    pub fn waits_for_answers(&self) -> bool {
+        self.is_starved || !self.is_open()
     }
 
     /// Returns whether entries of the client's are left, of those that were there at the beginning
@@ -288,9 +301,12 @@ impl Port {
             return self.sleep_apart();
         }
         let answers = if self.is_starved || self.is_untold { self.sleep_for_space() } else { Progress::Asleep };
-        let requests =
-            if wants && !self.is_starved && self.shown.is_some() { self.link.sleep() } else { Progress::Asleep };
-        answers & requests
+        if wants && !self.is_awaited && !self.is_starved && self.shown.is_some() {
+            let requests = self.link.sleep();
+            self.is_awaited = requests.is_asleep();
+            return answers & requests;
+        }
+        answers
     }
 
     /// Lets a provider sleep whose client's link is not live, or is to start over. Nothing changes

@@ -3,26 +3,41 @@
 use crate::MAX_SEGMENTS;
 use core::fmt;
 
-/// An operation on blocks.
+/// An operation on blocks. Its number is the one that it has in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Operation {
     /// Read them into memory.
-    Read,
+    Read = 1,
     /// Write them from memory.
-    Write,
+    Write = 2,
     /// Make all durable that was answered before. It names no blocks.
-    Flush,
+    Flush = 3,
     /// Forget their content: what is read there afterwards is anything, until it is written. A
     /// device may do nothing.
-    Discard,
-    /// Write zeroes. With `may_discard` the device need not keep space for them.
-    WriteZeroes {
-        /// Whether it may forget the blocks, if it reads zeroes there afterwards.
-        may_discard: bool,
-    },
+    Discard = 4,
+    /// Write zeroes.
+    WriteZeroes = 5,
+    /// Write zeroes. The device may forget the blocks, and so keep no space for them, if it reads
+    /// zeroes there afterwards.
+    DiscardToZeroes = 6,
 }
 
 impl Operation {
+    /// Returns the operation of this number, if there is one.
+    #[inline(always)]
+    pub(crate) const fn of(number: u64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Read),
+            2 => Some(Self::Write),
+            3 => Some(Self::Flush),
+            4 => Some(Self::Discard),
+            5 => Some(Self::WriteZeroes),
+            6 => Some(Self::DiscardToZeroes),
+            _ => None,
+        }
+    }
+
     /// Returns whether it is [`Self::Read`].
     #[inline(always)]
     pub const fn is_read(self) -> bool {
@@ -44,13 +59,13 @@ impl Operation {
     /// Returns whether blocks lose their content, or get zeroes for it.
     #[inline(always)]
     pub const fn clears_blocks(self) -> bool {
-        matches!(self, Self::Discard | Self::WriteZeroes { .. })
+        matches!(self, Self::Discard | Self::WriteZeroes | Self::DiscardToZeroes)
     }
 
     /// Returns whether blocks change.
     #[inline(always)]
     pub const fn changes_blocks(self) -> bool {
-        matches!(self, Self::Write | Self::Discard | Self::WriteZeroes { .. })
+        matches!(self, Self::Write) || self.clears_blocks()
     }
 }
 
@@ -109,13 +124,14 @@ impl Request {
         Self::without_data(Operation::Discard, block, blocks)
     }
 
-    /// Creates a request that writes zeroes to blocks.
+    /// Creates a request that writes zeroes to blocks, which the device `may_discard`.
     pub fn write_zeroes(block: u64, blocks: u32, may_discard: bool) -> Self {
-        Self::without_data(Operation::WriteZeroes { may_discard }, block, blocks)
+        let operation = if may_discard { Operation::DiscardToZeroes } else { Operation::WriteZeroes };
+        Self::without_data(operation, block, blocks)
     }
 
     #[inline]
-    pub(crate) fn without_data(operation: Operation, block: u64, blocks: u32) -> Self {
+    fn without_data(operation: Operation, block: u64, blocks: u32) -> Self {
         Self { operation, block, blocks, segments: [Segment::default(); MAX_SEGMENTS], count: 0 }
     }
 
@@ -152,6 +168,32 @@ impl Request {
     }
 }
 
+/// A request whose segments stand elsewhere: to send one, none need be copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Borrowed<'a> {
+    pub operation: Operation,
+    pub block: u64,
+    pub blocks: u32,
+    pub segments: &'a [Segment],
+}
+
+impl<'a> Borrowed<'a> {
+    /// Creates a request that moves data. Whether a disk takes it is for the disk to say.
+    #[inline(always)]
+    pub fn moving(operation: Operation, block: u64, segments: &'a [Segment]) -> Self {
+        let blocks = segments.iter().fold(0, |blocks: u32, segment| blocks.saturating_add(segment.blocks));
+        Self { operation, block, blocks, segments }
+    }
+}
+
+impl<'a> From<&'a Request> for Borrowed<'a> {
+    #[inline(always)]
+    fn from(request: &'a Request) -> Self {
+        let Request { operation, block, blocks, .. } = *request;
+        Self { operation, block, blocks, segments: request.segments() }
+    }
+}
+
 /// How far a client's blocks and its memory lie from where its virtualiser counts them: what is
 /// added to the numbers in its requests on the way to the driver.
 ///
@@ -169,11 +211,11 @@ impl Shift {
     /// Everything stays where it is.
     pub const NONE: Self = Self { blocks: 0, places: 0 };
 
-    /// Returns the first block of a request there.
+    /// Returns the first block of a request there, whose own is `block`.
     #[inline(always)]
-    pub fn block(self, request: &Request) -> u64 {
+    pub fn block(self, operation: Operation, block: u64) -> u64 {
         // A flush has no blocks to lie anywhere.
-        if request.operation.is_flush() { 0 } else { request.block.wrapping_add(self.blocks) }
+        if operation.is_flush() { 0 } else { block.wrapping_add(self.blocks) }
     }
 
     /// Returns the place of a segment there.

@@ -161,7 +161,7 @@ impl RamDisk {
         let range = start..start + request.blocks as usize * BLOCK;
         match request.operation {
             Operation::Flush => self.durable.copy_from_slice(&self.content),
-            Operation::Discard | Operation::WriteZeroes { .. } => {
+            Operation::Discard | Operation::WriteZeroes | Operation::DiscardToZeroes => {
                 self.content.get_mut(range).ok_or(Error::OutOfRange)?.fill(0)
             }
             Operation::Read | Operation::Write => {

@@ -4,7 +4,7 @@ mod hostile;
 mod restarts;
 
 use crate::testing::{RamDisk, connection, segment};
-use crate::{BLOCK, Client, Completion, Disk, Error, NotSent, Request};
+use crate::{BLOCK, Client, Completion, Disk, Error, MAX_SEGMENTS, NotSent, Operation, Request};
 use culm::Region;
 use culm_abi::connection::BlockClient;
 use proptest::prelude::*;
@@ -78,6 +78,25 @@ fn a_flush_makes_durable_what_was_answered() {
     assert_eq!(pair.ask(&Request::write_zeroes(0, 1, true)), Ok(()));
     assert_eq!(pair.ask(&Request::discard(4, 4)), Ok(()));
     assert_eq!((pair.disk.content[0], pair.disk.durable[0]), (0, 1));
+}
+
+#[test]
+fn a_transfer_is_a_read_or_write_with_as_many_segments_as_the_disk_takes() {
+    let mut pair = Pair::new(Disk { segments: 2, ..Disk::new(8, 1) });
+    pair.data.write(0, &[1; 2 * BLOCK]).expect("inside");
+    for (operation, place) in [(Operation::Write, 0), (Operation::Read, 8)] {
+        pair.client.transfer(operation, 3, &[segment(place, 1), segment(place + 1, 1)], 7).expect("there is space");
+        assert_eq!(pair.run(), [Completion { tag: 7, result: Ok(()) }]);
+    }
+    let mut bytes = [0; 2 * BLOCK];
+    pair.data.read(8 * BLOCK, &mut bytes).expect("inside");
+    assert_eq!(bytes, [1; 2 * BLOCK]);
+    let many = [segment(0, 1); MAX_SEGMENTS + 1];
+    let cases = [(Operation::Write, &many[..]), (Operation::Read, &many[..3]), (Operation::Read, &[])];
+    for (operation, segments) in cases.into_iter().chain([(Operation::Discard, &many[..1]), (Operation::Flush, &[])]) {
+        let sent = pair.client.transfer(operation, 0, segments, 7);
+        assert_eq!(sent, Err(NotSent::Refused(Error::Invalid)), "{operation:?}, {} segments", segments.len());
+    }
 }
 
 #[test]

@@ -332,7 +332,7 @@ impl Virtqueue {
         self.free(slot);
         self.available.at(self.idle_end).store(number as u16, Relaxed);
         self.idle_end = self.idle_end.wrapping_add(1);
-        Some(Used { token: held.token(), length: self.credible(length, held.length().into()) })
+        Some(Used { token: held.token(), length: self.credible(length, held.takes(length)) })
     }
 
     /// Takes the chain back that begins with descriptor `number`.
@@ -363,7 +363,7 @@ impl Virtqueue {
             self.free(self.slots.at(self.available.at(self.idle_end).load(Relaxed)));
             self.idle_end = self.idle_end.wrapping_add(1);
         }
-        Some(Used { token: first.token(), length: self.credible(length, writable.unwrap_or(0)) })
+        Some(Used { token: first.token(), length: self.credible(length, length <= writable.unwrap_or(0)) })
     }
 
     /// Records that the device does not have the descriptor of `slot`.
@@ -391,13 +391,10 @@ impl Virtqueue {
         self.broken = true;
     }
 
-    /// Returns `length` if the buffer can have it, else 0.
-    fn credible(&mut self, length: u32, longest: u32) -> u32 {
-        if length <= longest || longest == Slot::ANY_LENGTH.into() {
-            return length;
-        }
-        self.errors += 1;
-        0
+    /// Returns `length` if the device can have written so much (`is_possible`), else 0.
+    fn credible(&mut self, length: u32, is_possible: bool) -> u32 {
+        self.errors += u32::from(!is_possible);
+        if is_possible { length } else { 0 }
     }
 
     /// Asks for an interrupt as soon as the device has used `count` more buffers (at least 1) than
@@ -539,7 +536,7 @@ impl Iterator for Drain<'_> {
         let (number, length) = parts_of(element);
         if let Some(slot) = self.slots.get(number as usize) {
             let held = Slot(slot.load(Relaxed));
-            if held.is_busy_single() && length <= u32::from(held.length()) {
+            if held.is_busy_single() && held.takes(length) {
                 crash_point();
                 slot.store(held.0 ^ Slot::BUSY, Relaxed);
                 self.available.at(self.idle_end).store(number as u16, Relaxed);

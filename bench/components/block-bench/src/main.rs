@@ -10,9 +10,9 @@ mod tests;
 use culm::connection::BlockClient;
 use culm::time::Instant;
 use culm::{Channels, Component, Progress, run_rounds};
-use culm_bench_guest::disk::{self, Operation, Row, SPAN};
+use culm_bench_guest::disk::{self, Row, SPAN};
 use culm_bench_guest::mark;
-use culm_block::{Client, Completion, Request, Segment};
+use culm_block::{Client, Completion, Operation, Request, Segment};
 
 culm::component!(BlockBench);
 
@@ -94,14 +94,14 @@ impl BlockBench {
         while self.sent < all && self.sent - self.done < row.depth {
             let tag = self.free.trailing_zeros();
             let block = row.block(self.sent);
-            let segment = Segment { place: u64::from(tag * row.blocks), blocks: row.blocks };
-            let request = match row.operation {
-                Operation::Read => Request::read(block, &[segment]),
-                _ if row.is_flush(self.sent) => Some(Request::flush()),
-                Operation::Write | Operation::WriteFlush => Request::write(block, &[segment]),
+            let segment = [Segment { place: u64::from(tag * row.blocks), blocks: row.blocks }];
+            let sent = if row.is_flush(self.sent) {
+                self.client.send(&Request::flush(), tag)
+            } else {
+                let operation = if row.operation == disk::Operation::Read { Operation::Read } else { Operation::Write };
+                self.client.transfer(operation, block, &segment, tag)
             };
-            let Some(request) = request else { return };
-            if self.client.send(&request, tag).is_err() {
+            if sent.is_err() {
                 return;
             }
             self.free &= !(1 << tag);

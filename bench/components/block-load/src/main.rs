@@ -10,7 +10,7 @@ mod tests;
 use culm::connection::BlockClient;
 use culm::{Channels, Component, Progress, run_rounds};
 use culm_bench_guest::mark;
-use culm_block::{Client, Completion, Request, Segment};
+use culm_block::{Client, Completion, Operation, Segment};
 
 culm::component!(BlockLoad);
 
@@ -74,9 +74,8 @@ impl BlockLoad {
             let tag = self.free.trailing_zeros();
             let block = self.sent % requests * u64::from(blocks);
             let segment = [Segment { place: u64::from(tag * blocks), blocks }];
-            let request =
-                if self.config.writes { Request::write(block, &segment) } else { Request::read(block, &segment) };
-            if request.is_none_or(|request| self.client.send(&request, tag).is_err()) {
+            let operation = if self.config.writes { Operation::Write } else { Operation::Read };
+            if self.client.transfer(operation, block, &segment, tag).is_err() {
                 return;
             }
             self.free &= !(1 << tag);

@@ -151,11 +151,11 @@ fn chains_that_are_none_are_refused() {
         let _ = disk.round();
     }
     const READ: u64 = 1 << 56;
-    const SEGMENT: u64 = 6 << 56;
+    const SEGMENT: u64 = 7 << 56;
     const CONTINUES: u64 = 1 << 60;
     let entry = |word: u64| RequestEntry([word, 1 << 40]);
     let begun = |token: u64| entry(READ | CONTINUES | token << 40);
-    let mut entries = std::vec![entry(SEGMENT), begun(1), begun(2), entry(7 << 56 | 3 << 40), begun(4)];
+    let mut entries = std::vec![entry(SEGMENT), begun(1), begun(2), entry(8 << 56 | 3 << 40), begun(4)];
     entries.extend([entry(SEGMENT | CONTINUES); 20]);
     entries.extend([entry(SEGMENT), entry(READ | 5 << 40), begun(6)]);
     assert_eq!(client.output.push_slice(&entries), entries.len());

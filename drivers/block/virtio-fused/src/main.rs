@@ -38,12 +38,20 @@ impl Component for BlockVirtioFused {
 
     #[inline(always)]
     fn notified(&mut self, channels: Channels) {
-        let interrupted = channels.contains(self.interrupt.channel());
-        if interrupted {
-            self.virtualiser.driver().interrupted();
+        let mut interrupted = false;
+        for channel in channels {
+            if channel == self.interrupt.channel() {
+                interrupted = true;
+                self.virtualiser.driver().interrupted();
+            } else {
+                self.virtualiser.mark(channel);
+            }
         }
-        self.virtualiser.mark_due(channels.without(self.interrupt.channel()));
-        run_rounds(ROUNDS, || self.virtualiser.round());
+        run_rounds(
+            ROUNDS,
+            #[inline(always)]
+            || self.virtualiser.round(),
+        );
         if interrupted {
             self.interrupt.enable();
         }

@@ -41,7 +41,7 @@ impl<I: Interface> Block<I> {
     }
 
     /// Moves requests and answers, publishes them and announces sleep.
-    #[inline]
+    #[inline(always)]
     pub fn round(&mut self) -> Progress {
         self.engine.begin();
         while let Some(Completion { tag, result }) = self.engine.next_completion() {
@@ -64,7 +64,7 @@ impl<I: Interface> Block<I> {
 
     /// Gives the device the requests for which there is space. Returns whether there is space for
     /// more.
-    #[inline]
+    #[inline(always)]
     fn give(&mut self) -> bool {
         while self.engine.space() > 0 {
             let Some(taken) = self.port.next_in_place() else { return true };

@@ -45,7 +45,11 @@ impl Component for Driver {
         if interrupted {
             self.block.interrupted();
         }
-        run_rounds(ROUNDS, || self.block.round());
+        run_rounds(
+            ROUNDS,
+            #[inline(always)]
+            || self.block.round(),
+        );
         if interrupted {
             self.interrupt.enable();
         }

@@ -53,6 +53,8 @@ pub struct Engine<I, T> {
     flushes: bool,
     /// The device has interrupted since the last round.
     interrupted: bool,
+    /// The device may have used something: it has interrupted, or was found at it as a round ended.
+    is_due: bool,
     /// Requests that came back in this round.
     completed: u64,
     /// Requests that were given in this round.
@@ -98,6 +100,7 @@ impl<I: Interface, T> Engine<I, T> {
             changes: 0,
             flushes: false,
             interrupted: false,
+            is_due: false,
             completed: 0,
             given: 0,
             period_end: Instant::default(),
@@ -139,20 +142,20 @@ impl<I: Interface, T> Engine<I, T> {
     pub fn interrupted(&mut self) {
         self.device.acknowledge();
         counters::INTERRUPTS.add(1);
-        self.interrupted = true;
+        (self.interrupted, self.is_due) = (true, true);
     }
 
     /// Begins a round: looks at what the device has used.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self) {
-        if self.service != Service::Out {
+        if core::mem::take(&mut self.is_due) && self.service != Service::Out {
             self.queue.refresh();
         }
     }
 
     /// Returns the next request that is complete, of those that were at the beginning of the round.
     /// When there is none, the device is looked after, so call it again until then.
-    #[inline]
+    #[inline(always)]
     pub fn next_completion(&mut self) -> Option<Completion<T>> {
         if self.service != Service::Out
             && let Some(used) = self.queue.take()
@@ -218,7 +221,7 @@ impl<I: Interface, T> Engine<I, T> {
     /// # Errors
     ///
     /// [`NotSent::Full`] if there is no space.
-    #[inline]
+    #[inline(always)]
     pub fn give(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
         if self.space() == 0 {
             return Err(NotSent::Full);
@@ -228,10 +231,9 @@ impl<I: Interface, T> Engine<I, T> {
             self.ended.push_back((tag, Ok(())));
             return Ok(());
         }
-        let number = self.requests.begin(request, shift, tag).ok_or(NotSent::Full)?;
-        let (table, count) = self.requests.write_table(number, request, shift);
+        let (number, parts) = self.requests.begin(request, shift, tag).ok_or(NotSent::Full)?;
         let is_added = if self.device.takes_tables() {
-            self.queue.add_table(table, count, number.into())
+            self.queue.add_table(self.requests.table_address(number), parts, number.into())
         } else {
             self.requests.list_parts(number, &mut self.parts);
             self.queue.add_chain(&self.parts, number.into()).is_ok()
@@ -256,7 +258,7 @@ impl<I: Interface, T> Engine<I, T> {
 
     /// Ends a round: has the device look at what it was given, and asks for a turn when it has used
     /// something.
-    #[inline]
+    #[inline(always)]
     pub fn end_round(&mut self) -> Progress {
         self.completed = 0;
         let trial = match self.service {
@@ -276,11 +278,19 @@ impl<I: Interface, T> Engine<I, T> {
             counters::DEVICE_ERRORS.add(errors.into());
         }
         let more = trial & Progress::more_if(!self.ended.is_empty());
-        if self.requests.is_empty() { more } else { more & self.watch() & self.queue.wait_for(1) }
+        if self.requests.is_empty() {
+            return more;
+        }
+        // What the device has used comes first: it may be what it is about to be reset for.
+        if self.queue.wait_for(1).is_more() {
+            self.is_due = true;
+            return Progress::More;
+        }
+        more & self.watch()
     }
 
     /// Looks whether the device has had a request for too long, and asks for a turn to look again.
-    #[inline]
+    #[inline(always)]
     fn watch(&mut self) -> Progress {
         let now = time::now();
         if now >= self.period_end {

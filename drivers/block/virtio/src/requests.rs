@@ -123,7 +123,7 @@ impl<T> Requests<T> {
     #[cold]
     pub fn prepare(&self) {
         for (number, record) in (0..).zip(self.records) {
-            table(record).set_last(self.last_part(number));
+            table(record).set_last(last_part(self.address(number)));
         }
     }
 
@@ -131,23 +131,6 @@ impl<T> Requests<T> {
     #[inline(always)]
     fn address(&self, number: u16) -> u64 {
         self.dma + (RECORD * usize::from(number)) as u64
-    }
-
-    /// Returns the part of a request that is its header.
-    #[inline(always)]
-    fn first_part(&self, number: u16) -> Part {
-        Part { address: self.address(number), length: 16, access: Access::Read }
-    }
-
-    /// Returns the part of a request that is its status.
-    #[inline(always)]
-    fn last_part(&self, number: u16) -> Part {
-        Part { address: self.address(number) + STATUS, length: 1, access: Access::Write }
-    }
-
-    /// Returns the part of a request that is its range.
-    fn range_part(&self, number: u16) -> Part {
-        Part { address: self.address(number) + RANGE, length: 16, access: Access::Read }
     }
 
     /// Returns whether no request is under way.
@@ -195,11 +178,12 @@ impl<T> Requests<T> {
         self.free.len()
     }
 
-    /// Writes the record of a request, all but its table. Returns its number, or `None` if there is
-    /// no free record.
-    #[inline]
-    pub fn begin(&mut self, request: &Request, shift: Shift, tag: T) -> Option<u16> {
+    /// Writes the record of a request. Returns its number and the count of parts in its table, or
+    /// `None` if there is no free record.
+    #[inline(always)]
+    pub fn begin(&mut self, request: &Request, shift: Shift, tag: T) -> Option<(u16, u16)> {
         let number = self.free.pop()?;
+        let address = self.address(number);
         let (record, owner) = (self.records.get(usize::from(number))?, self.owners.get_mut(usize::from(number))?);
         let Request { operation, blocks, .. } = *request;
         let kind = match operation {
@@ -207,41 +191,30 @@ impl<T> Requests<T> {
             Operation::Write => TYPE_WRITE,
             Operation::Flush => TYPE_FLUSH,
             Operation::Discard => TYPE_DISCARD,
-            Operation::WriteZeroes { .. } => TYPE_WRITE_ZEROES,
+            Operation::WriteZeroes | Operation::DiscardToZeroes => TYPE_WRITE_ZEROES,
         };
         // A header's block is 0 where the request moves no data (§5.2.6.1): blocks to clear stand
         // in the range.
-        let block = if operation.moves_data() { shift.block(request) } else { 0 };
+        let first = shift.block(operation, request.block);
+        let block = if operation.moves_data() { first } else { 0 };
         record[0].store(kind.into(), Relaxed);
         record[1].store(block, Relaxed);
         record[4].store(NO_STATUS, Relaxed);
-        if operation.clears_blocks() {
-            let may_discard = operation == Operation::WriteZeroes { may_discard: true };
+        let parts = if operation.clears_blocks() {
+            let may_discard = operation == Operation::DiscardToZeroes;
             let flags = if may_discard && self.zeroes_may_discard { RANGE_MAY_DISCARD } else { 0 };
-            record[2].store(shift.block(request), Relaxed);
+            record[2].store(first, Relaxed);
             record[3].store(u64::from(blocks) | u64::from(flags) << 32, Relaxed);
-        }
+            table(record).set(first_part(address), core::iter::once(range_part(address)))
+        } else {
+            table(record).set(first_part(address), data_parts(request, shift))
+        };
         let written = if operation.is_read() { 1 + blocks * BLOCK as u32 } else { 1 };
         // A flush that a failing device did not answer may have failed. If it were sent again, the
         // device could say that it is done, and blocks that it has lost would count as durable.
         let is_flush = operation.is_flush();
         *owner = Owner { tag: Some(tag), written, chances: MOST_RESETS, is_flush, period: self.period };
-        Some(number)
-    }
-
-    /// Writes the parts of a request into the table of its record. Returns where the device sees
-    /// that, and the count of parts.
-    #[inline]
-    pub fn write_table(&self, number: u16, request: &Request, shift: Shift) -> (u64, u16) {
-        let first = self.first_part(number);
-        let count = self.records.get(usize::from(number)).map_or(0, |record| {
-            if request.operation.clears_blocks() {
-                table(record).set(first, core::iter::once(self.range_part(number)))
-            } else {
-                table(record).set(first, data_parts(request, shift))
-            }
-        });
-        (self.table_address(number), count)
+        Some((number, parts))
     }
 
     /// Returns where the device sees the table of a record.
@@ -268,7 +241,7 @@ impl<T> Requests<T> {
 
     /// Ends the request that the device has used, and frees its record. Returns `None` if there is
     /// no such request, which only a device that writes outside the used ring can bring about.
-    #[inline]
+    #[inline(always)]
     pub fn end(&mut self, used: Used) -> Option<Outcome<T>> {
         let (record, owner) = (self.records.get(used.token as usize)?, self.owners.get_mut(used.token as usize)?);
         let tag = owner.tag.take()?;
@@ -377,9 +350,25 @@ fn table(record: &[AtomicU64; WORDS]) -> Table<'_> {
     Table::new(record.get(TABLE / 8..).unwrap_or_default())
 }
 
+/// Returns the part that is the header of the request whose record stands at `address`.
+#[inline(always)]
+fn first_part(address: u64) -> Part {
+    Part { address, length: 16, access: Access::Read }
+}
+
+/// Returns the part that is its range.
+fn range_part(address: u64) -> Part {
+    Part { address: address + RANGE, length: 16, access: Access::Read }
+}
+
+/// Returns the part that is its status.
+fn last_part(address: u64) -> Part {
+    Part { address: address + STATUS, length: 1, access: Access::Write }
+}
+
 /// Returns the parts of a request that are its data.
 #[inline(always)]
-fn data_parts(request: &Request, shift: Shift) -> impl ExactSizeIterator<Item = Part> {
+fn data_parts(request: &Request, shift: Shift) -> impl Iterator<Item = Part> {
     let access = if request.operation.is_read() { Access::Write } else { Access::Read };
     request.segments().iter().map(move |segment| Part {
         // Both factors are bounded: places have 40 bits, blocks 24.

@@ -397,7 +397,7 @@ mod any {
                     }
                     at += *blocks as usize * BLOCK;
                 }
-                if matches!(request.operation, Operation::Discard | Operation::WriteZeroes { .. }) {
+                if request.operation.clears_blocks() {
                     model[start..start + bytes].fill(0);
                 }
                 prop_assert_eq!(world.ask(&request), Ok(()));

@@ -105,6 +105,13 @@ impl Slot {
         (self.0 >> 32) as u16
     }
 
+    /// Returns whether the device may say that it wrote so many bytes, into a buffer that is one
+    /// descriptor.
+    #[inline(always)]
+    pub fn takes(self, length: u32) -> bool {
+        length <= u32::from(self.length()) || self.length() == Self::ANY_LENGTH
+    }
+
     /// Returns the number of the chain's next descriptor, if there is one.
     pub fn next(self) -> Option<u16> {
         let next = (self.0 >> 32) as u16;

@@ -39,16 +39,21 @@ impl<'a> Table<'a> {
     /// the last one. Parts to read come before parts to write (§2.7.4.2). Returns how many parts
     /// the chain has.
     #[inline(always)]
-    pub fn set(self, first: Part, between: impl ExactSizeIterator<Item = Part>) -> u16 {
+    pub fn set(self, first: Part, between: impl Iterator<Item = Part>) -> u16 {
         let [[low, high], _, room @ ..] = self.0 else { return 0 };
-        let end = LAST + between.len().min(room.len()) as u64;
         low.store(first.address, Relaxed);
-        high.store(described(first) | link(if end == LAST { LAST } else { LAST + 1 }), Relaxed);
-        for ((number, [low, high]), part) in (LAST + 1..).zip(room).zip(between) {
+        // The word of the part before, without its link.
+        let (mut before, mut word, mut number) = (high, described(first), LAST);
+        let mut room = room.iter();
+        for part in between {
+            let Some([low, high]) = room.next() else { break };
+            number += 1;
+            before.store(word | link(number), Relaxed);
             low.store(part.address, Relaxed);
-            high.store(described(part) | link(if number == end { LAST } else { number + 1 }), Relaxed);
+            (before, word) = (high, described(part));
         }
-        end as u16 + 1
+        before.store(word | link(LAST), Relaxed);
+        number as u16 + 1
     }
 
     /// Puts the parts of the chain that stands there in place of what is in `parts`.

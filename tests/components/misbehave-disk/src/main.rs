@@ -33,7 +33,7 @@ mod code {
     pub const FLUSH: u64 = 3;
     pub const DISCARD: u64 = 4;
     pub const WRITE_ZEROES: u64 = 5;
-    pub const SEGMENT: u64 = 6;
+    pub const SEGMENT: u64 = 7;
 }
 
 struct MisbehaveDisk {

@@ -54,6 +54,10 @@ impl Component for Virtualiser {
     #[inline(always)]
     fn notified(&mut self, channels: Channels) {
         self.mark_due(channels);
-        run_rounds(ROUNDS, || self.round());
+        run_rounds(
+            ROUNDS,
+            #[inline(always)]
+            || self.round(),
+        );
     }
 }

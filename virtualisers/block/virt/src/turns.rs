@@ -62,6 +62,7 @@ impl Share {
     }
 
     /// Takes credit back: the client wants nothing. What it owes stays.
+    #[inline(always)]
     pub fn rest(&mut self) {
         self.credit = self.credit.min(0);
     }

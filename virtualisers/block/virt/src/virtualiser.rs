@@ -16,7 +16,7 @@ use crate::part::Placement;
 use alloc::vec::Vec;
 use culm::connection::{BlockVirtualiser, BlockVirtualiserClient};
 use culm::time::Instant;
-use culm::{Channels, Progress, Region};
+use culm::{Channel, Channels, Progress, Region};
 use culm_block::driver::Driver;
 use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Operation};
 use culm_lending::{ClientSet, Paused};
@@ -155,18 +155,19 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         &mut self.driver
     }
 
-    /// Marks the clients that notified. Each notification costs a step of work.
+    /// Marks the clients that notified over these channels.
     #[inline(always)]
     pub fn mark_due(&mut self, channels: Channels) {
-        for channel in channels {
-            if !self.driver.notifies_over(channel)
-                && let Some(number) = self.clients.iter().position(|client| client.port.channel() == channel)
-            {
-                self.due.insert(number);
-                if let Some(client) = self.clients.get_mut(number) {
-                    client.allowance.spend(1);
-                }
-            }
+        channels.for_each(|channel| self.mark(channel));
+    }
+
+    /// Marks the client that notified over this channel, if one did.
+    #[inline(always)]
+    pub fn mark(&mut self, channel: Channel) {
+        if !self.driver.notifies_over(channel)
+            && let Some(number) = self.clients.iter().position(|client| client.port.channel() == channel)
+        {
+            self.due.insert(number);
         }
     }
 
@@ -226,6 +227,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Passes an answer of the driver's on.
+    #[inline(always)]
     fn complete(&mut self, Completion { tag: Tag(tag), result }: Completion<Tag>) {
         let (number, token, cost, operation, failed_flushes) = match tag {
             Owner::Client { number, token, cost, operation, failed_flushes } => {
@@ -243,35 +245,46 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             counters::FAILED.behind(D::COUNTERS_BEFORE).add(1);
         }
         self.under_way -= cost;
-        let mut result = result;
-        if operation == Operation::Flush {
-            if core::mem::take(&mut self.is_flush_lost) {
-                result = Err(Error::Failed);
-            } else if result == Err(Error::Failed) {
-                self.account.record_next();
-            }
-            self.is_flushing = false;
-            self.failed_flushes = self.failed_flushes.wrapping_add((result == Err(Error::Failed)).into());
-            self.clients.iter_mut().for_each(|client| client.unflushed.settle(result));
-            self.ready |= self.flushing.take();
-        }
+        let result = if operation.is_flush() { self.complete_flush(number, result) } else { result };
+        let has_rivals = self.busy > 1 || !self.ready.is_empty();
         let Some(client) = self.clients.get_mut(number) else { return };
         client.share.complete(cost);
         self.busy -= usize::from(client.share.is_idle());
-        if operation == Operation::Flush {
-            // One that went well says nothing of what was lost before it was sent.
-            if result == Err(Error::Failed) && client.port.is_open() {
-                client.unflushed.tell();
-            }
-        } else if operation.changes_blocks() {
+        if operation.changes_blocks() {
             client.unflushed.change(failed_flushes != self.failed_flushes);
         }
         client.answer(token, result);
-        self.due.insert(number);
         self.active.insert(number);
+        // Among rivals it would lose its turn for want of a request that has come meanwhile.
+        if has_rivals || client.port.waits_for_answers() {
+            self.due.insert(number);
+        }
+    }
+
+    /// Takes note of the driver's answer to a flush, which a client asked for and which concerns
+    /// all. Returns the answer for that client.
+    fn complete_flush(&mut self, number: usize, mut result: Result<(), Error>) -> Result<(), Error> {
+        if core::mem::take(&mut self.is_flush_lost) {
+            result = Err(Error::Failed);
+        } else if result == Err(Error::Failed) {
+            self.account.record_next();
+        }
+        self.is_flushing = false;
+        self.failed_flushes = self.failed_flushes.wrapping_add((result == Err(Error::Failed)).into());
+        self.clients.iter_mut().for_each(|client| client.unflushed.settle(result));
+        self.ready |= self.flushing.take();
+        // One that went well says nothing of what was lost before it was sent.
+        if let Some(client) = self.clients.get_mut(number)
+            && result == Err(Error::Failed)
+            && client.port.is_open()
+        {
+            client.unflushed.tell();
+        }
+        result
     }
 
     /// Looks at the clients that are due.
+    #[inline(always)]
     fn look(&mut self) {
         if !self.paused.is_empty() {
             let clients = &mut self.clients;
@@ -283,7 +296,12 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             self.active.insert(number);
             let Some(client) = self.clients.get_mut(number) else { continue };
             if client.begin() {
-                self.ready.set(number, client.has_more());
+                let has_more = client.has_more();
+                self.ready.set(number, has_more);
+                if !has_more {
+                    // It has notified of nothing, which costs a step of work.
+                    client.allowance.spend(1);
+                }
             } else {
                 // Requests that the driver has not seen would use the next life's memory.
                 self.ready.remove(number);

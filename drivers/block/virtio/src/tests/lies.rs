@@ -359,6 +359,7 @@ fn a_device_that_fails_for_ever_costs_little_and_is_never_given_up() {
     let mut turns = 0;
     while time::now().since(start) < Duration::from_secs(60) {
         world.state.set_used_index(QUEUE, 500);
+        world.state.raise(Causes::USED);
         world.run();
         turns += 1;
         let deadline = culm::testing::deadline().filter(|deadline| *deadline > time::now());

@@ -22,25 +22,26 @@ enum Attempt {
 
 impl<D: Driver<Tag>> Virtualiser<D> {
     /// Sends requests to the driver, as many as may be under way.
+    #[inline(always)]
     pub(super) fn serve(&mut self) {
         if self.settling.is_some() {
             return;
         }
-        // Past the others, those first whose turn comes next.
-        let mut left = self.ready;
-        while let Some(number) = left.next_from(self.turn) {
-            left.remove(number);
-            self.try_next(number, true);
-        }
-        while let Some(number) = self.ready.next_from(self.turn) {
-            if number != self.turn {
+        // Each once past the others, those first whose turn comes next; then in turns.
+        let mut passing = self.ready;
+        loop {
+            let passes = !passing.is_empty();
+            let Some(number) = (if passes { passing } else { self.ready }).next_from(self.turn) else { return };
+            if passes {
+                passing.remove(number);
+            } else if number != self.turn {
                 self.begin_turn(number);
             }
-            match self.try_next(number, false) {
-                Attempt::Blocked => return,
-                Attempt::Done | Attempt::Nothing => {}
+            match self.try_next(number, passes) {
+                Attempt::Blocked if !passes => return,
                 // It has the credit after a few turns, since a request's cost is bounded.
-                Attempt::NoRight => self.pass_on(),
+                Attempt::NoRight if !passes => self.pass_on(),
+                _ => {}
             }
         }
     }
@@ -59,8 +60,13 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Records that a client has no request that could be sent.
+    #[inline(always)]
     fn rest(&mut self, number: usize) {
         self.ready.remove(number);
+        if let [client] = self.clients.as_mut_slice() {
+            // There is nobody to whom it could owe anything.
+            client.share.forgive();
+        }
         if let Some(client) = self.clients.get_mut(number) {
             client.share.rest();
         }
@@ -91,6 +97,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Does what [`Self::try_next`] does, but leaves the client ready.
+    #[inline(always)]
     fn send(&mut self, number: usize, passes: bool) -> Attempt {
         self.active.insert(number);
         let idle = self.clients.len() - self.busy;
