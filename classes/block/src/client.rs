@@ -109,8 +109,8 @@ pub struct Client<T> {
     free: Vec<u16>,
     /// Slots whose requests are to be sent, in their order.
     waiting: VecDeque<u16>,
-    /// Slots whose requests have ended without the provider.
-    ended: Vec<u16>,
+    /// Slots whose requests have ended without the provider, and how.
+    ended: Vec<(u16, Result<(), Error>)>,
     /// The difference between one token of a slot and the next: a power of two, no less than the
     /// count of slots.
     stride: u16,
@@ -234,7 +234,7 @@ impl<T> Client<T> {
         self.waiting.clear();
         for (index, slot) in (0..).zip(slots.iter_mut()) {
             slot.is_left |= core::mem::take(&mut slot.is_sent);
-            if slot.tag.is_some() && !ended.contains(&index) {
+            if slot.tag.is_some() && !ended.iter().any(|(other, _)| *other == index) {
                 self.waiting.push_back(index);
             }
         }
@@ -272,7 +272,21 @@ impl<T> Client<T> {
     fn ask(&mut self, request: Borrowed<'_>, tag: T) -> Result<(), NotSent> {
         let disk = self.disk.as_ref().ok_or(NotSent::Unknown)?;
         disk.check_borrowed(request, self.memory_blocks).map_err(NotSent::Refused)?;
+        if request.operation.is_flush() && !disk.caches {
+            return self.end_at_once(tag);
+        }
         self.add(request, Shift::NONE, tag)
+    }
+
+    /// Gives a request a slot that is done without the provider.
+    #[inline(never)]
+    fn end_at_once(&mut self, tag: T) -> Result<(), NotSent> {
+        let index = self.free.pop().ok_or(NotSent::Full)?;
+        if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+            slot.tag = Some(tag);
+            self.ended.push((index, Ok(())));
+        }
+        Ok(())
     }
 
     /// Sends a request that a [`Port`](crate::Port) has taken from a client of this client's, with
@@ -328,7 +342,7 @@ impl<T> Client<T> {
             let slot = slots.get(usize::from(*index));
             let ends = slot.is_some_and(|slot| slot.is_cancelled && !slot.is_left);
             if ends {
-                ended.push(*index);
+                ended.push((*index, Err(Error::Changed)));
             }
             !ends
         });
@@ -337,9 +351,9 @@ impl<T> Client<T> {
     /// Returns the next request that is complete, of those that were at the beginning of the round.
     #[inline]
     pub fn next_completion(&mut self) -> Option<Completion<T>> {
-        while let Some(index) = self.ended.pop() {
+        while let Some((index, result)) = self.ended.pop() {
             if let Some(tag) = self.release(index) {
-                return Some(Completion { tag, result: Err(Error::Changed) });
+                return Some(Completion { tag, result });
             }
         }
         loop {
@@ -393,7 +407,7 @@ impl<T> Client<T> {
                 return;
             }
             self.changes = self.changes.wrapping_add(1);
-            self.ended.extend(self.waiting.drain(..));
+            self.ended.extend(self.waiting.drain(..).map(|index| (index, Err(Error::Changed))));
         }
         (self.disk, self.is_confirmed) = (Some(disk), true);
         self.shown = self.shown.wrapping_add(1);

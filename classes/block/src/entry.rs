@@ -33,6 +33,7 @@ mod disk_flag {
     pub const READ_ONLY: u64 = 1 << 0;
     pub const DISCARDS: u64 = 1 << 1;
     pub const WRITES_ZEROES: u64 = 1 << 2;
+    pub const CACHES: u64 = 1 << 3;
 }
 
 /// Kinds of entries from a provider, in bits 16 to 23.
@@ -164,7 +165,8 @@ impl From<Answer> for AnswerEntry {
                 let flag = |is: bool, flag: u64| if is { flag } else { 0 };
                 let flags = flag(disk.read_only, disk_flag::READ_ONLY)
                     | flag(disk.discards, disk_flag::DISCARDS)
-                    | flag(disk.writes_zeroes, disk_flag::WRITES_ZEROES);
+                    | flag(disk.writes_zeroes, disk_flag::WRITES_ZEROES)
+                    | flag(disk.caches, disk_flag::CACHES);
                 let limits = u64::from(disk.granule) << 4 | u64::from(disk.segments) << 8;
                 let rest = u64::from(disk.most_cleared) << 24 | u64::from(disk.medium) << 32;
                 Self([
@@ -197,6 +199,7 @@ impl AnswerEntry {
                     read_only: word & disk_flag::READ_ONLY != 0,
                     discards: word & disk_flag::DISCARDS != 0,
                     writes_zeroes: word & disk_flag::WRITES_ZEROES != 0,
+                    caches: word & disk_flag::CACHES != 0,
                     granule: bits(word, 4, 4) as u8,
                     segments: bits(word, 8, 8) as u8,
                     most: bits(second, 41, 16) as u32,
@@ -257,13 +260,13 @@ mod tests {
 
         #[test]
         fn disks_keep_their_fields(
-            blocks in 1..=MAX_DISK, medium in 1..u32::MAX, flags: [bool; 3], granule in 0..=Disk::LARGEST_GRANULE,
+            blocks in 1..=MAX_DISK, medium in 1..u32::MAX, flags: [bool; 4], granule in 0..=Disk::LARGEST_GRANULE,
             segments in 1..=MAX_SEGMENTS as u8, most in 128..=MAX_BLOCKS, most_cleared in 7..=Disk::MAX_CLEARED,
             failures in 0..=Disk::MAX_FAILURES
         ) {
             let blocks = blocks >> granule << granule;
-            let [read_only, discards, writes_zeroes] = flags;
-            let disk = Disk { blocks, medium, read_only, discards, writes_zeroes, granule, segments, most, most_cleared, failures };
+            let [read_only, discards, writes_zeroes, caches] = flags;
+            let disk = Disk { blocks, medium, read_only, discards, writes_zeroes, caches, granule, segments, most, most_cleared, failures };
             prop_assert_eq!(AnswerEntry::from(Answer::Disk(disk)).read(), Some(Answer::Disk(disk)));
         }
 

@@ -81,6 +81,17 @@ fn a_flush_makes_durable_what_was_answered() {
 }
 
 #[test]
+fn a_flush_of_a_disk_that_caches_nothing_is_done_without_it() {
+    let mut pair = Pair::new(Disk { caches: false, ..Disk::new(8, 1) });
+    assert_eq!(pair.ask(&Request::flush()), Ok(()));
+    assert!(pair.disk.results.is_empty(), "the provider is not asked");
+    assert_eq!(pair.client.under_way(), 0);
+    pair.disk.insert(Disk::ABSENT);
+    pair.run();
+    assert_eq!(pair.client.send(&Request::flush(), 7), Err(NotSent::Refused(Error::Absent)));
+}
+
+#[test]
 fn a_transfer_is_a_read_or_write_with_as_many_segments_as_the_disk_takes() {
     let mut pair = Pair::new(Disk { segments: 2, ..Disk::new(8, 1) });
     pair.data.write(0, &[1; 2 * BLOCK]).expect("inside");

@@ -132,6 +132,7 @@ impl<I: Interface> Device<I> {
             read_only: self.transport.has(FEATURE_READ_ONLY),
             discards: discards.is_some(),
             writes_zeroes: zeroes.is_some(),
+            caches: self.flushes(),
             granule,
             // One segment is always possible; a device that says nothing of more gets no more.
             segments: segments.clamp(1, self.segments.into()) as u8,

@@ -54,7 +54,7 @@ fn disk(config: Config, features: u64) -> Disk {
 fn limits_are_those_of_the_device() {
     let config = Config::default();
     let bare = disk(config, 0);
-    let expected = Disk { segments: 1, failures: 1, ..Disk::new(BLOCKS, 1) };
+    let expected = Disk { segments: 1, failures: 1, caches: false, ..Disk::new(BLOCKS, 1) };
     assert_eq!(bare, expected, "of what the device does not offer nothing is believed");
     assert_eq!(disk(config, FEATURE_READ_ONLY), Disk { read_only: true, ..expected });
     assert_eq!(disk(Config { segments: 0, ..config }, FEATURE_SEGMENTS).segments, 1);
