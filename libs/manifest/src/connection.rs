@@ -1,7 +1,7 @@
 //! Kinds of connection that a component can ask for, and the classes of devices: those that
 //! `culm-abi` declares.
 
-use crate::driver::Needs;
+use crate::needs::Needs;
 use crate::problem::Located;
 use core::cmp::Ordering;
 use core::fmt;
@@ -197,28 +197,6 @@ impl MemoryKind {
             MemoryKind::Cached => "cached",
             MemoryKind::Uncached => "uncached",
             MemoryKind::Dma => "dma",
-        }
-    }
-}
-
-/// The trigger of an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// The line's being active.
-    Level,
-    /// The line's becoming active.
-    Edge,
-}
-
-impl Trigger {
-    /// Both by their names in boards and manifests.
-    pub const NAMES: &[(&str, Trigger)] = &[("level", Trigger::Level), ("edge", Trigger::Edge)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Trigger::Level => "level",
-            Trigger::Edge => "edge",
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Drivers: the `[driver]` table of a manifest, and what a component needs of a device.
+//! Drivers: the `[driver]` table of a manifest.
 
-use crate::connection::{Connection, ConnectionKind, DeviceClass, Trigger};
-use crate::manifest::MAX_INTERRUPTS;
+use crate::connection::{Connection, ConnectionKind, DeviceClass};
+use crate::needs::{Needs, read_needs};
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems, TableReader};
 use core::ops::Range;
@@ -24,23 +24,6 @@ impl Driver {
     pub fn provides(&self, class: DeviceClass) -> bool {
         self.classes.contains(&class)
     }
-}
-
-/// The devices that a component can be given, and what it uses of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// The devices, as boards name them in `compatible`.
-    pub compatible: Vec<String>,
-    /// Bytes of registers that it uses, 0 where it does not say.
-    pub registers: u64,
-    /// How the devices interrupt, if all do it in the same way.
-    pub trigger: Option<Trigger>,
-    /// How many interrupts of the device it uses, 0 where it does not say.
-    pub interrupts: u64,
-    /// Bytes of memory for the device's own structures that it uses, 0 where it does not say.
-    pub dma: u64,
-    /// Where this stands in the manifest.
-    pub span: Range<usize>,
 }
 
 /// Reads a `[driver]` table.
@@ -84,34 +67,6 @@ pub fn read_classes(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<De
     }
     let elements = entry.list(problems)?;
     elements.iter().map(|entry| entry.choice(DeviceClass::names(), problems).map(|class| class.value)).collect()
-}
-
-/// Reads what a component needs of a device.
-pub(crate) fn read_needs(
-    table: &mut TableReader<'_>,
-    compatible: Option<Entry<'_>>,
-    span: Range<usize>,
-    problems: &mut Problems,
-) -> Option<Needs> {
-    let compatible = compatible.and_then(|entry| entry.texts(problems));
-    let registers = table.take("registers").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
-    let trigger = match table.take("trigger") {
-        Some(entry) => entry.choice(Trigger::NAMES, problems).map(|trigger| Some(trigger.value)),
-        None => Some(None),
-    };
-    let interrupts = table
-        .take("interrupts")
-        .map_or(Some(0), |entry| entry.unsigned_up_to(MAX_INTERRUPTS, problems).map(|count| count.value));
-    let dma = table.take("dma").map_or(Some(0), |entry| entry.size(problems).map(|size| size.value));
-    let compatible = compatible?;
-    if compatible.is_empty() {
-        problems.push(
-            Problem::new(span.clone(), "a driver for no device")
-                .help("list what boards write for its devices: `compatible = [\"virtio,net\"]`"),
-        );
-    }
-    let compatible = compatible.into_iter().map(|text| text.value).collect();
-    Some(Needs { compatible, registers: registers?, interrupts: interrupts?, dma: dma?, trigger: trigger?, span })
 }
 
 /// A driver has a device, and provides each of its classes by a connection; of the others only who

@@ -1,9 +1,10 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
 use crate::connection::{Connection, ConnectionKind, MemoryKind};
-use crate::driver::{Driver, Needs, check_driver, read_driver, read_needs};
+use crate::driver::{Driver, check_driver, read_driver};
 use crate::kind::Kind;
 use crate::need::Need;
+use crate::needs::{Needs, read_needs};
 use crate::problem::{Located, Problem, suggest};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
@@ -14,9 +15,6 @@ use std::collections::BTreeMap;
 
 /// The most that a stack or a heap can have: the address space has no room for more.
 const MAX_MEMORY: u64 = 256 * 1024 * 1024 - 4096;
-
-/// The most interrupts that a driver can ask for: far more than any device has.
-pub const MAX_INTERRUPTS: u64 = 64;
 
 /// The least that a stack can have: it is made of whole pages.
 const MIN_STACK: u64 = 4096;

@@ -45,6 +45,9 @@ impl Problem {
     }
 }
 
+/// Problems found so far in one file.
+pub type Problems = Vec<Problem>;
+
 /// Line and column (in characters) of a byte offset in `text`, both counted from 1.
 pub fn position(text: &str, offset: usize) -> (usize, usize) {
     let mut offset = offset.min(text.len());

@@ -7,10 +7,8 @@ use core::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+pub use crate::problem::Problems;
 pub use crate::syntax::{MAX_FILE, parse_table};
-
-/// Problems found so far in one file.
-pub type Problems = Vec<Problem>;
 
 /// One table whose keys are known: every key that nobody asked for is reported by
 /// [`TableReader::finish`].

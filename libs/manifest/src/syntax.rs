@@ -1,8 +1,7 @@
 //! From text to tables: what is no TOML is reported in words that say what to write, not in those
 //! of the parser's grammar.
 
-use crate::problem::Problem;
-use crate::reader::Problems;
+use crate::problem::{Problem, Problems};
 use core::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -91,7 +91,7 @@ fn first_description(folder: &Path) -> Option<String> {
 pub struct Location {
     /// The file.
     pub source: Arc<Source>,
-    /// The bytes meant.
+    /// The bytes of the file that are underlined.
     pub span: Range<usize>,
 }
 
@@ -136,7 +136,7 @@ pub struct Diagnostic {
     pub related: Vec<(Location, String)>,
     /// Advice on what would be right.
     pub help: Option<String>,
-    /// More to know, printed as it stands (a table, for example).
+    /// Text that is printed below as it stands, such as a table.
     pub note: Option<Box<str>>,
 }
 

@@ -1,11 +1,12 @@
 //! Board files: what a board has. A board is data; no code asks which board it is on.
 
 use super::board_checks as checks;
+use super::resources::{INTERRUPT_FORM, in_words, read_interrupt, read_range};
 use super::slots;
 use crate::diagnostics::{Diagnostic, Diagnostics, Source};
-use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu, Trigger};
+use crate::plan::{Board, BoardDevice, Gic, Interrupt, PhysicalRange, Qemu};
 use culm_abi::memory::PAGE_SIZE;
-use culm_abi::system::{END_INTERRUPT, FIRST_INTERRUPT, GIC_INTERFACES};
+use culm_abi::system::GIC_INTERFACES;
 use culm_manifest::problem::nearest;
 use culm_manifest::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use culm_manifest::{Kind, Located, Problem, read_classes};
@@ -20,8 +21,6 @@ pub const MAX_CORES: u64 = culm_abi::system::MAX_CORES as u64;
 /// these.
 pub const DEFAULT_ASID_BITS: u32 = 16;
 
-/// An interrupt and the interrupt controller, as advice shows them.
-pub const INTERRUPT_FORM: &str = "{ number = 33, trigger = \"level\" }";
 const GIC_FORM: &str =
     "{ version = 3, distributor = { address = …, size = … }, interface = { address = …, size = … } }";
 
@@ -143,11 +142,6 @@ impl BoardFile {
     }
 }
 
-/// A range for messages.
-pub fn in_words(range: PhysicalRange) -> String {
-    format!("{:#x} to {:#x}", range.address, range.end().saturating_sub(1))
-}
-
 fn read(text: &str, problems: &mut Problems) -> Option<(Board, Vec<Range<usize>>, Places)> {
     let document = parse_table(text, problems);
     if !problems.is_empty() {
@@ -246,28 +240,6 @@ fn read_mpidr(entry: &Entry<'_>, cores: Option<&Located<i128>>, problems: &mut P
     Some(values.into_iter().map(|value| value.value).collect())
 }
 
-/// Reads `{ address, size }`, with the key of the address.
-pub fn read_range<'a>(
-    entry: &Entry<'a>,
-    address_key: &'a str,
-    problems: &mut Problems,
-) -> Option<Located<PhysicalRange>> {
-    let mut table = entry.table(format!("`{}`", entry.key.value), problems)?;
-    let address = table.require(address_key).and_then(|entry| entry.unsigned(problems));
-    let size = table.require("size").and_then(|entry| entry.size(problems));
-    let span = table.span.clone();
-    table.finish(problems);
-    let (address, size) = (address?.value, size?.value);
-    if size == 0 || address.checked_add(size).is_none_or(|end| end > checks::END_OF_ADDRESSES) {
-        problems.push(
-            Problem::new(span, format!("`{}` is no range of addresses", entry.key.value))
-                .help("it must have a size, and end within 48 bits of address"),
-        );
-        return None;
-    }
-    Some(Located::new(PhysicalRange { address, size }, span))
-}
-
 /// `[gic]`: the interrupt controller, and where its parts stand.
 struct GicTable {
     gic: Gic,
@@ -358,33 +330,4 @@ fn read_device(entry: &Entry<'_>, problems: &mut Problems) -> Option<BoardDevice
         slot: slot?,
         bridge: bridge?,
     })
-}
-
-/// Reads `{ number, trigger }`.
-pub fn read_interrupt(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Interrupt>> {
-    if !entry.is_table() {
-        problems.push(entry.wrong("a list of tables").help(format!("write each interrupt as `{INTERRUPT_FORM}`")));
-        return None;
-    }
-    let mut table = entry.table("an interrupt", problems)?;
-    let number = table.require("number").and_then(|entry| {
-        let number = entry.unsigned(problems)?;
-        let range = u64::from(FIRST_INTERRUPT)..u64::from(END_INTERRUPT);
-        if !range.contains(&number.value) {
-            problems.push(
-                Problem::new(number.span.clone(), format!("there is no interrupt {} on the board", number.value)).help(
-                    format!(
-                        "an interrupt of a device has a number from {FIRST_INTERRUPT} to {}: its SPI number plus 32",
-                        END_INTERRUPT - 1
-                    ),
-                ),
-            );
-            return None;
-        }
-        Some(number.value as u32)
-    });
-    let trigger = table.require("trigger").and_then(|entry| entry.choice(Trigger::NAMES, problems));
-    let span = table.span.clone();
-    table.finish(problems);
-    Some(Located::new(Interrupt { number: number?, trigger: trigger?.value }, span))
 }

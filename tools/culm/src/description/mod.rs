@@ -4,6 +4,7 @@ pub mod board;
 mod board_checks;
 pub mod catalogue;
 pub mod guest;
+pub mod resources;
 pub mod slots;
 pub mod system;
 pub mod workspace;

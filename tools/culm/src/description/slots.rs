@@ -1,7 +1,7 @@
 //! Bridges and what sits behind them: a device in a slot has the address that the board gives it,
 //! and the interrupt line of its slot.
 
-use super::board::{INTERRUPT_FORM, in_words, read_interrupt, read_range};
+use super::resources::{INTERRUPT_FORM, in_words, read_interrupt, read_range};
 use crate::plan::{BoardDevice, Bridge, PhysicalRange, Slot};
 use culm_manifest::problem::suggest;
 use culm_manifest::reader::{Entry, Problems};

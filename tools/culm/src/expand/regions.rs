@@ -1,7 +1,7 @@
 //! `[[region]]`: memory that the description names itself.
 
 use super::draft::{Draft, Region};
-use crate::description::board::in_words;
+use crate::description::resources::in_words;
 use crate::description::system::RegionTable;
 use crate::plan::PhysicalRange;
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};

@@ -1,7 +1,7 @@
 //! The class-specific part of each connection ([`culm_abi::connection`]): indices of the plan
 //! become addresses.
 
-use super::start::{Context, Item};
+use super::places::{Context, Item};
 use super::writer::Writer;
 use crate::plan::{ConnectionData, Fields, Memory, Rights, RingId, Value};
 use culm_abi::accounting::{CoreAccount, DomainAccount};

@@ -3,7 +3,7 @@
 //! then the system header.
 
 use crate::layout::Layout;
-use crate::layout::kernel::TablePlace;
+use crate::layout::kernel_tables::TablePlace;
 use crate::layout::objects::ObjectId;
 use crate::plan::{Order, Plan};
 use culm_abi::memory::IMAGE_OFFSET;

@@ -7,13 +7,15 @@
 pub mod archive;
 mod connections;
 mod header;
+mod places;
 pub mod report;
 mod start;
 mod system;
 mod writer;
 
 pub use archive::Contents;
-pub use start::{Item, Nowhere, Places, start_block};
+pub use places::{Item, Nowhere, Places};
+pub use start::start_block;
 
 use crate::build::elf::Program;
 use crate::guest;

@@ -1,7 +1,7 @@
 //! The tables that the kernel reads and never changes ([`culm_abi::system`]).
 
 use crate::layout::Layout;
-use crate::layout::kernel::{TablePlace, domains_per_core, groups, pending_words, uncached_regions};
+use crate::layout::kernel_tables::{TablePlace, domains_per_core, groups, pending_words, uncached_regions};
 use crate::plan::{DomainId, End, EndNumber, GuestId, Order, Plan, Scheduled, Trigger};
 use culm_abi::memory::{KERNEL_STACK_SIZE, STACK_BASE, START_BASE};
 use culm_abi::syscall::{Event, GROUP};

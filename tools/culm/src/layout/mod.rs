@@ -6,6 +6,7 @@
 //! ([`physical`]), translation tables ([`translation`]). Nothing is decided while the system runs.
 
 pub mod kernel;
+pub mod kernel_tables;
 pub mod objects;
 pub mod physical;
 pub mod program;
@@ -19,7 +20,8 @@ use crate::failure::Failure;
 use crate::plan::{PhysicalRange, Plan};
 use culm_abi::memory::{KERNEL_BASE, PAGE_SIZE};
 use culm_abi::system::KernelLayout;
-use kernel::{KernelSpace, KernelTables};
+use kernel::KernelSpace;
+use kernel_tables::KernelTables;
 use objects::{ObjectId, Objects, Sizes};
 use physical::Physical;
 use program::ProgramPages;

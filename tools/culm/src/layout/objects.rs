@@ -1,6 +1,6 @@
 //! The objects that take physical memory, each once, however many domains map it.
 
-use super::kernel::KernelTables;
+use super::kernel_tables::KernelTables;
 use super::program::{ProgramPages, pages};
 use crate::plan::{DomainId, Plan, Purpose, RegionKind};
 use culm_abi::memory::{KERNEL_STACK_SIZE, attribute_index};

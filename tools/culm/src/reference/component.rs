@@ -249,7 +249,8 @@ mod tests {
     fn every_key_that_the_reader_asks_for_is_described() {
         let asked = asked(concat!(
             include_str!("../../../../libs/manifest/src/driver.rs"),
-            include_str!("../../../../libs/manifest/src/manifest.rs")
+            include_str!("../../../../libs/manifest/src/manifest.rs"),
+            include_str!("../../../../libs/manifest/src/needs.rs")
         ));
         let tables = tables();
         let described: BTreeSet<String> =
