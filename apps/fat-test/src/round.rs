@@ -131,7 +131,7 @@ impl Round {
     /// Takes the answer to a step.
     pub fn complete(&mut self, client: &mut Client<Step>, step: Step, result: Result<Done, Error>) -> Outcome {
         if step != self.step {
-            // It was answered when the round had been begun again.
+            // The answer belongs to a step of the round before it was begun again: ignore it.
             return Outcome::GoesOn;
         }
         self.is_asked = false;
@@ -192,7 +192,7 @@ impl Round {
     /// Compares what was read with the pattern.
     fn compare(&mut self, client: &mut Client<Step>, count: u32) -> Outcome {
         let mut bytes = vec![0; count.min(PIECE) as usize];
-        // The piece began within its block where it begins in the file's: at the first byte.
+        // Pieces begin at whole blocks of the file, so the bytes lie at the start of the memory.
         let is_read = self.position.is_multiple_of(BLOCK as u64) && client.memory().read(0, &mut bytes).is_ok();
         let expected = (self.position..).map(|position| byte(self.number, position));
         if !is_read || count == 0 || !bytes.iter().copied().eq(expected.take(bytes.len())) {

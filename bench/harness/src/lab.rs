@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 /// The board of all measurements.
 pub const BOARD: &str = "virt";
 
-/// For Linux.
+/// The time that Linux has to boot.
 const BOOT_PATIENCE: Duration = Duration::from_secs(90);
-/// For Culm, which takes less than a second.
+/// The time that Culm has to start, which takes it less than a second.
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The unit of what QEMU uses of its processor.
@@ -48,9 +48,9 @@ pub struct Lab {
     pub guest_processor: Option<usize>,
     /// The processor of the load.
     pub load_processor: Option<usize>,
-    /// While the guest waits, its processor does.
+    /// Keeps the processor of QEMU from sleeping while the guest waits.
     _awake: Awake,
-    /// The caller's wishes.
+    /// The options of `./culm bench`.
     pub settings: Options,
     board: Board,
     plugin: PathBuf,
@@ -68,13 +68,13 @@ pub struct Setup {
     /// QEMU may use all processors of the host: emulated cores that wait for each other by spinning
     /// do so for long where they share one. The load shares one with it then.
     pub unpinned: bool,
-    /// Count accesses to device registers.
+    /// Whether accesses to device registers are counted.
     pub devices: bool,
-    /// It has a disk: this device of the board.
+    /// The device of the board that is its disk, if it has one.
     pub disk: Option<&'static str>,
     /// The image that the disk is a copy of, if it is not of zeroes.
     pub image: Option<PathBuf>,
-    /// A network device that computes no checksums and cuts no segments.
+    /// Whether its network device computes no checksums and cuts no segments.
     pub without_offloads: bool,
 }
 
@@ -147,7 +147,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Something that a reader of the results must know; said once.
+    /// Adds a note for readers of the results, unless it is there already.
     pub fn note(&self, text: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if !notes.iter().any(|known| known == text) {

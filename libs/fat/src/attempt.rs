@@ -77,7 +77,7 @@ impl Mounted {
         // `lamfat` may have gone on without the page.
         self.check_complete()?;
         let mut outcome = match outcome {
-            // There may be space after all.
+            // Chains that are still to be freed may make enough space: free some, then try again.
             Err(Stop::Fail(Error::Full | Error::Fragmented)) if !self.doomed.is_empty() => self.free_before(phase),
             outcome => outcome?,
         };
@@ -180,11 +180,11 @@ impl Mounted {
         names.next_back().ok_or(Error::IsAFolder)?;
         let replaced = match self.find_file(path) {
             Ok(raw) if raw.is_read_only() => return Err(Error::ReadOnly.into()),
-            // Of two that write the same file, the later one would silently win.
+            // If two wrote the same file, the later one to publish would silently win.
             Ok(raw) if self.files.has_other_name(raw.at, path) => return Err(Error::Busy.into()),
             Ok(raw) => Some(raw.at),
             Err(Stop::Fail(Error::NotFound)) => {
-                // The folder is there.
+                // Fail now, not when the file is published, if its folder is missing.
                 let fs = medium::open(&self.session)?;
                 Folder::follow(&self.session, &fs, names)?;
                 None
@@ -293,7 +293,7 @@ impl Mounted {
         if left {
             self.doomed.push_front(next);
         }
-        // Whoever removes many long files waits for some of them.
+        // The queue is bounded: whoever removes many long files waits until some are freed.
         let is_enough = self.doomed.len() <= MOST_WAITING;
         Ok(Outcome::then(stages, if is_enough { self.after_free } else { Phase::Free }))
     }

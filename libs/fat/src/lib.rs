@@ -75,8 +75,7 @@ mod tests;
 pub use entry::{Entry, Kind};
 pub use error::{Error, NotFat};
 pub use file::{FileId, Place};
-pub use operation::{Answer, Operation, Space, Step};
-pub use recover::Recovered;
+pub use operation::{Answer, Operation, Recovered, Space, Step};
 pub use time::date_time;
 pub use volume::{Options, Volume};
 

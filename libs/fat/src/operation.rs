@@ -3,7 +3,6 @@
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::file::{FileId, Place};
-use crate::recover::Recovered;
 #[cfg(doc)]
 use crate::volume::Volume;
 use alloc::string::String;
@@ -117,6 +116,20 @@ pub struct Space {
     pub free: u64,
     /// Of a cluster: files take multiples of it.
     pub cluster: u32,
+}
+
+/// The outcome of a recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Clusters that nothing named, and that are free now.
+    pub freed: u32,
+    /// Entries of the table's second copy that were not like the first.
+    pub copied: u32,
+    /// Names and parts of names that were removed or corrected.
+    pub names: u32,
+    /// Whether the volume is whole now. If not, there was something that no power cut causes, or
+    /// more than the memory allows to look at, and nothing was changed.
+    pub is_whole: bool,
 }
 
 /// The answer to an operation.

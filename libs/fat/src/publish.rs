@@ -30,7 +30,8 @@ impl Mounted {
         let clusters = size.div_ceil(geometry.cluster.into()) as u32;
         let missing = clusters.saturating_sub(file.clusters());
         if self.free.is_some_and(|free| missing > free) {
-            // The count may be one that others have left on the medium: it is checked once.
+            // The count may stem from the medium, where another system may have left a wrong one:
+            // count the table once before refusing.
             if self.is_counted || missing > self.count_clusters()? {
                 return Err(Error::Full.into());
             }
@@ -71,7 +72,7 @@ impl Mounted {
                 Ok(Outcome::then(stages, Phase::Name))
             }
             _ => match self.name(*file, *size) {
-                // The folder may grow after all, when more clusters are free.
+                // Pass the error on: the caller frees clusters, by which the folder can grow.
                 Err(Stop::Fail(Error::Full)) if !self.doomed.is_empty() => Err(Error::Full.into()),
                 Err(Stop::Fail(error)) => {
                     self.check_complete()?;
@@ -177,7 +178,8 @@ impl Mounted {
             }
         };
         self.check_complete()?;
-        // Nothing is missing any more: from here on the attempt has succeeded.
+        // All pages were in memory, so the attempt is not repeated: only now change the state of
+        // files, which an attempt that is given up would not restore.
         self.known.clear();
         let session = self.session.get_mut();
         let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;

@@ -15,7 +15,7 @@
 use crate::entry::{ENTRY, Raw, VOLUME, checksum};
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::operation::Answer;
+use crate::operation::{Answer, Recovered};
 use crate::order::Stages;
 use crate::pages::{Pages, Stop};
 use crate::table::{self, END, Link};
@@ -30,20 +30,6 @@ const MOST_FOLDERS: usize = 16 << 10;
 const MOST_UNITS: usize = 64;
 /// The most parts of a long name.
 const MOST_PARTS: usize = 20;
-
-/// The outcome of a recovery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Clusters that nothing named, and that are free now.
-    pub freed: u32,
-    /// Entries of the table's second copy that were not like the first.
-    pub copied: u32,
-    /// Names and parts of names that were removed or corrected.
-    pub names: u32,
-    /// Whether the volume is whole now. If not, there was something that no power cut causes, or
-    /// more than the memory allows to look at, and nothing was changed.
-    pub is_whole: bool,
-}
 
 /// A set of clusters.
 #[derive(Debug, Default)]

@@ -5,11 +5,11 @@ use crate::error::{Error, NotFat};
 use crate::file::{FileId, Files, Place};
 use crate::geometry::Geometry;
 use crate::medium::Session;
-use crate::operation::{Answer, Operation, Step};
+use crate::operation::{Answer, Operation, Recovered, Step};
 use crate::order::{Stage, Stages};
 use crate::pages::{Pages, Stop};
 use crate::path::Known;
-use crate::recover::{Recovered, Walk};
+use crate::recover::Walk;
 use crate::time::Stamp;
 use alloc::collections::VecDeque;
 use core::cell::RefCell;
@@ -318,7 +318,8 @@ impl Volume {
             }
             self.io = Io::None;
             self.running = None;
-            // The medium's content is not known now.
+            // Unmount: after a failed write nobody knows what is on the medium. Mounting it again
+            // empties the cache.
             self.pages = self.mounted.take().map(|mounted| mounted.session.into_inner().pages);
             return Step::Done(Err(Error::Failed));
         }
@@ -393,7 +394,7 @@ impl Volume {
             Some(mounted) => {
                 let session = mounted.session.get_mut();
                 let wanted = session.pages.wanted(|at| session.geometry.end_of_area(at));
-                // The attempt is over; its missing unit is not.
+                // Give up the attempt, but keep the number of the unit that it lacked.
                 session.pages.abandon_attempt();
                 wanted
             }

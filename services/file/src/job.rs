@@ -52,11 +52,11 @@ pub struct Job {
     /// Paths on the volume.
     path: String,
     info: Info,
-    /// A file that is open, and that nobody has yet.
+    /// A file that the volume has opened for this job and no client has yet.
     file: Option<FileId>,
-    /// Its bytes; or those that are to be committed, or that there is to be space for.
+    /// Bytes of that file; of a commit those to publish, of a write those to reserve space for.
     size: u64,
-    /// Items to list.
+    /// The most items to list; or the number of an open file that is to be closed.
     most: usize,
     /// Why the job fails, while it still has something to do.
     error: Option<Error>,
@@ -92,7 +92,7 @@ impl Job {
         }
     }
 
-    /// Returns whether it waits for something other than the volume.
+    /// Returns whether it waits for a block that the service itself reads, not for the volume.
     pub fn is_waiting(&self) -> bool {
         self.tail.is_some()
     }
@@ -123,7 +123,7 @@ impl Service {
             Ok(Next::Done(done)) => self.end(&job, Some(Ok(done))),
             Ok(Next::Begun) => self.end(&job, None),
             Err(error) => match job.file.take() {
-                // Nobody has it.
+                // No client has the file yet, so that nobody else would close it.
                 Some(file) if !is_lost && self.volume.begin(Fat::Close { file }).is_ok() => {
                     job.error = Some(error);
                     self.job = Some(job);
@@ -158,7 +158,7 @@ impl Service {
     /// Says what a job does after this answer.
     fn advance(&mut self, job: &mut Job, answer: Result<Answer, culm_fat::Error>) -> Result<Next, Error> {
         if let Some(error) = job.error {
-            // The file that nobody has is closed.
+            // The job had failed before; what has ended now is the close of its file.
             return Err(error);
         }
         match job.work {
@@ -234,7 +234,7 @@ impl Service {
                 let last = open.and_then(Open::last).unwrap_or(transfer.end - 1);
                 return Next::Operation(Fat::Locate { file, offset: last.min(transfer.end - 1 + AHEAD) });
             }
-            // In so many pieces that the first ones were forgotten.
+            // The file lies in so many pieces that the volume has forgotten the first ones.
             (1, Some(file), Ok(_)) if self.volume.place(file, next).is_none() => {
                 return Next::Operation(Fat::Locate { file, offset: next });
             }
@@ -276,7 +276,7 @@ impl Service {
                 Ok(Next::Operation(Fat::Sync))
             }
             (1 | 2, answer) => {
-                // Closed it is, also if that has failed.
+                // The file is closed even if its last bytes could not be published.
                 job.info.mark = answer.err().map_or(0, |error| of_volume(error) as u64 + 1);
                 job.step = 2;
                 let client = job.client.and_then(|number| self.clients.get_mut(number));

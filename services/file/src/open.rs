@@ -49,9 +49,9 @@ pub struct Writer {
     /// Pieces behind `good` that are on the disk, each with its begin and end: as many at most as a
     /// client's queue has writes.
     pub ahead: Vec<(u64, u64)>,
-    /// How many of them are committed.
+    /// The count of its bytes that are committed.
     pub committed: u64,
-    /// How many it has space for.
+    /// The count of bytes that it has space for on the volume.
     pub reserved: u64,
     /// The bytes of the last granule, as far as there are some.
     pub tail: Vec<u8>,

@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_millis(100);
 struct LoopBench {
     rounds: u64,
     connections: Connections,
-    /// When the loops begin; `None`: they are done.
+    /// The time at which the loops begin; `None` after they have ended.
     start: Option<Instant>,
 }
 
