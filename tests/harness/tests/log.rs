@@ -7,9 +7,11 @@ use culm_tests_harness::client::curl;
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
+use culm_tests_harness::qmp::Qmp;
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,7 +30,7 @@ impl Bench {
             "name = \"{name}\"\ndescription = \"The log in files\"\nboard = \"virt\"\n\
              [device.uart0]\npriority = 60\nvirtualiser = {{ clock = \"rtc0\" }}\n[device.rtc0]\npriority = 50\n\
              [device.disk0]\npriority = 200\nimage = {{ partition = [{disk}] }}\n\
-             [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"disk0\", partition = 1 }}\n\
+             [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"disk0\", partition = 1 }}\n{RESTART}\n\
              [pd.log]\ncomponent = \"log-keeper\"\npriority = 40\nclock = \"rtc0\"\n{options}\n\
              console = {{ device = \"uart0\", log = true }}\n\
              files = {{ device = \"files\", folder = \"/log\", write = true }}\n{tables}"
@@ -102,6 +104,11 @@ fn logged(console: &str, component: &str) -> Vec<String> {
     console.lines().filter(|line| line.contains(&sign)).map(str::to_string).collect()
 }
 
+const RESTART: &str = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
+
+const ENDLESS_CHATTER: &str =
+    "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 1_000_000, pause = \"5ms\" }\n";
+
 const FAT: &str = "{ name = \"log\", size = \"34MiB\", fat = 32 }";
 
 #[test]
@@ -142,19 +149,16 @@ fn a_chatty_component_fills_files_in_turn() {
     assert!(said.ends_with(&kept), "lines are missing, doubled or in another order");
 }
 
-#[test]
-fn the_keeper_loses_no_line_when_it_dies() {
-    let restart = "restart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }";
-    let chatter =
-        "[pd.chatter]\ncomponent = \"chatter\"\npriority = 30\nconfig = { lines = 1_000_000, pause = \"5ms\" }\n";
-    let options = format!("{restart}\nconfig = {{ delay = \"20ms\", count = 99, size = \"64KiB\" }}");
-    let bench = Bench::new("log-deaths", FAT, &options, chatter);
+/// Lets a domain die again and again while the log is kept: no line is lost or doubled.
+fn die(name: &str, victim: &str) {
+    let options = format!("{RESTART}\nconfig = {{ delay = \"20ms\", count = 99, size = \"64KiB\" }}");
+    let bench = Bench::new(name, FAT, &options, ENDLESS_CHATTER);
     let port = free_port();
     let mut machine = bench.start(&["--qemu", "-gdb", "--qemu", &format!("tcp:127.0.0.1:{port}")]);
     machine.expect("chatter: life 0: line 99 of");
-    let (address, size) = code(&format!("{}-virt", bench.name), "log");
+    let (address, size) = code(&format!("{}-virt", bench.name), victim);
     let text = Debugger::connect(port).read(address, size);
-    let faulted = "supervisor: log faulted: ";
+    let faulted = format!("supervisor: {victim} faulted: ");
     let (mut random, mut deaths) = (Random::new(2), 0);
     while deaths < 15 {
         // An undefined instruction (Arm ARM C6.2, UDF), here and there.
@@ -166,7 +170,7 @@ fn the_keeper_loses_no_line_when_it_dies() {
         let mut debugger = Debugger::connect(port);
         offsets.iter().for_each(|offset| debugger.write(address + *offset as u64, &text[*offset..offset + 4]));
         drop(debugger);
-        deaths = machine.console().matches(faulted).count();
+        deaths = machine.console().matches(&faulted).count();
     }
     // A line that is said from now on is kept, so all before it are.
     let last = logged(&machine.console(), "chatter").pop().expect("it goes on");
@@ -180,13 +184,65 @@ fn the_keeper_loses_no_line_when_it_dies() {
     assert!(kept.len() > 100);
 }
 
+#[test]
+fn the_keeper_loses_no_line_when_it_dies() {
+    die("log-deaths", "log");
+}
+
+#[test]
+fn nor_does_it_when_the_file_service_dies() {
+    die("log-files-deaths", "files");
+}
+
+/// A disk that takes next to nothing for a while: the queue fills, the console goes on, and the log
+/// says how many lines are missing.
+#[test]
+fn a_slow_disk_costs_lines_and_nobody_s_time() {
+    let bench = Bench::new("log-slow", FAT, "config = { delay = \"20ms\" }", ENDLESS_CHATTER);
+    let port = free_port();
+    let [qmp, address] = Qmp::options(port);
+    let mut machine = bench.start(&[&qmp, &address]);
+    wait_for(&bench.image(), &mut machine, "line 99 of", 1);
+    let mut monitor = Qmp::connect(port);
+    let disks = monitor.execute("query-block", &json!({}));
+    let is_ours = |disk: &&Value| disk["inserted"]["file"].as_str().is_some_and(|file| file.contains("log-slow"));
+    let disk = disks.as_array().and_then(|disks| disks.iter().find(is_ours)).expect("the machine has the disk");
+    let by = if disk["device"] == "" { ("id", &disk["qdev"]) } else { ("device", &disk["device"]) };
+    let mut limit = |operations: u32| {
+        let mut limits = json!({ "bps": 0, "bps_rd": 0, "bps_wr": 0, "iops": operations, "iops_rd": 0, "iops_wr": 0 });
+        limits[by.0] = by.1.clone();
+        monitor.execute("block_set_io_throttle", &limits);
+    };
+    limit(1);
+    // Far more than the queue has room for.
+    let said = logged(&machine.console(), "chatter").len();
+    machine.expect(&format!("chatter: life 0: line {} of", said + 4000));
+    limit(0);
+    wait_for(&bench.image(), &mut machine, "lines are missing here: nobody took the log", 1);
+    let last = logged(&machine.console(), "chatter").pop().expect("it goes on");
+    let last = last.split("life 0: ").nth(1).expect("it says which line").to_string();
+    wait_for(&bench.image(), &mut machine, &format!("life 0: {last}"), 1);
+    let console = machine.console();
+    cut(machine);
+    let kept = kept(&bench.image());
+    let missing: usize = kept
+        .lines()
+        .filter_map(|line| line.strip_suffix(" lines are missing here: nobody took the log"))
+        .map(|line| line.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("it is a number"))
+        .sum();
+    let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
+    let last = said.iter().position(|line| Some(line) == kept.last()).expect("what was kept was said");
+    assert_eq!(kept.len() + missing, last + 1, "each line is there or counted");
+    assert!(missing > 1000, "{missing}");
+}
+
 /// Asks for the system's state until it has a crash report of whoever has faulted for the
 /// `number`th time.
-fn wait_for_report(machine: &mut Machine, number: usize) -> serde_json::Value {
+fn wait_for_report(machine: &mut Machine, number: usize) -> Value {
     let until = Instant::now() + PATIENCE;
     loop {
         let answer = curl(&machine.url("/_status.json"), &[]);
-        let status: serde_json::Value = serde_json::from_slice(&answer.body).expect("the status is JSON");
+        let status: Value = serde_json::from_slice(&answer.body).expect("the status is JSON");
         let newest = status["crashes"][0]["text"].as_str().unwrap_or_default();
         if newest.contains(&format!("; {} restarts before", number - 1)) {
             return status["crashes"].clone();
