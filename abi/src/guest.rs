@@ -102,6 +102,45 @@ pub const SERIAL: GuestRange = GuestRange { address: 0x0900_0000, size: 0x1000 }
 /// The serial port's interrupt, a level.
 pub const SERIAL_INTERRUPT: u32 = 33;
 
+/// A virtio device on MMIO (VIRTIO 1.2 §4.2), which is there if the guest's monitor has a
+/// connection for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtioSlot(u32);
+
+impl VirtioSlot {
+    /// Bytes of the registers of each.
+    const SIZE: u64 = 0x1000;
+
+    /// The device that a client of this class is for the guest of its monitor.
+    pub fn of_class(class: &str) -> Option<Self> {
+        match class {
+            "net" => Some(VIRTIO_NET),
+            "block" => Some(VIRTIO_BLOCK),
+            "entropy" => Some(VIRTIO_ENTROPY),
+            _ => None,
+        }
+    }
+
+    /// Its registers.
+    pub const fn registers(self) -> GuestRange {
+        GuestRange { address: 0x0a00_0000 + self.0 as u64 * Self::SIZE, size: Self::SIZE }
+    }
+
+    /// Its interrupt, an edge.
+    pub const fn interrupt(self) -> u32 {
+        34 + self.0
+    }
+}
+
+/// The guest's network card.
+pub const VIRTIO_NET: VirtioSlot = VirtioSlot(0);
+
+/// The guest's disk.
+pub const VIRTIO_BLOCK: VirtioSlot = VirtioSlot(1);
+
+/// The guest's source of random bytes.
+pub const VIRTIO_ENTROPY: VirtioSlot = VirtioSlot(2);
+
 /// The virtual timer's interrupt, private to each CPU.
 pub const TIMER_INTERRUPT: u32 = 27;
 

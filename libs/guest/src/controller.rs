@@ -88,9 +88,13 @@ impl Default for Controller {
 }
 
 impl Controller {
-    /// Sets the line of a device.
+    /// Sets the line of a device. Where the interrupt is an edge, it becomes pending as the line
+    /// rises.
     pub fn set_line(&mut self, number: u32, high: bool) {
         let bit = bit(number);
+        if high {
+            self.latched |= bit & self.edges & !self.lines;
+        }
         self.lines = if high { self.lines | bit } else { self.lines & !bit };
     }
 
@@ -205,7 +209,7 @@ impl Controller {
         match base {
             register::GROUP => u32::MAX,
             register::SET_ENABLE | register::CLEAR_ENABLE => word(self.enabled),
-            register::SET_PENDING | register::CLEAR_PENDING => word(self.latched | self.lines),
+            register::SET_PENDING | register::CLEAR_PENDING => word(self.latched | self.lines & !self.edges),
             register::SET_ACTIVE | register::CLEAR_ACTIVE => word(self.active),
             register::PRIORITY => {
                 let first = index * 4;
@@ -340,6 +344,21 @@ mod tests {
         assert_eq!(active & (PENDING | ACTIVE), ACTIVE);
         controller.collect(&[0, 0, 0]);
         assert_eq!(controller.offer(), [0; 3]);
+    }
+
+    #[test]
+    fn an_edge_comes_once_for_each_rise_of_its_line() {
+        let mut controller = controller();
+        controller.write_distributor(register::TRIGGER + 8, 4, 0b1000);
+        controller.set_line(LINE, true);
+        let [offered, ..] = controller.offer();
+        assert_eq!(offered & (PENDING | ACTIVE | TELL_END | 0xffff), PENDING | 33, "its end need not be told");
+        controller.set_line(LINE, true);
+        controller.collect(&[0, 0, 0]);
+        assert_eq!(controller.offer(), [0; 3], "the line stayed high");
+        controller.set_line(LINE, false);
+        controller.set_line(LINE, true);
+        assert_eq!(controller.offer()[0], offered);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The machine that a guest finds, without input or output: what its exits mean ([`exit`]), its
-//! interrupt controller ([`controller`]), its serial port ([`serial`]), its power ([`power`]), and
-//! all of them together ([`machine`]).
+//! interrupt controller ([`controller`]), its serial port ([`serial`]), its power ([`power`]), its
+//! network card, disk and source of random bytes ([`virtio`]), and all of them together
+//! ([`machine`]).
 //!
 //! A guest is hostile: it may access any address in any size, write anything anywhere, and call
 //! with any number. Each exit is dealt with in bounded time, and nothing that a guest does is a
@@ -17,5 +18,6 @@ pub mod exit;
 pub mod machine;
 pub mod power;
 pub mod serial;
+pub mod virtio;
 
 pub use machine::{Machine, Outcome, Registers};

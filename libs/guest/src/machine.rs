@@ -4,6 +4,7 @@ use crate::controller::Controller;
 use crate::exit::{Access, Exit, SystemRegister};
 use crate::power::{self, Call};
 use crate::serial::Serial;
+use crate::virtio::Devices;
 use culm_abi::guest::{DISTRIBUTOR, REDISTRIBUTOR, SERIAL, SERIAL_INTERRUPT};
 
 /// The registers of a virtual CPU that has exited.
@@ -50,6 +51,8 @@ pub struct Machine {
     pub controller: Controller,
     /// The serial port.
     pub serial: Serial,
+    /// The virtio devices.
+    pub devices: Devices,
 }
 
 impl Machine {
@@ -83,6 +86,9 @@ impl Machine {
     /// outside.
     pub fn follow_lines(&mut self) {
         self.controller.set_line(SERIAL_INTERRUPT, self.serial.is_interrupting());
+        for (interrupt, is_high) in self.devices.lines() {
+            self.controller.set_line(interrupt, is_high);
+        }
     }
 
     fn memory(&mut self, access: &Access, registers: &impl Registers) -> Outcome {
@@ -108,6 +114,13 @@ impl Machine {
                 0
             } else {
                 self.serial.read(offset).into()
+            }
+        } else if let Some((device, offset)) = self.devices.at(address) {
+            if access.write {
+                device.write(offset, size, value);
+                0
+            } else {
+                device.read(offset, size)
             }
         } else {
             return Outcome::Stuck;

@@ -1,0 +1,71 @@
+//! Virtio devices of the guest's machine (VIRTIO 1.2): the device's side, over the guest's memory.
+//!
+//! * [`transport`]: the registers by which the guest sets a device up (§4.2).
+//! * [`queue`], [`chain`]: the device's side of a split virtqueue (§2.7).
+//! * [`net`], [`block`], [`entropy`]: what the queues of each kind of device carry.
+//!
+//! A device does nothing by itself: its monitor takes what the guest has put into a queue, gives it
+//! to whoever serves it, and puts the answer back. The guest may change its memory at any time, so
+//! all that is read is read once and checked. A queue that breaks the rules is not looked at again:
+//! the device asks to be reset (§2.1.1), which harms nobody but its guest.
+
+pub mod block;
+pub mod chain;
+pub mod entropy;
+pub mod net;
+pub mod queue;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod transport;
+
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VirtioSlot};
+use transport::Transport;
+
+/// Feature: interrupts and doorbells at an index (§6, `VIRTIO_F_EVENT_IDX`).
+pub const EVENT_INDEX: u64 = 1 << 29;
+/// Feature: the modern interface (§6, `VIRTIO_F_VERSION_1`).
+pub const VERSION_1: u64 = 1 << 32;
+
+/// The memory of a guest, by guest-physical address. Its guest may change it at any time.
+pub trait Memory {
+    /// Copies bytes out, if all of them are memory.
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()>;
+    /// Copies bytes in, if all of them are memory.
+    fn write(&self, address: u64, bytes: &[u8]) -> Option<()>;
+    /// Reads the half word at an even address by one access.
+    fn load(&self, address: u64) -> Option<u16>;
+    /// Writes the half word at an even address by one access.
+    fn store(&self, address: u64, value: u16) -> Option<()>;
+}
+
+/// The devices of a guest: those for which its monitor has a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    /// The network card.
+    pub net: Option<net::Net>,
+    /// The disk.
+    pub block: Option<block::Block>,
+    /// The source of random bytes.
+    pub entropy: Option<entropy::Entropy>,
+}
+
+impl Devices {
+    /// Returns the device whose registers are at `address`, and the offset within.
+    pub fn at(&mut self, address: u64) -> Option<(&mut Transport, u64)> {
+        self.slots().into_iter().find_map(|(slot, transport)| Some((transport?, slot.registers().offset(address)?)))
+    }
+
+    /// Returns the line of each device that there is, by its interrupt, and whether it is high.
+    pub fn lines(&mut self) -> impl Iterator<Item = (u32, bool)> {
+        let slots = self.slots().into_iter();
+        slots.filter_map(|(slot, transport)| Some((slot.interrupt(), transport?.is_interrupting())))
+    }
+
+    fn slots(&mut self) -> [(VirtioSlot, Option<&mut Transport>); 3] {
+        [
+            (VIRTIO_NET, self.net.as_mut().map(|device| &mut device.transport)),
+            (VIRTIO_BLOCK, self.block.as_mut().map(|device| &mut device.transport)),
+            (VIRTIO_ENTROPY, self.entropy.as_mut().map(|device| &mut device.transport)),
+        ]
+    }
+}

@@ -1,0 +1,272 @@
+//! The guest's network card (VIRTIO 1.2 §5.1): what the two queues carry. Frames are checked by
+//! whoever sends them on.
+
+use super::Memory;
+use super::chain::Chain;
+use super::transport::Transport;
+
+/// Kind of device (§5).
+const DEVICE: u32 = 1;
+
+/// Bytes of the header before each frame (§5.1.6).
+pub const HEADER: usize = 12;
+
+/// Where the header says how many buffers a frame takes.
+const BUFFERS: usize = 10;
+
+/// Queues (§5.1.2).
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+
+/// Features (§5.1.3).
+pub mod feature {
+    /// The guest may leave checksums to the device.
+    pub const CHECKSUM: u64 = 1 << 0;
+    /// The guest takes frames with partial checksums.
+    pub const GUEST_CHECKSUM: u64 = 1 << 1;
+    /// The configuration has the address.
+    pub const MAC: u64 = 1 << 5;
+    /// The guest takes packets of many segments of TCP over IPv4.
+    pub const GUEST_TCP_4: u64 = 1 << 7;
+    /// The guest takes packets of many segments of TCP over IPv6.
+    pub const GUEST_TCP_6: u64 = 1 << 8;
+    /// A received frame may lie in several buffers.
+    pub const MERGED_BUFFERS: u64 = 1 << 15;
+}
+
+/// The most buffers that one frame is spread over: one of 64 KiB over those of a page's half, which
+/// is the least that a driver gives.
+const MAX_BUFFERS: u16 = 64;
+
+/// The card.
+#[derive(Clone, Debug)]
+pub struct Net {
+    /// Its registers.
+    pub transport: Transport,
+}
+
+/// A frame that the guest sends. It goes back by [`Net::sent`].
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    chain: Chain,
+    /// The header.
+    pub header: [u8; HEADER],
+    /// Bytes of the frame, without the header; there may be any number.
+    pub length: u64,
+}
+
+impl Frame {
+    /// Copies bytes of the frame out, from `offset` on. Returns nothing unless all are there.
+    pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        self.chain.read(memory, offset.saturating_add(HEADER as u64), bytes)
+    }
+}
+
+/// What has become of a frame for the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The guest has it.
+    Done,
+    /// The guest has no room for it, or the card does not work.
+    Refused,
+}
+
+impl Net {
+    /// Creates a card with this address.
+    pub fn new(mac: [u8; 6]) -> Self {
+        use feature::{CHECKSUM, GUEST_CHECKSUM, GUEST_TCP_4, GUEST_TCP_6, MAC, MERGED_BUFFERS};
+        let features = CHECKSUM | GUEST_CHECKSUM | MAC | GUEST_TCP_4 | GUEST_TCP_6 | MERGED_BUFFERS;
+        let mut transport = Transport::new(DEVICE, features, 2);
+        transport.configure(0, &mac);
+        Self { transport }
+    }
+
+    /// Takes the next frame that the guest sends.
+    pub fn next_frame(&mut self, memory: &impl Memory) -> Option<Frame> {
+        let next = self.transport.queue(TRANSMIT)?.next(memory);
+        let chain = self.transport.sound(next)??;
+        let mut header = [0; HEADER];
+        if chain.read(memory, 0, &mut header).is_none() {
+            // No header: the queue is not used as this device's is.
+            self.transport.fail();
+            return None;
+        }
+        Some(Frame { chain, header, length: chain.readable_bytes() - HEADER as u64 })
+    }
+
+    /// Gives the buffer of a frame back, after it was sent or refused.
+    pub fn sent(&mut self, memory: &impl Memory, frame: &Frame) {
+        if let Some(queue) = self.transport.queue(TRANSMIT) {
+            let result = queue.give_back(memory, &frame.chain, 0);
+            self.transport.sound(result);
+        }
+    }
+
+    /// Gives the guest a frame, which lies in pieces one after the other, or leaves all of it.
+    pub fn deliver(&mut self, memory: &impl Memory, mut header: [u8; HEADER], frame: &[&[u8]]) -> Delivery {
+        let merges = self.transport.has(feature::MERGED_BUFFERS);
+        let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
+        let needed = HEADER as u64 + frame.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        // Find the buffers first: the first one says how many there are.
+        let (mut buffers, mut room) = (0, 0);
+        let mut found = Ok(());
+        while room < needed && found.is_ok() {
+            match queue.next(memory) {
+                Ok(Some(chain)) => {
+                    buffers += 1;
+                    room += chain.writable_bytes();
+                    if buffers == MAX_BUFFERS || !merges {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(broken) => found = Err(broken),
+            }
+        }
+        queue.put_back(buffers);
+        if self.transport.sound(found).is_none() || room < needed {
+            return Delivery::Refused;
+        }
+        header[BUFFERS..].copy_from_slice(&buffers.to_le_bytes());
+        self.fill(memory, &header, frame, buffers)
+    }
+
+    /// Fills the next `buffers` buffers.
+    fn fill(&mut self, memory: &impl Memory, header: &[u8], frame: &[&[u8]], buffers: u16) -> Delivery {
+        let mut pieces = core::iter::once(&header).chain(frame).copied();
+        let mut piece = pieces.next().unwrap_or_default();
+        for _ in 0..buffers {
+            let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
+            let next = queue.next(memory);
+            let Some(Some(chain)) = self.transport.sound(next) else { return Delivery::Refused };
+            let (mut filled, room) = (0, chain.writable_bytes());
+            while filled < room {
+                if piece.is_empty() {
+                    let Some(next) = pieces.next() else { break };
+                    piece = next;
+                    continue;
+                }
+                let length = (piece.len() as u64).min(room - filled) as usize;
+                let (now, later) = piece.split_at(length);
+                if chain.write(memory, filled, now).is_none() {
+                    // A buffer that is not in the guest's memory.
+                    self.transport.fail();
+                    return Delivery::Refused;
+                }
+                filled += length as u64;
+                piece = later;
+            }
+            if let Some(queue) = self.transport.queue(RECEIVE) {
+                // No buffer is filled with more than a frame.
+                let result = queue.give_back(memory, &chain, filled as u32);
+                self.transport.sound(result);
+            }
+        }
+        Delivery::Done
+    }
+
+    /// Shows the guest what was given back, and asks for its doorbell when it sends.
+    pub fn publish(&mut self, memory: &impl Memory) {
+        for number in [RECEIVE, TRANSMIT] {
+            if let Some(queue) = self.transport.queue(number) {
+                let wanted = queue.publish(memory);
+                self.transport.tell(wanted);
+            }
+        }
+    }
+
+    /// Returns whether the guest has another frame to send.
+    pub fn has_frame(&mut self, memory: &impl Memory) -> bool {
+        let Some(queue) = self.transport.queue(TRANSMIT) else { return false };
+        let result = queue.has_next(memory);
+        self.transport.sound(result).unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Driver, Ram};
+    use super::super::transport::tests::live;
+    use super::*;
+
+    const BUFFER: u64 = Ram::BASE + 8192;
+
+    struct Card {
+        ram: Ram,
+        receive: Driver,
+        transmit: Driver,
+        net: Net,
+    }
+
+    fn card(features: u64) -> Card {
+        let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
+        let mut net = Net::new([2, 0, 0, 0, 0, 1]);
+        net.transport = live(net.transport, features, [&receive, &transmit]);
+        Card { ram: Ram::new(16384), receive, transmit, net }
+    }
+
+    #[test]
+    fn a_frame_is_sent() {
+        let Card { ram, mut transmit, mut net, .. } = card(0);
+        let mut bytes = [0; HEADER + 4];
+        bytes[0] = 1;
+        bytes[HEADER..].copy_from_slice(b"abcd");
+        ram.write(BUFFER, &bytes).expect("inside");
+        transmit.offer(&ram, &[(BUFFER, 12, false), (BUFFER + 12, 4, false)]);
+        assert!(net.has_frame(&ram));
+        let frame = net.next_frame(&ram).expect("one");
+        assert_eq!((frame.header[0], frame.length), (1, 4));
+        let mut read = [0; 3];
+        frame.read(&ram, 1, &mut read).expect("there");
+        assert_eq!(&read, b"bcd");
+        net.sent(&ram, &frame);
+        net.publish(&ram);
+        assert_eq!((transmit.used(&ram), net.transport.is_interrupting()), (Some((0, 0)), true));
+        assert!(!net.has_frame(&ram) && net.next_frame(&ram).is_none());
+    }
+
+    #[test]
+    fn a_frame_without_a_header_stops_the_card() {
+        let Card { ram, mut transmit, mut net, .. } = card(0);
+        transmit.offer(&ram, &[(BUFFER, 11, false)]);
+        assert!(net.next_frame(&ram).is_none() && !net.transport.is_live());
+    }
+
+    #[test]
+    fn a_frame_is_received_in_one_buffer() {
+        let Card { ram, mut receive, mut net, .. } = card(0);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"ab", b"cd"]), Delivery::Refused, "no buffer");
+        receive.offer(&ram, &[(BUFFER, 15, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"ab", b"cd"]), Delivery::Refused, "too small");
+        assert_eq!(net.deliver(&ram, [7; HEADER], &[b"ab", b"c"]), Delivery::Done);
+        net.publish(&ram);
+        assert_eq!(receive.used(&ram), Some((0, 15)));
+        let mut read = [0; 15];
+        ram.read(BUFFER, &mut read).expect("inside");
+        assert_eq!(&read, b"\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x00abc");
+    }
+
+    #[test]
+    fn a_long_frame_takes_several_buffers_or_none() {
+        let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
+        receive.offer(&ram, &[(BUFFER, 14, true)]);
+        receive.offer(&ram, &[(BUFFER + 100, 3, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcdef"]), Delivery::Refused, "a byte short");
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcde"]), Delivery::Done);
+        net.publish(&ram);
+        assert_eq!([receive.used(&ram), receive.used(&ram)], [Some((0, 14)), Some((1, 3))]);
+        let mut read = [0; 4];
+        ram.read(BUFFER + 10, &mut read).expect("inside");
+        assert_eq!(&read, b"\x02\x00ab");
+        ram.read(BUFFER + 100, &mut read).expect("inside");
+        assert_eq!(&read, b"cde\0");
+    }
+
+    #[test]
+    fn a_buffer_elsewhere_stops_the_card() {
+        let Card { ram, mut receive, mut net, .. } = card(0);
+        receive.offer(&ram, &[(0, 100, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Refused);
+        assert!(!net.transport.is_live());
+    }
+}

@@ -1,0 +1,237 @@
+//! The device's side of a split virtqueue (VIRTIO 1.2 §2.7).
+
+use super::Memory;
+use super::chain::{Chain, Part};
+use core::sync::atomic::{Ordering, fence};
+
+/// The most descriptors of a queue.
+pub const MAX_SIZE: u16 = 256;
+
+/// Bits of a descriptor (§2.7.5).
+mod descriptor {
+    pub const SIZE: u64 = 16;
+    pub const NEXT: u16 = 1;
+    pub const WRITE: u16 = 2;
+    pub const TABLE: u16 = 4;
+}
+
+/// Offsets in the rings of both sides (§2.7.6, §2.7.8).
+mod ring {
+    pub const FLAGS: u64 = 0;
+    pub const INDEX: u64 = 2;
+    pub const ENTRIES: u64 = 4;
+    pub const AVAILABLE_ENTRY: u64 = 2;
+    pub const USED_ENTRY: u64 = 8;
+}
+
+/// The driver's flag by which it wants no interrupts (§2.7.7).
+const NO_INTERRUPT: u16 = 1;
+
+/// The guest has broken the rules of the queue, which is of no use before a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A queue, as the guest has set it up, and where its device is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Queue {
+    /// Its descriptors' count, a power of two.
+    pub(super) size: u16,
+    /// Whether the guest has set it up.
+    pub(super) ready: bool,
+    /// Address of the descriptors.
+    pub(super) descriptors: u64,
+    /// Address of what the driver writes.
+    pub(super) driver: u64,
+    /// Address of what the device writes.
+    pub(super) device: u64,
+    /// Whether interrupts are asked for at an index ([`EVENT_INDEX`](super::EVENT_INDEX)).
+    pub(super) has_events: bool,
+    /// The next entry of the driver's ring to take.
+    pub(super) next: u16,
+    /// The next entry of the device's ring to fill.
+    pub(super) used: u16,
+    /// The index of the device's ring that the guest was last shown.
+    pub(super) published: u16,
+}
+
+impl Queue {
+    /// Returns whether the guest may set it up like this: a size that there can be, and addresses
+    /// aligned as they must be (§2.7).
+    pub(super) fn is_valid(&self) -> bool {
+        self.size.is_power_of_two()
+            && self.size <= MAX_SIZE
+            && self.descriptors.is_multiple_of(16)
+            && self.driver.is_multiple_of(2)
+            && self.device.is_multiple_of(4)
+    }
+
+    /// Returns whether there is a chain to take.
+    pub fn has_next(&self, memory: &impl Memory) -> Result<bool, Broken> {
+        Ok(self.ready && self.waiting(memory)? > 0)
+    }
+
+    /// Takes the next chain that the guest has made available.
+    pub fn next(&mut self, memory: &impl Memory) -> Result<Option<Chain>, Broken> {
+        if !self.has_next(memory)? {
+            return Ok(None);
+        }
+        // The entry and its descriptors were written before the index was.
+        fence(Ordering::Acquire);
+        let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next % self.size);
+        let head = memory.load(self.driver.wrapping_add(entry)).ok_or(Broken)?;
+        let chain = self.follow(memory, head)?;
+        self.next = self.next.wrapping_add(1);
+        Ok(Some(chain))
+    }
+
+    /// Puts back the `count` chains that were taken last.
+    pub fn put_back(&mut self, count: u16) {
+        self.next = self.next.wrapping_sub(count);
+    }
+
+    /// Returns how many chains the guest has made available that were not taken.
+    fn waiting(&self, memory: &impl Memory) -> Result<u16, Broken> {
+        let index = memory.load(self.driver.wrapping_add(ring::INDEX)).ok_or(Broken)?;
+        let waiting = index.wrapping_sub(self.next);
+        if waiting > self.size { Err(Broken) } else { Ok(waiting) }
+    }
+
+    /// Follows a chain; it ends within as many parts as a chain can have.
+    fn follow(&self, memory: &impl Memory, head: u16) -> Result<Chain, Broken> {
+        let (mut chain, mut index) = (Chain::new(head), head);
+        loop {
+            if index >= self.size {
+                return Err(Broken);
+            }
+            let mut bytes = [0; descriptor::SIZE as usize];
+            let address = self.descriptors.wrapping_add(descriptor::SIZE * u64::from(index));
+            memory.read(address, &mut bytes).ok_or(Broken)?;
+            let word = u128::from_le_bytes(bytes);
+            let (flags, next) = ((word >> 96) as u16, (word >> 112) as u16);
+            let part = Part { address: word as u64, length: (word >> 64) as u32 };
+            if flags & descriptor::TABLE != 0 || !chain.add(part, flags & descriptor::WRITE != 0) {
+                return Err(Broken);
+            }
+            if flags & descriptor::NEXT == 0 {
+                return Ok(chain);
+            }
+            index = next;
+        }
+    }
+
+    /// Gives a chain back, into which the device has written `length` bytes from its beginning. The
+    /// guest sees it after [`Self::publish`].
+    pub fn give_back(&mut self, memory: &impl Memory, chain: &Chain, length: u32) -> Result<(), Broken> {
+        let entry = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.used & self.size.wrapping_sub(1));
+        let element = u64::from(chain.head) | u64::from(length) << 32;
+        memory.write(self.device.wrapping_add(entry), &element.to_le_bytes()).ok_or(Broken)?;
+        self.used = self.used.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Shows the guest the chains that were given back, and asks for the doorbell at the next one
+    /// that it makes available. Returns whether it wants an interrupt.
+    pub fn publish(&mut self, memory: &impl Memory) -> Result<bool, Broken> {
+        let (from, to) = (self.published, self.used);
+        if from != to {
+            fence(Ordering::Release);
+            memory.store(self.device.wrapping_add(ring::INDEX), to).ok_or(Broken)?;
+            self.published = to;
+        }
+        if self.has_events {
+            let event = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.size);
+            memory.store(self.device.wrapping_add(event), self.next).ok_or(Broken)?;
+        }
+        // The guest writes what it wants before it looks at the index, and an entry before it looks
+        // whether it is to ring: the other order on this side.
+        fence(Ordering::SeqCst);
+        if from == to {
+            return Ok(false);
+        }
+        if !self.has_events {
+            let flags = memory.load(self.driver.wrapping_add(ring::FLAGS)).ok_or(Broken)?;
+            return Ok(flags & NO_INTERRUPT == 0);
+        }
+        let event = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.size);
+        let event = memory.load(self.driver.wrapping_add(event)).ok_or(Broken)?;
+        // Whether the index asked for was passed (§2.7.7.2).
+        Ok(to.wrapping_sub(event).wrapping_sub(1) < to.wrapping_sub(from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Driver, Ram};
+    use super::*;
+
+    #[test]
+    fn chains_come_in_order_and_go_back() {
+        let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+        let mut queue = driver.queue(false);
+        assert_eq!(queue.next(&ram), Ok(None));
+        driver.offer(&ram, &[(Ram::BASE + 4096, 10, false), (Ram::BASE + 5000, 20, true)]);
+        driver.offer(&ram, &[(Ram::BASE + 6000, 30, true)]);
+        let first = queue.next(&ram).expect("sound").expect("one");
+        assert_eq!((first.readable_bytes(), first.writable_bytes()), (10, 20));
+        let second = queue.next(&ram).expect("sound").expect("another");
+        assert_eq!((second.readable_bytes(), second.writable_bytes()), (0, 30));
+        assert_eq!(queue.next(&ram), Ok(None));
+        queue.put_back(1);
+        assert_eq!(queue.next(&ram), Ok(Some(second)));
+        assert_eq!(queue.give_back(&ram, &second, 7), Ok(()));
+        assert_eq!(driver.used(&ram), None, "not shown yet");
+        assert_eq!(queue.publish(&ram), Ok(true));
+        assert_eq!(driver.used(&ram), Some((second.head.into(), 7)));
+        assert_eq!(queue.publish(&ram), Ok(false), "nothing new");
+    }
+
+    #[test]
+    fn an_interrupt_comes_when_it_is_asked_for() {
+        for (events, asked, wanted) in
+            [(false, 0, true), (false, NO_INTERRUPT, false), (true, 0, true), (true, 1, false)]
+        {
+            let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+            let mut queue = driver.queue(events);
+            driver.ask(&ram, events, asked);
+            driver.offer(&ram, &[(Ram::BASE + 4096, 10, false)]);
+            let chain = queue.next(&ram).expect("sound").expect("one");
+            queue.give_back(&ram, &chain, 0).expect("sound");
+            assert_eq!(queue.publish(&ram), Ok(wanted), "{events} {asked}");
+        }
+    }
+
+    #[test]
+    fn the_doorbell_is_asked_for_at_the_next_chain() {
+        let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+        let mut queue = driver.queue(true);
+        driver.offer(&ram, &[(Ram::BASE + 4096, 10, false)]);
+        assert!(queue.next(&ram).expect("sound").is_some());
+        queue.publish(&ram).expect("sound");
+        assert_eq!(driver.doorbell_at(&ram), 1);
+    }
+
+    #[test]
+    fn a_queue_that_breaks_the_rules_is_found_out() {
+        type Prepare<'a> = &'a dyn Fn(&Ram, &mut Driver, &mut Queue);
+        let broken = |prepare: Prepare<'_>| {
+            let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+            let mut queue = driver.queue(false);
+            driver.offer(&ram, &[(Ram::BASE + 4096, 10, false), (Ram::BASE + 4200, 10, false)]);
+            prepare(&ram, &mut driver, &mut queue);
+            queue.next(&ram)
+        };
+        assert!(matches!(broken(&|_, _, _| {}), Ok(Some(_))));
+        let cases: [(&str, Prepare<'_>); 7] = [
+            ("more available than there is", &|ram, driver, _| driver.set_index(ram, 5)),
+            ("no such head", &|ram, driver, _| driver.set_entry(ram, 0, 4)),
+            ("no such next", &|ram, driver, _| driver.set_descriptor(ram, 0, (Ram::BASE, 1, descriptor::NEXT, 9))),
+            ("a circle", &|ram, driver, _| driver.set_descriptor(ram, 1, (Ram::BASE, 1, descriptor::NEXT, 0))),
+            ("a table", &|ram, driver, _| driver.set_descriptor(ram, 0, (Ram::BASE, 16, descriptor::TABLE, 0))),
+            ("rings elsewhere", &|_, _, queue| queue.driver = 2),
+            ("descriptors elsewhere", &|_, _, queue| queue.descriptors = u64::MAX - 15),
+        ];
+        for (what, prepare) in cases {
+            assert_eq!(broken(prepare), Err(Broken), "{what}");
+        }
+    }
+}
