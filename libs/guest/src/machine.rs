@@ -58,7 +58,8 @@ pub struct Machine {
 impl Machine {
     /// Puts all parts into their first state.
     pub fn reset(&mut self) {
-        *self = Self::default();
+        self.devices.reset();
+        *self = Self { devices: core::mem::take(&mut self.devices), ..Self::default() };
     }
 
     /// Deals with an exit of the guest.

@@ -2,24 +2,33 @@
 //!
 //! The kernel runs the guest's virtual CPU like a domain of a lower priority. When the guest leaves
 //! its core ([`virtual_cpu`]), the monitor finds out why, does what the guest's machine would do
-//! ([`culm_guest`]), carries bytes between its serial port and the console ([`console`]), and lets
-//! it go on. A guest begins with what the monitor puts into its memory ([`boot_files`]): at first,
-//! when it has reset itself, and when the monitor was restarted.
+//! ([`culm_guest`]), carries bytes between its serial port and the console ([`console`]), frames,
+//! blocks and random bytes between its devices and the system's own ([`devices`]), and lets it go
+//! on. A guest begins with what the monitor puts into its memory ([`boot_files`]): at first, when
+//! it has reset itself, and when the monitor was restarted.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
 mod boot_files;
 mod console;
+mod devices;
+mod memory;
 mod virtual_cpu;
 
 use boot_files::BootFiles;
 use console::Console;
 use culm::connection::GuestCpu;
 use culm::time::{self, Duration, Instant};
-use culm::{Channels, Component, start, supervision};
+use culm::{Channels, Component, Region, start, supervision};
 use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
+use devices::Backends;
+use memory::GuestMemory;
 use virtual_cpu::{Left, VirtualCpu};
 
 culm::component!(Monitor);
@@ -47,6 +56,8 @@ struct Monitor {
     boot_files: BootFiles,
     console: Console,
     machine: Machine,
+    memory: GuestMemory,
+    backends: Backends,
     state: State,
     /// The time at which the system ends with the guest.
     halt_at: Option<Instant>,
@@ -61,12 +72,15 @@ impl Component for Monitor {
             culm::error!("the monitor was restarted: its guest begins anew");
         }
         let cpus = start::list::<GuestCpu>(connections.guest.cpus);
+        let (backends, devices) = Backends::new(&connections);
         let mut monitor = Self {
             halts: config.halts,
             virtual_cpu: VirtualCpu::new(&cpus[0]),
             boot_files: BootFiles::new(&connections.guest),
             console: Console::new(&connections.console),
-            machine: Machine::default(),
+            machine: Machine { devices, ..Machine::default() },
+            memory: GuestMemory::new(Region::new(connections.guest.memory)),
+            backends,
             state: State::Begins,
             halt_at: None,
         };
@@ -82,7 +96,13 @@ impl Component for Monitor {
 impl Monitor {
     /// Does everything there is to do; every turn ends by this.
     fn work(&mut self) {
-        let left = self.virtual_cpu.left().filter(|_| self.state != State::Ended);
+        // A guest asks for its devices as it begins: that waits until they are known. This turn may
+        // be the one that brings it, and no other need follow.
+        if !self.backends.are_known() {
+            self.carry();
+        }
+        let left = self.backends.are_known().then(|| self.virtual_cpu.left()).flatten();
+        let left = left.filter(|_| self.state != State::Ended);
         if let Some(left) = left
             && self.state == State::Runs
         {
@@ -156,11 +176,12 @@ impl Monitor {
         }
     }
 
-    /// Carries bytes between the guest's serial port and the console.
+    /// Carries bytes between the guest's serial port and the console, and what its devices have.
     fn carry(&mut self) {
         let carried = self.console.carry(&mut self.machine.serial);
         counters::SENT.add(carried.sent);
         counters::RECEIVED.add(carried.received);
+        self.backends.carry(&mut self.machine.devices, &self.memory);
         self.machine.follow_lines();
     }
 }

@@ -2,9 +2,15 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+use culm_tests_harness::client::curl;
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::terminal::Terminal;
-use culm_tests_harness::{Boot, free_port, tiny_guest};
+use culm_tests_harness::volume::{program, run as run_program};
+use culm_tests_harness::{Boot, free_port, root, tiny_guest};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 /// A guest that has the console, beside a component that greets all the time.
@@ -156,4 +162,82 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     terminal.press("poweroff -f\r");
     terminal.expect("the guest has switched itself off");
     assert_eq!(terminal.wait().code(), Some(0));
+}
+
+/// Bytes of the page that the host serves, and of the guest's disk.
+const PAGE: usize = 1 << 20;
+const DISK: u64 = 32 << 20;
+
+/// The system `linux`, with a disk that the host has made a file system on.
+fn boot_with_disk(folder: &Path) -> Boot {
+    let disk = folder.join("disk.img");
+    let file = std::fs::File::create(&disk).expect("the folder is writable");
+    file.set_len(DISK).expect("there is space");
+    run_program(program("mkfs.ext4").arg("-q").arg(&disk));
+    let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
+    let beside = format!("\"{}/", root().join("systems/linux").display());
+    let system = system.replace("\"linux/", &beside).replace("net = \"nic0\"", "net = \"nic0\"\ndisk = \"disk0\"");
+    let system = system + "\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n";
+    let file = folder.join("linux-with-disk.toml");
+    std::fs::write(&file, system.replace("name = \"linux\"", "name = \"linux-with-disk\"")).expect("it is writable");
+    Boot::system(file.to_str().expect("temporary paths are text"))
+}
+
+/// Bytes that compress badly and are the same each time.
+fn page() -> Vec<u8> {
+    let words = (0..PAGE as u64 / 8).map(|word| (word + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Serves the page to one client; returns the port.
+fn serve_page() -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client comes");
+        let mut request = [0; 4096];
+        let length = client.read(&mut request).expect("it asks");
+        assert!(request[..length].starts_with(b"GET /page "), "{:?}", String::from_utf8_lossy(&request[..length]));
+        let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {PAGE}\r\n\r\n");
+        client.write_all(head.as_bytes()).expect("it listens");
+        client.write_all(&page()).expect("it listens");
+    });
+    (port, server)
+}
+
+/// Debian's own drivers find the devices that the monitor has connections for. The page goes from
+/// the host to the guest's memory, to its disk, and back to the host, by the network and on the
+/// disk.
+#[test]
+fn an_unmodified_linux_uses_network_disk_and_random_bytes() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let boot = boot_with_disk(folder.path());
+    boot.build();
+    let (page_port, server) = serve_page();
+    let (http, to_guest) = (free_port(), 80);
+    let mut terminal = Terminal::run(&boot.option(&["--forward", &format!("{http}:{to_guest}")]).run_command());
+    terminal.expect("/ # ");
+    // What is awaited is not in the line that is typed, which the terminal shows too.
+    let mut ask = |command: &str, answer: &str| {
+        terminal.press(&format!("{command}\r"));
+        terminal.expect(answer);
+    };
+    ask("until ip route | grep -q ^default; do sleep 1; done; echo has a $((1 + 1))nd route", "has a 2nd route");
+    ask("ping -c 3 10.0.2.2", "3 packets received, 0% packet loss");
+    ask("head -c 32 /dev/hwrng | wc -c", "32");
+    ask("mkdir /mnt && mount -t ext4 /dev/vda /mnt && echo is $((40 + 2)) mounted", "is 42 mounted");
+    ask(&format!("wget -q -O /mnt/page http://10.0.2.2:{page_port}/page && echo got $((40 + 2))"), "got 42");
+    server.join().expect("it has served");
+    ask("httpd -h /mnt && echo serves $((40 + 2))", "serves 42");
+    let answer = curl(&format!("http://127.0.0.1:{http}/page"), &[]);
+    assert_eq!(answer.body, page(), "by the network");
+    ask("umount /mnt || { killall httpd; umount /mnt; }; echo un$((40 + 2))mounted", "un42mounted");
+    terminal.press("poweroff -f\r");
+    terminal.expect("the guest has switched itself off");
+    assert_eq!(terminal.wait().code(), Some(0));
+    let disk = folder.path().join("disk.img");
+    run_program(program("e2fsck").args(["-f", "-n"]).arg(&disk));
+    let copy = folder.path().join("page");
+    run_program(program("debugfs").arg("-R").arg(format!("dump page {}", copy.display())).arg(&disk));
+    assert_eq!(std::fs::read(copy).expect("the file is on the disk"), page(), "on the disk");
 }

@@ -214,7 +214,7 @@ fn guest() -> Table {
                 "table",
                 "none",
                 "what to pack into an initial RAM disk in place of one: `{ \"bin/a\" = \"SOURCE\" }`, from a path or \
-                    `debian:PACKAGE/FILE`",
+                    `debian:PACKAGE/FILE`, where `*` stands for a folder that is the only one there",
             ),
             key("memory", "size", "required", "its memory, a multiple of 2MiB"),
             key(

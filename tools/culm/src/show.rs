@@ -206,6 +206,12 @@ fn guest(out: &mut String, plan: &Plan, guest: &Guest) {
         None => {}
     }
     key(out, "command_line", text(&guest.command_line));
+    let devices = plan.virtio_devices(guest);
+    let devices =
+        devices.iter().map(|(name, slot)| format!("{name} = \"{:#x}\"", slot.registers().address)).collect::<Vec<_>>();
+    if !devices.is_empty() {
+        key(out, "virtio_devices", format!("{{ {} }}", devices.join(", ")));
+    }
     let memory = &guest.memory;
     key(out, "memory", size(memory.size));
     key(out, "kernel_at", format!("{:#x}", culm_abi::guest::MEMORY));

@@ -192,9 +192,15 @@ impl Block {
         self.give_back(memory, chain, length, status);
     }
 
-    /// Answers a request, unless the guest has reset the disk meanwhile.
+    /// Returns whether the guest that made a request still waits for it: it has not reset the disk
+    /// meanwhile, and its memory is what it was.
+    pub fn is_awaited(&self, request: &Request) -> bool {
+        request.resets == self.transport.resets()
+    }
+
+    /// Answers a request, if it is still awaited.
     pub fn answer(&mut self, memory: &impl Memory, request: &Request, status: Status) {
-        if request.resets == self.transport.resets() {
+        if self.is_awaited(request) {
             let length = if request.operation == Operation::Read && status == Status::Done { request.bytes } else { 0 };
             self.give_back(memory, &request.chain, length, status);
         }
@@ -311,6 +317,7 @@ mod tests {
         block.transport.write(0x070, 4, 0);
         let again = Driver::new(4);
         block.transport = live(block.transport, 0, [&again, &again]);
+        assert!(!block.is_awaited(&request));
         block.answer(&ram, &request, Status::Done);
         block.publish(&ram);
         assert_eq!((driver.used(&ram), status(&ram)), (None, 0xff));

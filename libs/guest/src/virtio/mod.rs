@@ -55,6 +55,11 @@ impl Devices {
         self.slots().into_iter().find_map(|(slot, transport)| Some((transport?, slot.registers().offset(address)?)))
     }
 
+    /// Resets each device, as its guest does when it begins with it.
+    pub fn reset(&mut self) {
+        self.slots().into_iter().filter_map(|(_, transport)| transport).for_each(Transport::reset);
+    }
+
     /// Returns the line of each device that there is, by its interrupt, and whether it is high.
     pub fn lines(&mut self) -> impl Iterator<Item = (u32, bool)> {
         let slots = self.slots().into_iter();

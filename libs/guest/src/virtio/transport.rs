@@ -232,7 +232,8 @@ impl Transport {
         self.status = next;
     }
 
-    fn reset(&mut self) {
+    /// Puts it into its first state: what its guest has set up is gone.
+    pub fn reset(&mut self) {
         let (device, offered, count) = (self.device, self.offered, self.count);
         let (configuration, generation) = (self.configuration, self.generation);
         let resets = self.resets.wrapping_add(1);

@@ -80,7 +80,7 @@ pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) 
         file_sizes: &contents.sizes(),
         picture_size: picture.len() as u64,
     })?;
-    let guests = plan.guests.iter().map(guest::Content::read).collect::<Result<Vec<_>, _>>()?;
+    let guests = plan.guests.iter().map(|guest| guest::Content::read(plan, guest)).collect::<Result<Vec<_>, _>>()?;
     let inputs =
         image::Inputs { plan, layout: &layout, kernel: &kernel, contents: &contents, guests: &guests, picture };
     let bytes = image::write(&inputs);

@@ -10,7 +10,7 @@ pub use tree::device_tree;
 
 use crate::failure::Failure;
 use crate::folder;
-use crate::plan::{Guest, GuestMemory, Initrd};
+use crate::plan::{Guest, GuestMemory, Initrd, Plan};
 use std::path::Path;
 
 /// What stands in a guest's memory when it starts.
@@ -24,8 +24,8 @@ pub struct Content {
 
 impl Content {
     /// Reads a guest's files and makes its device tree.
-    pub fn read(guest: &Guest) -> Result<Self, Failure> {
-        let mut end = device_tree(guest)?;
+    pub fn read(plan: &Plan, guest: &Guest) -> Result<Self, Failure> {
+        let mut end = device_tree(plan, guest)?;
         end.resize(GuestMemory::TREE as usize, 0);
         if let Some(initrd) = &guest.initrd {
             let most = guest.memory.initrd;

@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         };
         let folder = folder(tree, package);
         let path = match file {
-            Some(file) => folder.join(file),
+            Some(file) => within(&folder, file),
             None => kernel(&folder),
         };
         (path, debian::has(&folder, &[package]))
@@ -79,6 +79,16 @@ fn cache(tree: &Tree) -> PathBuf {
 /// The folder of a package's files, which is there after it was fetched.
 fn folder(tree: &Tree, package: &str) -> PathBuf {
     cache(tree).join(format!("{RELEASE}-arm64")).join(package)
+}
+
+/// The file in a package's folder. `*` in its path stands for the one thing that is there, such as
+/// the folder of a kernel's modules, which has the version's name.
+fn within(folder: &Path, file: &str) -> PathBuf {
+    Path::new(file).iter().fold(folder.to_path_buf(), |path, part| {
+        let only = (part == "*").then(|| std::fs::read_dir(&path).into_iter().flatten().flatten());
+        let only = only.and_then(|entries| entries.map(|entry| entry.path()).min());
+        only.unwrap_or_else(|| path.join(part))
+    })
 }
 
 /// The kernel in a package's folder; where there is none, a path at which nothing is.
@@ -123,5 +133,8 @@ mod tests {
         std::fs::write(folder.join(".complete"), "some-kernel").unwrap();
         assert_eq!(found("debian:some-kernel"), (folder.join("boot/vmlinuz-6.1"), true));
         assert_eq!(found("debian:some-kernel/boot/x"), (folder.join("boot/x"), true));
+        std::fs::create_dir_all(folder.join("lib/modules/6.1")).unwrap();
+        assert_eq!(found("debian:some-kernel/lib/modules/*/x.ko"), (folder.join("lib/modules/6.1/x.ko"), true));
+        assert_eq!(found("debian:some-kernel/nothing/*/x").0, folder.join("nothing/*/x"));
     }
 }

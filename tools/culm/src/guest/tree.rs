@@ -1,9 +1,9 @@
-//! The device tree of a guest: its memory, its CPU, its interrupt controller, timer and serial
-//! port, at the places that its monitor knows too ([`culm_abi::guest`]). Bindings: Linux,
-//! Documentation/devicetree/bindings, by each node's `compatible`.
+//! The device tree of a guest: its memory, its CPU, its interrupt controller, timer, serial port
+//! and virtio devices, at the places that its monitor knows too ([`culm_abi::guest`]). Bindings:
+//! Linux, Documentation/devicetree/bindings, by each node's `compatible`.
 
 use crate::failure::Failure;
-use crate::plan::Guest;
+use crate::plan::{Guest, Plan};
 use culm_abi::guest::{DISTRIBUTOR, GuestRange, MEMORY, REDISTRIBUTOR, SERIAL, SERIAL_CLOCK, SERIAL_INTERRUPT};
 use culm_abi::guest::{HYPERVISOR_TIMER_INTERRUPT, PHYSICAL_TIMER_INTERRUPT, SECURE_TIMER_INTERRUPT, TIMER_INTERRUPT};
 use vm_fdt::{FdtWriter, FdtWriterResult};
@@ -16,12 +16,13 @@ const CLOCK: u32 = 2;
 const SHARED: u32 = 0;
 const PRIVATE: u32 = 1;
 
-/// An interrupt is a level.
+/// An interrupt is the rise of a line, or a level.
+const EDGE: u32 = 1;
 const LEVEL: u32 = 4;
 
 /// Makes the device tree of a guest, as the bytes that its kernel finds.
-pub fn device_tree(guest: &Guest) -> Result<Vec<u8>, Failure> {
-    write(guest).map_err(|error| {
+pub fn device_tree(plan: &Plan, guest: &Guest) -> Result<Vec<u8>, Failure> {
+    write(plan, guest).map_err(|error| {
         Failure::new(format!("cannot make the device tree of guest `{}`: {error}", guest.name))
             .help("the command line is text without a zero byte")
     })
@@ -31,7 +32,7 @@ fn range(range: GuestRange) -> [u64; 2] {
     [range.address, range.size]
 }
 
-fn write(guest: &Guest) -> FdtWriterResult<Vec<u8>> {
+fn write(plan: &Plan, guest: &Guest) -> FdtWriterResult<Vec<u8>> {
     let mut tree = FdtWriter::new()?;
     let root = tree.begin_node("")?;
     tree.property_string("compatible", "linux,dummy-virt")?;
@@ -101,6 +102,16 @@ fn write(guest: &Guest) -> FdtWriterResult<Vec<u8>> {
     tree.property_array_u32("clocks", &[CLOCK, CLOCK])?;
     tree.property_string_list("clock-names", vec!["uartclk".to_string(), "apb_pclk".to_string()])?;
     tree.end_node(serial)?;
+
+    for (_, slot) in plan.virtio_devices(guest) {
+        let registers = slot.registers();
+        let device = tree.begin_node(&format!("virtio_mmio@{:x}", registers.address))?;
+        tree.property_string("compatible", "virtio,mmio")?;
+        tree.property_array_u64("reg", &range(registers))?;
+        tree.property_array_u32("interrupts", &[SHARED, slot.interrupt() - 32, EDGE])?;
+        tree.property_null("dma-coherent")?;
+        tree.end_node(device)?;
+    }
 
     tree.end_node(root)?;
     tree.finish()

@@ -1,7 +1,7 @@
 //! Guests: virtual machines, each run by a domain that is its monitor.
 
-use super::{DomainId, EndNumber, RegionId};
-use culm_abi::guest::MEMORY;
+use super::{ConnectionData, DomainId, EndNumber, Plan, RegionId};
+use culm_abi::guest::{MEMORY, VirtioSlot};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -37,6 +37,19 @@ pub struct VirtualCpu {
     pub channel: EndNumber,
     /// Its page, which kernel and monitor share.
     pub page: RegionId,
+}
+
+impl Plan {
+    /// The virtio devices of a guest: those for which its monitor has a connection, by that one's
+    /// name.
+    pub fn virtio_devices(&self, guest: &Guest) -> Vec<(&str, VirtioSlot)> {
+        let connections = &self.domains[guest.monitor].connections;
+        let device = |data: &ConnectionData| data.kind().class.and_then(VirtioSlot::of_class);
+        connections
+            .iter()
+            .filter_map(|connection| Some((connection.name.as_str(), device(&connection.data)?)))
+            .collect()
+    }
 }
 
 /// Where a guest's initial RAM disk comes from.

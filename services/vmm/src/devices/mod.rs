@@ -1,0 +1,52 @@
+//! What serves the guest's virtio devices: the monitor's connections to the system's own.
+
+mod disk;
+mod entropy;
+mod net;
+
+use crate::memory::GuestMemory;
+use crate::{Connections, counters};
+use culm_guest::virtio::Devices;
+use disk::Disk;
+use net::Card;
+
+/// The connections behind the devices.
+pub struct Backends {
+    card: Option<Card>,
+    disk: Option<Disk>,
+}
+
+impl Backends {
+    /// Takes the connections up; returns the devices that the guest gets for them.
+    pub fn new(connections: &Connections) -> (Self, Devices) {
+        let card = connections.net.map(Card::new);
+        let disk = connections.disk.as_ref().map(Disk::new);
+        if let Some(entropy) = &connections.entropy {
+            culm_entropy::take_seed(entropy);
+        }
+        let devices = Devices {
+            net: card.as_ref().map(Card::device),
+            block: disk.as_ref().map(|_| Default::default()),
+            entropy: connections.entropy.map(|_| Default::default()),
+        };
+        (Self { card, disk }, devices)
+    }
+
+    /// Returns whether all that a guest asks of its devices when it begins is known.
+    pub fn are_known(&self) -> bool {
+        self.disk.as_ref().is_none_or(Disk::is_known)
+    }
+
+    /// Carries what there is, and asks to be notified of more.
+    pub fn carry(&mut self, devices: &mut Devices, memory: &GuestMemory) {
+        if let (Some(card), Some(device)) = (&mut self.card, &mut devices.net) {
+            card.carry(device, memory);
+        }
+        if let (Some(disk), Some(device)) = (&mut self.disk, &mut devices.block) {
+            disk.carry(device, memory);
+        }
+        if let Some(device) = &mut devices.entropy {
+            counters::RANDOM_BYTES.add(device.fill(memory, entropy::portion));
+        }
+    }
+}

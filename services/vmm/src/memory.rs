@@ -1,0 +1,47 @@
+//! The guest's memory, as its monitor sees it.
+
+use core::sync::atomic::Ordering;
+use culm::Region;
+use culm_guest::virtio::Memory;
+
+/// The memory, by guest-physical address. The guest may be changing it.
+#[derive(Debug)]
+pub struct GuestMemory(Region);
+
+impl GuestMemory {
+    /// Takes the region, whose first byte is at [`culm::guest::MEMORY`] for the guest.
+    pub fn new(memory: Region) -> Self {
+        Self(memory)
+    }
+
+    /// Returns the region.
+    pub fn region(&self) -> &Region {
+        &self.0
+    }
+
+    /// Returns where in the region an address is; it may be outside.
+    pub fn offset(address: u64) -> Option<usize> {
+        usize::try_from(address.checked_sub(culm::guest::MEMORY)?).ok()
+    }
+}
+
+impl Memory for GuestMemory {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        self.0.read(Self::offset(address)?, bytes).ok()
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.0.write(Self::offset(address)?, bytes).ok()
+    }
+
+    fn load(&self, address: u64) -> Option<u16> {
+        let [word] = self.0.atomics_u16(Self::offset(address)?, 1).ok()? else { return None };
+        Some(word.load(Ordering::Relaxed))
+    }
+
+    fn store(&self, address: u64, value: u16) -> Option<()> {
+        let [word] = self.0.atomics_u16(Self::offset(address)?, 1).ok()? else { return None };
+        word.store(value, Ordering::Relaxed);
+        Some(())
+    }
+}
