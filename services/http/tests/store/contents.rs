@@ -82,13 +82,13 @@ fn the_content_that_was_used_longest_ago_gives_way() {
 #[test]
 fn each_file_has_its_own_head() {
     let mut world = World::new(1, MEMORY);
-    let path = |file: usize| format!("/file{file}.{}", if file % 2 == 0 { "html" } else { "css" });
+    let path = |file: usize| format!("/file{file}.{}", if file.is_multiple_of(2) { "html" } else { "css" });
     (0..50).for_each(|file| world.files().put(&path(file), &large(file)));
     for file in 0..50 {
         world.pipe(0).input = get(&path(file)).into_bytes();
         world.run(|_| 0);
         let output = String::from_utf8_lossy(&world.pipe(0).output).into_owned();
-        let media = if file % 2 == 0 { "text/html" } else { "text/css" };
+        let media = if file.is_multiple_of(2) { "text/html" } else { "text/css" };
         assert!(output.contains(&format!("Content-Type: {media}")), "{output}");
         assert!(output.contains(&format!("Content-Length: {file}\r\n")), "{output}");
         world.pipe(0).output.clear();
