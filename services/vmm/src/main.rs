@@ -131,8 +131,9 @@ impl Monitor {
 
     /// Has the guest begin, as its virtual CPU is resumed.
     fn begin(&mut self) {
-        let (entry, device_tree) = self.boot_files.load();
+        // Devices first: they may still be writing into the memory that the files go to.
         self.machine.reset();
+        let (entry, device_tree) = self.boot_files.load();
         self.virtual_cpu.reset(entry, device_tree);
         self.state = State::Runs;
     }
