@@ -222,7 +222,7 @@ fn an_unmodified_linux_uses_network_disk_and_random_bytes() {
         terminal.press(&format!("{command}\r"));
         terminal.expect(answer);
     };
-    ask("until ip route | grep -q ^default; do sleep 1; done; echo has a $((1 + 1))nd route", "has a 2nd route");
+    ask("until ip route | grep -q ^default; do sleep 1; done; echo is $((41 + 1)) routed", "is 42 routed");
     ask("ping -c 3 10.0.2.2", "3 packets received, 0% packet loss");
     ask("head -c 32 /dev/hwrng | wc -c", "32");
     ask("mkdir /mnt && mount -t ext4 /dev/vda /mnt && echo is $((40 + 2)) mounted", "is 42 mounted");

@@ -12,7 +12,7 @@ fn modules(folder: &Path, path: &[String], found: &mut BTreeMap<Vec<String>, Str
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let file = entry.expect("its entries can be read").path();
         let name = file.file_stem().expect("a file has a name").to_string_lossy().into_owned();
-        let inner = [path, &[name.clone()]].concat();
+        let inner = [path, std::slice::from_ref(&name)].concat();
         if name == "tests" {
             continue;
         }
