@@ -106,7 +106,10 @@ pub(crate) enum Source {
     Resource(ResourceId),
     Rendering(RenderingId),
     /// The file that the slot has under way.
-    Stored,
+    Stored {
+        /// Whether the next bytes were asked for, and not all sent since.
+        is_asked: bool,
+    },
 }
 
 /// The state of one connection.
@@ -161,7 +164,7 @@ impl Connection {
     pub fn forget<R: Renderer, F: Files>(&mut self, shared: &mut Shared<R, F>) {
         match self.phase {
             Phase::Sending(Body { source: Source::Rendering(id), .. }) => shared.documents.release(id),
-            Phase::Sending(Body { source: Source::Stored, .. })
+            Phase::Sending(Body { source: Source::Stored { .. }, .. })
             | Phase::Asking(_)
             | Phase::Uploading(_)
             | Phase::Committing(_) => shared.files.close(usize::from(self.slot)),
@@ -394,7 +397,7 @@ impl Connection {
         let bytes = match body.source {
             Source::Resource(id) => shared.site.resource(id).bytes(),
             Source::Rendering(id) => shared.documents.bytes(id),
-            Source::Stored => return self.send_stored(body, stream, shared),
+            Source::Stored { is_asked } => return self.send_stored(body, is_asked, stream, shared),
         };
         let taken = stream.send(&bytes[body.at..body.end]);
         shared.tally.bytes += taken as u64;

@@ -405,6 +405,26 @@ fn a_client_that_takes_nothing_has_nothing_read_for_it() {
     assert_eq!((server.open(), shelf.under_way()), (0, 0));
 }
 
+/// What was asked for is not held for who takes nothing: it is sent, also if the room that the head
+/// leaves is little, and if that is in several pieces.
+#[test]
+fn what_was_asked_for_is_sent_to_a_client_that_takes_nothing() {
+    const ASKED: usize = 3000;
+    for piece in [usize::MAX, 700] {
+        let mut server = Shelf { delay: 1, grasp: ASKED, ..Shelf::default() }.server(1);
+        let input = get("/album/large.bin", "").into();
+        let mut pipes = Pipes(vec![Some(Pipe { input, piece, buffer: Some(4096), ..Pipe::default() })]);
+        server.opened(0, 0);
+        for _ in 0..50 {
+            server.ready(0);
+            while server.run(&mut pipes, 0, 1) {}
+        }
+        let output = &pipes.0[0].as_ref().unwrap().output;
+        let head = output.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        assert!(output.len() >= head + ASKED, "{} bytes in pieces of {piece}", output.len() - head);
+    }
+}
+
 /// Two at once, and what becomes of them if the time runs out.
 #[test]
 fn times() {

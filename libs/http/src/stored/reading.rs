@@ -75,7 +75,7 @@ impl Connection {
         }
         self.begin_body(
             decision,
-            Body { source: Source::Stored, at: start, end, after: decision.after },
+            Body { source: Source::Stored { is_asked: true }, at: start, end, after: decision.after },
             stream,
             shared,
         )
@@ -162,26 +162,34 @@ impl Connection {
         Some(self.end_response(decision.after, stream, shared))
     }
 
-    /// Sends what is here of a file, and asks for more.
+    /// Sends what is here of a file, and asks for more. What was asked for is sent however little
+    /// room there is: it takes memory that others wait for until it is all sent. It always fits,
+    /// since no more is asked for than there is room.
     pub(crate) fn send_stored<S: Stream, R: Renderer, F: Files>(
         &mut self,
         mut body: Body,
+        mut is_asked: bool,
         stream: &mut S,
         shared: &mut Shared<R, F>,
     ) -> Step {
         let slot = usize::from(self.slot);
         while body.at < body.end {
+            body.source = Source::Stored { is_asked };
             self.phase = Phase::Sending(body);
             let left = body.end - body.at;
             let room = stream.room();
-            if room == 0 || is_crowded(room, left, stream) {
+            if room == 0 || (!is_asked && is_crowded(room, left, stream)) {
                 return Step::Wait;
             }
             let at = body.at as u64;
-            let sent = match shared.files.fetch(slot, at, left.min(room)) {
-                Ok(0) => return Step::Wait,
-                Ok(count) => stream.send_with(count.min(left), |into| shared.files.take(slot, at, into)),
-                Err(_) => 0,
+            let (count, sent) = match shared.files.fetch(slot, at, left.min(room)) {
+                Ok(0) => {
+                    body.source = Source::Stored { is_asked: true };
+                    self.phase = Phase::Sending(body);
+                    return Step::Wait;
+                }
+                Ok(count) => (count, stream.send_with(count, |into| shared.files.take(slot, at, into))),
+                Err(_) => (0, 0),
             };
             if sent == 0 {
                 // The length was promised: that it is not kept must be seen.
@@ -192,6 +200,7 @@ impl Connection {
             shared.tally.bytes += sent as u64;
             self.since = shared.now;
             body.at += sent;
+            is_asked = sent < count;
         }
         shared.files.close(slot);
         self.end_response(body.after, stream, shared)

@@ -1,7 +1,7 @@
 //! More readers than there is room for.
 
 use crate::common::Pipe;
-use crate::world::{World, get, large, settle, short_round};
+use crate::world::{World, get, large, put, settle, short_round};
 
 #[test]
 fn more_readers_than_there_is_room_for_all_get_theirs() {
@@ -101,6 +101,35 @@ fn slow_readers_of_one_file_keep_nobody_from_it() {
         let _ = world.answer(20);
     }
     for slot in 0..20 {
+        assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
+    }
+}
+
+#[test]
+fn slow_readers_hold_no_buffer_at_the_end_of_their_send_buffers() {
+    // More than there are buffers for what is on its way.
+    const READERS: usize = 12;
+    let mut world = World::new(READERS + 3, 128 * 1024);
+    for slot in 0..READERS {
+        let pipe = world.pipe(slot);
+        (pipe.piece, pipe.input) = (5000, get("/large").into_bytes());
+    }
+    settle(&mut world);
+    for slot in 0..READERS {
+        world.pipe(slot).unacknowledged -= 10_000;
+    }
+    settle(&mut world);
+    for (slot, request, status) in [
+        (READERS, get("/large"), "HTTP/1.1 200"),
+        (READERS + 1, get("/index.html"), "HTTP/1.1 200"),
+        (READERS + 2, put("/new", "abc"), "HTTP/1.1 201"),
+    ] {
+        world.pipe(slot).input = request.clone().into_bytes();
+        settle(&mut world);
+        assert!(world.pipe(slot).output.starts_with(status.as_bytes()), "{request}");
+    }
+    world.run(|_| 0);
+    for slot in 0..=READERS {
         assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
     }
 }
