@@ -38,17 +38,15 @@ pub(super) struct Piece {
 impl Store {
     /// Asks for bytes of a file, or waits for the room that it takes.
     pub(super) fn ask_for(&mut self, slot: u16, place: u8, at: u64, count: u32) {
-        let fetch = match self.is_waited_for(Need::Buffer) {
-            true => Fetch::Wanted { at, count },
-            false => self.take_buffer(slot, place, at, count),
-        };
+        let fetch = self.take_buffer(slot, place, at, count);
         self.set_fetch(slot, fetch);
         if let Fetch::Wanted { .. } = fetch {
             self.wait(slot, Need::Buffer);
         }
     }
 
-    /// Asks for bytes of a file, or for all of it, if there is room.
+    /// Asks for all of a file, or for bytes of it in a buffer that no other slot waits for, if
+    /// there is room.
     pub(super) fn take_buffer(&mut self, slot: u16, place: u8, at: u64, count: u32) -> Fetch {
         match self.ask_for_content(slot, place) {
             Ok(fetch) => return fetch,
@@ -56,7 +54,8 @@ impl Store {
             Err(NoContent::Unfit) => {}
         }
         let Some(file) = self.open[usize::from(place)].file else { return Fetch::Failed(Trouble::Failed) };
-        let Some(buffer) = self.free.pop() else { return Fetch::Wanted { at, count } };
+        let is_next = self.is_next(slot, Need::Buffer);
+        let Some(buffer) = self.free.pop_if(|_| is_next) else { return Fetch::Wanted { at, count } };
         let tag = Tag::Read(self.work(slot), buffer);
         match self.client.read(file, at, self.first_block(buffer), count, tag) {
             Ok(()) => Fetch::Asked { at },

@@ -2,6 +2,7 @@
 
 use crate::common::Pipe;
 use crate::world::{World, get, large, put, settle, short_round};
+use culm_file::{Operation, Taken};
 
 #[test]
 fn more_readers_than_there_is_room_for_all_get_theirs() {
@@ -132,6 +133,32 @@ fn slow_readers_hold_no_buffer_at_the_end_of_their_send_buffers() {
     for slot in 0..=READERS {
         assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
     }
+}
+
+#[test]
+fn a_small_file_does_not_wait_for_the_buffers_of_large_ones() {
+    const READERS: usize = 12;
+    let mut world = World::new(READERS + 1, 128 * 1024);
+    for slot in 0..READERS {
+        world.pipe(slot).input = get("/large").into_bytes();
+    }
+    world.pipe(READERS).input = get("/index.html").into_bytes();
+    // All that is asked for is done, but no large file is read.
+    let is_done = |taken: &Taken| taken.request.operation != Operation::Read || taken.request.length < 100;
+    for slot in 0..=READERS {
+        world.server.ready(slot);
+        for _ in 0..10 {
+            let _ = short_round(&mut world);
+            let files = world.files();
+            files.take();
+            while let Some(next) = files.taken.iter().position(is_done) {
+                files.finish(next);
+            }
+            let _ = files.end_round();
+        }
+    }
+    assert!(world.files().taken.len() < READERS, "nobody waits for a buffer");
+    assert_eq!(world.answer(READERS), (200, b"<p>start".to_vec()));
 }
 
 #[test]
