@@ -16,8 +16,9 @@ use input::Input;
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 
-/// More writes than a bus of silent devices and one planned device can need.
-const WRITES: usize = 256 + 100;
+/// More writes than a bus of bridges, each of which is turned off and holds what is behind it in
+/// reset, and one planned device can need.
+const WRITES: usize = 2 * 256 + 100;
 
 /// A bus whose planned slot has registers that the input changes at each read.
 struct Bus<'a> {
