@@ -353,7 +353,7 @@ impl RamFiles {
         self.check_new(to)?;
         let is_below =
             |path: &String| path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if self.open.iter().flatten().any(|open| is_below(&open.path) && open.mode != Mode::Read) {
+        if self.open.iter().flatten().any(|open| is_below(&open.path) && open.mode == Mode::Append) {
             return Err(Error::Busy);
         }
         let moved: Vec<String> = self.nodes.keys().filter(|path| is_below(path)).cloned().collect();

@@ -16,6 +16,10 @@ use culm_file::{Client, Completion, Done, Error, File, Mode, NotSent};
 /// Reports that are shown.
 pub const SHOWN: usize = 8;
 
+/// Names that are tried for reports: there may be none of some numbers. While the keeper moves
+/// reports up, and after a power cut then, one is free; who removes reports by hand leaves more.
+const NAMES: usize = 2 * SHOWN;
+
 /// Bytes of a report that are shown.
 const TEXT: usize = 4096;
 
@@ -59,6 +63,8 @@ pub struct Crashes {
     step: Step,
     is_asked: bool,
     file: Option<File>,
+    /// The number in the name of the next report's file; 0 for the newest, which has none.
+    number: usize,
     /// What was read since the first report was opened, the newest first.
     found: Vec<Crash>,
     shown: Vec<Crash>,
@@ -76,6 +82,7 @@ impl Crashes {
             step: Step::Open,
             is_asked: false,
             file: None,
+            number: 0,
             found: Vec::new(),
             shown: Vec::new(),
             due: Instant::default(),
@@ -129,7 +136,7 @@ impl Crashes {
 
     /// Returns the name of the next report's file.
     fn name(&self) -> String {
-        match self.found.len() {
+        match self.number {
             0 => "crash.txt".into(),
             number => format!("crash-{number}.txt"),
         }
@@ -163,11 +170,11 @@ impl Crashes {
                 }
                 self.close();
                 self.step = Step::Open;
-                self.found.len() == SHOWN && self.finish()
+                self.go_on()
             }
             (Step::Open, Err(Error::NotFound)) => {
                 self.file = None;
-                self.finish()
+                self.go_on()
             }
             (Step::Open, Err(_)) => {
                 self.file = None;
@@ -183,17 +190,26 @@ impl Crashes {
         }
     }
 
-    fn finish(&mut self) -> bool {
-        self.step = Step::Rest;
+    /// Goes on to the next name. Returns whether all reports were read.
+    fn go_on(&mut self) -> bool {
+        self.number += 1;
+        let is_done = self.found.len() == SHOWN || self.number == NAMES;
+        if is_done {
+            self.finish();
+        }
+        is_done
+    }
+
+    fn finish(&mut self) {
+        (self.step, self.number) = (Step::Rest, 0);
         self.shown = core::mem::take(&mut self.found);
-        true
     }
 
     /// Leaves it at what was found before, until it is time to look again.
     fn give_up(&mut self) {
         self.close();
         self.found.clear();
-        self.step = Step::Rest;
+        (self.step, self.number) = (Step::Rest, 0);
     }
 
     fn close(&mut self) {
@@ -255,6 +271,21 @@ mod tests {
         assert_eq!(names(&crashes)[..2], ["crash.txt", "crash-1.txt"]);
         let first = &crashes.shown()[0];
         assert_eq!((first.text.as_str(), first.modified), ("http faulted:  [2J\u{fffd}\nlines\n", files.time));
+    }
+
+    #[test]
+    fn numbers_of_which_there_is_no_report_are_passed_over() {
+        let (mut crashes, mut files) = world();
+        for number in [1, 2, 5, 15, 16] {
+            files.put(&format!("/crash-{number}.txt"), b"earlier");
+        }
+        assert!(settle(&mut crashes, &mut files, Instant::default()));
+        assert_eq!(names(&crashes), ["crash-1.txt", "crash-2.txt", "crash-5.txt", "crash-15.txt"]);
+        files.nodes.remove("/crash-2.txt");
+        files.put("/crash.txt", b"new");
+        let due = crashes.wake();
+        assert!(settle(&mut crashes, &mut files, due));
+        assert_eq!(names(&crashes), ["crash.txt", "crash-1.txt", "crash-5.txt", "crash-15.txt"]);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! A report is written after the log that tells of its fault is durable, by a connection of its
 //! own: whatever keeps a report from its file keeps no line from the log. So a keeper that dies
 //! between the two leaves the fault in the log alone.
+//!
+//! Earlier reports move up only when all of the new one is written, which is committed next. So
+//! one for which there is no space costs none of them, and no failure costs more than one.
 
 use crate::report::Reports;
 use crate::rotation::{Rotation, Series};
@@ -20,9 +23,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The request that is under way, or comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
-    Rotate(Rotation),
     Create,
     Write,
+    Rotate(Rotation),
     Commit,
 }
 
@@ -34,6 +37,9 @@ pub struct Crashes {
     series: Series,
     file: Option<File>,
     job: Job,
+    /// The earlier reports have moved up for the first one. What has the newest name now is that
+    /// report itself, if the answer to its commit was lost.
+    has_rotated: bool,
     /// The job was asked for.
     is_asked: bool,
     /// How often the first report could not be kept.
@@ -52,7 +58,8 @@ impl Crashes {
             reports: Reports::default(),
             series,
             file: None,
-            job: Job::Rotate(Rotation::begin(&series)),
+            job: Job::Create,
+            has_rotated: false,
             is_asked: false,
             failures: 0,
             until: None,
@@ -107,12 +114,12 @@ impl Crashes {
         let Some(report) = self.reports.first() else { return Ok(false) };
         let file = self.file.ok_or(NotSent::Refused(Error::Lost));
         match self.job {
-            Job::Rotate(rotation) => rotation.ask(&self.series, &mut self.client)?,
             Job::Create => self.file = Some(self.client.open(&self.series.newest(), Mode::New, ())?),
             Job::Write => {
                 self.client.memory().write(0, report).map_err(|_| Error::Invalid)?;
                 self.client.write(file?, 0, report.len() as u32, ())?;
             }
+            Job::Rotate(rotation) => rotation.ask(&self.series, &mut self.client)?,
             Job::Commit => self.client.commit(file?, ())?,
         }
         Ok(true)
@@ -122,10 +129,6 @@ impl Crashes {
     fn complete(&mut self, error: Option<Error>) -> Result<(), Error> {
         let result = error.map_or(Ok(()), Err);
         match self.job {
-            Job::Rotate(rotation) => {
-                let next = rotation.answer(&mut self.series, result)?;
-                self.job = next.map_or(Job::Create, Job::Rotate);
-            }
             Job::Create if result.is_err() => {
                 self.file = None;
                 result?;
@@ -133,7 +136,12 @@ impl Crashes {
             Job::Create => self.job = Job::Write,
             Job::Write => {
                 result?;
-                self.job = Job::Commit;
+                self.job = if self.has_rotated { Job::Commit } else { Job::Rotate(Rotation::begin(&self.series)) };
+            }
+            Job::Rotate(rotation) => {
+                let next = rotation.answer(&mut self.series, result)?;
+                self.has_rotated = next.is_none();
+                self.job = next.map_or(Job::Commit, Job::Rotate);
             }
             Job::Commit => {
                 result?;
@@ -148,6 +156,8 @@ impl Crashes {
     fn fail(&mut self, error: Error, now: Instant) {
         self.until = Some(now + PAUSE * (1 << self.failures));
         self.failures += 1;
+        // Nothing has moved up on another medium.
+        self.has_rotated &= !matches!(error, Error::Absent | Error::Changed);
         self.close();
         if self.failures == TRIES {
             culm::warn!("a crash report cannot be kept: {error}; the log has it");
@@ -157,12 +167,12 @@ impl Crashes {
 
     fn next(&mut self) {
         self.close();
-        self.failures = 0;
+        (self.failures, self.has_rotated) = (0, false);
         self.reports.remove_first();
     }
 
     fn close(&mut self) {
-        self.job = Job::Rotate(Rotation::begin(&self.series));
+        self.job = Job::Create;
         if let Some(file) = self.file.take() {
             self.client.close(file);
         }

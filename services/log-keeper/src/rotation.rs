@@ -1,6 +1,6 @@
 //! The rotation of a series of files: `log.txt` becomes `log-1.txt`, what was `log-1.txt` becomes
 //! `log-2.txt`, and so on up to the first number that is free; if none is, the oldest file makes
-//! way.
+//! way. If there is no `log.txt`, an earlier rotation has moved it, and nothing is done.
 //!
 //! Files move one by one, the oldest first, and each move is durable before the next. So a power
 //! cut leaves a number free at most, which the next rotation fills, and the files in the order of
@@ -52,7 +52,7 @@ impl Series {
 pub enum Rotation {
     /// The removal of a file beyond those that are kept, the oldest first.
     Trim(u32),
-    /// Whether a number is free.
+    /// Whether a number is free; 0 is the newest file.
     Look(u32),
     /// The removal of the oldest file.
     Remove(u32),
@@ -63,7 +63,7 @@ pub enum Rotation {
 impl Rotation {
     /// Returns the first step.
     pub fn begin(series: &Series) -> Self {
-        if series.is_trimmed || series.count >= MOST { Self::Look(1) } else { Self::Trim(MOST) }
+        if series.is_trimmed || series.count >= MOST { Self::Look(0) } else { Self::Trim(MOST) }
     }
 
     /// Asks for the present step.
@@ -73,6 +73,7 @@ impl Rotation {
     /// See [`NotSent`].
     pub fn ask(self, series: &Series, client: &mut Client<()>) -> Result<(), NotSent> {
         match self {
+            Self::Look(0) => client.stat(&series.newest(), ()),
             Self::Look(number) => client.stat(&series.numbered(number), ()),
             Self::Trim(number) | Self::Remove(number) => client.remove(&series.numbered(number), ()),
             Self::Move(0) => client.rename(&series.newest(), &series.numbered(1), ()),
@@ -89,16 +90,16 @@ impl Rotation {
         match (self, result) {
             (Self::Trim(number), Ok(()) | Err(Error::NotFound)) => {
                 series.is_trimmed = number == series.count + 1;
-                Ok(Some(if series.is_trimmed { Self::Look(1) } else { Self::Trim(number - 1) }))
+                Ok(Some(if series.is_trimmed { Self::Look(0) } else { Self::Trim(number - 1) }))
             }
-            (Self::Look(number), Ok(())) if number < series.count => Ok(Some(Self::Look(number + 1))),
+            // There is nothing to move.
+            (Self::Look(0) | Self::Move(0), Err(Error::NotFound)) | (Self::Move(0), Ok(())) => Ok(None),
+            (Self::Look(number), Ok(())) if number == 0 || number < series.count => Ok(Some(Self::Look(number + 1))),
             (Self::Look(number), Ok(())) => Ok(Some(Self::Remove(number))),
             // The number is free: what is before it moves up.
             (Self::Look(number), Err(Error::NotFound)) | (Self::Remove(number), Ok(()) | Err(Error::NotFound)) => {
                 Ok(Some(Self::Move(number - 1)))
             }
-            // Somebody else has removed a file: there is nothing to move.
-            (Self::Move(0), Ok(()) | Err(Error::NotFound)) => Ok(None),
             (Self::Move(number), Ok(()) | Err(Error::NotFound)) => Ok(Some(Self::Move(number - 1))),
             (_, Err(error)) => Err(error),
         }

@@ -215,20 +215,28 @@ fn another_volume_is_written_to() {
 fn bench_with_crashes() -> (Bench, RamFiles) {
     let connection = connection(16, 32 * 1024, 2);
     let files = RamFiles::new(&connection, VOLUME);
-    let mut bench = bench(1 << 20, 3);
-    let crashes = Crashes::new(Client::connect(&connection), 3);
-    bench.keeper = bench.keeper.with_crashes(Some(crashes));
-    (bench, files)
+    (bench(1 << 20, 3).with_crashes(&connection), files)
 }
 
 impl Bench {
-    /// Lets the log tell of a fault, and all take turns until nothing happens.
-    fn crash(&mut self, who: &str, crashes: &mut RamFiles) {
+    /// Has the keeper keep crash reports, of which it knows nothing yet.
+    fn with_crashes(self, connection: &FileClient) -> Self {
+        let crashes = Crashes::new(Client::connect(connection), 3);
+        Self { keeper: self.keeper.with_crashes(Some(crashes)), ..self }
+    }
+
+    /// Lets the log tell of a fault.
+    fn tell_of_crash(&mut self, who: &str) {
         let sign = "[    1.706749] error supervisor: ";
         let lines = format!("{sign}{who} faulted: panic\n{sign}backtrace {who}: 0x2\n{sign}{who} stays stopped\n");
         self.lines.push_slice(lines.as_bytes());
         let _ = self.lines.publish();
         self.told += &lines;
+    }
+
+    /// Lets the log tell of a fault, and all take turns until nothing happens.
+    fn crash(&mut self, who: &str, crashes: &mut RamFiles) {
+        self.tell_of_crash(who);
         for _ in 0..600 {
             self.keep();
             let _ = self.files().round();
@@ -269,6 +277,61 @@ fn a_report_that_cannot_be_kept_holds_up_nothing() {
     crashes.failing = None;
     bench.crash("three", &mut crashes);
     assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash.txt"]);
+}
+
+/// Returns the names of the crash reports, and of whom each tells.
+fn reports(crashes: &RamFiles) -> Vec<(&str, &str)> {
+    let teller = |path: &String| {
+        let report = core::str::from_utf8(crashes.get(path)?).expect("lines are text");
+        report.strip_prefix("[    1.706749] error supervisor: ")?.split(' ').next()
+    };
+    crashes.nodes.keys().map(|path| (path.as_str(), teller(path).unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_report_for_which_there_is_no_space_costs_no_earlier_one() {
+    let (mut bench, mut crashes) = bench_with_crashes();
+    for who in ["one", "two", "three"] {
+        bench.crash(who, &mut crashes);
+    }
+    crashes.space = 0;
+    bench.crash("four", &mut crashes);
+    assert_eq!(reports(&crashes), [("/crash-1.txt", "two"), ("/crash-2.txt", "one"), ("/crash.txt", "three")]);
+    crashes.space = usize::MAX;
+    bench.crash("five", &mut crashes);
+    assert_eq!(reports(&crashes), [("/crash-1.txt", "three"), ("/crash-2.txt", "two"), ("/crash.txt", "five")]);
+}
+
+/// Whenever the file service dies, or the keeper with it: a new report costs one earlier one.
+#[test]
+fn a_death_on_the_way_to_a_report_costs_no_second_one() {
+    for (rounds, keeper_dies) in (0..40).flat_map(|rounds| [(rounds, false), (rounds, true)]) {
+        let connection = connection(16, 32 * 1024, 2);
+        let mut crashes = RamFiles::new(&connection, VOLUME);
+        let mut bench = bench(1 << 20, 3).with_crashes(&connection);
+        for who in ["one", "two", "three"] {
+            bench.crash(who, &mut crashes);
+        }
+        bench.tell_of_crash("four");
+        for _ in 0..rounds {
+            bench.keep();
+            let _ = bench.files().round();
+            let _ = crashes.round();
+            bench.now += DELAY;
+        }
+        if keeper_dies {
+            bench.restart();
+            bench = bench.with_crashes(&connection);
+        } else {
+            crashes = crashes.restarted();
+        }
+        bench.crash("five", &mut crashes);
+        let reports = reports(&crashes);
+        assert_eq!(reports.len(), 3, "{rounds} rounds, then a death: {reports:?}");
+        let [(_, second), (_, third), (_, newest)] = reports[..] else { unreachable!() };
+        assert_eq!(newest, "five");
+        assert!([("four", "three"), ("three", "two")].contains(&(second, third)), "{reports:?}");
+    }
 }
 
 #[test]
