@@ -38,7 +38,7 @@ impl BlockVirtioPci {
     ///
     /// # Panics
     ///
-    /// If the device is ready and cannot be used.
+    /// If the device is ready and does not reset: the next life tries again.
     #[cold]
     fn look_at_bus(&mut self) {
         if let Err(reason) = self.seated.look_at_bus() {

@@ -54,7 +54,8 @@ impl<R: Registers> Seated<R> {
     ///
     /// # Errors
     ///
-    /// If the device is ready and cannot be used.
+    /// If the device is ready and does not reset: it may be at work in clients' memory, so their
+    /// requests must not end.
     #[cold]
     pub fn look_at_bus(&mut self) -> Result<(), Unusable> {
         let state = self.seat.state();
@@ -74,7 +75,14 @@ impl<R: Registers> Seated<R> {
                 Some(details) => match Structures::from_words(details, self.size as u64) {
                     Some(structures) => {
                         let interface = Pci::new((self.registers)(), structures);
-                        Stage::Running(Box::new(Block::new(interface, self.memory, &self.connection)?))
+                        match Block::new(interface, self.memory, &self.connection) {
+                            Ok(block) => Stage::Running(Box::new(block)),
+                            Err(Unusable::Stuck) => return Err(Unusable::Stuck),
+                            Err(reason) => {
+                                culm::error!("the device cannot be used: {reason}: there is no disk");
+                                self.off()
+                            }
+                        }
                     }
                     None => {
                         culm::error!("the device's structures are not in {:#x} bytes: there is no disk", self.size);

@@ -7,7 +7,8 @@ use culm::testing;
 use culm_abi::connection::Ring;
 use culm_block::{Client, MAX_DISK};
 use culm_bus::{Details, Tenant};
-use culm_virtio::registers::{FEATURE_VERSION_1, Kind};
+use culm_virtio::Unusable;
+use culm_virtio::registers::{FEATURE_VERSION_1, Kind, Status};
 use culm_virtio::testing::pci::{FakePci, structures};
 use culm_virtio::testing::{Fake, memory};
 
@@ -93,6 +94,32 @@ fn a_disk_that_is_refused_is_none() {
     let mut slot = Slot::new();
     slot.tenant.refuse();
     assert_eq!((slot.run(), slot.fake.0.resets.get()), (Some(0), 0));
+}
+
+#[test]
+fn a_disk_that_refuses_the_driver_s_features_is_none() {
+    let mut slot = Slot::new();
+    slot.fake.0.accepts_features.set(false);
+    slot.admit();
+    assert_eq!((slot.run(), slot.fake.0.resets.get()), (Some(0), 1));
+    assert!(!slot.seated.is_running());
+    // It is another one.
+    slot.tenant.withdraw();
+    slot.run();
+    slot.fake.0.accepts_features.set(true);
+    slot.admit();
+    assert_eq!(slot.run(), Some(64));
+}
+
+/// A device that may be at work in clients' memory: their requests must not end.
+#[test]
+fn a_disk_that_does_not_reset_is_not_said_to_be_none() {
+    let mut slot = Slot::new();
+    slot.fake.0.is_stuck.set(true);
+    slot.fake.0.status.set(Status::ZERO.set(Status::DRIVER_OK));
+    slot.admit();
+    assert_eq!(slot.seated.look_at_bus(), Err(Unusable::Stuck));
+    assert_eq!(slot.client.disk(), None);
 }
 
 /// The bus's driver has gone mad.
