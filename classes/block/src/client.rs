@@ -409,6 +409,7 @@ impl<T> Client<T> {
             self.changes = self.changes.wrapping_add(1);
             self.ended.extend(self.waiting.drain(..).map(|index| (index, Err(Error::Changed))));
         }
+        let disk = self.disk.map_or(disk, |known| disk.after(&known));
         (self.disk, self.is_confirmed) = (Some(disk), true);
         self.shown = self.shown.wrapping_add(1);
         // The provider has ended what its earlier lives had, before it said so.

@@ -75,6 +75,15 @@ impl Disk {
         Self { blocks, medium, ..Self::ABSENT }
     }
 
+    /// Returns the disk as it is after it was `known` so: a medium that had a cache keeps it. A
+    /// device may say otherwise after a reset, and a flush has yet to tell what became of writes
+    /// that were answered before.
+    #[must_use]
+    pub const fn after(self, known: &Self) -> Self {
+        let had_cache = known.medium == self.medium && known.caches;
+        Self { caches: self.caches || had_cache, ..self }
+    }
+
     /// Returns whether there is a medium.
     #[inline(always)]
     pub const fn is_present(&self) -> bool {

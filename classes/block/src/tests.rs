@@ -91,6 +91,19 @@ fn a_flush_of_a_disk_that_caches_nothing_is_done_without_it() {
     assert_eq!(pair.client.send(&Request::flush(), 7), Err(NotSent::Refused(Error::Absent)));
 }
 
+/// A device that has failed a flush, was reset, and says since that it has no cache.
+#[test]
+fn a_medium_that_had_a_cache_is_flushed_whatever_is_said_later() {
+    let mut pair = Pair::new(Disk::new(8, 1));
+    pair.disk.insert(Disk { caches: false, ..Disk::new(8, 1) });
+    pair.run();
+    pair.disk.failing = Some(Error::Failed);
+    assert_eq!(pair.ask(&Request::flush()), Err(Error::Failed));
+    pair.disk.insert(Disk { caches: false, ..Disk::new(8, 2) });
+    pair.run();
+    assert_eq!(pair.ask(&Request::flush()), Ok(()), "of another medium nothing was written");
+}
+
 #[test]
 fn a_transfer_is_a_read_or_write_with_as_many_segments_as_the_disk_takes() {
     let mut pair = Pair::new(Disk { segments: 2, ..Disk::new(8, 1) });

@@ -337,6 +337,6 @@ impl<I: Interface, T> Engine<I, T> {
         self.changes = self.changes.wrapping_add((disk.medium != self.disk.medium).into());
         self.shown = self.shown.wrapping_add(1);
         let failures = if disk.is_present() { self.requests.failures() } else { 0 };
-        self.disk = Disk { failures, ..disk };
+        self.disk = Disk { failures, ..disk.after(&self.disk) };
     }
 }

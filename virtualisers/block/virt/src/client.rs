@@ -81,10 +81,12 @@ impl Sharer {
     }
 
     /// Says where the client's part is. A request that was taken before must fit what it is now.
-    pub fn set_placement(&mut self, placement: Placement) {
+    pub fn set_placement(&mut self, mut placement: Placement) {
         if self.placement.is_some_and(|before| before.disk.medium != placement.disk.medium) {
             self.unflushed = Unflushed::new(false);
         }
+        // Who has yet to be told of a lost write sends a flush only if there is a cache.
+        placement.disk.caches |= self.unflushed.is_lost();
         self.placement = Some(placement);
         self.port.set_disk(placement.disk);
         if self.holds

@@ -471,3 +471,17 @@ fn a_record_that_a_device_has_changed_is_written_anew_after_a_reset() {
     read(&mut world, 1);
     check(&mut world, 1);
 }
+
+/// A device that offers no flush any more after its reset: clients may have to be told of writes
+/// that it has lost.
+#[test]
+fn a_disk_that_had_a_cache_keeps_it() {
+    let mut world = World::new();
+    world.state.features.set(world.state.features.get() & !FEATURE_FLUSH);
+    read(&mut world, 2);
+    world.take();
+    world.state.set_used_index(QUEUE, 500);
+    world.run();
+    assert_eq!(world.state.resets.get(), 2);
+    assert!(world.block.engine.disk().caches);
+}

@@ -331,6 +331,28 @@ fn a_flush_that_failed_in_an_earlier_life_of_the_driver_has_failed() {
     }
 }
 
+/// A device that fails a flush and has no cache after its reset, whoever else is restarted then.
+#[test]
+fn a_lost_write_is_told_though_the_disk_has_no_cache_any_more() {
+    for (virtualiser_dies, client_dies) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut world = writers();
+        world.disk.failing = Some(Error::Failed);
+        assert_eq!(world.ask(0, &Request::flush()), Err(Error::Failed));
+        world.disk.failing = None;
+        world.disk.insert(Disk { caches: false, ..world.disk.disk });
+        world.run();
+        if virtualiser_dies {
+            world.restart();
+        }
+        if client_dies {
+            world.clients[1] = Client::connect(&World::client(&world.shares[1]));
+        }
+        world.run();
+        let told = world.ask(1, &Request::flush());
+        assert_eq!(told, Err(Error::Failed), "restarts: virtualiser {virtualiser_dies}, client {client_dies}");
+    }
+}
+
 /// A driver that is restarted while all goes well.
 #[test]
 fn a_flush_that_is_only_sent_again_has_not_failed() {
