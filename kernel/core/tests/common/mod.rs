@@ -161,6 +161,11 @@ impl FakeHardware {
     pub fn wanting(&self) -> Vec<u32> {
         self.storming.difference(&self.masked).copied().collect()
     }
+
+    /// Masks a line, as the controller does when it delivers. Returns whether it could deliver.
+    pub fn mask(&mut self, number: u32) -> bool {
+        self.masked.insert(number)
+    }
 }
 
 impl Hardware for FakeHardware {
@@ -189,7 +194,7 @@ impl Hardware for FakeHardware {
             return Some(Interrupt::Ipi);
         }
         if let Some(number) = self.wanting().first() {
-            self.masked.insert(*number);
+            self.mask(*number);
             self.delivered = !self.comes_together;
             return Some(Interrupt::Device(*number));
         }
