@@ -87,7 +87,10 @@ impl Machine {
     /// outside.
     pub fn follow_lines(&mut self) {
         self.controller.set_line(SERIAL_INTERRUPT, self.serial.is_interrupting());
-        for (interrupt, is_high) in self.devices.lines() {
+        for (interrupt, fell, is_high) in self.devices.lines() {
+            if fell {
+                self.controller.set_line(interrupt, false);
+            }
             self.controller.set_line(interrupt, is_high);
         }
     }
@@ -172,5 +175,43 @@ fn value_of(registers: &impl Registers, general: u8) -> u64 {
 fn set(registers: &impl Registers, general: u8, value: u64) {
     if general < ZERO {
         registers.write(general, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virtio::entropy::Entropy;
+    use crate::virtio::tests::{Driver, Ram};
+    use crate::virtio::transport::tests::live;
+    use culm_abi::guest::VIRTIO_ENTROPY;
+
+    /// A device's cause of an interrupt: buffers were used.
+    const USED: u64 = 1;
+
+    #[test]
+    fn a_cause_that_comes_before_an_acknowledgement_of_another_interrupts_too() {
+        let (first, second) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
+        let mut machine = Machine::default();
+        let number = VIRTIO_ENTROPY.interrupt();
+        let (word, bit) = (u64::from(number / 32), 1 << (number % 32));
+        machine.controller.write_distributor(0, 4, 0b10);
+        machine.controller.write_distributor(0x100 + 4 * word, 4, bit);
+        machine.controller.write_distributor(0xc00 + 4 * u64::from(number / 16), 4, 0b10 << (number % 16 * 2));
+        let transport = live(Entropy::default().transport, 0, [&first, &second]);
+        machine.devices.entropy = Some(Entropy { transport });
+        machine.devices.entropy.as_mut().expect("there").transport.tell(Ok(true));
+        machine.follow_lines();
+        assert_eq!(machine.controller.offer()[0] & 0xffff, number.into());
+        machine.controller.collect(&[0; 3]);
+        // The guest has read of the first cause, and acknowledges that one.
+        let transport = &mut machine.devices.entropy.as_mut().expect("there").transport;
+        transport.configure(0, &[1]);
+        transport.write(0x064, 4, USED);
+        machine.follow_lines();
+        assert_eq!(machine.controller.offer()[0] & 0xffff, number.into(), "the other is told");
+        machine.controller.collect(&[0; 3]);
+        machine.follow_lines();
+        assert!(!machine.controller.has_pending(), "once");
     }
 }

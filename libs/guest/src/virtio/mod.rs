@@ -60,10 +60,14 @@ impl Devices {
         self.slots().into_iter().filter_map(|(_, transport)| transport).for_each(Transport::reset);
     }
 
-    /// Returns the line of each device that there is, by its interrupt, and whether it is high.
-    pub fn lines(&mut self) -> impl Iterator<Item = (u32, bool)> {
+    /// Returns the line of each device that there is: its interrupt, whether it fell since this was
+    /// last asked, and whether it is high now.
+    pub fn lines(&mut self) -> impl Iterator<Item = (u32, bool, bool)> {
         let slots = self.slots().into_iter();
-        slots.filter_map(|(slot, transport)| Some((slot.interrupt(), transport?.is_interrupting())))
+        slots.filter_map(|(slot, transport)| {
+            let transport = transport?;
+            Some((slot.interrupt(), transport.take_fall(), transport.is_interrupting()))
+        })
     }
 
     fn slots(&mut self) -> [(VirtioSlot, Option<&mut Transport>); 3] {

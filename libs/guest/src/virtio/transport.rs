@@ -72,7 +72,9 @@ pub struct Transport {
     queue_select: u32,
     status: u32,
     causes: u32,
-    /// How often it was reset, modulo 2³².
+    /// Whether its line fell, to rise again where causes were left.
+    fell: bool,
+    /// How often it or one of its queues was reset, modulo 2³².
     resets: u32,
     queues: [Queue; MAX_QUEUES],
 }
@@ -92,6 +94,7 @@ impl Transport {
             queue_select: 0,
             status: 0,
             causes: 0,
+            fell: false,
             resets: 0,
             queues: [Queue::default(); MAX_QUEUES],
         }
@@ -128,8 +131,8 @@ impl Transport {
         self.status & (status::DRIVER_OK | status::NEEDS_RESET) == status::DRIVER_OK
     }
 
-    /// Returns how often the guest has reset it, modulo 2³²: a chain of before must not be given
-    /// back after it.
+    /// Returns how often it or one of its queues was reset, modulo 2³²: a chain of before must not
+    /// be given back after it.
     pub fn resets(&self) -> u32 {
         self.resets
     }
@@ -137,6 +140,12 @@ impl Transport {
     /// Returns whether its interrupt is asserted.
     pub fn is_interrupting(&self) -> bool {
         self.causes != 0
+    }
+
+    /// Returns whether its line fell since this was last asked. The interrupt is an edge: unless
+    /// the line falls at each acknowledgement, a cause that is left is never told.
+    pub fn take_fall(&mut self) -> bool {
+        core::mem::take(&mut self.fell)
     }
 
     /// Returns a queue, if the device works.
@@ -208,7 +217,10 @@ impl Transport {
                 set_half(&mut self.accepted, self.driver_select, value);
             }
             register::QUEUE_SELECT => self.queue_select = value,
-            register::INTERRUPT_ACKNOWLEDGE => self.causes &= !value,
+            register::INTERRUPT_ACKNOWLEDGE => {
+                self.causes &= !value;
+                self.fell = true;
+            }
             register::STATUS => self.set_status(value),
             _ => self.write_queue(offset, value),
         }
@@ -249,8 +261,12 @@ impl Transport {
         let has_events = self.has(EVENT_INDEX);
         let Some(queue) = self.queues[..self.count].get_mut(self.queue_select as usize) else { return };
         if offset == register::QUEUE_READY {
-            *queue =
-                if value & 1 == 0 { Queue::default() } else { Queue { ready: queue.is_valid(), has_events, ..*queue } };
+            if value & 1 == 0 {
+                *queue = Queue::default();
+                self.resets = self.resets.wrapping_add(1);
+            } else {
+                (queue.ready, queue.has_events) = (queue.is_valid(), has_events);
+            }
             return;
         }
         if queue.ready {

@@ -125,3 +125,15 @@ fn a_change_of_the_configuration_is_told_to_a_guest_that_works() {
     transport.write(register::INTERRUPT_ACKNOWLEDGE, 4, 2);
     assert!(!transport.is_interrupting());
 }
+
+#[test]
+fn a_cause_that_is_left_by_an_acknowledgement_is_told_again() {
+    let (first, second) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
+    let mut transport = live(device(), 0, [&first, &second]);
+    transport.tell(Ok(true));
+    assert_eq!((transport.take_fall(), transport.read(register::INTERRUPT_STATUS, 4)), (false, 1));
+    transport.configure(0, &[1]);
+    transport.write(register::INTERRUPT_ACKNOWLEDGE, 4, 1);
+    assert_eq!((transport.take_fall(), transport.is_interrupting()), (true, true));
+    assert!(!transport.take_fall(), "it is high again");
+}
