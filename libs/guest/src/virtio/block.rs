@@ -95,7 +95,7 @@ pub struct Geometry {
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     chain: Chain,
-    /// How often the device had been reset.
+    /// What [`Transport::resets`] was.
     resets: u32,
     /// Its kind.
     pub operation: Operation,
@@ -122,13 +122,15 @@ impl Request {
 pub struct Block {
     /// Its registers.
     pub transport: Transport,
+    /// What [`Transport::resets`] was when the medium was exchanged.
+    exchanged: Option<u32>,
 }
 
 impl Default for Block {
     fn default() -> Self {
         let mut transport = Transport::new(DEVICE, 0, 1);
         transport.configure(configuration::LARGEST_SEGMENT, &LARGEST_SEGMENT.to_le_bytes());
-        Self { transport }
+        Self { transport, exchanged: None }
     }
 }
 
@@ -145,25 +147,31 @@ impl Block {
         self.transport.configure(configuration::CAPACITY, &geometry.sectors.to_le_bytes());
     }
 
-    /// Takes the next request, answering those that the disk has nothing to do with: as many as the
-    /// queue has at most.
+    /// Says that the disk has another medium. What the guest reads and writes until it begins anew
+    /// with the disk is meant for the medium of before: it fails.
+    pub fn exchange_medium(&mut self) {
+        self.exchanged = Some(self.transport.resets());
+    }
+
+    /// Takes the next request. One that the disk has nothing to do with is answered, and nothing
+    /// returned.
     pub fn next_request(&mut self, memory: &impl Memory) -> Option<Request> {
-        for _ in 0..super::queue::MAX_SIZE {
-            let next = self.transport.queue(REQUESTS)?.next(memory);
-            let chain = self.transport.sound(next)??;
-            let mut header = [0; HEADER];
-            if chain.read(memory, 0, &mut header).is_none() || chain.writable_bytes() == 0 {
-                // No header, or no place for an answer: the queue is not used as a disk's is.
-                self.transport.fail();
-                return None;
-            }
-            let word = u128::from_le_bytes(header);
-            match self.request(chain, word as u32, (word >> 64) as u64) {
-                Ok(request) => return Some(request),
-                Err(status) => self.refuse(memory, &chain, word as u32, status),
+        let next = self.transport.queue(REQUESTS)?.next(memory);
+        let chain = self.transport.sound(next)??;
+        let mut header = [0; HEADER];
+        if chain.read(memory, 0, &mut header).is_none() || chain.writable_bytes() == 0 {
+            // No header, or no place for an answer: the queue is not used as a disk's is.
+            self.transport.fail();
+            return None;
+        }
+        let word = u128::from_le_bytes(header);
+        match self.request(chain, word as u32, (word >> 64) as u64) {
+            Ok(request) => Some(request),
+            Err(status) => {
+                self.refuse(memory, &chain, word as u32, status);
+                None
             }
         }
-        None
     }
 
     fn request(&self, chain: Chain, kind: u32, sector: u64) -> Result<Request, Status> {
@@ -176,10 +184,11 @@ impl Block {
             _ => return Err(Status::Unknown),
         };
         let is_whole = bytes.is_multiple_of(SECTOR) && bytes <= MAX_BYTES;
-        if !is_whole || bytes == 0 && operation != Operation::Flush {
+        let resets = self.transport.resets();
+        if !is_whole || bytes == 0 && operation != Operation::Flush || self.exchanged == Some(resets) {
             return Err(Status::Failed);
         }
-        Ok(Request { chain, resets: self.transport.resets(), operation, sector, bytes })
+        Ok(Request { chain, resets, operation, sector, bytes })
     }
 
     /// Answers a request that is not the disk's.
@@ -193,7 +202,7 @@ impl Block {
     }
 
     /// Returns whether the guest that made a request still waits for it: it has not reset the disk
-    /// meanwhile, and its memory is what it was.
+    /// or its queue meanwhile, and its memory is what it was.
     pub fn is_awaited(&self, request: &Request) -> bool {
         request.resets == self.transport.resets()
     }
@@ -321,6 +330,48 @@ mod tests {
         block.answer(&ram, &request, Status::Done);
         block.publish(&ram);
         assert_eq!((driver.used(&ram), status(&ram)), (None, 0xff));
+    }
+
+    #[test]
+    fn a_request_of_before_a_reset_of_the_queue_is_not_answered() {
+        let (ram, mut driver, mut block) = disk();
+        ask(&ram, &mut driver, kind::READ, 0, &[(DATA, 512, true)]);
+        let request = block.next_request(&ram).expect("one");
+        assert!(block.is_awaited(&request));
+        let ([select, ready], places) = ([0x030, 0x044], driver.places());
+        for (register, value) in [(select, 0), (ready, 0), (0x038, 4), (0x080, places[0]), (0x090, places[1])] {
+            block.transport.write(register, 4, value);
+        }
+        block.transport.write(0x0a0, 4, places[2]);
+        block.transport.write(ready, 4, 1);
+        assert!(block.transport.is_live() && !block.is_awaited(&request));
+        block.answer(&ram, &request, Status::Done);
+        block.publish(&ram);
+        assert_eq!((driver.used(&ram), status(&ram)), (None, 0xff));
+    }
+
+    #[test]
+    fn requests_that_another_medium_was_meant_for_fail() {
+        let (ram, mut driver, mut block) = disk();
+        block.exchange_medium();
+        ask(&ram, &mut driver, kind::WRITE, 0, &[(DATA, 512, false)]);
+        assert!(block.next_request(&ram).is_none());
+        block.publish(&ram);
+        assert_eq!((driver.used(&ram).is_some(), status(&ram)), (true, 1));
+        block.transport.write(0x070, 4, 0);
+        let (mut again, none) = (Driver::at(Ram::BASE + 4096, 4), Driver::new(4));
+        block.transport = live(block.transport, 0, [&again, &none]);
+        ask(&ram, &mut again, kind::WRITE, 0, &[(DATA, 512, false)]);
+        assert!(block.next_request(&ram).is_some(), "its driver has begun anew");
+    }
+
+    #[test]
+    fn refused_requests_are_taken_one_by_one() {
+        let (ram, mut driver, mut block) = disk();
+        ask(&ram, &mut driver, 99, 0, &[]);
+        ask(&ram, &mut driver, 99, 0, &[]);
+        assert!(block.next_request(&ram).is_none() && block.has_request(&ram));
+        assert!(block.next_request(&ram).is_none() && !block.has_request(&ram));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Disk {
     requests: Vec<Option<Request>>,
     /// How often the provider had said what the disk is when the guest was last told.
     told: u32,
+    /// How often the medium had changed then.
+    changes: u32,
 }
 
 impl Disk {
@@ -34,7 +36,7 @@ impl Disk {
         // A slot's number has 16 bits, and more than the guest's queue has are of no use.
         let count = data.len().checked_div(slot).unwrap_or(0).min(culm_guest::virtio::queue::MAX_SIZE.into());
         let requests = (0..count).map(|_| None).collect();
-        Self { client: Client::connect(connection), data, slot, requests, told: 0 }
+        Self { client: Client::connect(connection), data, slot, requests, told: 0, changes: 0 }
     }
 
     /// Returns whether the provider has said what the disk is.
@@ -57,10 +59,11 @@ impl Disk {
             self.answer(device, memory, &request, is_done);
         }
         self.tell(device);
+        let is_open = self.is_known() && !self.has_forgotten(device);
         let mut has_more = false;
         for _ in 0..self.requests.len() {
             let slot = self.requests.iter().position(Option::is_none).filter(|_| self.client.space() > 0);
-            has_more = slot.is_some() && self.is_known() && device.has_request(memory);
+            has_more = slot.is_some() && is_open && device.has_request(memory);
             let Some(slot) = slot.filter(|_| has_more) else { break };
             let Some(request) = device.next_request(memory) else { continue };
             self.send(device, memory, request, slot as u16);
@@ -69,13 +72,29 @@ impl Disk {
         let progress = self.client.end_round();
         // The guest may have asked just before it was asked to ring.
         let is_free = self.client.space() > 0 && self.requests.iter().any(Option::is_none);
-        progress & Progress::more_if(has_more || is_free && self.is_known() && device.has_request(memory))
+        progress & Progress::more_if(has_more || is_free && is_open && device.has_request(memory))
+    }
+
+    /// Returns whether a request is under way from before the guest began anew, and takes back
+    /// those that the provider has not got: a write of then must not come after one of now.
+    fn has_forgotten(&mut self, device: &Block) -> bool {
+        let Self { client, requests, .. } = self;
+        let is_forgotten = |request: &Option<Request>| request.as_ref().is_some_and(|it| !device.is_awaited(it));
+        let any = requests.iter().any(is_forgotten);
+        if any {
+            client.cancel(|tag| requests.get(usize::from(*tag)).is_some_and(is_forgotten));
+        }
+        any
     }
 
     /// Tells the guest what the disk is, if that has changed.
     fn tell(&mut self, device: &mut Block) {
         let Some(disk) = self.client.disk().filter(|_| self.client.shown() != self.told) else { return };
         self.told = self.client.shown();
+        if self.client.changes() != self.changes {
+            self.changes = self.client.changes();
+            device.exchange_medium();
+        }
         device.set_geometry(&Geometry {
             sectors: disk.blocks,
             block: (BLOCK as u32) << disk.granule,
@@ -140,5 +159,189 @@ impl Disk {
                 .and_then(|offset| self.data.copy(place, memory.region(), offset, part.length as usize).ok());
             copied.is_some()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culm::guest::MEMORY;
+    use culm_block::testing::{RamDisk, connection};
+    use culm_block::{Disk as Properties, Port};
+    use culm_guest::virtio::Memory;
+
+    /// Where the driver's queue is, and behind it a request's header, answer and data.
+    const PLACES: [u64; 3] = [MEMORY, MEMORY + 1024, MEMORY + 2048];
+    const HEADER: u64 = MEMORY + 4096;
+    const STATUS: u64 = HEADER + 16;
+    const DATA: u64 = HEADER + 512;
+
+    const READ: u64 = 0;
+    const WRITE: u64 = 1;
+
+    /// A guest's disk, its memory, and the provider of the disk.
+    struct World {
+        connection: BlockClient,
+        memory: GuestMemory,
+        disk: Disk,
+        device: Block,
+        provider: RamDisk,
+        available: u16,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let connection = connection(32, 256, 0, 1);
+            let mut world = Self {
+                memory: GuestMemory::new(Region::new(culm::testing::memory(16384, 0))),
+                disk: Disk::new(&connection),
+                device: Block::default(),
+                provider: RamDisk::new(&connection, Properties::new(100, 1)),
+                available: 0,
+                connection,
+            };
+            world.settle();
+            assert!(world.disk.is_known());
+            world.begin();
+            world
+        }
+
+        /// The guest's driver begins, perhaps anew.
+        fn begin(&mut self) {
+            self.memory.write(MEMORY, &[0; 4096]).expect("inside");
+            self.available = 0;
+            let features = [(0x70, 0), (0x24, 1), (0x20, 1), (0x70, 11)];
+            let queue = [(0x30, 0), (0x38, 4), (0x80, PLACES[0]), (0x90, PLACES[1]), (0xa0, PLACES[2]), (0x44, 1)];
+            for (offset, value) in features.into_iter().chain(queue).chain([(0x70, 15)]) {
+                self.device.transport.write(offset, 4, value);
+            }
+        }
+
+        /// The guest asks for the first sector, or to write its data there.
+        fn ask(&mut self, kind: u64) {
+            let header = u128::from(kind).to_le_bytes();
+            self.memory.write(HEADER, &header).expect("inside");
+            self.memory.write(STATUS, &[0xff]).expect("inside");
+            let is_written = u128::from(kind == READ) << 1;
+            for (number, (address, length, flags)) in
+                (0_u128..).zip([(HEADER, 16, 1), (DATA, 512, 1 | is_written), (STATUS, 1, 2)])
+            {
+                let word = u128::from(address) | length << 64 | flags << 96 | (number + 1) << 112;
+                self.memory.write(MEMORY + 16 * number as u64, &word.to_le_bytes()).expect("inside");
+            }
+            self.memory.store(PLACES[1] + 4 + 2 * u64::from(self.available % 4), 0).expect("inside");
+            self.available += 1;
+            self.memory.store(PLACES[1] + 2, self.available).expect("inside");
+            self.carry();
+        }
+
+        fn carry(&mut self) {
+            self.disk.carry(&mut self.device, &self.memory);
+        }
+
+        /// The provider answers all that it has.
+        fn finish(&mut self) {
+            let _ = self.provider.round();
+            self.carry();
+        }
+
+        fn settle(&mut self) {
+            (0..8).for_each(|_| self.finish());
+        }
+
+        fn fill(&self, byte: u8) {
+            self.memory.write(DATA, &[byte; 512]).expect("inside");
+        }
+
+        fn data(&self) -> u8 {
+            let mut bytes = [0; 512];
+            self.memory.read(DATA, &mut bytes).expect("inside");
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+            bytes[0]
+        }
+
+        fn status(&self) -> u8 {
+            let mut status = [0];
+            self.memory.read(STATUS, &mut status).expect("inside");
+            status[0]
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut world = World::new();
+        world.fill(7);
+        world.ask(WRITE);
+        world.finish();
+        assert_eq!((world.status(), world.provider.content[511]), (0, 7));
+        world.fill(0);
+        world.ask(READ);
+        world.finish();
+        assert_eq!((world.status(), world.data()), (0, 7));
+    }
+
+    #[test]
+    fn what_was_read_before_a_reset_does_not_come_into_the_memory() {
+        for reset in [(0x70, 0), (0x44, 0)] {
+            let mut world = World::new();
+            world.fill(9);
+            world.ask(READ);
+            world.device.transport.write(reset.0, 4, reset.1);
+            world.finish();
+            assert_eq!((world.status(), world.data()), (0xff, 9), "{reset:x?}");
+        }
+    }
+
+    #[test]
+    fn requests_wait_until_those_of_before_a_reset_have_ended() {
+        let mut world = World::new();
+        world.fill(1);
+        world.ask(WRITE);
+        world.provider.take();
+        assert_eq!(world.provider.taken.len(), 1);
+        world.begin();
+        world.fill(2);
+        world.ask(WRITE);
+        world.provider.take();
+        assert_eq!(world.provider.taken.len(), 1, "the write of before is under way");
+        world.finish();
+        assert_eq!((world.status(), world.provider.content[0]), (0xff, 1));
+        world.finish();
+        assert_eq!((world.status(), world.provider.content[0]), (0, 2));
+    }
+
+    #[test]
+    fn what_a_provider_has_not_got_is_not_written_after_a_reset() {
+        let mut world = World::new();
+        let BlockClient { requests, answers, .. } = world.connection;
+        let mut next_life = Port::new(requests, answers, 63, 256);
+        next_life.begin();
+        let _ = next_life.end_round(true);
+        world.fill(1);
+        world.ask(WRITE);
+        world.begin();
+        world.fill(2);
+        world.ask(WRITE);
+        world.provider = world.provider.restarted(next_life);
+        world.settle();
+        assert_eq!((world.status(), &world.provider.results[..]), (0, &[Ok(())][..]));
+        assert_eq!(world.provider.content[0], 2);
+    }
+
+    #[test]
+    fn another_medium_gets_nothing_that_was_meant_for_the_one_of_before() {
+        let mut world = World::new();
+        world.provider.insert(Properties::ABSENT);
+        world.settle();
+        world.provider.insert(Properties::new(100, 2));
+        world.settle();
+        world.fill(5);
+        world.ask(WRITE);
+        world.finish();
+        assert_eq!((world.status(), world.provider.content[0]), (1, 0));
+        world.begin();
+        world.ask(WRITE);
+        world.finish();
+        assert_eq!((world.status(), world.provider.content[0]), (0, 5));
     }
 }
