@@ -17,6 +17,7 @@ mod need;
 mod needs;
 pub mod problem;
 pub mod reader;
+mod sha256;
 mod syntax;
 pub mod units;
 mod value;

@@ -115,7 +115,7 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone
     match names.len() {
         0 => None,
         1 => Some(format!("the only choice is `{}`", names[0])),
-        2..=16 => Some(format!("choose one of `{}`", names.join("`, `"))),
+        2..=20 => Some(format!("choose one of `{}`", names.join("`, `"))),
         count => Some(format!("there are {count} to choose from, none of a similar name")),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
-use crate::{cache_control, ipv4};
+use crate::{cache_control, ipv4, sha256};
 
 /// Type of a configuration field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +25,8 @@ pub enum ConfigType {
     Ipv4,
     /// The same with the length of its network's prefix, as text.
     Ipv4Network,
+    /// A SHA-256, as text.
+    Sha256,
     /// A hardware address, six bytes.
     Mac,
     /// A duration, in nanoseconds.
@@ -58,6 +60,7 @@ impl ConfigType {
         ("string", ConfigType::String),
         ("ipv4", ConfigType::Ipv4),
         ("ipv4-network", ConfigType::Ipv4Network),
+        ("sha256", ConfigType::Sha256),
         ("mac", ConfigType::Mac),
         ("duration", ConfigType::Duration),
         ("size", ConfigType::Size),
@@ -95,7 +98,8 @@ pub enum Value {
     Unsigned(u64),
     /// [`ConfigType::I64`].
     Signed(i64),
-    /// [`ConfigType::String`], [`ConfigType::Ipv4`] and [`ConfigType::Ipv4Network`].
+    /// [`ConfigType::String`], [`ConfigType::Ipv4`], [`ConfigType::Ipv4Network`] and
+    /// [`ConfigType::Sha256`].
     Text(String),
     /// [`ConfigType::Mac`].
     Mac([u8; 6]),
@@ -146,6 +150,7 @@ impl ConfigField {
             ConfigType::String => Value::Text(entry.text(problems)?.value),
             ConfigType::Ipv4 => Value::Text(ipv4::address(entry, problems)?),
             ConfigType::Ipv4Network => Value::Text(ipv4::network(entry, problems)?),
+            ConfigType::Sha256 => Value::Text(sha256::read(entry, problems)?),
             ConfigType::Mac => Value::Mac(entry.mac(problems)?.value),
             ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
             ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),

@@ -234,13 +234,8 @@ fn site(config: &Config) -> Site<'static> {
 
 /// The files of a file service, and who may change them.
 fn store(config: &Config, connection: &FileClient) -> Store {
-    let hash = config.upload_token_sha256.and_then(|text| {
-        let hash = guard::read_hash(text);
-        if hash.is_none() {
-            culm::error!("upload_token_sha256 is not 64 hexadecimal digits: nobody can upload");
-        }
-        hash
-    });
+    // The tool has checked that it is one.
+    let hash = config.upload_token_sha256.and_then(guard::read_hash);
     let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(guard::PAUSE)), config.upload_limit));
     let caching = Caching::new(config.cache.iter());
     Store::connect(connection, config.connections as usize, uploads, caching, time::ticks(OPEN_FILE))

@@ -181,6 +181,7 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
         ConfigType::Ipv4Network => {
             ("an address with the length of its network's prefix, `\"10.0.0.2/24\"`", "`&'static str`")
         }
+        ConfigType::Sha256 => ("64 hexadecimal digits, as `sha256sum` writes them", "`&'static str`"),
         ConfigType::Mac => ("`\"52:54:00:12:34:56\"`", "`[u8; 6]`"),
         ConfigType::Duration => ("`\"10ms\"` (s, ms, us, ns)", "`Duration`"),
         ConfigType::Size => ("`\"64KiB\"`, `\"4MiB\"`, or bytes", "`u64`"),
