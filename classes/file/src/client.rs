@@ -38,6 +38,10 @@ pub use files::File;
 use files::{Files, State};
 use slots::{Slots, Use};
 
+/// The most requests of a user that are under way: tokens have 16 bits, and tell a slot's requests
+/// apart.
+const MAX_DEPTH: u32 = (1 << 15) - 1;
+
 /// A request that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<T> {
@@ -120,7 +124,7 @@ impl<T> Client<T> {
             memory,
             volume: None,
             is_confirmed: false,
-            slots: Slots::new(depth(requests.capacity, answers.capacity).min(1 << 15) as u16),
+            slots: Slots::new(depth(requests.capacity, answers.capacity).min(MAX_DEPTH) as u16),
             files: Files::new(),
             free_paths: (1..rooms).rev().map(|room| room * PATH_BLOCKS).collect(),
             changes: 0,
@@ -530,7 +534,7 @@ impl<T> Client<T> {
             return self.files.leave_work();
         }
         for number in self.files.all() {
-            if self.slots.space() == 0 {
+            if !self.slots.has_own_space() {
                 return self.files.leave_work();
             }
             match self.files.work(number) {

@@ -96,8 +96,9 @@ pub const MAX_LENGTH: u32 = 1 << 20;
 /// Blocks of memory that a request with a path has.
 pub const PATH_BLOCKS: u32 = 2;
 
-/// Returns how many requests can be under way over queues of these capacities: their answers, and
-/// a few entries that say which volume is there, always have space.
+/// Returns how many requests of a client's user can be under way over queues of these capacities:
+/// their answers, that of one which the client itself has sent, and a few entries that say which
+/// volume is there, always have space.
 pub const fn depth(requests: u32, answers: u32) -> u32 {
     let least = if requests < answers { requests } else { answers };
     culm_queue::lendable(least).saturating_sub(3)

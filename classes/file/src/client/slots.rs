@@ -5,6 +5,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// Slots that only the client's own requests take. Without one, requests that all wait for a file
+/// to be opened again would leave no slot for that, and wait for ever.
+const OWN: u16 = 1;
+
 /// The one whose request it is.
 #[derive(Debug)]
 pub enum Use<T> {
@@ -49,8 +53,9 @@ pub struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// So many of them.
+    /// So many of them for requests of the user, and [`OWN`] besides.
     pub fn new(depth: u16) -> Self {
+        let count = depth + OWN;
         let slot = |token| Slot {
             used: None,
             token,
@@ -60,11 +65,11 @@ impl<T> Slots<T> {
             request: Request { operation: crate::Operation::Close, file: 0, position: 0, place: 0, length: 0 },
         };
         Self {
-            slots: (0..depth).map(slot).collect(),
-            free: (0..depth).rev().collect(),
-            waiting: VecDeque::with_capacity(depth.into()),
-            ended: Vec::with_capacity(depth.into()),
-            stride: depth.next_power_of_two(),
+            slots: (0..count).map(slot).collect(),
+            free: (0..count).rev().collect(),
+            waiting: VecDeque::with_capacity(count.into()),
+            ended: Vec::with_capacity(count.into()),
+            stride: count.next_power_of_two(),
             sent: 0,
         }
     }
@@ -74,9 +79,15 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Returns how many more requests the user can send.
     #[inline(always)]
     pub fn space(&self) -> usize {
-        self.free.len()
+        self.free.len().saturating_sub(usize::from(OWN))
+    }
+
+    /// Returns whether the client itself can send one more.
+    pub fn has_own_space(&self) -> bool {
+        !self.free.is_empty()
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{MEMORY, Pair, VOLUME};
 use crate::testing::{RamFiles, connection};
-use crate::{BLOCK, Client, Completion, Done, Error, File, Mode};
+use crate::{BLOCK, Client, Completion, Done, Error, File, Mode, NotSent};
 use culm_abi::connection::FileClient;
 use culm_queue::crash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,6 +60,25 @@ fn what_was_under_way_ends() {
     complete.sort_by_key(|complete| complete.tag);
     let results: Vec<_> = complete.iter().map(|complete| complete.result.map(|done| done.count)).collect();
     assert_eq!(results, [Ok(7), Err(Error::Lost), Ok(0), Ok(0), Err(Error::Lost)]);
+}
+
+/// Tests that a client whose requests all wait for a file can still have that file opened again.
+#[test]
+fn a_file_is_opened_again_for_as_many_requests_as_there_can_be() {
+    let mut pair = Pair::new();
+    pair.files.put("/file", b"content");
+    let file = pair.open("/file", Mode::Read).expect("it is there").0;
+    let count = pair.client.space();
+    for tag in 0..count {
+        pair.client.read(file, 0, 0, 7, tag as u32).expect("there is space");
+    }
+    assert_eq!(pair.client.read(file, 0, 0, 7, 99), Err(NotSent::Full));
+    let _ = pair.client.end_round();
+    pair.files.take();
+    let mut pair = pair.restart();
+    let complete = pair.run();
+    assert_eq!((complete.len(), pair.client.under_way()), (count, 0));
+    assert!(complete.iter().all(|complete| complete.result.is_ok_and(|done| done.count == 7)), "{complete:?}");
 }
 
 /// A client that writes a file, commits it, reads it and removes it, over and over.
