@@ -124,7 +124,7 @@ fn turn(devices: &mut Devices, ram: &Ram) {
         block.answer(ram, &request, Status::Done);
     }
     block.publish(ram);
-    assert!(entropy.fill(ram, || Some([7; PORTION])) <= 256 * PORTION as u64);
+    assert!(entropy.fill(ram, || Some([7; PORTION])).bytes <= 256 * PORTION as u64);
     assert!(devices.lines().count() == 3);
 }
 

@@ -6,6 +6,7 @@ mod net;
 
 use crate::memory::GuestMemory;
 use crate::{Connections, counters};
+use culm::{Progress, ROUNDS, run_rounds};
 use culm_guest::virtio::Devices;
 use disk::Disk;
 use net::Card;
@@ -46,7 +47,11 @@ impl Backends {
             disk.carry(device, memory);
         }
         if let Some(device) = &mut devices.entropy {
-            counters::RANDOM_BYTES.add(device.fill(memory, entropy::portion));
+            run_rounds(ROUNDS, || {
+                let filled = device.fill(memory, entropy::portion);
+                counters::RANDOM_BYTES.add(filled.bytes);
+                Progress::more_if(filled.has_more)
+            });
         }
     }
 }
