@@ -43,6 +43,20 @@ const MAX_BUFFERS: u16 = 64;
 pub struct Net {
     /// Its registers.
     pub transport: Transport,
+    /// How much room was found last, where it was not enough.
+    shortage: Option<Shortage>,
+}
+
+/// Room for frames that was too little. Who floods a guest that takes nothing has its buffers
+/// looked at once, and not for each frame.
+#[derive(Clone, Copy, Debug)]
+struct Shortage {
+    /// What [`Transport::resets`] was.
+    resets: u32,
+    /// Where the queue was.
+    position: (u16, u16),
+    /// Bytes that one frame could have.
+    room: u64,
 }
 
 /// A frame that the guest sends. It goes back by [`Net::sent`].
@@ -78,7 +92,7 @@ impl Net {
         let features = CHECKSUM | GUEST_CHECKSUM | MAC | GUEST_TCP_4 | GUEST_TCP_6 | MERGED_BUFFERS;
         let mut transport = Transport::new(DEVICE, features, 2);
         transport.configure(0, &mac);
-        Self { transport }
+        Self { transport, shortage: None }
     }
 
     /// Takes the next frame that the guest sends.
@@ -104,9 +118,16 @@ impl Net {
 
     /// Gives the guest a frame, which lies in pieces one after the other, or leaves all of it.
     pub fn deliver(&mut self, memory: &impl Memory, mut header: [u8; HEADER], frame: &[&[u8]]) -> Delivery {
-        let merges = self.transport.has(feature::MERGED_BUFFERS);
+        let (merges, resets) = (self.transport.has(feature::MERGED_BUFFERS), self.transport.resets());
         let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
         let needed = HEADER as u64 + frame.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let position = queue.position(memory);
+        let Some(position) = self.transport.sound(position) else { return Delivery::Refused };
+        let known = self.shortage.filter(|shortage| (shortage.resets, shortage.position) == (resets, position));
+        if known.is_some_and(|shortage| shortage.room < needed) {
+            return Delivery::Refused;
+        }
+        let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
         // Find the buffers first: the first one says how many there are.
         let (mut buffers, mut room) = (0, 0);
         let mut found = Ok(());
@@ -124,7 +145,11 @@ impl Net {
             }
         }
         queue.put_back(buffers);
-        if self.transport.sound(found).is_none() || room < needed {
+        if self.transport.sound(found).is_none() {
+            return Delivery::Refused;
+        }
+        if room < needed {
+            self.shortage = Some(Shortage { resets, position, room });
             return Delivery::Refused;
         }
         header[BUFFERS..].copy_from_slice(&buffers.to_le_bytes());
@@ -260,6 +285,30 @@ mod tests {
         assert_eq!(&read, b"\x02\x00ab");
         ram.read(BUFFER + 100, &mut read).expect("inside");
         assert_eq!(&read, b"cde\0");
+    }
+
+    #[test]
+    fn too_little_room_is_looked_at_once() {
+        let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
+        receive.offer(&ram, &[(BUFFER, 20, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
+        // The guest need not keep to this: what it changes is not looked at.
+        receive.set_descriptor(&ram, 0, (BUFFER, 30, 2, 0));
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
+        receive.offer(&ram, &[(BUFFER + 100, 20, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Done, "another buffer came");
+    }
+
+    #[test]
+    fn a_shortage_refuses_longer_frames_only_and_ends_with_a_reset() {
+        let Card { ram, mut receive, transmit, mut net } = card(0);
+        receive.offer(&ram, &[(BUFFER, 20, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
+        receive.set_descriptor(&ram, 0, (BUFFER, 30, 2, 0));
+        net.transport.write(0x070, 4, 0);
+        net.transport = live(net.transport, 0, [&receive, &transmit]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 19]]), Delivery::Refused);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Done);
     }
 
     #[test]

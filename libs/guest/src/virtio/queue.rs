@@ -96,6 +96,12 @@ impl Queue {
         if waiting > self.size { Err(Broken) } else { Ok(waiting) }
     }
 
+    /// Returns the indexes of the next chain to take and behind the last one that there is: as long
+    /// as they stay, so does what can be taken.
+    pub fn position(&self, memory: &impl Memory) -> Result<(u16, u16), Broken> {
+        Ok((self.next, self.next.wrapping_add(self.waiting(memory)?)))
+    }
+
     /// Follows a chain; it ends within as many parts as a chain can have.
     fn follow(&self, memory: &impl Memory, head: u16) -> Result<Chain, Broken> {
         let (mut chain, mut index) = (Chain::new(head), head);
