@@ -209,16 +209,10 @@ fn counters(manifest: &str) -> Vec<&str> {
     names.split(',').map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty()).collect()
 }
 
-/// It drives what net-virtio drives, and counts what the three count, in this order: observers find
-/// a counter by its place.
+/// It counts what the three count, in this order: observers find a counter by its place.
 #[test]
-fn the_manifest_says_what_those_of_the_three_say() {
+fn the_manifest_has_the_counters_of_the_three() {
     let (own, driver) = (include_str!("../component.toml"), include_str!("../../virtio/component.toml"));
-    let table = |manifest: &'static str| {
-        let (_, rest) = manifest.split_once("[driver]\n").expect("a driver's");
-        rest.split_once("\n[[connection]]").expect("with connections").0
-    };
-    assert_eq!(table(own), table(driver));
     let receive = counters(include_str!("../../../../virtualisers/net/rx/component.toml"));
     let transmit = counters(include_str!("../../../../virtualisers/net/tx/component.toml"));
     let mut expected: Vec<String> = counters(driver).into_iter().map(str::to_owned).collect();
