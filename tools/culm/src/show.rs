@@ -1,5 +1,6 @@
 //! A plan in words: what `culm expand` prints. It is TOML, so that programs can read it too.
 
+use crate::guest::{device_tree, source_text};
 use crate::plan::{
     ConfigValue, ConnectionData, Domain, DomainConnection, DomainId, End, Fields, Guest, Initrd, Memory, Origin, Plan,
     Purpose, Region, Rights, Value,
@@ -219,6 +220,15 @@ fn guest(out: &mut String, plan: &Plan, guest: &Guest) {
     if guest.initrd.is_some() {
         key(out, "initrd_at", format!("{:#x}", memory.initrd_at()));
     }
+    match device_tree(plan, guest) {
+        Ok(tree) => key(out, "device_tree", literal(&source_text(&tree).unwrap_or_default())),
+        Err(failure) => line(out, &format!("# {}", failure.message())),
+    }
+}
+
+/// Text of several lines, as it is: it has no apostrophes.
+fn literal(text: &str) -> String {
+    format!("'''\n{text}'''")
 }
 
 /// Fields of a connection, in one line each.

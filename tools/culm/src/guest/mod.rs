@@ -4,8 +4,10 @@ pub mod cpio;
 pub mod initrd;
 pub mod kernel;
 pub mod source;
+mod source_text;
 mod tree;
 
+pub use source_text::source_text;
 pub use tree::device_tree;
 
 use crate::failure::Failure;
