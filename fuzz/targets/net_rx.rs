@@ -31,7 +31,7 @@ fn mac(client: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 0, client as u8])
 }
 
-/// Queues and buffers, the same for each input.
+/// Queues and buffers, the same for each input. The hostile client is the promiscuous one.
 fn ground() -> &'static (NetRxVirtualiser, [NetRxClient; 2]) {
     static GROUND: OnceLock<(NetRxVirtualiser, [NetRxClient; 2])> = OnceLock::new();
     GROUND.get_or_init(|| {
@@ -49,6 +49,7 @@ fn ground() -> &'static (NetRxVirtualiser, [NetRxClient; 2]) {
             free: ring::<Descriptor>(64),
             channel: 1 + index as u32,
             mac: mac(index).bytes(),
+            promiscuous: index as u32,
         };
         (virtualiser, [client(0), client(1)])
     })

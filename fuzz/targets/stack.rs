@@ -112,6 +112,7 @@ impl Wire {
     fn new() -> Self {
         let bytes = (BUFFERS * BUFFER_SIZE) as usize;
         let connection = NetClient {
+            promiscuous: 0,
             rx_filled: ring::<Descriptor>(64),
             rx_free: ring::<Descriptor>(64),
             tx_filled: ring::<Descriptor>(64),

@@ -82,6 +82,8 @@ pub struct NetRxClient<F: Form = Start> {
     pub channel: F::Channel,
     /// Frames to this address, to broadcast and to multicast addresses go to the client.
     pub mac: [u8; 6],
+    /// Whether frames to addresses that are no client's go to it too. One client at most has this.
+    pub promiscuous: F::Flag,
 }
 
 /// Net class, copier: what stands on the way of one client's received frames, or of those that it
@@ -242,6 +244,8 @@ pub struct NetProviderClient<F: Form = Start> {
 pub struct NetClient<F: Form = Start> {
     /// The client's address.
     pub mac: [u8; 6],
+    /// Whether it receives frames to addresses that are no client's too.
+    pub promiscuous: F::Flag,
     /// Whether a copier stands between: `rx_data` is the client's own, it owns all of its buffers
     /// at start and provides them. If not, buffers are lent to it by the receive virtualiser, and
     /// it returns them.

@@ -31,6 +31,7 @@ pub struct Client<E: BufferEntry = Descriptor> {
     /// The transmitting half.
     pub transmitter: Transmitter<E>,
     pub(crate) mac: Mac,
+    is_promiscuous: bool,
 }
 
 impl Client {
@@ -40,7 +41,8 @@ impl Client {
     ///
     /// If `connection` contradicts itself, which those of a start block do not.
     pub fn new(connection: NetClient) -> Self {
-        Self::begun(Receiver::new(&connection), Transmitter::new(&connection), Mac::new(connection.mac))
+        let client = Self::begun(Receiver::new(&connection), Transmitter::new(&connection), Mac::new(connection.mac));
+        Self { is_promiscuous: connection.promiscuous != 0, ..client }
     }
 }
 
@@ -57,7 +59,7 @@ impl Client<DmaDescriptor> {
 
 impl<E: BufferEntry> Client<E> {
     fn begun(receiver: Receiver<E>, transmitter: Transmitter<E>, mac: Mac) -> Self {
-        let mut client = Self { receiver, transmitter, mac };
+        let mut client = Self { receiver, transmitter, mac, is_promiscuous: false };
         // Tell the peers of this life; packets that are there already get their turn.
         client.receiver.publish();
         client.transmitter.publish();
@@ -67,6 +69,12 @@ impl<E: BufferEntry> Client<E> {
     /// Returns the client's address.
     pub fn mac(&self) -> Mac {
         self.mac
+    }
+
+    /// Returns whether it receives frames to addresses that are no client's of its device
+    /// (`promiscuous` in the system file).
+    pub fn is_promiscuous(&self) -> bool {
+        self.is_promiscuous
     }
 
     /// Begins a round: looks at received packets, and whether peers were restarted.

@@ -4,7 +4,7 @@
 //! destination's address, one for a group or for all to every other client. With an uplink, which
 //! makes it a client of another provider besides, one of its clients can be reached from outside:
 //! the one whose address is the uplink's (`mac` in the system file). The others stay among
-//! themselves.
+//! themselves. Where the uplink is `promiscuous`, all clients can be reached from outside.
 //!
 //! Whatever clients do, they get no more than their part of the switch: they take turns
 //! ([`turns`]), and one that makes it work without use is left alone for a while
@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use culm::connection::NetProviderClient;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start};
 use culm_net::provider::{Frame, Port};
-use culm_net::{Client, PacketHeader};
+use culm_net::{Client, Mac, PacketHeader};
 use turns::Turns;
 
 culm::component!(Switch);
@@ -154,10 +154,11 @@ impl Switch {
         copies + usize::from((is_for_all || !is_known) && self.pass_out(from, frame))
     }
 
-    /// Passes a client's frame to the uplink, if it is that client's. Returns whether it was.
+    /// Passes a client's frame to the uplink, if that is the client's too. Returns whether it was
+    /// sent.
     fn pass_out(&mut self, from: usize, frame: &Frame) -> bool {
         let (Some(uplink), Some(port)) = (&mut self.uplink, self.ports.get(from)) else { return false };
-        if uplink.mac() != port.mac() {
+        if !uplink.is_promiscuous() && uplink.mac() != port.mac() {
             return false;
         }
         let longest = uplink.transmitter.longest_frame();
@@ -178,10 +179,16 @@ impl Switch {
     /// Passes on a frame that came over the uplink, as [`Self::pass_from`] does a client's.
     fn pass_in(&mut self) -> Option<(usize, usize)> {
         let uplink = self.uplink.as_mut()?;
-        let mac = uplink.mac();
+        // Without this, what comes is for the client with the uplink's address.
+        let (is_promiscuous, mac) = (uplink.is_promiscuous(), uplink.mac());
         let packet = uplink.receiver.receive()?;
+        let to = Mac::new(*packet.frame().first_chunk()?);
+        let is_for = |port: &Port| match is_promiscuous {
+            true => to.is_group() || port.mac() == to,
+            false => port.mac() == mac,
+        };
         let mut copies = 0;
-        for port in self.ports.iter_mut().filter(|port| port.mac() == mac) {
+        for port in self.ports.iter_mut().filter(|port| is_for(port)) {
             copies += usize::from(port.deliver_bytes(packet.header(), packet.frame()));
         }
         counters::UPLINK_IN.add(1);

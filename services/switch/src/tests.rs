@@ -1,13 +1,13 @@
 //! Frames through the whole switch, between clients as they are.
 
 use crate::Switch;
-use culm::Component;
 use culm::connection::{NetClient, NetProviderClient};
 use culm::testing::{channels, deadline, set_time, take_log};
 use culm::time::{self, Duration};
+use culm::{Component, Region};
 use culm_net::provider::Port;
-use culm_net::testing::{Peer, memory, ring};
-use culm_net::{Client, Descriptor, ETHERNET_HEADER, PacketHeader};
+use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::{Client, Descriptor, ETHERNET_HEADER, Mac, PacketHeader};
 use std::vec;
 use std::vec::Vec;
 
@@ -102,6 +102,7 @@ fn connections(client: usize, size: u32) -> (NetProviderClient, NetClient) {
     };
     let client = NetClient {
         mac,
+        promiscuous: 0,
         owns_rx: 1,
         rx_large: 0,
         tx_large: 0,
@@ -214,4 +215,98 @@ fn a_frame_too_long_for_the_uplink_is_told() {
     assert_eq!(sent, [1526, 72]);
     let log = take_log();
     assert_eq!(log.matches("a client's frame of 3000 bytes is dropped: the uplink takes 2036").count(), 1, "{log}");
+}
+
+/// A switch with two clients, and what stands behind its uplink.
+struct Outside {
+    switch: Switch,
+    clients: Vec<Client>,
+    sent: Peer<Descriptor>,
+    received: Peer<Descriptor>,
+    uplink: NetClient,
+}
+
+impl Outside {
+    fn new(promiscuous: u32) -> Self {
+        let pairs: Vec<_> = (1..3).map(|client| connections(client, SIZE)).collect();
+        let (device, mut uplink) = connections(1, SIZE);
+        uplink.promiscuous = promiscuous;
+        let ports = pairs.iter().map(|(provider, _)| Port::new(provider)).collect();
+        let mut outside = Self {
+            switch: Switch::new(ports, Some(Client::new(uplink))),
+            clients: pairs.iter().map(|(_, client)| Client::new(*client)).collect(),
+            sent: Peer::new(device.tx_filled, device.tx_free),
+            received: Peer::new(device.rx_free, device.rx_filled),
+            uplink,
+        };
+        for _ in 0..6 {
+            outside.turn();
+            let _ = (outside.sent.take(), outside.received.take());
+        }
+        let buffers: Vec<_> = (0..8).map(|number| Descriptor::empty(number * SIZE)).collect();
+        outside.sent.send(&buffers);
+        outside
+    }
+
+    fn turn(&mut self) {
+        self.switch.turn();
+        for client in &mut self.clients {
+            client.begin();
+            let _ = client.end_round();
+        }
+    }
+
+    /// A frame comes in for this address; returns how many each client received.
+    fn comes_for(&mut self, to: Mac) -> Vec<usize> {
+        let data = Region::new(self.uplink.rx_data);
+        let length = write_packet(&data, 0, &frame(to, Mac::new(mac(9)), b"from outside"));
+        self.received.send(&[Descriptor { offset: 0, length, flags: 0 }]);
+        self.switch.turn();
+        let counts = self.clients.iter_mut().map(|client| {
+            client.begin();
+            let count = core::iter::from_fn(|| client.receiver.receive().map(|_| ())).count();
+            let _ = client.end_round();
+            count
+        });
+        let counts = counts.collect();
+        let _ = self.received.take();
+        counts
+    }
+
+    /// A client sends to this address; returns how many frames went out.
+    fn goes_to(&mut self, from: usize, to: usize) -> usize {
+        let client = &mut self.clients[from];
+        client.begin();
+        let sent = client.transmitter.send(60, |frame| {
+            frame.fill(0);
+            frame[..6].copy_from_slice(&mac(to));
+            frame[6..12].copy_from_slice(&mac(1 + from));
+            (PacketHeader::default(), ())
+        });
+        assert!(sent.is_some());
+        let _ = client.end_round();
+        self.switch.turn();
+        self.sent.take().len()
+    }
+}
+
+/// Over a promiscuous uplink each client receives what is for its own address and for all, and
+/// sends to whoever is outside; what is for another client does not leave.
+#[test]
+fn all_clients_are_reached_over_a_promiscuous_uplink() {
+    let mut outside = Outside::new(1);
+    assert_eq!(outside.comes_for(Mac::new(mac(1))), [1, 0]);
+    assert_eq!(outside.comes_for(Mac::new(mac(2))), [0, 1]);
+    assert_eq!(outside.comes_for(Mac::new(mac(7))), [0, 0]);
+    assert_eq!(outside.comes_for(Mac::BROADCAST), [1, 1]);
+    assert_eq!([outside.goes_to(0, 9), outside.goes_to(1, 9), outside.goes_to(0, 2)], [1, 1, 0]);
+}
+
+/// Over another one, the client with its address is.
+#[test]
+fn one_client_is_reached_over_an_uplink_with_its_address() {
+    let mut outside = Outside::new(0);
+    assert_eq!(outside.comes_for(Mac::new(mac(1))), [1, 0]);
+    assert_eq!(outside.comes_for(Mac::BROADCAST), [1, 0]);
+    assert_eq!([outside.goes_to(0, 9), outside.goes_to(1, 9)], [1, 0]);
 }

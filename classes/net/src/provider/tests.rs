@@ -34,6 +34,7 @@ fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient
         name: Span::default(),
     };
     let client = NetClient {
+        promiscuous: 0,
         mac,
         owns_rx: 1,
         rx_large: large,

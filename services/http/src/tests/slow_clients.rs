@@ -90,6 +90,7 @@ impl World {
     fn new(room: usize) -> Self {
         let size = (BUFFERS * BUFFER_SIZE) as usize;
         let connection = NetClient {
+            promiscuous: 0,
             rx_filled: ring::<Descriptor>(64),
             rx_free: ring::<Descriptor>(64),
             tx_filled: ring::<Descriptor>(64),

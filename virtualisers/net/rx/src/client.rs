@@ -15,6 +15,8 @@ pub(crate) struct Client {
     /// The account of the link, for the next life.
     pub(crate) account: LinkAccount,
     pub(crate) mac: Mac,
+    /// Frames for nobody's address go to it too.
+    pub(crate) is_promiscuous: bool,
     /// Buffers that it holds.
     pub(crate) held: u32,
     /// Work without use that it may still cause.
@@ -25,7 +27,8 @@ impl Client {
     /// Creates a client with this link, to which some of `buffers` are lent.
     pub(crate) fn new(connection: &NetRxClient, buffers: u32, link: Link<Descriptor>, account: LinkAccount) -> Self {
         let mac = Mac::new(connection.mac);
-        Self { link, account, mac, held: 0, allowance: Allowance::new(buffers) }
+        let is_promiscuous = connection.promiscuous != 0;
+        Self { link, account, mac, is_promiscuous, held: 0, allowance: Allowance::new(buffers) }
     }
 
     /// Gives a frame to the client, for the driver's entry before index `through`. Returns false if

@@ -58,13 +58,17 @@ pub(crate) fn connections(clients: usize, buffers: u32, capacity: u32) -> (NetRx
         free: ring::<Descriptor>(capacity),
         channel: 1 + client as u32,
         mac: mac(client).bytes(),
+        promiscuous: 0,
     };
     (virtualiser, (0..clients).map(client).collect())
 }
 
 impl World {
     pub(crate) fn new(clients: usize) -> Self {
-        let (connection, client_connections) = connections(clients, BUFFERS, 64);
+        Self::connected(connections(clients, BUFFERS, 64))
+    }
+
+    fn connected((connection, client_connections): (NetRxVirtualiser, Vec<NetRxClient>)) -> Self {
         let mut world = Self {
             virtualiser: Receive::new(&connection, &client_connections),
             driver: Peer::new(connection.driver_free, connection.driver_filled),
@@ -121,6 +125,20 @@ impl World {
         self.receive(&frame(to, STRANGER, b"content"));
         self.turn();
         self.driver_turn();
+    }
+}
+
+/// A frame for nobody's address goes to the promiscuous client alone, whoever the one before was
+/// for; each client's own frames stay its own.
+#[test]
+fn frames_for_nobody_go_to_the_promiscuous_client() {
+    let (connection, mut clients) = connections(3, BUFFERS, 64);
+    clients[1].promiscuous = 1;
+    let mut world = World::connected((connection, clients));
+    for (to, receiver) in [(STRANGER, 1), (mac(2), 2), (STRANGER, 1), (mac(1), 1), (mac(0), 0), (STRANGER, 1)] {
+        world.pass(to);
+        let counts: Vec<usize> = world.clients.iter_mut().map(|client| client.take().len()).collect();
+        assert_eq!(counts, (0..3).map(|client| usize::from(client == receiver)).collect::<Vec<_>>(), "{to}");
     }
 }
 

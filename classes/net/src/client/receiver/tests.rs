@@ -23,6 +23,7 @@ impl World {
     /// The buffers are the client's own, or the device's.
     fn new(owner: bool) -> Self {
         let connection = NetClient {
+            promiscuous: 0,
             mac: [2, 0, 0, 0, 0, 1],
             owns_rx: owner.into(),
             rx_large: 0,

@@ -104,6 +104,7 @@ impl Lan {
     /// With a host whose link takes packets of `mtu` bytes, 0 for Ethernet's.
     pub(crate) fn with_mtu(settings: Settings, mtu: usize) -> Self {
         let connection = NetClient {
+            promiscuous: 0,
             rx_filled: ring::<Descriptor>(64),
             rx_free: ring::<Descriptor>(64),
             tx_filled: ring::<Descriptor>(64),

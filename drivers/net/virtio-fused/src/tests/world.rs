@@ -120,6 +120,7 @@ fn receive_connections() -> (NetRxVirtualiser, Vec<NetRxClient>) {
         free: ring::<Descriptor>(64),
         channel: RECEIVERS[client],
         mac: mac(client).bytes(),
+        promiscuous: 0,
     };
     (virtualiser, (0..2).map(client).collect())
 }

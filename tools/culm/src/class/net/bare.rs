@@ -34,7 +34,19 @@ pub fn read_client<'a>(
     }
     let (through, sent_through) = (Vec::new(), Vec::new());
     let (anti_spoof, copier, large) = (false, None, 0);
-    let options = ClientOptions { mac, connected_at, anti_spoof, copier, through, sent_through, queue, buffers, large };
+    let promiscuous = false;
+    let options = ClientOptions {
+        mac,
+        connected_at,
+        anti_spoof,
+        promiscuous,
+        copier,
+        through,
+        sent_through,
+        queue,
+        buffers,
+        large,
+    };
     Some(OfClass::new(options))
 }
 

@@ -39,6 +39,13 @@ pub fn client_keys() -> Vec<Table> {
             ),
             key("anti_spoof", "true or false", "false", "it cannot send frames from another address; costs a copy"),
             key(
+                "promiscuous",
+                "true or false",
+                "false",
+                "it receives frames to addresses that are no client's too, as one does that passes them on to clients of its own; \
+                 one client of a device",
+            ),
+            key(
                 "copier",
                 "true or false",
                 "true",

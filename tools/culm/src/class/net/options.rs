@@ -55,6 +55,8 @@ pub struct ClientOptions {
     pub connected_at: Range<usize>,
     /// It cannot send frames from another address.
     pub anti_spoof: bool,
+    /// It receives frames to addresses that are no client's too.
+    pub promiscuous: bool,
     /// The domain that copies for it.
     pub copier: Option<DraftDomain>,
     /// The domains that received frames go through between copier or provider and client.
@@ -216,6 +218,7 @@ pub fn read_client<'a>(
     let copier_priority = take("copier_priority").and_then(|entry| entry.integer(0..=255, problems));
     let through = take("through").and_then(|entry| entry.texts(problems));
     let sent_through = take("sent_through").and_then(|entry| entry.texts(problems));
+    let promiscuous = take("promiscuous").and_then(|entry| entry.boolean(problems));
     let given_copier = take("copier").and_then(|entry| entry.boolean(problems));
     let large = take("large_buffers").and_then(|entry| entry.integer(0..=MAX_LARGE.into(), problems));
     let (mut anti_spoof, mut queue, mut buffers) = (false, None, None);
@@ -255,6 +258,10 @@ pub fn read_client<'a>(
     }
     let mac = mac.unwrap_or_else(|| free_mac(draft, provider, entry));
     check_only_use(draft, provider, &mac);
+    let promiscuous = promiscuous.filter(|promiscuous| promiscuous.value);
+    if let Some(promiscuous) = &promiscuous {
+        check_promiscuous(draft, client, promiscuous, anti_spoof);
+    }
     if !serves_clients {
         check_privacy(draft, provider, copier, entry);
     }
@@ -263,8 +270,18 @@ pub fn read_client<'a>(
     let through = before.add_through(draft, copier, through.unwrap_or_default(), Way::Received)?;
     let sent_through = before.add_through(draft, copier, sent_through.unwrap_or_default(), Way::Sent)?;
     let connected_at = entry.span();
-    let options = ClientOptions { mac, connected_at, anti_spoof, copier, through, sent_through, queue, buffers, large };
-    Some(OfClass::new(options))
+    Some(OfClass::new(ClientOptions {
+        mac,
+        connected_at,
+        anti_spoof,
+        promiscuous: promiscuous.is_some(),
+        copier,
+        through,
+        sent_through,
+        queue,
+        buffers,
+        large,
+    }))
 }
 
 /// Count of large buffers: they travel in the same queues as the others, most of whose places are
@@ -307,6 +324,35 @@ fn check_privacy(draft: &mut Draft<'_>, provider: DraftProvider, copier: bool, e
             .at(&entry.span(), format!("a client without a copier would read the frames of `{name}`'s other clients"))
             .related(draft.source, other, "the other client")
             .help("leave out `copier = false`: it is for a device's only client");
+        draft.error(diagnostic);
+    }
+}
+
+/// Frames for nobody's address go to one client of a device, which sends in others' names too.
+fn check_promiscuous(draft: &mut Draft<'_>, client: &NewClient<'_, '_>, promiscuous: &Located<bool>, anti_spoof: bool) {
+    let Some(provider) = client.provider else { return };
+    let (name, own) = (draft.providers[provider].name.clone(), draft.domains[client.domain].name.value.clone());
+    if draft.providers[provider].service == Service::FarEnd {
+        let diagnostic = draft
+            .at(&promiscuous.span, format!("`{name}` is no device: it has nothing for a client that is promiscuous"))
+            .help(
+                "leave out `promiscuous`: it is for the client of a device that passes frames on to clients of its own",
+            );
+        draft.error(diagnostic);
+    }
+    if anti_spoof {
+        let diagnostic = draft
+            .at(&promiscuous.span, format!("`{own}` would receive for others, and could not send for them"))
+            .help("leave out `anti_spoof` here, and give it to this one's own clients");
+        draft.error(diagnostic);
+    }
+    let others = draft.clients_of(provider).map(ClientOptions::of);
+    let others: Vec<_> = others.filter(|other| other.promiscuous).collect();
+    if let Some(other) = others.first().map(|other| other.connected_at.clone()) {
+        let diagnostic = draft
+            .at(&promiscuous.span, format!("two clients of `{name}` are promiscuous"))
+            .related(draft.source, other, "the other one")
+            .help("frames for nobody's address go to one client: leave out `promiscuous` of the other");
         draft.error(diagnostic);
     }
 }

@@ -190,6 +190,7 @@ impl<'d> WiredClient<'d> {
             rx_large: self.rx_large(),
             tx_large: self.options.large,
             mac: self.options.mac.value,
+            promiscuous: self.options.promiscuous,
         };
         wiring.connect_slot(self.domain, self.client.slot, &self.client.connection, provider, connection);
     }

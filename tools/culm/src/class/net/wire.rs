@@ -155,7 +155,8 @@ fn wire_client(
     let reader = wired.copier.unwrap_or(wired.reader(0));
     wiring.map(received.0.region, reader, false);
     let (own, mut side) = wired.receive(wiring, (rx, reader), received, device_queue);
-    let rx_client = NetRxClient { filled: own.filled, free: own.free, channel: own.channel, mac };
+    let rx_client =
+        NetRxClient { filled: own.filled, free: own.free, channel: own.channel, mac, promiscuous: options.promiscuous };
     let capacity = wired.receive_capacity(device_queue);
     if let Some(copier) = wired.copier {
         let data = wired.receive_buffers(wiring, copier);

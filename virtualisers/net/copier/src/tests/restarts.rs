@@ -13,6 +13,7 @@ use culm_queue::crash;
 /// The client behind the copier of `connection`. Nobody takes what it sends.
 fn client(connection: &NetCopier) -> Client {
     Client::new(NetClient {
+        promiscuous: 0,
         mac: [2, 0, 0, 0, 0, 1],
         owns_rx: 1,
         rx_large: 0,

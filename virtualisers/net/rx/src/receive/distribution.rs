@@ -42,6 +42,8 @@ pub(super) struct Distribution {
     paused: Paused,
     /// The client that the last frame was for: often the next one is too.
     last: usize,
+    /// The client that frames for nobody's address go to.
+    promiscuous: Option<usize>,
     /// A frame of which buffers are still to come.
     pub(super) frame: Frame,
     pub(super) tally: Tally,
@@ -52,6 +54,7 @@ impl Distribution {
     /// in the first round.
     pub(super) fn new(account: Account, stock: Stock, clients: Box<[Client]>) -> Self {
         let all = ClientSet::first(clients.len());
+        let promiscuous = clients.iter().position(|client| client.is_promiscuous);
         Self {
             account,
             stock,
@@ -61,6 +64,7 @@ impl Distribution {
             disconnected: all,
             paused: Paused::NONE,
             last: 0,
+            promiscuous,
             frame: Frame::new(),
             tally: Tally::default(),
         }
@@ -177,14 +181,15 @@ impl Distribution {
         }
     }
 
-    /// Returns the client with this address.
+    /// Returns the client with this address, or else the one that frames for nobody's go to.
     #[inline(always)]
     pub(super) fn find(&mut self, mac: Mac) -> Option<usize> {
         if self.clients.get(self.last).is_some_and(|client| client.mac == mac) {
             return Some(self.last);
         }
-        self.last = self.clients.iter().position(|client| client.mac == mac)?;
-        Some(self.last)
+        let Some(index) = self.clients.iter().position(|client| client.mac == mac) else { return self.promiscuous };
+        self.last = index;
+        Some(index)
     }
 
     fn deliver_to_all(&mut self, frame: Descriptor, through: u32) -> Holders {
