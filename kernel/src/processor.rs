@@ -2,7 +2,7 @@
 //! state that every kernel entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{CoreHardware, Registers, Source, resume, wait_for_interrupt};
+use crate::arch::{CoreHardware, Registers, Source, resume, resume_notified, wait_for_interrupt};
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
@@ -51,18 +51,25 @@ impl Processor {
     /// Leaves the kernel for the domain that runs next; sleeps while there is none.
     #[inline(always)]
     fn resume(&'static mut self, next: Next) -> ! {
-        let local = next.unwrap_or_else(|| self.idle());
-        resume(&mut self.core.domain(local).context)
+        match next {
+            Some(local) => resume(&mut self.core.domain(local).context),
+            None => self.sleep(),
+        }
     }
 
+    /// Sleeps until a domain can run, and leaves the kernel for it.
     #[inline(never)]
-    fn idle(&mut self) -> u32 {
+    fn sleep(&'static mut self) -> ! {
         loop {
             self.core.count_sleep();
             wait_for_interrupt();
-            if let Some(local) = self.core.take_interrupts() {
+            let taken = match self.core.fast_interrupt() {
+                Ok((local, set)) => resume_notified(&mut self.core.domain(local).context, set),
+                Err(taken) => taken,
+            };
+            if let Some(local) = self.core.handle_interrupts(taken) {
                 self.core.note_awake();
-                return local;
+                resume(&mut self.core.domain(local).context);
             }
         }
     }
@@ -155,15 +162,25 @@ unsafe fn make(
 extern "C" fn culm_wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> FastReturn {
     match processor.core.fast_wait(signals, deadline, options) {
         Some(switch) => switch.into(),
+        None => pause(processor, signals, deadline, options),
+    }
+}
+
+/// Does a `wait` that leaves the core idle, or has a deadline; leaves all others to [`wait`], which
+/// saves many registers.
+#[inline(never)]
+extern "C" fn pause(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> FastReturn {
+    if processor.core.fast_idle(signals, deadline, options) {
+        processor.sleep();
+    }
+    match processor.core.fast_wait_until(signals, deadline, options) {
+        Some(switch) => switch.into(),
         None => wait(processor, signals, deadline, options),
     }
 }
 
 #[inline(never)]
 extern "C" fn wait(processor: &'static mut Processor, signals: u64, deadline: u64, options: u64) -> ! {
-    if processor.core.fast_idle(signals, deadline, options) {
-        processor.resume(None);
-    }
     let next = processor.core.wait(signals, deadline, options);
     processor.resume(next)
 }

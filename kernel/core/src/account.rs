@@ -12,20 +12,21 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         add(&self.domains[self.meter.current() as usize].account.other_calls, 1);
     }
 
+    #[inline(always)]
     pub(crate) fn count_interrupt(&self) {
-        add(&self.system.core_accounts[self.index as usize].interrupts, 1);
+        add(&self.account.interrupts, 1);
     }
 
     /// Counts a sleep of the core, which begins now.
+    #[inline(always)]
     pub fn count_sleep(&self) {
-        let account = &self.system.core_accounts[self.index as usize];
-        add(&account.sleeps, 1);
-        account.asleep.store(1, Ordering::Relaxed);
+        add(&self.account.sleeps, 1);
+        self.account.asleep.store(1, Ordering::Relaxed);
     }
 
     /// Records that the core sleeps no longer.
     pub fn note_awake(&self) {
-        self.system.core_accounts[self.index as usize].asleep.store(0, Ordering::Relaxed);
+        self.account.asleep.store(0, Ordering::Relaxed);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ready::ReadyQueue;
 use crate::system::{Hardware, System};
 use crate::timer::TimerQueue;
 use ::core::sync::atomic::Ordering;
-use culm_abi::accounting::DomainState;
+use culm_abi::accounting::{CoreAccount, DomainState};
 use culm_abi::syscall::{BadCall, CallStatus, Event, FaultKind, FaultReport, GROUP, MESSAGE_WORDS, NEVER, TurnOptions};
 use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 
@@ -41,6 +41,8 @@ pub struct Core<'s, C: Context, H: Hardware> {
     /// This core's index and the index of its first domain.
     pub(crate) index: u32,
     pub(crate) first: u32,
+    /// This core's account.
+    pub(crate) account: &'s CoreAccount,
     /// The meter: which domain has the core, and whose budget pays.
     pub(crate) meter: Meter<'s>,
     /// Whether any domain of this core has a budget.
@@ -62,11 +64,12 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         hardware: H,
     ) -> Self {
         let first = system.cores[index as usize].first_domain;
-        let meter = Meter::new(&system.core_accounts[index as usize].idle, &hardware);
+        let account = &system.core_accounts[index as usize];
+        let meter = Meter::new(&account.idle, &hardware);
         let budgets = domains.iter().any(|domain| domain.budget.is_some());
         let guest = domains.iter().position(|domain| domain.virtual_cpu).map(|local| local as u32);
         let ready = ReadyQueue::new();
-        let mut core = Self { hardware, system, domains, ready, timers, index, first, meter, budgets, guest };
+        let mut core = Self { hardware, system, domains, ready, timers, index, first, account, meter, budgets, guest };
         for local in 0..core.domains.len() as u32 {
             core.callers_changed(local);
             core.start(local);
@@ -320,7 +323,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if self.system.pending_domains[(core.first_pending_word + local / 64) as usize].post(local % 64)
             == Posted::First
         {
-            add(&self.system.core_accounts[self.index as usize].ipis_sent, 1);
+            add(&self.account.ipis_sent, 1);
             self.hardware.send_ipi(index);
         }
     }

@@ -1,6 +1,6 @@
 //! Fast paths of the commonest entries: a signal of one channel, a turn that ends by waking the one
-//! domain that runs next, or by leaving the core idle, a call to a domain that waits for one, and
-//! its reply.
+//! domain that runs next, or by leaving the core idle, the interrupt that ends that, a call to a
+//! domain that waits for one, and its reply.
 //!
 //! Each function either does what the general path in [`crate::core`] would do, or changes nothing
 //! and returns `None` (or false) because its preconditions do not hold; the caller then takes the
@@ -8,18 +8,20 @@
 //! with and without them and compare. (There is one difference: [`Core::fast_wait`] also takes a
 //! signal from another core whose interrupt has not arrived yet.)
 //!
-//! The preconditions: no budget is on the core, each domain has exactly one notification word and
-//! no queue of callers ([`Domain::fast_word`]), and no deadline is set. So neither the timer nor
-//! the ready queue changes. The entry code passes a message on in the registers in which it came;
-//! these functions do not see it.
+//! The preconditions: no budget is on the core, and each domain has exactly one notification word
+//! and no queue of callers ([`Domain::fast_word`]). A deadline is set only where the timer queue
+//! has an earlier time for the domain already, or where the core is left idle. So the ready queue
+//! does not change. The entry code passes a message on in the registers in which it came; these
+//! functions do not see it.
 
 use crate::account::add;
 use crate::core::Core;
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::notification::Receiver;
-use crate::system::Hardware;
-use culm_abi::syscall::{CallStatus, NEVER};
-use culm_abi::system::{EndDescription, end_rights};
+use crate::system::{Hardware, Interrupt};
+use ::core::sync::atomic::Ordering;
+use culm_abi::syscall::{CallStatus, Event, NEVER};
+use culm_abi::system::{EndDescription, FIRST_INTERRUPT, end_rights};
 
 /// Work that remains of a `signal` after [`Core::fast_signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,23 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// may ask for interrupts again, as a driver's turn does.
     #[inline(always)]
     pub fn fast_wait(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
+        if deadline == NEVER { self.wait_for_peer::<false>(signals, deadline, options) } else { None }
+    }
+
+    /// Does what [`Self::fast_wait`] does, if there is a deadline which is later than the one
+    /// before: the timer stays as it is.
+    #[inline(always)]
+    pub fn fast_wait_until(&mut self, signals: u64, deadline: u64, options: u64) -> Option<FastSwitch<'_, 's, C>> {
+        if deadline == NEVER { None } else { self.wait_for_peer::<true>(signals, deadline, options) }
+    }
+
+    #[inline(always)]
+    fn wait_for_peer<const HAS_DEADLINE: bool>(
+        &mut self,
+        signals: u64,
+        deadline: u64,
+        options: u64,
+    ) -> Option<FastSwitch<'_, 's, C>> {
         let (current, highest) = (self.meter.current(), self.ready.highest());
         let domains = &mut *self.domains;
         let from = domains.get(current as usize)?;
@@ -73,7 +92,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             // Ready domains of the same priority run first.
             || i32::from(to.priority) <= highest
             || from.client != NO_DOMAIN
-            || deadline != NEVER
+            || HAS_DEADLINE && (!self.timers.has(current, deadline) || deadline <= self.hardware.now())
             || !own.sleep_idle()
         {
             return None;
@@ -81,7 +100,12 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if interrupts != 0 {
             enable(&mut self.hardware, ends, interrupts);
         }
-        domains[current as usize].state = State::WaitingFast;
+        let from = &mut domains[current as usize];
+        if HAS_DEADLINE {
+            (from.state, from.deadline) = (State::Waiting, deadline);
+        } else {
+            from.state = State::WaitingFast;
+        }
         let domain = &mut domains[next as usize];
         domain.state = State::Running;
         domain.deadline = NEVER;
@@ -93,15 +117,67 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// then no domain has the core.
     #[inline(always)]
     pub fn fast_idle(&mut self, signals: u64, deadline: u64, options: u64) -> bool {
-        let Some(from) = self.domains.get_mut(self.meter.current() as usize) else { return false };
-        let says_nothing = signals | options | !deadline == 0 && from.client == NO_DOMAIN;
-        let sleeps = says_nothing && self.ready.highest() < 0 && from.fast_word.is_some_and(|own| own.sleep_idle());
-        if sleeps {
-            from.state = State::WaitingFast;
-            add(&from.account.other_calls, 1);
-            self.idle();
+        let current = self.meter.current();
+        let Some(from) = self.domains.get_mut(current as usize) else { return false };
+        let Some(own) = from.fast_word else { return false };
+        if signals | options != 0
+            || from.client != NO_DOMAIN
+            || from.passive && deadline != NEVER
+            || self.ready.highest() >= 0
+            || deadline <= self.meter.time(&self.hardware)
+            || !own.sleep_idle()
+        {
+            return false;
         }
-        sleeps
+        if deadline == NEVER {
+            from.state = State::WaitingFast;
+        } else {
+            (from.state, from.deadline) = (State::Waiting, deadline);
+            self.timers.set(current, deadline);
+        }
+        add(&from.account.other_calls, 1);
+        self.meter.rest(from.account, self.timers.earliest(), &mut self.hardware);
+        true
+    }
+
+    /// Takes an interrupt on a core that sleeps, if it is that of a device whose owner waits, and
+    /// the only one. Returns which domain has the core now, and its notifications, of group 0.
+    ///
+    /// # Errors
+    ///
+    /// Otherwise an interrupt that was taken and is to be handled, if there was one at all, by
+    /// [`Core::handle_interrupts`].
+    #[inline(always)]
+    pub fn fast_interrupt(&mut self) -> Result<(u32, u64), Option<Interrupt>> {
+        self.meter.enter(&self.hardware);
+        let first = self.hardware.take_interrupt();
+        let Some(Interrupt::Device(number)) = first else { return Err(first) };
+        let Some((local, set)) = self.wake_owner(number) else { return Err(first) };
+        let second = self.hardware.take_interrupt();
+        if second.is_none() {
+            return Ok((local, set));
+        }
+        self.domains[local as usize].context.notified(Event::notified(0), set);
+        Err(second)
+    }
+
+    /// Gives a core that no domain has to the owner of a device that has interrupted, if that one
+    /// waits. Returns which domain it is, and its notifications.
+    #[inline(always)]
+    fn wake_owner(&mut self, number: u32) -> Option<(u32, u64)> {
+        debug_assert!(self.meter.current() == NO_DOMAIN && self.ready.highest() < 0, "the core sleeps");
+        let route = self.system.routes.get(number.wrapping_sub(FIRST_INTERRUPT) as usize)?;
+        // Without a route it is a number that no domain has.
+        let local = route.domain.wrapping_sub(self.first);
+        let domain = self.domains.get_mut(local as usize)?;
+        let word = domain.fast_word.filter(|_| domain.state.waits())?;
+        domain.state = State::Running;
+        domain.deadline = NEVER;
+        let account = self.account;
+        add(&account.interrupts, 1);
+        account.asleep.store(0, Ordering::Relaxed);
+        self.meter.wake(local);
+        Some((local, word.take_with(route.bit)))
     }
 
     /// Does a `call` of a domain that is in a wait without a deadline, on a core without budgets.

@@ -32,16 +32,26 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Takes the interrupts that are pending, and decides what runs next.
     pub fn take_interrupts(&mut self) -> Next {
         self.meter.enter(&self.hardware);
-        for _ in 0..AT_ONCE {
+        let first = self.hardware.take_interrupt();
+        self.handle_interrupts(first)
+    }
+
+    /// Handles the interrupt that this entry took, after one at most, and those that are pending
+    /// besides; decides what runs next.
+    pub fn handle_interrupts(&mut self, taken: Option<Interrupt>) -> Next {
+        let (mut next, mut count) = (taken, 2);
+        while let Some(interrupt) = next {
             // Each interrupt decides what runs next; only the last decision counts.
-            _ = match self.hardware.take_interrupt() {
-                Some(Interrupt::Timer) => self.timer(),
-                Some(Interrupt::Ipi) => self.ipi(),
-                Some(Interrupt::Device(number)) => self.interrupt(number),
-                Some(Interrupt::GuestTimer) => self.guest_timer(),
-                Some(Interrupt::GuestMaintenance) => self.guest_maintenance(),
-                None => break,
+            _ = match interrupt {
+                Interrupt::Timer => self.timer(),
+                Interrupt::Ipi => self.ipi(),
+                Interrupt::Device(number) => self.interrupt(number),
+                Interrupt::GuestTimer => self.guest_timer(),
+                Interrupt::GuestMaintenance => self.guest_maintenance(),
             };
+            // One that is taken must be handled.
+            next = if count < AT_ONCE { self.hardware.take_interrupt() } else { None };
+            count += 1;
         }
         let current = self.meter.current();
         if current == NO_DOMAIN {
@@ -85,7 +95,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
 
     /// Handles the timer's interrupt: deadlines pass, budgets run out.
     pub fn timer(&mut self) -> Next {
-        add(&self.system.core_accounts[self.index as usize].timer, 1);
+        add(&self.account.timer, 1);
         self.meter.alarm_fired(&mut self.hardware);
         let now = self.meter.time(&self.hardware);
         while let Some(local) = self.timers.expired(now) {

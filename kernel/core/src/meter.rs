@@ -1,11 +1,12 @@
 //! The meter of one core: which domain has it, whose budget pays, since when, and when the timer
 //! fires next.
 //!
-//! [`Meter::pass`] alone changes these, all at one time, so that no tick is booked twice, to no
-//! domain, or to the wrong budget, and no budget runs without a timer that ends it. An entry reads
-//! the clock once, when it first needs the time, so two decisions of one entry agree about the
-//! time. On the general paths the time never goes back, even if the machine's counter does; the
-//! fast paths take the counter as it is ([`Meter::switch_fast`]).
+//! [`Meter::pass`], and what the fast paths have in its place, change these, all at one time, so
+//! that no tick is booked twice, to no domain, or to the wrong budget, and no budget runs without a
+//! timer that ends it. An entry reads the clock once, when it first needs the time, so two
+//! decisions of one entry agree about the time. On the general paths the time never goes back, even
+//! if the machine's counter does; the switches of the fast paths take the counter as it is
+//! ([`Meter::switch_fast`]).
 
 use crate::account::add;
 use crate::domain::{Context, Domain, NO_DOMAIN};
@@ -102,11 +103,34 @@ impl<'s> Meter<'s> {
         } else {
             add(self.idle, ticks);
         }
-        // The timer is never moved to a later time: one that fires early costs one look.
+        self.set_alarm(alarm, hardware);
+    }
+
+    /// Lets the timer fire at `alarm` or before. It is never moved to a later time: one that fires
+    /// early costs one look.
+    #[inline(always)]
+    fn set_alarm(&mut self, alarm: u64, hardware: &mut impl Hardware) {
         if alarm < self.alarm {
             self.alarm = alarm;
             hardware.set_timer(alarm);
         }
+    }
+
+    /// Does what [`Self::pass`] does, on a core without budgets that no domain has from now on, in
+    /// place of the one with this account. The entry must have taken the time.
+    #[inline(always)]
+    pub fn rest(&mut self, account: &DomainAccount, earliest: u64, hardware: &mut impl Hardware) {
+        add(&account.ticks, self.now - self.since);
+        add(&account.other_switches, 1);
+        (self.current, self.since, self.now) = (NO_DOMAIN, self.now, NEVER);
+        self.set_alarm(earliest, hardware);
+    }
+
+    /// Ends that: `next` has the core from now on. The entry must have taken the time.
+    #[inline(always)]
+    pub fn wake(&mut self, next: u32) {
+        add(self.idle, self.now - self.since);
+        (self.current, self.since, self.now) = (next, self.now, NEVER);
     }
 
     /// Does the budget's part of [`Self::pass`]: books the elapsed time, starts `payer`'s budget,

@@ -38,6 +38,15 @@ impl<'s> TimerQueue<'s> {
         self.earliest
     }
 
+    /// Returns whether [`Self::expired`] returns `domain` no later than at `time` anyway.
+    #[inline(always)]
+    pub fn has(&self, domain: u32, time: u64) -> bool {
+        let slot = |index: usize| self.slots.get(index);
+        let position = slot(domain as usize).map_or(0, |slot| slot.position as usize);
+        // Position 0 stands for none: the slot before the first is none either.
+        slot(position.wrapping_sub(1)).is_some_and(|slot| slot.time <= time)
+    }
+
     /// Makes [`Self::expired`] return `domain` no later than at `time`.
     #[inline(always)]
     pub fn set(&mut self, domain: u32, time: u64) {

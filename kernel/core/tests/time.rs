@@ -410,7 +410,7 @@ fn storm(fake: &mut Fake, driver: u32, end: u32, ticks: u64) -> u64 {
     let mut computed = 0;
     while fake.bench.now.get() < until {
         if fake.cores[0].hardware().is_interrupted() {
-            _ = fake.cores[0].take_interrupts();
+            fake.take_interrupts(0);
         } else if fake.runs(0) == Some(driver) {
             fake.wait(driver, 1 << end);
         } else {
@@ -457,7 +457,7 @@ fn an_entry_ends_although_interrupts_do_not() {
     fake.cores[0].hardware().toll = 10;
     fake.pass(1);
     fake.bench.now.set(fake.bench.now.get() + 10);
-    _ = fake.cores[0].take_interrupts();
+    fake.take_interrupts(0);
     let looks = fake.cores[0].hardware().looks;
     assert!((2..100).contains(&looks), "{looks}");
 }

@@ -470,11 +470,29 @@ impl Fake {
         if fast && core.fast_idle(signals, deadline, options) {
             return;
         }
+        if let Some(switch) = fast.then(|| core.fast_wait_until(signals, deadline, options)).flatten() {
+            switch.domain.context.notified(Event::notified(0), switch.result);
+            return;
+        }
         _ = core.wait(signals, deadline, options);
     }
 
+    /// Takes the interrupts that are pending, as a core does that runs a domain or sleeps.
+    pub fn take_interrupts(&mut self, core: u32) {
+        let sleeps = self.runs(core).is_none();
+        let core = &mut self.cores[core as usize];
+        if !sleeps || !self.fast_path {
+            _ = core.take_interrupts();
+            return;
+        }
+        match core.fast_interrupt() {
+            Ok((local, set)) => core.domain(local).context.notified(Event::notified(0), set),
+            Err(taken) => _ = core.handle_interrupts(taken),
+        }
+    }
+
     pub fn wait_until(&mut self, domain: u32, deadline: u64) {
-        _ = self.running(domain).wait(0, deadline, 0);
+        self.wait_with(domain, 0, deadline, 0);
     }
 
     /// An empty reply, and a wait with a deadline.

@@ -359,7 +359,7 @@ impl Run {
                     self.known[domain].pending.extend(end);
                 }
                 self.record_payer(core);
-                _ = self.fake.cores[core as usize].take_interrupts();
+                self.fake.take_interrupts(core);
                 if comes_together {
                     self.look_at_notified(core)?;
                 }

@@ -9,11 +9,11 @@
 //! A system call keeps `x19`–`x29`, stack pointer and program counter: its stub declares everything
 //! else clobbered. One that switches to another domain on a fast path
 //! ([`culm_kernel_core::FastSwitch`]) leaves by `fast_exit_message` or `fast_exit_notifications`,
-//! its result in registers. All others leave by `culm_resume`, their result in the domain's saved
-//! registers. A `signal` that switches to no other domain saves nothing. An interrupt or fault
-//! saves all registers. On the way back every register that carries no result is cleared. So is
-//! `TPIDR_EL0`: a domain can write it without the kernel's help (Arm ARM D19.2.147), and would
-//! leave a message there for the next.
+//! its result in registers; so does the interrupt that wakes a domain on a sleeping core. All
+//! others leave by `culm_resume`, their result in the domain's saved registers. A `signal` that
+//! switches to no other domain saves nothing. An interrupt or fault saves all registers. On the way
+//! back every register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it
+//! without the kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
 
 use super::registers::{Registers, resume};
 use crate::processor::Processor;
@@ -228,6 +228,13 @@ user_fault:
     mrs     x2, far_el1
     bl      culm_fault
 
+    // As at fast_exit_notifications, from any depth of the stack.
+    .globl culm_resume_notified
+culm_resume_notified:
+    mrs     x2, tpidr_el1
+    mov     sp, x2
+    b       fast_exit_notifications
+
     // x0: the saved registers of the domain that runs next, its result in them.
     .globl culm_resume
 culm_resume:
@@ -324,6 +331,7 @@ const _: () = {
 
 unsafe extern "C" {
     fn culm_resume(registers: *mut Registers) -> !;
+    fn culm_resume_notified(registers: *mut Registers, set: u64) -> !;
 }
 
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
@@ -333,4 +341,12 @@ pub fn resume(registers: &'static mut Registers) -> ! {
     // when no reference to it is left: what the caller has on the stack is never used again and
     // needs no destructor.
     unsafe { culm_resume(registers) }
+}
+
+/// Does what [`resume`] does, for a domain in a wait that ends with this set of notifications of
+/// group 0.
+#[inline(always)]
+pub fn resume_notified(registers: &'static mut Registers, set: u64) -> ! {
+    // SAFETY: [K4, K5] as in `resume`. It loads what the domain's system call has saved.
+    unsafe { culm_resume_notified(registers, set) }
 }

@@ -264,6 +264,7 @@ impl Gic {
 
     /// Takes the most urgent pending interrupt, which is active afterwards. Numbers from
     /// [`FIRST_SPECIAL`] on mean that there is none.
+    #[inline(always)]
     pub fn acknowledge(&mut self) -> u32 {
         let number = if self.version == 3 {
             read_register!("S3_0_C12_C12_0") as u32 & 0xff_ffff // ICC_IAR1_EL1
@@ -296,6 +297,7 @@ impl Gic {
     }
 
     /// Deactivates an interrupt, so that it can come again. Does nothing if it is not active.
+    #[inline(always)]
     pub fn deactivate(&mut self, number: u32) {
         let bit = 1 << (number % 64);
         let word = &mut self.active[(number as usize / 64) & 15];

@@ -6,7 +6,7 @@ use super::{boot, console, guest, psci, random};
 use crate::seeds::Seeds;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::FaultReport;
-use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription};
+use culm_abi::system::{AFFINITY, ASID_SHIFT, CoreDescription, FIRST_INTERRUPT};
 use culm_kernel_core::{Hardware, Interrupt, System};
 
 /// The virtual timer, as it reaches EL1 (PPI 11) and, with VHE, EL2 (PPI 12: `CNTHV`).
@@ -67,6 +67,30 @@ impl CoreHardware {
         self.gic.enable_devices(system, index);
     }
 
+    /// Deals with an interrupt of this core's own that was acknowledged.
+    #[inline(never)]
+    fn take_private(&mut self, number: u32) -> Option<Interrupt> {
+        if number == self.timer {
+            self.gic.deactivate(number);
+            Some(Interrupt::Timer)
+        } else if number == GUEST_TIMER {
+            // It stays active: the guest deactivates it when it ends the virtual one.
+            guest::timer_has_gone_off();
+            Some(Interrupt::GuestTimer)
+        } else if number == GUEST_MAINTENANCE {
+            guest::end_maintenance();
+            self.gic.deactivate(number);
+            Some(Interrupt::GuestMaintenance)
+        } else if number < FIRST_PRIVATE {
+            if number == IPI_STOP {
+                stop();
+            }
+            Some(Interrupt::Ipi)
+        } else {
+            Some(Interrupt::Device(number))
+        }
+    }
+
     /// Starts another core, with a seed of its own.
     pub fn start_core(&mut self, index: u32) {
         random::hand_over(index, self.seed());
@@ -94,30 +118,16 @@ impl Hardware for CoreHardware {
         self.gic.send_ipi(core, &self.cores[core as usize]);
     }
 
+    #[inline(always)]
     fn take_interrupt(&mut self) -> Option<Interrupt> {
-        let number = self.gic.acknowledge();
-        if number == self.timer {
-            self.gic.deactivate(number);
-            Some(Interrupt::Timer)
-        } else if number == GUEST_TIMER {
-            // It stays active: the guest deactivates it when it ends the virtual one.
-            guest::timer_has_gone_off();
-            Some(Interrupt::GuestTimer)
-        } else if number == GUEST_MAINTENANCE {
-            guest::end_maintenance();
-            self.gic.deactivate(number);
-            Some(Interrupt::GuestMaintenance)
-        } else if number < FIRST_PRIVATE {
-            if number == IPI_STOP {
-                stop();
-            }
-            Some(Interrupt::Ipi)
-        } else {
-            (number < FIRST_SPECIAL).then_some(Interrupt::Device(number))
+        match self.gic.acknowledge() {
+            FIRST_SPECIAL.. => None,
+            number @ FIRST_INTERRUPT.. => Some(Interrupt::Device(number)),
+            number => self.take_private(number),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enable_interrupt(&mut self, number: u32) {
         self.gic.deactivate(number);
     }

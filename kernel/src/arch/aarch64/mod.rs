@@ -18,5 +18,5 @@ pub mod registers;
 mod system_register;
 
 pub use boot::system_header;
-pub use entry::resume;
+pub use entry::{resume, resume_notified};
 pub use firmware::set_entry_level;
