@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod boot_files;
+mod causes;
 mod console;
 mod devices;
 mod memory;
@@ -108,8 +109,9 @@ impl Monitor {
         {
             counters::EXITS.add(1);
             self.machine.controller.collect(&self.virtual_cpu.interrupts());
-            if let Left::Exception { syndrome, address, page } = left {
-                self.exit(syndrome, address, page);
+            match left {
+                Left::Exception { syndrome, address, page } => self.exit(syndrome, address, page),
+                Left::Other => counters::EXITS_INTERRUPTS.add(1),
             }
         }
         self.carry();
@@ -141,6 +143,7 @@ impl Monitor {
     /// Deals with an exception that the guest took.
     fn exit(&mut self, syndrome: u64, address: u64, page: u64) {
         let exit = Exit::decode(syndrome, address, page);
+        causes::counter(&exit).add(1);
         match self.machine.exit(exit, &self.virtual_cpu) {
             Outcome::Goes => {}
             Outcome::Waits => self.virtual_cpu.wait(),
