@@ -31,8 +31,21 @@ static void write_counters(FILE *out, const struct counters *counters)
             "\"kernel\":%" PRIu64 ",\"user\":%" PRIu64 ",\"wfi\":%" PRIu64 ",\"wfe\":%" PRIu64 ",\"svc\":%" PRIu64
             ",\"hvc\":%" PRIu64 ",\"eret\":%" PRIu64 ",\"vectors\":[",
             counters->kernel, counters->user, counters->wfi, counters->wfe, counters->svc, counters->hvc, counters->eret);
+    unsigned tables = __atomic_load_n(&vector_table_count, __ATOMIC_ACQUIRE);
     for (unsigned vector = 0; vector < VECTORS; vector++) {
-        fprintf(out, "%s%" PRIu64, vector ? "," : "", counters->vector[vector]);
+        uint64_t sum = 0;
+        for (unsigned table = 0; table < tables; table++) {
+            sum += counters->vector[table][vector];
+        }
+        fprintf(out, "%s%" PRIu64, vector ? "," : "", sum);
+    }
+    fprintf(out, "],\"tables\":[");
+    for (unsigned table = 0; table < tables; table++) {
+        uint64_t sum = 0;
+        for (unsigned vector = 0; vector < VECTORS; vector++) {
+            sum += counters->vector[table][vector];
+        }
+        fprintf(out, "%s{\"address\":%" PRIu64 ",\"taken\":%" PRIu64 "}", table ? "," : "", vector_tables[table], sum);
     }
     fprintf(out, "]");
 }

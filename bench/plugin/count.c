@@ -6,7 +6,7 @@
  * what has accumulated to the address space that was loaded before. That is exact: nothing is sampled. The load is
  * recognised by its encoding (Arm ARM C6.2, MSR (register)), so that no symbol is needed and any kernel can be counted, Linux
  * too. Exceptions are counted the same way: the kernel's VBAR says where its vectors are, and a block that
- * begins at a vector is executed once for each exception.
+ * begins at a vector is executed once for each exception. A kernel that has several tables has them counted apart.
  *
  * A program in the guest may mark a moment: `hint #96` to `hint #127`, which architecture and QEMU treat as no operation
  * (Arm ARM C6.2.130), records all counters with the values of x0 and x1, and with profile=on writes the executions of each
@@ -26,7 +26,6 @@
 #include <time.h>
 
 #define UPPER_HALF (1ull << 63)
-#define MAX_VECTOR_TABLES 16
 
 PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 
@@ -37,8 +36,8 @@ unsigned mark_count;
 
 static bool count_devices;
 static bool count_blocks;
-static uint64_t vector_tables[MAX_VECTOR_TABLES];
-static unsigned vector_table_count;
+uint64_t vector_tables[MAX_VECTOR_TABLES];
+unsigned vector_table_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The address space of the processor that this thread emulates (QEMU has one thread per processor). */
@@ -163,8 +162,10 @@ void sum_counters(struct counters *sum, uint64_t *switches)
         sum->svc += counters->svc;
         sum->hvc += counters->hvc;
         sum->eret += counters->eret;
-        for (unsigned vector = 0; vector < VECTORS; vector++) {
-            sum->vector[vector] += counters->vector[vector];
+        for (unsigned table = 0; table < MAX_VECTOR_TABLES; table++) {
+            for (unsigned vector = 0; vector < VECTORS; vector++) {
+                sum->vector[table][vector] += counters->vector[table][vector];
+            }
         }
         for (unsigned space = 0; space < MAX_SPACES; space++) {
             *switches += processors[vcpu].spaces[space].switches;
@@ -318,7 +319,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (offset < 0x80 * VECTORS && offset % 0x80 == 0) {
             qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
                 tb, QEMU_PLUGIN_INLINE_ADD_U64,
-                field(offsetof(struct counters, vector) + offset / 0x80 * sizeof(uint64_t)), 1);
+                field(offsetof(struct counters, vector) + (index * VECTORS + offset / 0x80) * sizeof(uint64_t)), 1);
             break;
         }
     }

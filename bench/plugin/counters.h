@@ -13,6 +13,7 @@
 #define MAX_DEVICES 64
 #define MAX_MARKS 8192
 #define VECTORS 16
+#define MAX_VECTOR_TABLES 16
 
 /* Counted by code that QEMU generates inline: an addition each, no call. One of these per emulated processor. */
 struct counters {
@@ -23,7 +24,8 @@ struct counters {
     uint64_t svc;             /* system calls */
     uint64_t hvc;             /* hypervisor calls */
     uint64_t eret;            /* exception returns */
-    uint64_t vector[VECTORS]; /* exceptions taken, by entry of the vector table (Arm ARM D1.4.1) */
+    /* exceptions taken, by vector table (see `vector_tables`) and entry of it (Arm ARM D1.4.1) */
+    uint64_t vector[MAX_VECTOR_TABLES][VECTORS];
 };
 
 /* Instructions executed while TTBR0 held `table`. */
@@ -70,6 +72,10 @@ struct mark {
 
 extern struct processor processors[MAX_PROCESSORS];
 extern struct qemu_plugin_scoreboard *scoreboard;
+/* Addresses of the vector tables that kernels have set so far. Only written before the count says that they are there. */
+extern uint64_t vector_tables[MAX_VECTOR_TABLES];
+extern unsigned vector_table_count;
+
 extern struct mark marks[MAX_MARKS];
 extern unsigned mark_count;
 

@@ -117,6 +117,21 @@ pub static DISK: [Row; 4 * SIZES + 1] = rows([128, 2000, 64 << 11]);
 /// rows up to 16 KiB.
 pub static CARD: [Row; 2 * SIZES + 2 * 6 + 1] = rows([4, 500, 1 << 11]);
 
+/// The rows of a virtio disk that a Linux reads and writes, once as a guest of Culm's and once with
+/// the machine to itself.
+pub static GUEST: [Row; 7] = {
+    const BOUNDS: [u32; 3] = [128, 2000, 64 << 11];
+    [
+        Row::new(Operation::Read, 8, 1, BOUNDS),
+        Row::new(Operation::Write, 8, 1, BOUNDS),
+        Row::new(Operation::Read, 8, MAX_DEPTH, BOUNDS),
+        Row::new(Operation::Read, 128, 1, BOUNDS),
+        Row::new(Operation::Read, MAX_BLOCKS, 1, BOUNDS),
+        Row::new(Operation::Write, MAX_BLOCKS, 1, BOUNDS),
+        Row::new(Operation::WriteFlush, 8, 1, BOUNDS),
+    ]
+};
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -129,7 +144,7 @@ mod tests {
     fn rows_have_names_of_their_own() {
         let names: BTreeSet<String> = DISK.iter().map(Row::to_string).collect();
         assert_eq!(names.len(), DISK.len());
-        assert!(CARD.iter().all(|row| names.contains(&row.to_string())));
+        assert!(CARD.iter().chain(&GUEST).all(|row| names.contains(&row.to_string())));
         for name in ["read-512-d1", "write-4k-d32", "read-128k-d1", "write-1m-d32", "write-flush-4k-d1"] {
             assert!(names.contains(name), "{name} in {names:?}");
         }
@@ -137,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_row_begins_to_be_measured_with_all_its_requests_under_way() {
-        for row in DISK.iter().chain(&CARD) {
+        for row in DISK.iter().chain(&CARD).chain(&GUEST) {
             assert!(row.warm_up >= row.depth && row.requests >= 4, "{row}");
         }
     }

@@ -46,8 +46,27 @@ pub struct Counters {
     pub wfi: u64,
     /// System calls.
     pub svc: u64,
-    /// Exceptions by entry of the vector table.
+    /// Exceptions by entry of the vector table, of all tables together.
     pub vectors: [u64; 16],
+    /// Exceptions by vector table.
+    #[serde(default)]
+    pub tables: Vec<VectorTable>,
+}
+
+/// A vector table that a kernel has set.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct VectorTable {
+    /// Its address.
+    pub address: u64,
+    /// Exceptions that were taken to it.
+    pub taken: u64,
+}
+
+impl Counters {
+    /// Returns how many exceptions were taken to the vector table at `address`.
+    pub fn taken(&self, address: u64) -> u64 {
+        self.tables.iter().filter(|table| table.address == address).map(|table| table.taken).sum()
+    }
 }
 
 /// Instructions executed in one address space.
@@ -153,6 +172,8 @@ pub struct Delta {
     pub switches: f64,
     /// Own instructions by address space.
     pub spaces: BTreeMap<u64, f64>,
+    /// Exceptions by address of the vector table.
+    pub tables: BTreeMap<u64, f64>,
     /// Accesses (reads, writes) by page of device registers.
     pub devices: BTreeMap<u64, (f64, f64)>,
 }
@@ -196,6 +217,9 @@ impl Delta {
             self.svc += sign * counters.svc as f64;
             self.entries += sign * counters.vectors.iter().sum::<u64>() as f64;
             self.interrupts += sign * interrupts(counters) as f64;
+            for table in &counters.tables {
+                *self.tables.entry(table.address).or_default() += sign * table.taken as f64;
+            }
             for space in &processor.spaces {
                 *self.spaces.entry(space.table).or_default() += sign * space.user as f64;
                 self.switches += sign * space.switches as f64;
@@ -279,11 +303,11 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"{"time":TIME,"processors":[{"kernel":K,"user":50,"wfi":1,"wfe":0,"svc":2,"hvc":0,"eret":3,
-        "vectors":[0,0,0,0,0,4,0,0,2,1,0,0,0,0,0,0],
+        "vectors":[0,0,0,0,0,4,0,0,2,1,0,0,0,0,0,0],"tables":[{"address":2048,"taken":TAKEN}],
         "spaces":[{"table":4096,"kernel":K,"user":50,"switches":7}],"devices":[{"page":4096,"reads":1,"writes":2}]}]}"#;
 
     fn snapshot(time: &str, kernel: &str) -> Snapshot {
-        serde_json::from_str(&TEXT.replace("TIME", time).replace('K', kernel)).unwrap()
+        serde_json::from_str(&TEXT.replace("TAKEN", kernel).replace("TIME", time).replace('K', kernel)).unwrap()
     }
 
     #[test]
@@ -293,7 +317,10 @@ mod tests {
         later.processors[0].counters.vectors[5] += 10;
         let delta = Delta::between(&snapshot("1000000000", "100"), &later);
         assert_eq!((delta.seconds, delta.kernel, delta.user), (2.0, 400.0, 0.0));
-        assert_eq!((delta.entries, delta.interrupts, delta.spaces[&4096]), (10.0, 10.0, 30.0));
+        assert_eq!(
+            (delta.entries, delta.interrupts, delta.spaces[&4096], delta.tables[&2048]),
+            (10.0, 10.0, 30.0, 400.0)
+        );
     }
 
     #[test]

@@ -29,13 +29,28 @@ pub fn domain_of(report: &Report, table: u64) -> String {
     match report.domains.iter().find(|domain| domain.table == table & ADDRESS) {
         Some(domain) => domain.name.clone(),
         None if table == 0 => "start".to_owned(),
+        // The tables of its own programs.
+        None if has_guest(report) => "guest's programs".to_owned(),
         None => format!("table {table:#x}"),
     }
+}
+
+/// Returns whether a system has a guest.
+pub fn has_guest(report: &Report) -> bool {
+    report.components.iter().any(|component| component.name == "vmm")
 }
 
 /// Own instructions of each protection domain for each of so many operations, without those that do
 /// nearly nothing.
 pub fn parts(report: &Report, spaces: &BTreeMap<u64, f64>, operations: f64) -> Vec<(String, f64)> {
-    let parts = spaces.iter().map(|(table, own)| (domain_of(report, *table), own / operations));
-    parts.filter(|(_, own)| *own >= 0.05).collect()
+    let mut parts: Vec<(String, f64)> = Vec::new();
+    for (table, own) in spaces {
+        let (name, own) = (domain_of(report, *table), own / operations);
+        match parts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += own,
+            None => parts.push((name, own)),
+        }
+    }
+    parts.retain(|(_, own)| *own >= 0.05);
+    parts
 }

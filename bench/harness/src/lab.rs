@@ -9,7 +9,7 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
-use crate::systems::{Ready, System};
+use crate::systems::{self, Ready, System};
 use crate::{counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
 use culm_bench_load::{Load, Mode};
@@ -76,6 +76,9 @@ pub struct Setup {
     pub image: Option<PathBuf>,
     /// Whether its network device computes no checksums and cuts no segments.
     pub without_offloads: bool,
+    /// Whether it has a source of random bytes, without which a Linux that lacks a seed makes some
+    /// by spinning.
+    pub random: bool,
 }
 
 impl Setup {
@@ -106,6 +109,8 @@ pub struct Subject {
     pub idle: Delta,
     /// The image, where it is Culm's.
     pub image: Option<Report>,
+    /// The vector table by which a guest of Culm's leaves its core, where the system has one.
+    pub exits: Option<u64>,
     profile: bool,
 }
 
@@ -248,6 +253,7 @@ impl Lab {
             disk: setup.disk,
             image: setup.image.clone(),
             offloads: !setup.without_offloads,
+            random: setup.random,
         }
     }
 
@@ -293,8 +299,17 @@ impl Lab {
         self.wait_until_quiet(machine, Some(image))
     }
 
+    /// Builds and starts a system of Culm that has the peer's Linux for a guest, with `more` on its
+    /// command line, without waiting for it.
+    pub fn start_guest(&self, more: &str, setup: &Setup) -> Result<(BootedMachine, Report)> {
+        let (linux, variant) = (self.linux()?, Variant::NoKaslr);
+        let kernel = linux.kernel(variant)?;
+        let command_line = format!("{} {more}", variant.command_line());
+        self.start_culm(&systems::guest("bench-guest", &kernel.path, &linux.initrd, &command_line), setup)
+    }
+
     /// Waits until the machine does no less than a moment ago: until everything has started.
-    fn wait_until_quiet(&self, mut machine: BootedMachine, image: Option<Report>) -> Result<Subject> {
+    pub fn wait_until_quiet(&self, mut machine: BootedMachine, image: Option<Report>) -> Result<Subject> {
         let moment = Duration::from_millis(700);
         let mut idle = machine.idle(moment)?;
         for _ in 0..12 {
@@ -305,7 +320,8 @@ impl Lab {
                 break;
             }
         }
-        Ok(Subject { machine, idle, image, profile: self.settings.profile })
+        let exits = image.as_ref().and_then(profile::exits);
+        Ok(Subject { machine, idle, image, exits, profile: self.settings.profile })
     }
 }
 
@@ -386,6 +402,9 @@ impl Subject {
         sample.set(&format!("system calls/{what}"), delta.svc / operations);
         sample.set(&format!("switches/{what}"), delta.switches / operations);
         sample.set(&format!("{what}s/s"), operations / seconds);
+        if let Some(table) = self.exits {
+            sample.set(&format!("exits/{what}"), delta.tables.get(&table).unwrap_or(&0.0) / operations);
+        }
         sample.set("wfi/s", wfi_rate);
         sample.set(SHARE, busy);
         if !delta.devices.is_empty() {

@@ -82,6 +82,8 @@ pub struct BootSpec<'a> {
     pub image: Option<PathBuf>,
     /// Let the network device compute checksums and cut segments.
     pub offloads: bool,
+    /// Have a source of random bytes: the board's.
+    pub random: bool,
 }
 
 /// Properties of QEMU's network device that are its offloads.
@@ -147,6 +149,9 @@ impl BootedMachine {
         }
         if let Some(device) = spec.disk {
             command.args(disk_arguments(spec.board, device, spec.image.as_deref(), folder.path())?);
+        }
+        if spec.random {
+            command.args(qemu::device_arguments(first_device(spec.board, "entropy")?, MAC));
         }
         command.args(["-plugin", &plugin_option(spec, &socket)]);
         spawn::tie(&mut command, Ties { processor: spec.processor, inherit: network.inherited() });

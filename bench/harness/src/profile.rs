@@ -1,7 +1,7 @@
 //! Where instructions go, by function: the plugin's executions of each block, joined with the names
 //! in the ELF files.
 
-use crate::culm::domain_of;
+use crate::culm::{domain_of, has_guest};
 use anyhow::{Context, Result};
 use culm_tool::image::report::Report;
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -67,6 +67,12 @@ impl Functions {
         let (start, (size, name)) = self.0.range(..=address).next_back()?;
         (*size == 0 || address < start + size).then_some(name.as_str())
     }
+}
+
+/// Returns the address of the vector table by which a guest leaves its core, if the system has one.
+pub fn exits(image: &Report) -> Option<u64> {
+    let kernel = has_guest(image).then(|| Functions::read(&image.kernel.elf).ok()).flatten()?;
+    kernel.0.into_iter().find(|(_, (_, name))| name == "culm_guest_vectors").map(|(address, _)| address)
 }
 
 /// Readable names without the hashes that the compiler appends.

@@ -200,6 +200,37 @@ pub fn disk_clients(name: &str, image: Option<&Path>, clients: &[DiskClient]) ->
     System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
 }
 
+/// Memory of a guest, in MiB.
+pub const GUEST_MEMORY: u32 = 256;
+
+/// The web server beside a guest: its status page tells why the guest leaves its core.
+pub const BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
+
+/// A Linux as a guest, with the network card's address and the disk that it has when it is the
+/// peer. Its files are where the peer's are, so no file can name them.
+pub fn guest(name: &str, kernel: &Path, initrd: &Path, command_line: &str) -> System {
+    let quoted = |path: &Path| format!("{:?}", path.display().to_string());
+    let text = format!(
+        "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
+         [device.nic0]\npriority = 240\n\n[device.uart0]\npriority = 60\n\n\
+         [device.disk0]\npriority = 240\nsize = \"64MiB\"\n\n\
+         [device.rng0]\npriority = 230\n\n\
+         [pd.monitor]\ncomponent = \"vmm\"\npriority = 50\nguest = \"linux\"\nconsole = \"uart0\"\nentropy = \"rng0\"\n\
+         net = {{ device = \"nic0\", mac = \"{}\" }}\n\
+         disk = {{ device = \"disk0\", memory = \"2MiB\" }}\n\n\
+         [pd.http]\ncomponent = \"http\"\npriority = 45\nobserve = true\n\
+         config = {{ address = \"{BESIDE}/24\" }}\n\
+         net = {{ device = \"nic0\", mac = \"{}\" }}\n\n\
+         [guest.linux]\nkernel = {}\ninitrd = {}\nmemory = \"{GUEST_MEMORY}MiB\"\npriority = 40\n\
+         command_line = {command_line:?}\n",
+        crate::network::MAC,
+        client_mac(1),
+        quoted(kernel),
+        quoted(initrd),
+    );
+    System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
+}
+
 /// Loops of `rounds` rounds each, over instructions alone or over memory too.
 pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
     let mut text = format!(
@@ -254,6 +285,10 @@ mod tests {
         let client = DiskClient { writes: false, blocks: 8, depth: 2, beat: 5, part };
         let disk: toml::Table = toml::from_str(&disk_clients("z", None, &[client]).text.unwrap()).unwrap();
         assert_eq!(disk["pd"]["client0"]["disk"]["memory"].as_str(), Some("8KiB"));
+        let guest = guest("g", Path::new("/a/Image"), Path::new("/b.cpio"), "quiet culm.work");
+        let guest: toml::Table = toml::from_str(&guest.text.unwrap()).unwrap();
+        assert_eq!(guest["guest"]["linux"]["initrd"].as_str(), Some("/b.cpio"));
+        assert_eq!(client_address(1), BESIDE);
         assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }

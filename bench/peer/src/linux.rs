@@ -32,6 +32,7 @@ pub mod number {
     pub const RECVFROM: usize = 207;
     pub const SETSOCKOPT: usize = 208;
     pub const CLONE: usize = 220;
+    pub const EXECVE: usize = 221;
     pub const MMAP: usize = 222;
     pub const ACCEPT4: usize = 242;
     pub const RECVMMSG: usize = 243;
@@ -77,6 +78,14 @@ pub fn fork() -> isize {
     unsafe { call(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) }
 }
 
+/// Waits until a process has ended. Returns whether it did so with the status 0.
+pub fn wait(process: isize) -> bool {
+    let mut status = 0_u32;
+    // SAFETY: Linux writes the status, which has its type.
+    let ended = unsafe { call(number::WAIT4, [process as usize, (&raw mut status) as usize, 0, 0, 0, 0]) };
+    ended == process && status == 0
+}
+
 /// Powers the machine off (`reboot(2)`, LINUX_REBOOT_CMD_POWER_OFF).
 pub fn power_off() -> i32 {
     // SAFETY: no memory is involved.
@@ -98,6 +107,13 @@ impl Arguments {
     pub unsafe fn new(stack: *const u64) -> Self {
         // SAFETY: the count stands there, and the pointers follow.
         unsafe { Self { count: *stack as usize, first: stack.add(1).cast() } }
+    }
+
+    /// The arguments from `index` on as a program is given them, if there are any: pointers to
+    /// strings, and a null pointer behind the last (System V ABI).
+    pub fn from(&self, index: usize) -> Option<*const *const u8> {
+        // SAFETY: there are `count` pointers and the one that is null.
+        (index < self.count).then(|| unsafe { self.first.add(index) })
     }
 
     /// Argument `index`, counted from the program's name.

@@ -7,8 +7,9 @@
 //! much as it can over TCP; `peer disk` and `peer card` read and write `/dev/vda` and
 //! `/dev/mmcblk0`, `peer file` reads a file, and `peer ipc` runs loops over system calls and
 //! between two processes, each between marks that the counting plugin records (`bench/plugin`);
-//! `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`); `peer off` powers
-//! the machine off.
+//! `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`); `peer work` runs a
+//! program again and again; `peer booted` marks that Linux has booted; `peer off` powers the
+//! machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -25,12 +26,14 @@ mod ipc;
 mod linux;
 #[cfg(target_os = "none")]
 mod memory;
+#[cfg(target_os = "none")]
+mod work;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{bulk, disk, echo, file, ipc, linux, memory};
+    use super::{bulk, disk, echo, file, ipc, linux, memory, work};
     use core::arch::naked_asm;
-    use culm_bench_guest::disk as rows;
+    use culm_bench_guest::{disk as rows, mark, work::BOOT};
 
     /// Linux enters here with the arguments on the stack (System V ABI): count, then pointers.
     #[unsafe(naked)]
@@ -45,19 +48,26 @@ mod program {
         // strings that end in zero.
         let arguments = unsafe { linux::Arguments::new(stack) };
         let status = match arguments.get(1) {
-            Some(b"echo") => echo::single(number(&arguments) as u16),
-            Some(b"batch") => echo::batch(number(&arguments) as u16),
+            Some(b"echo") => echo::single(number(&arguments, 2) as u16),
+            Some(b"batch") => echo::batch(number(&arguments, 2) as u16),
             Some(b"bulk") => bulk::run(),
             Some(b"disk") => disk::run(c"/dev/vda", &rows::DISK),
+            Some(b"disk-of-guest") => disk::run(c"/dev/vda", &rows::GUEST),
             Some(b"card") => disk::run(c"/dev/mmcblk0", &rows::CARD),
             Some(b"file") => file::run(),
             Some(b"ipc") => ipc::run(),
-            Some(b"loops") => memory::run(number(&arguments)),
+            Some(b"loops") => memory::run(number(&arguments, 2)),
+            Some(b"work") => work::run(number(&arguments, 2), number(&arguments, 3), &arguments, 4),
+            Some(b"booted") => {
+                mark::end(BOOT, 1);
+                0
+            }
             Some(b"off") => linux::power_off(),
             _ => {
                 linux::write(
                     2,
-                    b"usage: peer echo PORT | batch PORT | bulk | disk | card | file | ipc | loops ROUNDS | off\n",
+                    b"usage: peer echo PORT | batch PORT | bulk | disk | disk-of-guest | card | file | ipc | \
+                      loops ROUNDS | work ROW ROUNDS [PROGRAM ...] | booted | off\n",
                 );
                 2
             }
@@ -65,9 +75,9 @@ mod program {
         linux::exit(status)
     }
 
-    /// The second argument.
-    fn number(arguments: &linux::Arguments) -> u64 {
-        let digits = arguments.get(2).unwrap_or(b"7");
+    /// The number that an argument is.
+    fn number(arguments: &linux::Arguments, index: usize) -> u64 {
+        let digits = arguments.get(index).unwrap_or(b"7");
         digits.iter().fold(0, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
     }
 

@@ -6,6 +6,7 @@
 //! sleeps.
 
 use anyhow::{Context, Result};
+use culm_bench_guest::work::{WORK, Work};
 use culm_tool::build::{Cargo, Profile, Toolchain};
 use culm_tool::debian::{self, RELEASE};
 use culm_tool::guest::cpio::Archive;
@@ -59,6 +60,7 @@ const MODULES: &[&str] = &[
     "net_failover",
     "virtio_net",
     "virtio_blk",
+    "virtio-rng",
     "cqhci",
     "sdhci",
     "sdhci-pci",
@@ -236,6 +238,10 @@ pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
 
 fn init() -> String {
     let modules = MODULES.join(" ");
+    let work = WORK
+        .iter()
+        .map(|Work { number, rounds, program, .. }| format!("/bin/peer work {number} {rounds} {program} >/dev/null"));
+    let work = work.collect::<Vec<_>>().join("\n        ");
     format!(
         "#!/bin/busybox sh
 b=/bin/busybox
@@ -255,7 +261,11 @@ $b ip link set eth0 up
 for word in $($b cat /proc/cmdline); do
     case $word in
     culm.ipc) /bin/peer ipc ;;
+    culm.booted) /bin/peer booted ;;
+    culm.work)
+        {work} ;;
     culm.disk) /bin/peer disk ;;
+    culm.disk-of-guest) /bin/peer disk-of-guest ;;
     culm.card)
         while [ ! -e /dev/mmcblk0 ]; do $b sleep 0.1; done
         /bin/peer card ;;

@@ -3,6 +3,7 @@
 use crate::lab::Lab;
 use crate::spawn::{Ties, run, tie};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -138,19 +139,26 @@ pub fn download(address: SocketAddr, path: &str, expected: usize) -> Result<usiz
 
 /// A counter of Culm's web server, as its status page has it.
 pub fn counter(address: SocketAddr, name: &str) -> Result<f64> {
+    let counter = counters(address, "http")?.get(name).copied();
+    counter.with_context(|| format!("the status page has no counter {name}"))
+}
+
+/// The counters of a protection domain, as the status page at `address` has them.
+pub fn counters(address: SocketAddr, domain: &str) -> Result<BTreeMap<String, f64>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(b"GET /_status.json HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).context("the status page did not come")?;
     let body = answer.split_once("\r\n\r\n").context("the status page has no body")?.1;
-    counter_in(body, name).with_context(|| format!("the status page has no counter {name}:\n{body}"))
+    counters_in(body, domain).with_context(|| format!("the status page has no counters of {domain}:\n{body}"))
 }
 
-fn counter_in(status: &str, name: &str) -> Option<f64> {
+fn counters_in(status: &str, domain: &str) -> Option<BTreeMap<String, f64>> {
     let status: serde_json::Value = serde_json::from_str(status).ok()?;
     let components = status["components"].as_array()?;
-    components.iter().find(|component| component["name"] == "http")?["counters"][name].as_f64()
+    let counters = &components.iter().find(|component| component["name"] == domain)?["counters"];
+    Some(counters.as_object()?.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect())
 }
 
 #[cfg(test)]
@@ -172,7 +180,8 @@ mod tests {
         assert_eq!((done.requests, done.errors, done.seconds), (1799.0, 1.0, 1.5));
         assert_eq!(done.response_ms, Some(0.7));
         let status = r#"{"components":[{"name":"x"},{"name":"http","counters":{"requests":5}}]}"#;
-        assert_eq!((counter_in(status, "requests"), counter_in(status, "y")), (Some(5.0), None));
+        assert_eq!(counters_in(status, "http").unwrap()["requests"], 5.0);
+        assert!(counters_in(status, "y").is_none());
         assert_eq!(microseconds("1.50ms"), Some(1500.0));
     }
 }

@@ -8,6 +8,7 @@ pub mod disks;
 pub mod echo;
 pub mod file;
 pub mod growth;
+pub mod guest;
 pub mod http;
 pub mod ipc;
 pub mod loops;
@@ -46,6 +47,11 @@ pub const ALL: &[(&str, &str, Run)] = &[
         "file",
         "a file of a FAT volume, by the file service and by a library, and HTTP from one; Linux: vfat, nginx",
         file::run,
+    ),
+    (
+        "guest",
+        "a Linux as a guest: network, disk, nginx, work without devices, boot, exits; the same Linux without Culm",
+        guest::run,
     ),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),

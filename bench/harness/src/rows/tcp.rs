@@ -7,7 +7,7 @@
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
-use crate::results::{Params, Results, Side};
+use crate::results::{Params, Results, Sample, Side};
 use crate::spawn::{Ties, run as run_command, tie};
 use crate::systems::System;
 use anyhow::{Context, Result, bail};
@@ -23,12 +23,14 @@ const BENCH: &str = "tcp";
 const CHUNK: usize = 128 * 1024;
 const MIB: f64 = (1 << 20) as f64;
 
-struct Case {
-    row: &'static str,
+/// Connections on which bytes move.
+pub struct Case {
+    /// The row.
+    pub row: &'static str,
     /// Connections that send to the guest.
-    into: usize,
+    pub into: usize,
     /// Connections that the guest sends to.
-    out: usize,
+    pub out: usize,
 }
 
 const CASES: &[Case] = &[
@@ -65,7 +67,8 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-fn params(case: &Case) -> Params {
+/// The parameters of a row.
+pub fn params(case: &Case) -> Params {
     [("connections in".to_owned(), json!(case.into)), ("connections out".to_owned(), json!(case.out))].into()
 }
 
@@ -77,19 +80,25 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, end
             continue;
         }
         lab.attempt(BENCH, &row, || {
-            let transfers = Transfers::start(lab, subject, case)?;
-            std::thread::sleep(lab.window / 2);
-            let (window, before) = (subject.begin()?, transfers.bytes());
-            std::thread::sleep(lab.window);
-            let moved = transfers.bytes() - before;
-            let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
-            transfers.stop();
+            let sample = measure(lab, subject, case)?;
             results.record(side, BENCH, &row, &params(case), sample);
-            std::thread::sleep(Duration::from_millis(300));
             Ok(())
         });
     }
     Ok(())
+}
+
+/// Moves bytes to and from a subject and counts for one window.
+pub fn measure(lab: &Lab, subject: &mut Subject, case: &Case) -> Result<Sample> {
+    let transfers = Transfers::start(lab, subject, case)?;
+    std::thread::sleep(lab.window / 2);
+    let (window, before) = (subject.begin()?, transfers.bytes());
+    std::thread::sleep(lab.window);
+    let moved = transfers.bytes() - before;
+    let sample = subject.end(window, moved as f64 / MIB, "MiB")?;
+    transfers.stop();
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(sample)
 }
 
 /// Connections on which bytes move. Dropping them ends them.
