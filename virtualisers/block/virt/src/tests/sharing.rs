@@ -51,42 +51,87 @@ fn clients_get_the_same_count_of_blocks() {
     assert!(*most - *least <= most / 5 + MAX_BLOCKS + QUANTUM, "{blocks:?}");
 }
 
+/// What each of several clients got that always have requests, in blocks that count for at least 8.
+struct Shares {
+    /// In all.
+    blocks: Vec<u32>,
+    /// The most that others had sent to the driver while a request of the client waited, from one
+    /// of its requests to the next.
+    longest: Vec<u32>,
+}
+
+/// Records which clients' requests reach the driver, and how long the others wait for that.
+struct Arrivals {
+    /// Requests that a client has sent, less those that have reached the driver.
+    waiting: Vec<u32>,
+    /// What others had since the client's last request reached the driver.
+    passed: Vec<u32>,
+    /// The most of that.
+    longest: Vec<u32>,
+}
+
+impl Arrivals {
+    fn new(clients: usize) -> Self {
+        Self { waiting: vec![0; clients], passed: vec![0; clients], longest: vec![0; clients] }
+    }
+
+    /// Records that a request has reached the driver. Whose it is says the memory that it names.
+    fn add(&mut self, request: &Request) {
+        let place = request.segments()[0].place * BLOCK as u64;
+        let clients = self.waiting.len();
+        let owner = (0..clients).rfind(|number| dma(number + 1) <= place).expect("a client's memory");
+        self.waiting[owner] -= 1;
+        self.passed[owner] = 0;
+        for number in (0..clients).filter(|number| *number != owner) {
+            let passed = if self.waiting[number] > 0 { self.passed[number] + request.blocks.max(8) } else { 0 };
+            self.passed[number] = passed;
+            self.longest[number] = self.longest[number].max(passed);
+        }
+    }
+}
+
 /// A device of which clients that always have requests of these sizes want more than it does. It
-/// finishes one request per round, the one of that index among those it has. Returns the blocks
-/// that each client got.
-fn compete(sizes: &[u32], rounds: usize, mut index: impl FnMut() -> usize) -> Vec<u32> {
+/// finishes one request per round, the one of that index among those it has.
+fn compete(sizes: &[u32], rounds: usize, mut index: impl FnMut() -> usize) -> Shares {
     let mut world = World::with_memory(&vec![ALL; sizes.len()], Disk::new(5000, 7), MAX_BLOCKS.into());
     world.disk.is_hollow = true;
     world.run();
-    let mut blocks = vec![0; sizes.len()];
+    let (mut blocks, mut arrivals) = (vec![0; sizes.len()], Arrivals::new(sizes.len()));
     for _ in 0..rounds {
-        for (client, size) in world.clients.iter_mut().zip(sizes) {
+        for (number, (client, size)) in world.clients.iter_mut().zip(sizes).enumerate() {
             while client.space() > 0 {
                 client.send(&read(0, 0, *size), 0).expect("there is space");
+                arrivals.waiting[number] += 1;
             }
         }
         for (number, complete) in world.round() {
             assert_eq!(complete.result, Ok(()));
             blocks[number] += sizes[number].max(8);
         }
+        let before = world.disk.taken.len();
         world.disk.take();
+        world.disk.taken[before..].iter().for_each(|taken| arrivals.add(&taken.request));
         if !world.disk.taken.is_empty() {
             world.disk.finish(index() % world.disk.taken.len());
         }
         let _ = world.disk.end_round();
     }
-    blocks
+    Shares { blocks, longest: arrivals.longest }
 }
 
 /// Checks the blocks that each of those got who always have requests. What one may be ahead of
 /// another is bounded, whatever the time: a turn's credit, what it may owe, and what is at the
-/// driver. Small requests may all be there, and none be left that waits for its turn.
-fn check_shares(sizes: &[u32], blocks: &[u32]) {
+/// driver. Of small requests a queue holds too little to be sure that some are left for each turn;
+/// but one that waits is sent when its client has its turn, and till then each of the others has
+/// one at most.
+fn check_shares(sizes: &[u32], Shares { blocks, longest }: &Shares) {
     let most = *blocks.iter().max().expect("some");
-    for (size, blocks) in sizes.iter().zip(blocks) {
+    for ((size, blocks), longest) in sizes.iter().zip(blocks).zip(longest) {
         let bound = WINDOW + 2 * QUANTUM + 2 * MAX_BLOCKS;
         assert!(*size < 100 || most - blocks <= bound, "{sizes:?} got {blocks:?}, another one {most}");
         assert!(*blocks >= 3 * size, "{sizes:?} got {blocks:?}");
+        let bound = sizes.len() as u32 * (QUANTUM + MAX_BLOCKS) + WINDOW;
+        assert!(*size > QUANTUM || *longest <= bound, "{sizes:?}: {size} waited while others got {longest}");
     }
 }
 
@@ -112,8 +157,7 @@ proptest! {
         order in proptest::collection::vec(0..64_usize, 1..100),
     ) {
         let mut order = order.into_iter().cycle();
-        let blocks = compete(&sizes, 3000, || order.next().expect("it has no end"));
-        check_shares(&sizes, &blocks);
+        check_shares(&sizes, &compete(&sizes, 3000, || order.next().expect("it has no end")));
     }
 }
 
@@ -164,7 +208,7 @@ fn places_in_the_drivers_queue_are_kept() {
 /// Tests that all are served alike that are more than the driver's queue has places.
 #[test]
 fn more_clients_than_places_are_served_alike() {
-    let blocks = compete(&[1; 60], 4000, || 0);
+    let Shares { blocks, .. } = compete(&[1; 60], 4000, || 0);
     let (least, most) = (blocks.iter().min().expect("some"), blocks.iter().max().expect("some"));
     assert!(*most - *least <= 2 * QUANTUM && *least > 0, "{blocks:?}");
 }
