@@ -6,6 +6,7 @@ use crate::{PATIENCE, artefacts, root, wire};
 use culm_wire::GUEST;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -81,6 +82,11 @@ impl Boot {
     /// Starts it, with host ports of its own forwarded to these TCP ports of the guest.
     pub fn start(self, ports: &[u16]) -> Machine {
         self.build();
+        self.start_again(ports)
+    }
+
+    /// The same, where an image was built before.
+    pub fn start_again(self, ports: &[u16]) -> Machine {
         let forwards: Vec<_> = ports.iter().map(|port| (*port, free_port())).collect();
         let mut command = self.command("run");
         for (guest, host) in &forwards {
@@ -138,7 +144,16 @@ impl Boot {
         }
         let stem = PathBuf::from(&self.system).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let log = File::create(artefacts().join(format!("{stem}-{}.log", child.id()))).expect("artefacts are writable");
-        Machine { _input: child.stdin.take(), child, lines, console: vec![], read: 0, log, reach }
+        Machine {
+            _input: child.stdin.take(),
+            child,
+            lines,
+            console: vec![],
+            read: 0,
+            counts: HashMap::new(),
+            log,
+            reach,
+        }
     }
 }
 
@@ -158,6 +173,8 @@ pub struct Machine {
     console: Vec<String>,
     /// Lines that [`Self::expect`] has passed.
     read: usize,
+    /// Of each text that [`Self::count`] looked for, the lines it has looked at, and those with it.
+    counts: HashMap<String, (usize, usize)>,
     log: File,
     reach: Reach,
 }
@@ -263,6 +280,16 @@ impl Machine {
     pub fn console(&mut self) -> String {
         while self.next_line(Instant::now()).is_some() {}
         self.console.join("\n")
+    }
+
+    /// Counts the lines with this text that have come so far. It looks at each line once, however
+    /// often it is asked.
+    pub fn count(&mut self, text: &str) -> usize {
+        while self.next_line(Instant::now()).is_some() {}
+        let (looked_at, found) = self.counts.entry(text.to_string()).or_default();
+        *found += self.console[*looked_at..].iter().filter(|line| line.contains(text)).count();
+        *looked_at = self.console.len();
+        *found
     }
 
     /// The console's last lines.
