@@ -53,6 +53,8 @@ fn ten_rounds_are_well_and_on_the_disk() {
     let mut machine = Boot::system("systems/fat-test.toml").start(&[]);
     for round in 1..=10 {
         machine.expect_anywhere(&format!("round {round}: made /round{round}, changed into /round{round}"));
+        machine.expect_anywhere(&format!("round {round}: pattern.bin has {SIZE} bytes"));
+        machine.expect_anywhere(&format!("round {round}: /round{round} lists pattern.bin, {SIZE} bytes"));
         machine.expect_anywhere(&format!("round {round}: read {SIZE} bytes and compared them"));
     }
     machine.expect_anywhere("all 10 rounds are well");

@@ -56,9 +56,22 @@ fn with_uploads() -> String {
     format!("upload_token_sha256 = \"{HASH}\", upload_limit = \"{}MiB\", request_timeout = \"3s\"", LIMIT >> 20)
 }
 
+/// A card with room for the large file and more.
+const ROOMY: &str = "size = \"256MiB\"\n\
+                     partition = [{ name = \"site\", size = \"128MiB\", fat = 32, folder = \"files\" }]\n";
+
+/// A card with as small a partition as FAT32 can have.
+const SMALL: &str = "size = \"64MiB\"\n\
+                     partition = [{ name = \"site\", size = \"34MiB\", fat = 32, folder = \"files\" }]\n";
+
 impl World {
     /// With files on the disk, and this configuration of the server.
     fn new(config: &str) -> Self {
+        Self::on(ROOMY, LARGE, config)
+    }
+
+    /// The same on a disk that is described so, with a large file of so many bytes.
+    fn on(disk: &str, large: usize, config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let site = folder.path().join("files/site/docs");
         std::fs::create_dir_all(&site).expect("the folder is writable");
@@ -66,10 +79,8 @@ impl World {
         file("../index.html", b"<p>start");
         file("index.html", b"<p>docs");
         file("../a file with a long name.txt", b"long");
-        file("../large.bin", &bytes(LARGE, 1));
+        file("../large.bin", &bytes(large, 1));
         std::fs::write(folder.path().join("files/secret.txt"), b"outside").expect("a file");
-        let disk =
-            "size = \"256MiB\"\npartition = [{ name = \"site\", size = \"128MiB\", fat = 32, folder = \"files\" }]\n";
         std::fs::write(folder.path().join("disk.toml"), disk).expect("the folder is writable");
         let (from, to) = (folder.path().join("disk.toml"), folder.path().join("disk.img"));
         run(300, text(&root().join("culm")), &["image", text(&from), "-o", text(&to)]);
@@ -342,6 +353,67 @@ fn an_upload_outlives_a_power_cut() {
     assert_eq!(world.put("/first", b"new", &[]).status, 204);
     let folder = world.end();
     assert_eq!(on_disk(&folder, "/site/first").as_deref(), Some(&b"new"[..]));
+}
+
+/// A full card: what does not fit is refused, what is there stays as it was, and there is space
+/// again when a file is removed.
+#[test]
+fn a_full_card_keeps_what_it_has() {
+    let world = World::on(SMALL, 1000, &format!("upload_token_sha256 = \"{HASH}\", upload_limit = \"8MiB\""));
+    let content = |number: usize| bytes(3 << 20, 30 + number as u64);
+    let path = |number: usize| format!("/fill-{number}");
+    let status = |number: usize| world.put(&path(number), &content(number), &[]).status;
+    // Those that fit: 33 MiB, less what was there.
+    let stored = (0..12).take_while(|number| status(*number) == 201).count();
+    assert!((9..=11).contains(&stored), "{stored} files");
+    assert_eq!(status(stored), 507);
+    // Nor does what is to stand in another one's place, which stays till the new one is there.
+    assert_eq!(world.put("/index.html", &content(0), &[]).status, 507);
+    assert_eq!(world.put(&path(0), &content(1), &[]).status, 507);
+    assert_eq!(world.get(&path(stored), &[]).status, 404);
+    assert_eq!(world.get("/", &[]).text(), "<p>start");
+    for number in 0..stored {
+        assert!(world.get(&path(number), &[]).body == content(number), "{}", path(number));
+    }
+    assert_eq!(world.delete(&path(0)).status, 204);
+    assert_eq!(world.put("/index.html", &content(0), &[]).status, 204);
+    assert!(world.get("/", &[]).body == content(0));
+    let folder = world.end();
+    assert!(on_disk(&folder, "/site/index.html").as_ref() == Some(&content(0)));
+    assert!(on_disk(&folder, "/site/fill-1").as_ref() == Some(&content(1)));
+    assert_eq!(on_disk(&folder, "/site/fill-0"), None);
+}
+
+/// The system `web-sd` as it is, on the card that its first run makes: the site, the status page,
+/// and the log in the other partition.
+#[test]
+fn the_shipped_system_serves_its_site_and_keeps_its_log() {
+    let image = root().join("build/disks/web-sd-sd0.img");
+    // An earlier run may have left one.
+    let _ = std::fs::remove_file(&image);
+    let mut machine = Boot::system("web-sd").start(&[80]);
+    machine.wait_for_web();
+    let page = std::fs::read(root().join("site/index.html")).expect("the site is there");
+    assert!(curl(&machine.url("/"), &[]).body == page, "another page than the site's");
+    let mark = curl(&machine.url("/favicon.svg"), &[]);
+    assert_eq!((mark.status, mark.header("content-type")), (200, Some("image/svg+xml")));
+    // Uploads are off.
+    assert_eq!(curl(&machine.url("/index.html"), &["-X", "DELETE"]).status, 405);
+    let log = || try_run(60, "mtype", &["-i", &format!("{}@@1M", text(&image)), "::/log/log.txt"]).stdout;
+    let until = Instant::now() + PATIENCE;
+    while !String::from_utf8_lossy(&log()).contains(" info  http: ") {
+        assert!(Instant::now() < until, "the log is not on the card:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Nothing of all that is unwell.
+    machine.is_unharmed();
+    for component in machine.status().components() {
+        assert!(component["trouble"].is_null(), "{component}");
+    }
+    assert_eq!(curl(&machine.url("/_status"), &[]).status, 200);
+    for wrong in [" warn ", " error "] {
+        assert!(!machine.saw(wrong), "{wrong}:\n{}", machine.tail());
+    }
 }
 
 /// [`on_disk`] without the check: after a cut clusters may be lost, and the volume says that it was
