@@ -408,6 +408,8 @@ impl Service {
                     let _ = self.memory.write(place, bytes);
                     Request::write(block, &segment)
                 } else {
+                    // If the device only says that it has read, there is nothing: no other folder.
+                    let _ = self.memory.clear(place, blocks as usize * BLOCK);
                     Request::read(block, &segment)
                 };
                 let tag = Tag::Run { epoch: self.epoch, number: run.number, slot, from, blocks };

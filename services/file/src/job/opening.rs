@@ -128,7 +128,10 @@ impl Service {
             return;
         }
         let Some(slot) = self.slots.take_any() else { return };
-        let segment = [Segment { place: (slots::offset(slot) / BLOCK) as u64, blocks: self.granule }];
+        let place = slots::offset(slot);
+        // If the device only says that it has read, nobody else's bytes become this file's.
+        let _ = self.memory.clear(place, self.granule as usize * BLOCK);
+        let segment = [Segment { place: (place / BLOCK) as u64, blocks: self.granule }];
         let tag = Tag::Tail { epoch: self.epoch, slot };
         let request = culm_block::Request::read(*block, &segment);
         *is_sent = true;

@@ -172,9 +172,11 @@ impl Service {
             (bytes, blocks, place) = (run.min(granule - from), self.granule, slots::offset(slot));
             let (from, bytes) = (from as u32, bytes as u32);
             tag = Tag::Edge { transfer: id, slot, blocks, from, bytes, to: memory };
-            if transfer.is_write
-                && let Some(writer) = self.opens.get_mut(transfer.open).and_then(|open| open.writer())
-            {
+            if !transfer.is_write {
+                // A device that says that it has read and has not would show what the slot held,
+                // which may be another client's.
+                let _ = self.memory.clear(place + from as usize, bytes as usize);
+            } else if let Some(writer) = self.opens.get_mut(transfer.open).and_then(|open| open.writer()) {
                 let (from, end) = (from as usize, (from + bytes) as usize);
                 if from == 0 {
                     writer.tail.fill(0);

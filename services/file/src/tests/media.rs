@@ -158,3 +158,44 @@ fn a_disk_with_too_large_blocks_is_not_used() {
     assert_eq!(world.run(), []);
     world.put(0, "/new", b"new", 10).expect("it is written");
 }
+
+/// Tests that a disk that says that it has read, and has not, shows nobody what is another's.
+#[test]
+fn a_disk_that_reads_nothing_shows_nothing_of_others() {
+    let image = Image::formatted("4");
+    for (number, folder) in ["one", "two"].into_iter().enumerate() {
+        image.make_folder(&format!("/{folder}"));
+        image.put(&format!("/{folder}/file"), &pattern(100, number as u64));
+        image.put(&format!("/{folder}/log"), &pattern(100, number as u64 + 2));
+    }
+    image.put("/one/mine", b"mine");
+    let mut world = World::new(&image, &[("/one", true), ("/two", true)]);
+
+    // Nothing of the second folder is in the cache.
+    assert_eq!(world.read_all(0, "/mine"), b"mine");
+    let (mine, _) = world.open(0, "/mine", Mode::Append).expect("it is there");
+    world.disk.is_hollow = true;
+    assert_eq!(world.open(1, "/mine", Mode::Read), Err(Error::NotFound), "a folder");
+    world.disk.is_hollow = false;
+    world.close(0, mine);
+    world.restart();
+    assert_eq!(world.run(), []);
+
+    let (first, _) = world.open(0, "/file", Mode::Read).expect("it is there");
+    let (second, _) = world.open(1, "/file", Mode::Read).expect("it is there");
+    assert_eq!(world.read(0, first, 0, 100), Ok(pattern(100, 0)));
+    world.disk.is_hollow = true;
+    assert_eq!(world.read(1, second, 0, 100), Ok(vec![0; 100]), "the end of a file");
+    world.disk.is_hollow = false;
+
+    let sent = world.clients[1].stat("/log", 7);
+    world.outcome(sent).expect("it is there");
+    assert_eq!(world.read(0, first, 0, 100), Ok(pattern(100, 0)));
+    world.disk.is_hollow = true;
+    let (log, _) = world.open(1, "/log", Mode::Append).expect("all that it needs is in the cache");
+    world.disk.is_hollow = false;
+    world.write(1, log, b"more").expect("there is space");
+    world.close(1, log);
+    let content = world.read_all(1, "/log");
+    assert!(content == [vec![0; 100], b"more".to_vec()].concat(), "the end that is appended to: {content:x?}");
+}
