@@ -153,6 +153,9 @@ pub struct Connection {
     pub needs: Option<Needs>,
     /// The class's keys that a system must set to true for it; clients of a class only.
     pub requires: Vec<Located<String>>,
+    /// The file system without which its component can do nothing with the disk, if it says so;
+    /// clients of the block class only.
+    pub file_system: Option<FileSystem>,
     /// How many things it has that clients name by number, such as a chip's lines, if it says so;
     /// those that provide a class only.
     pub count: Option<u32>,
@@ -173,6 +176,18 @@ impl Connection {
     pub fn named_by_key(&self) -> bool {
         self.kind.client_class().is_some() || self.kind.is::<culm_abi::connection::Guest>() || self.needs.is_some()
     }
+}
+
+/// A file system that a component reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileSystem {
+    /// FAT16 or FAT32.
+    Fat,
+}
+
+impl FileSystem {
+    /// Every file system by its name in manifests.
+    pub const NAMES: &[(&str, FileSystem)] = &[("fat", FileSystem::Fat)];
 }
 
 /// Kind of a region's memory.

@@ -22,7 +22,7 @@ mod syntax;
 pub mod units;
 mod value;
 
-pub use connection::{Connection, ConnectionKind, DeviceClass, MemoryKind};
+pub use connection::{Connection, ConnectionKind, DeviceClass, FileSystem, MemoryKind};
 pub use driver::{Driver, read_classes};
 pub use kind::Kind;
 pub use manifest::{DEFAULT_STACK, Manifest, RESERVED};

@@ -1,6 +1,6 @@
 //! The manifest itself: reading `component.toml` and checking what can be checked without a system.
 
-use crate::connection::{Connection, ConnectionKind, MemoryKind};
+use crate::connection::{Connection, ConnectionKind, FileSystem, MemoryKind};
 use crate::driver::{Driver, check_driver, read_driver};
 use crate::kind::Kind;
 use crate::need::Need;
@@ -10,7 +10,7 @@ use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType, Value};
 use core::ops::Range;
-use culm_abi::connection::{Device, MAX_COUNTERS, Region};
+use culm_abi::connection::{BlockClient, Device, MAX_COUNTERS, Region};
 use std::collections::BTreeMap;
 
 /// The most that a stack or a heap can have: the address space has no room for more.
@@ -317,6 +317,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         None => Some(None),
     };
     let requires = table.take("requires");
+    let file_system = table.take("file_system");
     let count = table.take("count");
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
@@ -347,6 +348,13 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         );
     }
     let requires = requires.and_then(|entry| entry.texts(problems)).unwrap_or_default();
+    if let Some(file_system) = file_system.as_ref().filter(|_| !kind.value.is::<BlockClient>()) {
+        problems.push(
+            Problem::new(file_system.key.span.clone(), "only a disk has a file system")
+                .help("leave `file_system` out, or make the connection's kind `block-client`"),
+        );
+    }
+    let file_system = file_system.and_then(|entry| entry.choice(FileSystem::NAMES, problems)).map(|one| one.value);
     if let Some(count) = count.as_ref().filter(|_| kind.value.provided_class().is_none()) {
         problems.push(
             Problem::new(count.key.span.clone(), "only a provider has a count of what its clients name")
@@ -355,7 +363,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     }
     let count = count.and_then(|entry| entry.integer(1..=u32::MAX.into(), problems)).map(|count| count.value as u32);
     let (kind, optional, span) = (kind.value, optional?, table.span.clone());
-    Some(Connection { name, kind, optional, memory, needs, requires, count, description, span })
+    Some(Connection { name, kind, optional, memory, needs, requires, file_system, count, description, span })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

@@ -81,6 +81,49 @@ fn an_image_by_two_names_is_one_image() {
     assert!(described("copy.img").is_ok());
 }
 
+/// The advice for a disk without a volume is one that helps, with the numbers that it has.
+#[test]
+fn who_needs_a_volume_is_told_how_to_make_one() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let image = folder.path().join("disk.img");
+    let checked = |content: &[u8], part: &str| {
+        std::fs::write(&image, content).expect("temporary files can be written");
+        expanded(&format!(
+            "[device.disk0]\npriority = 200\nimage = {image:?}\n\
+             [pd.a]\ncomponent = \"librarian\"\npriority = 10\ndisk = {{ device = \"disk0\"{part} }}\n"
+        ))
+    };
+    let parts = [
+        ("", 32),
+        (", offset = \"1MiB\", size = \"34MiB\"", 32),
+        (", size = \"33MiB\"", 16),
+        (", size = \"16MiB\"", 16),
+        (", offset = \"1MiB\", size = \"8MiB\"", 16),
+        (", size = \"2300KiB\"", 16),
+    ];
+    for (part, kind) in parts {
+        let empty = vec![0; 40 << 20];
+        let refused = checked(&empty, part).expect_err("nothing is on the disk");
+        assert!(refused.contains("`a` needs a FAT volume") && refused.contains("no boot sector"), "{refused}");
+        let (_, advice) = refused.split_once("`mkfs.fat ").expect("how to make one");
+        let (arguments, _) = advice.split_once('`').expect("its end");
+        assert!(arguments.contains(&format!("-F {kind}")), "{refused}");
+        let file = image.to_str().expect("temporary paths are text");
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let mut mkfs = std::process::Command::new("sh");
+        mkfs.env("PATH", path).args(["-c", &format!("mkfs.fat {}", arguments.replace("FILE", file))]);
+        let said = mkfs.output().expect("a shell is there");
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        let mut content = std::fs::read(&image).expect("it is there");
+        assert_eq!(content.len(), empty.len());
+        checked(&content, part).unwrap_or_else(|refused| panic!("{refused}"));
+        let begin = if part.contains("offset") { 1 << 20 } else { 0 };
+        content[begin + 3..][..8].copy_from_slice(b"EXFAT   ");
+        let refused = checked(&content, part).expect_err("exFAT is none");
+        assert!(refused.contains("it is exFAT, which is not supported"), "{refused}");
+    }
+}
+
 /// Who provides files has a disk of its own, however many connections are before it in the
 /// description, of whom with more.
 #[test]

@@ -5,7 +5,7 @@ use super::table::{Key, Table, choices, key, write_tables};
 use culm_abi::connection::MAX_COUNTERS;
 use culm_abi::connection::{Device, Role};
 use culm_manifest::units::format_size;
-use culm_manifest::{ConfigType, ConnectionKind, DEFAULT_STACK, DeviceClass, MemoryKind, Trigger};
+use culm_manifest::{ConfigType, ConnectionKind, DEFAULT_STACK, DeviceClass, FileSystem, MemoryKind, Trigger};
 use std::fmt::Write as _;
 
 /// How a table is written whose keys stand above all headers.
@@ -126,6 +126,12 @@ fn connection() -> Table {
                 "texts",
                 "nothing",
                 "clients of a class only: keys of the class that a system must set to true, such as `\"write\"`",
+            ),
+            key(
+                "file_system",
+                choices(FileSystem::NAMES),
+                "any content",
+                "clients of a disk only: the file system that must be on it or on the partition, FAT16 or FAT32",
             ),
             key(
                 "count",

@@ -2,6 +2,7 @@
 
 use super::card;
 use super::options::{ClientOptions, DeviceOptions, NAME};
+use super::volume;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::disk::read::no_card_of;
 use crate::expand::draft::{Client, Draft, DraftProvider};
@@ -22,6 +23,7 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     found.extend(check_image(draft, provider));
     found.extend(check_pio(draft, provider));
     found.extend(check_card(draft, provider));
+    found.extend(volume::check(draft, provider));
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
     let name = &draft.providers[provider].name;
     if let Some(client) = clients.get(MAX_CLIENTS) {

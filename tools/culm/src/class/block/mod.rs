@@ -9,6 +9,7 @@ mod keys;
 mod options;
 mod outside;
 mod part;
+mod volume;
 mod wire;
 
 pub use outside::Disks;

@@ -47,6 +47,11 @@ impl Part {
         }
     }
 
+    /// Returns its blocks on the disk, if there is an image that tells.
+    pub fn on_disk(&self) -> Option<Range<u64>> {
+        self.on_disk.clone()
+    }
+
     /// Returns its blocks within its partition or the disk.
     fn within(&self) -> Range<u64> {
         let end = if self.blocks == 0 { u64::MAX } else { self.first.saturating_add(self.blocks) };
