@@ -15,7 +15,7 @@ domain_static! {
 
 /// Records that the heap refused an allocation of this size, which the caller may be able to do
 /// without.
-pub(crate) fn refused(size: usize) {
+pub(crate) fn record_refusal(size: usize) {
     REFUSED.with(|cell| cell.set(size));
 }
 
@@ -56,7 +56,7 @@ mod tests {
             "70000 bytes were not to be had: it has 64 KiB of heap; set a larger `heap` in its component.toml"
         );
         assert!(advice("library/alloc/src/alloc.rs").is_none(), "none was refused");
-        refused(2048);
+        record_refusal(2048);
         assert!(advice("src/main.rs").is_none(), "whoever asked could do without it");
     }
 }

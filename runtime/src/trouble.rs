@@ -1,5 +1,5 @@
-//! What is wrong with what this component serves, in words that observers read without its help,
-//! as they read its counters: a disk without a file system, a card that is not there.
+//! Tells what is wrong with what this component serves, in words that observers read without its
+//! help, as they read its counters: a disk without a file system, a card that is not there.
 //!
 //! It stands in the page of counters, so only components that have some can tell. A restart clears
 //! it: the next life says again what is wrong.
@@ -22,7 +22,7 @@ pub fn tell(words: fmt::Arguments<'_>) {
 /// Says what is wrong from now on, without a line in the log.
 pub fn show(words: fmt::Arguments<'_>) {
     let mut text = Text { bytes: [0; LENGTH], length: 0 };
-    // What is too long ends with an error, and what fits is there.
+    // A text that is too long ends with an error, after the part that fits.
     let _ = text.write_fmt(words);
     write(&page().trouble, &text.bytes);
 }

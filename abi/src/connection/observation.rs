@@ -82,7 +82,7 @@ pub const MAX_COUNTERS: usize = 480;
 pub struct Counters {
     /// One word per name, in the manifest's order.
     pub values: [AtomicU64; MAX_COUNTERS],
-    /// What is wrong with what the component serves.
+    /// The trouble that the component tells of.
     pub trouble: Trouble,
 }
 
@@ -98,7 +98,7 @@ impl Counters {
 /// Words of eight bytes that a [`Trouble`] has for its text: what the page has left.
 pub const TROUBLE_WORDS: usize = 31;
 
-/// What is wrong with what a component serves, in words; no words if nothing is.
+/// What a component says is wrong with what it serves; no words if nothing is.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Trouble {

@@ -213,7 +213,7 @@ impl<T> Client<T> {
         self.answers_refused
     }
 
-    /// Returns whether `channel` is the one to the provider.
+    /// Returns the channel to the provider.
     pub fn channel(&self) -> culm::Channel {
         self.link.channel()
     }

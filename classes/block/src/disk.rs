@@ -18,8 +18,8 @@ pub struct Disk {
     pub discards: bool,
     /// [`Operation::WriteZeroes`] is there.
     pub writes_zeroes: bool,
-    /// What was answered may be lost until it is flushed. If not, [`Operation::Flush`] has nothing
-    /// to do, and [`crate::Client`] does not send it.
+    /// Whether a write that was answered may be lost until it is flushed. If not,
+    /// [`Operation::Flush`] has nothing to do, and [`crate::Client`] does not send it.
     pub caches: bool,
     /// Binary logarithm of the granule: requests begin at a multiple of 2^`granule` blocks, and
     /// name a multiple of so many. It is 3 if the device has blocks of 4 KiB. Segments need not be

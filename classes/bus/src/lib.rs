@@ -25,7 +25,7 @@ const STATE: usize = 0;
 /// Where the words about the device itself are.
 const DETAILS: usize = 8;
 
-/// What the provider found in a device that its driver cannot see, in words whose meaning is the
+/// The provider's findings in a device that its driver cannot see, in words whose meaning is the
 /// bus's; zeroes where there is nothing to tell.
 pub type Details = [u64; 5];
 

@@ -51,7 +51,7 @@ pub struct Port {
     anti_spoof: bool,
     /// Work without use that the client may still cause.
     allowance: Allowance,
-    /// It was used up, and is not back yet.
+    /// Whether it was used up, and is not back yet.
     paused: bool,
     /// The counts since they were last asked for.
     tally: Tally,

@@ -55,7 +55,7 @@ pub trait Context {
     fn done(&mut self);
 }
 
-/// What an exception of a guest comes to.
+/// The outcome of an exception that a guest took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
     /// The guest goes on, behind the instruction.
@@ -128,13 +128,13 @@ pub struct Domain<'s, C> {
     pub(crate) payer: u32,
     /// Priority, higher first.
     pub priority: u8,
-    /// True if it was woken from a wait whose result is still to be collected.
+    /// Whether it was woken from a wait whose result is still to be collected.
     pub(crate) woken: bool,
-    /// True if it has no time of its own: it runs only while a caller waits for it.
+    /// Whether it has no time of its own: it runs only while a caller waits for it.
     pub(crate) passive: bool,
-    /// True if it is a virtual CPU of a guest, not a protection domain.
+    /// Whether it is a virtual CPU of a guest, not a protection domain.
     pub(crate) virtual_cpu: bool,
-    /// True if it could run but no budget pays for it. It is not in the ready queue then: its
+    /// Whether it could run but no budget pays for it. It is not in the ready queue then: its
     /// deadline says when it may go on.
     pub(crate) throttled: bool,
     /// The caller that it serves; [`NO_DOMAIN`] or [`CLIENT_GONE`] if there is none.

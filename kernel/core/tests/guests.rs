@@ -60,7 +60,7 @@ impl Scene {
         (self.fake.domain_state(self.virtual_cpu), self.fake.seen(self.virtual_cpu))
     }
 
-    /// What the virtual CPU's page says, and what becomes of the guest's next exception.
+    /// Sets the virtual CPU's page and the outcome of the guest's next exception.
     fn page(&mut self) -> &mut FakeContext {
         let (core, local) = self.fake.core(self.virtual_cpu);
         &mut core.domain(local).context
@@ -112,7 +112,7 @@ impl Scene {
         self.fake.wait(self.monitor, 0);
     }
 
-    /// What runs on the virtual CPU's core.
+    /// Returns the domain that runs on the virtual CPU's core.
     fn runs(&mut self) -> Option<u32> {
         self.fake.runs(self.core)
     }

@@ -209,7 +209,7 @@ impl File {
                 Err(Error::Fragmented.into())
             };
             if matches!(found, Err(Stop::Fail(_)))
-                && let Some(first) = self.give_back(taken)
+                && let Some(first) = self.release_promised(taken)
             {
                 // The next search finds these first.
                 *search = Search::new(first);
@@ -223,7 +223,7 @@ impl File {
     }
 
     /// Gives promised clusters back that are not kept; returns the first of them.
-    fn give_back(&mut self, taken: &mut Taken) -> Option<u32> {
+    fn release_promised(&mut self, taken: &mut Taken) -> Option<u32> {
         let mut first = None;
         while let Some(last) = self.fresh.last_mut() {
             let count = (last.index + last.count).saturating_sub(self.kept).min(last.count);
@@ -249,7 +249,7 @@ impl File {
     }
 
     /// Moves promised clusters before this index to those of the chain.
-    pub(crate) fn settle(&mut self, clusters: u32, taken: &mut Taken) {
+    pub(crate) fn attach_promised(&mut self, clusters: u32, taken: &mut Taken) {
         let mut left = Vec::new();
         for extent in core::mem::take(&mut self.fresh) {
             let count = clusters.saturating_sub(extent.index).min(extent.count);

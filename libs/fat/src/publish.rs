@@ -184,7 +184,7 @@ impl Mounted {
         let session = self.session.get_mut();
         let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
         let file = self.files.get_mut(id)?;
-        file.settle(clusters, &mut session.taken);
+        file.attach_promised(clusters, &mut session.taken);
         (file.entry, file.size) = (Some(at), size);
         self.give_up(replaced);
         Ok(Outcome::then(stages, Phase::Last))

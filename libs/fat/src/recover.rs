@@ -343,8 +343,9 @@ impl Walk {
         }
     }
 
-    /// Has new names no longer say that they are, once the old ones are gone.
-    fn settle_names(&mut self, pages: &mut Pages) -> Result<(), Stop> {
+    /// Clears the marks of moved names. Call it after the old names are removed: without a mark,
+    /// recovery could not tell which of two names is the old one.
+    fn clear_moved_marks(&mut self, pages: &mut Pages) -> Result<(), Stop> {
         for (at, _) in &self.moved {
             if self.removed.contains(at) {
                 continue;
@@ -357,7 +358,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Repairs what was found in folders, but for [`Self::settle_names`].
+    /// Repairs what was found in folders, but for [`Self::clear_moved_marks`].
     fn repair_names(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
         for at in &self.removed {
             pages.write(*at, &[0xe5])?;
@@ -510,7 +511,7 @@ impl Mounted {
             Stage::Repair => {
                 walk.repair_names(&mut session.pages, &geometry)?;
                 stages.any_order(session, true);
-                walk.settle_names(&mut session.pages)?;
+                walk.clear_moved_marks(&mut session.pages)?;
                 stages.any_order(session, true);
                 walk.found.names = (walk.removed.len() + walk.parents.len() + walk.ends.len()) as u32;
                 walk.stage = Stage::Table(0);

@@ -1,4 +1,4 @@
-//! What an exception that a guest took to EL2 means: its syndrome, decoded (Arm ARM D24.2.40).
+//! Decodes the syndrome of an exception that a guest took to EL2 (Arm ARM D24.2.40).
 
 /// Exception classes (`ESR_EL2.EC`).
 mod class {

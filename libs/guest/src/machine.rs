@@ -41,7 +41,7 @@ const GENERATE: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 
 /// `ICC_SRE_EL1`, which says that the controller is used by system registers. A processor traps it
 /// if it could say otherwise.
 const SYSTEM_REGISTERS: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 12, op2: 5 };
-/// What it reads: SRE, DFB, DIB. It cannot be changed.
+/// Its value, which is fixed: SRE, DFB, DIB.
 const BY_SYSTEM_REGISTERS: u64 = 0b111;
 
 /// The machine of a guest with one CPU.

@@ -31,7 +31,7 @@ const ON: i64 = 0;
 /// `MIGRATE_INFO_TYPE`: there is no trusted system that would have to move.
 const NO_MIGRATION: i64 = 2;
 
-/// What a call comes to.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// It returns this.

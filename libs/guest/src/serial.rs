@@ -74,7 +74,7 @@ impl Fifo {
 pub struct Serial {
     sent: Fifo,
     received: Fifo,
-    /// What the guest has set and nothing depends on: baud rate, line and modem control, levels.
+    /// The settings on which nothing depends: baud rate, line and modem control, levels.
     settings: [u32; 5],
     mask: u32,
     raw: u32,

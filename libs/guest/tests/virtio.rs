@@ -45,7 +45,7 @@ impl Memory for Ram {
     }
 }
 
-/// What the guest does next.
+/// A step of the guest's.
 #[derive(Clone, Debug)]
 enum Step {
     /// Writes a register of one of the devices.

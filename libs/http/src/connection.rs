@@ -6,7 +6,7 @@ use crate::decision::{After, Answer, Decision, LastRequest, decide};
 use crate::documents::{Documents, Renderer, RenderingId};
 use crate::files::{Files, Offer};
 use crate::limits;
-use crate::request::{Parser, Part, Progress, Request};
+use crate::request::{HeadRange, Parser, Progress, Request};
 use crate::response::{self, Date, Head, Refusal, Status};
 use crate::site::{ResourceId, Site};
 use crate::stored::{self, Asked, Commit, Upload};
@@ -452,7 +452,7 @@ pub(crate) fn head_of<'b, S: Stream>(request: &Request, stream: &'b mut S, copy:
 #[cold]
 fn begin_redirect<S: Stream, R: Renderer, F: Files>(
     id: ResourceId,
-    query: Part,
+    query: HeadRange,
     decision: Decision,
     stream: &mut S,
     shared: &mut Shared<R, F>,

@@ -4,7 +4,7 @@
 use crate::fields::{self, Codings, Comparison, Range};
 use crate::files::Offer;
 use crate::limits;
-use crate::request::{Expect, Framing, List, Method, Part, Request};
+use crate::request::{Expect, Framing, HeadRange, List, Method, Request};
 use crate::response::{Persistence, Refusal, Status};
 use crate::site::{Kind, ResourceId, Site};
 use crate::target;
@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     /// A document that is rendered for the request.
     Document(ResourceId, u16),
     /// It is elsewhere, where this query, which begins with `?`, goes along.
-    Redirect(ResourceId, Part),
+    Redirect(ResourceId, HeadRange),
     /// It may be among the files that are not in memory.
     Stored,
     /// One of these files is to be replaced or removed.

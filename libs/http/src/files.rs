@@ -54,9 +54,9 @@ pub struct Entry {
     pub length: u64,
     /// A number that is another one after each change.
     pub version: u64,
-    /// Whether `version` is sure to be another one after the next change. Without this two contents
-    /// may have one version, and the entity tag is a weak one.
-    pub is_settled: bool,
+    /// Whether `version` is a strong validator (RFC 9110 §8.8.1): sure to be another one after the
+    /// next change. If not, two contents may have one version, and the entity tag is a weak one.
+    pub is_strong: bool,
     /// When it was changed, as HTTP writes it, if that is known.
     pub modified: Option<[u8; 29]>,
 }
@@ -67,18 +67,18 @@ pub struct Entry {
 pub struct KeptHead {
     head: Option<Head>,
     /// Whether the entity tag in it is a strong one.
-    is_settled: bool,
+    is_strong: bool,
 }
 
 impl KeptHead {
     /// The head for a file with these properties, if it was made.
     #[inline]
     pub(crate) fn of(&self, entry: &Entry) -> Option<&[u8]> {
-        self.head.as_ref().filter(|_| self.is_settled == entry.is_settled).map(Head::as_bytes)
+        self.head.as_ref().filter(|_| self.is_strong == entry.is_strong).map(Head::as_bytes)
     }
 
     pub(crate) fn keep(&mut self, head: Head, entry: &Entry) {
-        (self.head, self.is_settled) = (Some(head), entry.is_settled);
+        (self.head, self.is_strong) = (Some(head), entry.is_strong);
     }
 }
 
@@ -97,7 +97,7 @@ pub enum Trouble {
     TooLarge,
     /// The files cannot be changed now.
     ReadOnly,
-    /// What is at the path is another file than the one that was found.
+    /// Another file is at the path than the one that was found.
     Changed,
     /// The medium failed, or whoever answers for it.
     Failed,

@@ -13,12 +13,12 @@ use crate::scan::{self, classes};
 /// A part of the head, as offsets from the request's first byte. Heads are below 64 KiB
 /// ([`limits::HEAD`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct HeadRange {
     start: u16,
     end: u16,
 }
 
-impl Part {
+impl HeadRange {
     /// The bytes of this part in the buffer that begins with the request.
     pub fn of(self, head: &[u8]) -> &[u8] {
         head.get(usize::from(self.start)..usize::from(self.end)).unwrap_or(&[])
@@ -38,13 +38,13 @@ pub enum List {
     #[default]
     Absent,
     /// It has one, with this value.
-    One(Part),
+    One(HeadRange),
     /// It has several: `lines` finds them again.
     Several,
 }
 
 impl List {
-    fn add(&mut self, value: Part) {
+    fn add(&mut self, value: HeadRange) {
         *self = if *self == Self::Absent { Self::One(value) } else { Self::Several };
     }
 
@@ -123,7 +123,7 @@ pub struct Request {
     /// The method.
     pub method: Method,
     /// On what.
-    pub target: Part,
+    pub target: HeadRange,
     /// Whether the client speaks HTTP/1.0.
     pub old: bool,
     /// Whether the connection stays open after the response.
@@ -137,17 +137,17 @@ pub struct Request {
     /// `If-None-Match`.
     pub if_none_match: List,
     /// `If-Modified-Since`.
-    pub if_modified_since: Option<Part>,
+    pub if_modified_since: Option<HeadRange>,
     /// `If-Unmodified-Since`.
-    pub if_unmodified_since: Option<Part>,
+    pub if_unmodified_since: Option<HeadRange>,
     /// `Accept-Encoding`.
     pub accept_encoding: List,
     /// `If-Range`.
-    pub if_range: Option<Part>,
+    pub if_range: Option<HeadRange>,
     /// `Range`.
-    pub range: Option<Part>,
+    pub range: Option<HeadRange>,
     /// `Authorization`.
-    pub authorization: Option<Part>,
+    pub authorization: Option<HeadRange>,
     /// Whether there is a `Content-Range`: the content is a part of the resource.
     pub is_partial: bool,
     /// Whether there is a `Content-Encoding` other than `identity`.
@@ -363,7 +363,7 @@ impl Parser {
 
     /// Records a field that this server knows. Length and first letter tell nearly all others
     /// apart.
-    fn known_field(&mut self, name: &[u8], value: &[u8], at: Part) -> Result<(), Refusal> {
+    fn known_field(&mut self, name: &[u8], value: &[u8], at: HeadRange) -> Result<(), Refusal> {
         let request = &mut self.request;
         match (name.len(), name[0] | 0x20) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
@@ -457,7 +457,7 @@ fn other_method(rest: &[u8]) -> Result<(Method, usize), Refusal> {
     Ok((method, end + 1))
 }
 
-fn once(field: &mut Option<Part>, value: Part) -> Result<(), Refusal> {
+fn once(field: &mut Option<HeadRange>, value: HeadRange) -> Result<(), Refusal> {
     if field.is_some() {
         return Err(REPEATED);
     }
@@ -465,8 +465,8 @@ fn once(field: &mut Option<Part>, value: Part) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn part(start: usize, length: usize) -> Part {
-    Part { start: offset(start), end: offset(start + length) }
+fn part(start: usize, length: usize) -> HeadRange {
+    HeadRange { start: offset(start), end: offset(start + length) }
 }
 
 /// An offset within a head, which [`limits::HEAD`] keeps within 16 bits.

@@ -160,7 +160,7 @@ fn parts_and_conditions() {
 
 #[test]
 fn a_version_that_may_stay_is_weak() {
-    let shelf = Shelf { is_settled: false, ..Shelf::default() };
+    let shelf = Shelf { is_strong: false, ..Shelf::default() };
     let tag = one(&shelf, get("/kept.txt", "")).field("ETag").unwrap().to_owned();
     let strong = tag.strip_prefix("W/").expect("a weak tag");
     let date = std::str::from_utf8(MODIFIED).unwrap();
@@ -405,8 +405,8 @@ fn a_client_that_takes_nothing_has_nothing_read_for_it() {
     assert_eq!((server.open(), shelf.under_way()), (0, 0));
 }
 
-/// What was asked for is not held for who takes nothing: it is sent, also if the room that the head
-/// leaves is little, and if that is in several pieces.
+/// Data is sent to a client that takes nothing, and not kept for it, even if the head leaves little
+/// space, in several pieces.
 #[test]
 fn what_was_asked_for_is_sent_to_a_client_that_takes_nothing() {
     const ASKED: usize = 3000;

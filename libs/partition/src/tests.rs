@@ -17,7 +17,7 @@ struct Image {
 }
 
 /// A partition of a test: name, first and last logical block.
-type Part<'a> = (&'a str, u64, u64);
+type Expected<'a> = (&'a str, u64, u64);
 
 impl Image {
     fn new(blocks: usize, granule: u8) -> Self {
@@ -47,7 +47,7 @@ impl Image {
     }
 
     /// An image with a GPT of 128 entries at both ends, and these partitions.
-    fn gpt(blocks: usize, granule: u8, parts: &[Part<'_>]) -> Self {
+    fn gpt(blocks: usize, granule: u8, parts: &[Expected<'_>]) -> Self {
         let mut image = Self::new(blocks, granule);
         let size = image.size();
         image.boot_entry(0, 0, 0xee, 1, size as u32 - 1);
@@ -118,7 +118,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc.value()
 }
 
-const PARTS: &[Part<'_>] = &[("boot", 40, 49), ("größer", 50, 149), ("", 160, 160)];
+const PARTS: &[Expected<'_>] = &[("boot", 40, 49), ("größer", 50, 149), ("", 160, 160)];
 
 #[test]
 fn partitions_of_a_gpt_are_found() {
@@ -375,14 +375,14 @@ fn check(image: &Image) {
 proptest! {
     #[test]
     fn any_partitions_of_a_gpt_are_apart(parts in proptest::collection::vec((30..300_u64, 0..40_u64), 0..40)) {
-        let parts: Vec<Part<'_>> = parts.iter().map(|(first, more)| ("", *first, first + more)).collect();
+        let parts: Vec<Expected<'_>> = parts.iter().map(|(first, more)| ("", *first, first + more)).collect();
         let image = Image::gpt(300, 0, &parts);
         check(&image);
         // None is refused without a reason.
         for partition in image.scan().expect("there is a table").partitions {
             let index = partition.number as usize - 1;
             let (_, first, last) = parts[index];
-            let overlaps = |(other, part): (usize, &Part<'_>)| {
+            let overlaps = |(other, part): (usize, &Expected<'_>)| {
                 other != index && part.1 <= last && first <= part.2 && part.1 >= 34 && part.2 <= 266
             };
             let alone = !parts.iter().enumerate().any(overlaps);

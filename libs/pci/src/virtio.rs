@@ -35,13 +35,13 @@ pub const WORDS: usize = 5;
 /// Which structure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// What is the same for devices of every kind (§4.1.4.3).
+    /// The registers that devices of every kind have (§4.1.4.3).
     Common,
     /// Where a queue's number is written when it has new buffers (§4.1.4.4).
     Doorbells,
-    /// What it has interrupted for; reading clears that (§4.1.4.5).
+    /// The causes of its interrupt, which reading clears (§4.1.4.5).
     Causes,
-    /// What depends on the kind of device (§4.1.4.6).
+    /// The configuration of its kind of device (§4.1.4.6).
     Configuration,
 }
 

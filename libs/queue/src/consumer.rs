@@ -17,13 +17,13 @@ pub struct Consumer<T: Entry> {
     /// The producer's generation, or [`NOBODY`].
     peer_generation: u64,
     violations: u32,
-    /// True if the next release asks for a notification whatever the producer announced.
+    /// Whether the next release asks for a notification whatever the producer announced.
     fresh: bool,
     restarted: bool,
-    /// True if this is an end of a [`Link`](crate::Link), which handles a producer that is new or
+    /// Whether this is an end of a [`Link`](crate::Link), which handles a producer that is new or
     /// invalid.
     linked: bool,
-    /// True if a new or invalid producer's word was read and the link has not handled it yet.
+    /// Whether a new or invalid producer's word was read and the link has not handled it yet.
     stale: bool,
 }
 

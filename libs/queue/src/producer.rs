@@ -33,12 +33,12 @@ pub struct Producer<T: Entry> {
     violations: u32,
     /// The consumer's word that was found to be invalid last.
     invalid: Option<u64>,
-    /// True if the next publication asks for a notification whatever the consumer announced.
+    /// Whether the next publication asks for a notification whatever the consumer announced.
     fresh: bool,
     restarted: bool,
-    /// True if this is an end of a [`Link`](crate::Link), which handles a consumer that is invalid.
+    /// Whether this is an end of a [`Link`](crate::Link), which handles a consumer that is invalid.
     linked: bool,
-    /// True if an invalid index was read and the link has not handled it yet.
+    /// Whether an invalid index was read and the link has not handled it yet.
     stale: bool,
 }
 

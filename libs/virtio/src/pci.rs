@@ -116,7 +116,7 @@ impl<R: Registers> Interface for Pci<R> {
         self.registers.read(self.common(CONFIGURATION_GENERATION)).into()
     }
 
-    /// What the device's configuration is too short for reads as 0.
+    /// Reads a field of the device's configuration; 0 if the configuration is too short for it.
     fn read_configuration<W: Width>(&self, offset: usize) -> W {
         let Place { offset: start, size } = self.structures.configuration;
         let is_there = offset.checked_add(size_of::<W>()).is_some_and(|end| end <= size as usize);

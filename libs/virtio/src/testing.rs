@@ -144,7 +144,7 @@ impl State {
     }
 
     /// Returns the features that the driver has settled on.
-    pub fn settled(&self) -> u64 {
+    pub fn driver_features(&self) -> u64 {
         self.driver_features.get()
     }
 

@@ -75,7 +75,7 @@ fn a_feature_that_a_device_does_not_offer_is_not_used() {
     let mut device = Transport::find(fake, KIND).expect("it is there");
     device.reset(|_| u64::MAX).expect("it accepts what it offers");
     assert_eq!(device.features(), FEATURE_VERSION_1 | FEATURE_EVENT_INDEX);
-    assert_eq!(state.settled(), device.features());
+    assert_eq!(state.driver_features(), device.features());
 }
 
 #[test]

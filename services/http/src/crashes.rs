@@ -65,7 +65,7 @@ pub struct Crashes {
     file: Option<File>,
     /// The number in the name of the next report's file; 0 for the newest, which has none.
     number: usize,
-    /// What was read since the first report was opened, the newest first.
+    /// The reports that were read since the first one was opened, the newest first.
     found: Vec<Crash>,
     shown: Vec<Crash>,
     /// When the reports are read again.
@@ -223,7 +223,7 @@ impl Crashes {
 fn text(bytes: &[u8]) -> String {
     let keep = |letter: char| if letter == '\n' || !letter.is_control() { letter } else { ' ' };
     let mut text: String = String::from_utf8_lossy(bytes).chars().map(keep).collect();
-    // What is no text has become longer.
+    // Replacing bytes that are no text has made it longer: cut it again.
     text.truncate(text.floor_char_boundary(TEXT));
     text
 }

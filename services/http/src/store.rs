@@ -96,7 +96,7 @@ enum State {
     Reading {
         place: u8,
         fetch: Fetch,
-        /// What the file must still be, if it was opened again for this reader.
+        /// The properties that the file must still have, if it was opened again for this reader.
         seen: Option<Seen>,
     },
     /// Has read, or found out what there is; the file was closed meanwhile.
@@ -200,7 +200,7 @@ impl Store {
         self.now = now;
         self.client.begin();
         while let Some(Completion { tag, result }) = self.client.next_completion() {
-            // What is complete makes room for another request.
+            // A completion makes room for another request.
             self.has_room = true;
             match tag {
                 Tag::Opened { place, life } => self.opened(place, life, result.map(|done| done.info)),

@@ -65,13 +65,13 @@ enum Job {
     MakeRoom(u32),
 }
 
-/// What comes of failures.
+/// The pause after a failed request, and what it is for.
 #[derive(Debug)]
 struct Trouble {
     /// Nothing is asked for before.
     until: Option<Instant>,
     pause: Duration,
-    /// It has been told of.
+    /// Whether it has been told of.
     is_told: bool,
 }
 
@@ -92,20 +92,20 @@ pub struct Keeper {
     clock: Option<Clock>,
     limits: Limits,
     series: Series,
-    /// What keeps crash reports, if anything does.
+    /// The keeper of crash reports, if there is one.
     crashes: Option<Crashes>,
     file: Option<File>,
     job: Job,
-    /// The job was asked for.
+    /// Whether the job was asked for.
     is_asked: bool,
     /// Bytes on their way to the file: lines that were taken and not given back, or the mark of
     /// the system's start.
     piece: Vec<u8>,
     /// Bytes of the file before the piece; `None` if that is not known.
     base: Option<u64>,
-    /// The file has the piece already.
+    /// Whether the file has the piece already.
     is_stored: bool,
-    /// The system's start is marked.
+    /// Whether the system's start is marked.
     is_marked: bool,
     /// When lines that wait must be written.
     due: Option<Instant>,
@@ -181,7 +181,7 @@ impl Keeper {
             self.complete(result, now);
         }
         if self.client.changes() != self.changes {
-            // What is known of the file is known of one on another volume.
+            // Forget the file's size and the pause after failures: this is another volume.
             self.changes = self.client.changes();
             (self.base, self.trouble.until) = (None, None);
         }
@@ -191,7 +191,8 @@ impl Keeper {
         if is_there && self.trouble.until.is_none() && !self.is_asked && self.client.under_way() == 0 {
             self.ask(now);
         }
-        // What is due now was asked for, or waits for the provider.
+        // Set no time for work that is due already: it was requested above, or the provider's
+        // answer wakes the keeper.
         self.wake = self.trouble.until.or(self.due.filter(|due| *due > now));
         let asleep = self.sleep(now);
         self.client.end_round() & asleep
@@ -337,7 +338,8 @@ impl Keeper {
         let volume = self.client.volume().map_or(0, |volume| volume.number);
         if let Some(entry) = self.inherited.take().filter(|entry| entry.volume == volume) {
             self.base = Some(entry.size);
-            // What the earlier life has written and not given back is in the queue again.
+            // The queue yields again what the earlier life wrote and did not release: take as many
+            // bytes as the file has grown by, so that none is written twice.
             let written = size.saturating_sub(entry.size);
             if written <= PIECE as u64 {
                 self.take_bytes(written as usize);

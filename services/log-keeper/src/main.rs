@@ -6,7 +6,7 @@
 //! ([`keeper`], [`account`]). Nobody waits for this component: if the disk is slow or absent, the
 //! queue fills, and what has no space is counted by the virtualiser.
 //!
-//! What the log tells of a fault becomes a crash report in a file of its own ([`report`],
+//! The lines of a fault become a crash report in a file of its own ([`report`],
 //! [`crashes`]).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -25,7 +25,7 @@ const _: () = assert!(LINE + HEAD.len() + BEFORE + AFTER <= SIZE);
 /// Reports that wait to be taken; of further faults there are none.
 const WAITING: usize = 8;
 
-/// What stands between a report's first line and the lines around it.
+/// The text between a report's first line and the lines around it.
 const HEAD: &[u8] = b"\nThe log before and after:\n\n";
 
 /// How the supervisor's lines begin that are not its last of a fault.

@@ -345,7 +345,7 @@ fn a_report_waits_for_its_folder_s_medium() {
     assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash-1.txt", "/crash.txt"]);
 }
 
-/// What happens next.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Tell,

@@ -40,7 +40,7 @@ const STATUS_OFF: u32 = 0;
 /// Time between the guest's end and the system's, for the last lines to reach the port.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What the guest does.
+/// The state of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It begins as soon as its virtual CPU is this monitor's.

@@ -95,7 +95,7 @@ const CODE: &[u32] = &[
     0xd65f03c0, // 8:  ret
 ];
 
-/// What it says, each at the next word; the code has their addresses.
+/// Its words, one after the other; the code has their addresses.
 const WORDS: [&[u8]; 3] = [b"tiny: hello\r\n", b"tiny: the timer went off\r\n", b"tiny: an interrupt to itself\r\n"];
 
 /// Returns the Image.

@@ -217,7 +217,7 @@ fn an_unmodified_linux_uses_network_disk_and_random_bytes() {
     let (http, to_guest) = (free_port(), 80);
     let mut terminal = Terminal::run(&boot.option(&["--forward", &format!("{http}:{to_guest}")]).run_command());
     terminal.expect("/ # ");
-    // What is awaited is not in the line that is typed, which the terminal shows too.
+    // Await a text that is not in the typed line: the terminal shows that too.
     let mut ask = |command: &str, answer: &str| {
         terminal.press(&format!("{command}\r"));
         terminal.expect(answer);

@@ -48,9 +48,9 @@ pub(super) struct Known {
     pub(super) commit: Option<bool>,
     /// Requests under way, those to open and close it aside.
     under_way: u16,
-    /// It is to be closed.
+    /// Whether it is to be closed.
     is_closing: bool,
-    /// The provider's present life has it open.
+    /// Whether the provider's present life has it open.
     is_there: bool,
 }
 

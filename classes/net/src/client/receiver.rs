@@ -25,13 +25,13 @@ pub struct Receiver<E: BufferEntry = Descriptor> {
     link: Link<E>,
     data: Region,
     slots: Slots,
-    /// True if the buffers are this client's own: then it provides them.
+    /// Whether the buffers are this client's own: then it provides them.
     owner: bool,
     /// The client's address: of a bare device, frames for others come too.
     mac: Mac,
     /// Flags of the device's offloads, from the last packet.
     device: u16,
-    /// True if a large buffer was read since buffers were last returned.
+    /// Whether a large buffer was read since buffers were last returned.
     read_large: bool,
 }
 

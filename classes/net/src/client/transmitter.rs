@@ -29,7 +29,7 @@ pub struct Transmitter<E: BufferEntry = Descriptor> {
     /// Buffers that came while a buffer of the other size was looked for; of a bare device, those
     /// too that were never sent.
     stash: Stash,
-    /// True if something could not be sent in this round because no small buffer or no queue space
+    /// Whether something could not be sent in this round because no small buffer or no queue space
     /// was free.
     starved: bool,
 }

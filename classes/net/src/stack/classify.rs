@@ -17,7 +17,8 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Whose a TCP segment is. Fields are as they lie in the frame; they serve only for comparison.
+/// The connection to which a TCP segment belongs. Fields are as they lie in the frame; they serve
+/// only for comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     /// The sender's address; of IPv4 the lower words are 0.
@@ -31,7 +32,7 @@ pub(super) struct Key {
 /// A TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Whose it is.
+    /// The connection to which it belongs.
     pub(super) key: Key,
     /// The port that it was sent to.
     pub(super) local_port: u16,

@@ -16,7 +16,7 @@ pub struct Driver {
     seated: Seated<Mapped<{ registers::SIZE }>>,
     bus: Channel,
     interrupt: Interrupt,
-    /// True if the interrupt has come and is masked since.
+    /// Whether the interrupt has come and is masked since.
     is_masked: bool,
     /// The counters as observers were last shown them.
     shown: Counts,

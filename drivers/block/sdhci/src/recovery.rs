@@ -123,7 +123,7 @@ impl<R: Registers> Sdhci<R> {
     /// Goes on after the card's status said that a command, or the one before, has failed. The
     /// controller is done with it.
     #[cold]
-    pub(crate) fn refused(&mut self, status: Status, now: Instant) {
+    pub(crate) fn recover_from_status(&mut self, status: Status, now: Instant) {
         if status.has(Status::PROTECTED) || status.has(Status::ERASE_SKIPPED) {
             return self.finish(Err(Error::ReadOnly));
         }

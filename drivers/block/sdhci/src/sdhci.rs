@@ -108,7 +108,7 @@ pub struct Sdhci<R> {
     pub(crate) disk: Option<Disk>,
     pub(crate) trouble: Trouble,
     pub(crate) counts: Counts,
-    /// True if the controller has interrupted and no exchange has looked at it yet.
+    /// Whether the controller has interrupted and no exchange has looked at it yet.
     interrupted: bool,
 }
 

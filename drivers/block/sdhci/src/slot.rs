@@ -244,7 +244,7 @@ impl<R: Registers> Sdhci<R> {
             read_only: is_read_only,
             discards: card.erases(),
             writes_zeroes: self.options.trusts_erasing && card.erases_to_zeroes(),
-            // What a card has answered is durable: see the head of this crate.
+            // A write that a card has answered is durable: see the head of this crate.
             caches: false,
             most_cleared: MOST_CLEARED,
             ..Disk::new(card.blocks(), card.number())

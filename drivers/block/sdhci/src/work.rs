@@ -174,7 +174,7 @@ impl<R: Registers> Sdhci<R> {
             return self.checked(status, limit, now);
         }
         if status.has(Status::ERRORS) || command.is_open_ended && self.has_stopped_badly(command) {
-            return self.refused(status, now);
+            return self.recover_from_status(status, now);
         }
         let Some(work) = &mut self.work else { return };
         match work.stage {

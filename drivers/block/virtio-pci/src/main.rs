@@ -29,7 +29,7 @@ struct BlockVirtioPci {
     seated: Seated<Mapped<SIZE>>,
     bus: Channel,
     interrupt: Interrupt,
-    /// True if the interrupt has come and is masked since.
+    /// Whether the interrupt has come and is masked since.
     is_masked: bool,
 }
 

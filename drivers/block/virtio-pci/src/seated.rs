@@ -14,7 +14,7 @@ use culm_mmio::Registers;
 use culm_pci::virtio::Structures;
 use culm_virtio::{Pci, Unusable};
 
-/// What there is of the device.
+/// The state of the device.
 enum Stage<R> {
     /// The bus's driver has not looked at it yet: no register may be touched.
     Waiting,

@@ -281,7 +281,7 @@ impl<I: Interface, T> Engine<I, T> {
         if self.requests.is_empty() {
             return more;
         }
-        // What the device has used comes first: it may be what it is about to be reset for.
+        // Take used requests before a reset for a missing answer: the answer may be among them.
         if self.queue.wait_for(1).is_more() {
             self.is_due = true;
             return Progress::More;

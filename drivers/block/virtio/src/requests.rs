@@ -49,7 +49,7 @@ const MOST_RESETS: u8 = 2;
 /// it for minutes. A device that is reset for it loses what it has done so far.
 const FLUSH_PERIODS: u32 = 10;
 
-/// Whose a record is.
+/// The owner of a record.
 #[derive(Clone, Copy, Debug)]
 struct Owner<T> {
     /// The name of the request for who asked; `None` if the record is free.

@@ -33,7 +33,7 @@ pub struct Source<R> {
     /// (§5.4.6.1).
     bytes: [u8; BYTES],
     count: usize,
-    /// True if the device needs a reset.
+    /// Whether the device needs a reset.
     failed: bool,
     backoff: ResetBackoff,
 }

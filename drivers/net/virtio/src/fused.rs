@@ -31,9 +31,9 @@ pub struct FusedQueue<const COUNTERS_BEFORE: usize> {
     generation: u32,
     /// Flags of the device's offloads for clients.
     flags: u16,
-    /// True if the doorbell is to be rung.
+    /// Whether the doorbell is to be rung.
     rings: bool,
-    /// True if the device was asked to interrupt for used buffers that nothing else asks for.
+    /// Whether the device was asked to interrupt for used buffers that nothing else asks for.
     waits: bool,
     /// How many entries were counted.
     counted: u16,
@@ -214,7 +214,7 @@ pub struct FoundQueue<const COUNTERS_BEFORE: usize> {
     /// How often the device was reset that works in it, or that did until it failed. If there is
     /// none, a reset was under way, and nothing that stands in the queue means anything.
     generation: Option<u32>,
-    /// True if the device still works.
+    /// Whether the device still works.
     goes_on: bool,
 }
 
@@ -269,7 +269,7 @@ pub struct FusedNet<R, const RX: usize, const TX: usize> {
     memory: Region,
     checkpoint: Checkpoint,
     health: Health,
-    /// True if the device has interrupted since the last round.
+    /// Whether the device has interrupted since the last round.
     interrupted: bool,
 }
 

@@ -10,9 +10,9 @@ use culm_virtio::{ResetBackoff, Unusable};
 pub struct Health {
     /// Whether the device's link is up.
     link: bool,
-    /// True if the device needs a reset, or could not be set up.
+    /// Whether the device needs a reset, or could not be set up.
     failed: bool,
-    /// True if the device waits for its reset.
+    /// Whether the device waits for its reset.
     out_of_service: bool,
     backoff: ResetBackoff,
     /// The back-off of resets for virtualisers that start over.

@@ -36,15 +36,15 @@ pub struct Net<R> {
     pub(crate) transmit: Pair,
     /// Flags of the device's offloads for clients.
     pub(crate) flags: u16,
-    /// True if no packet was passed on since the device was reset.
+    /// Whether no packet was passed on since the device was reset.
     pub(crate) is_fresh: bool,
     pub(crate) health: Health,
     /// Packets received since the virtualiser's buffers were last looked at, which happens at
     /// [`REFILL`].
     missing: u64,
-    /// True if the device has interrupted since the last round.
+    /// Whether the device has interrupted since the last round.
     interrupted: bool,
-    /// True if the device was asked to interrupt for sent buffers.
+    /// Whether the device was asked to interrupt for sent buffers.
     waits_for_sent: bool,
 }
 

@@ -25,9 +25,9 @@ pub struct Pair {
     /// Number of the virtqueue that they lead to.
     number: u32,
     pub link: Link<DmaDescriptor>,
-    /// True if there may be something to move.
+    /// Whether there may be something to move.
     pub due: bool,
-    /// True if the virtualiser has started over while the device has buffers of its previous life.
+    /// Whether the virtualiser has started over while the device has buffers of its previous life.
     /// The link becomes live when it has none.
     pub stale: bool,
     /// The time at which the driver stops waiting for that, and resets the device.

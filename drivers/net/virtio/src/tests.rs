@@ -172,7 +172,7 @@ fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
         fake.0.features.set(FEATURE_VERSION_1 | features);
         let state = fake.0.clone();
         start(fake, &memory, large).expect("works");
-        state.settled() & !FEATURE_VERSION_1
+        state.driver_features() & !FEATURE_VERSION_1
     };
     let all = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE | FEATURE_GUEST_CHECKSUM;
     assert_eq!(settled(all, true), all);

@@ -32,7 +32,7 @@ pub struct Received {
     pub dropped: u64,
     /// Bytes that arrived damaged, which are not handed on, and times that the port lost bytes.
     pub errors: u64,
-    /// True if the port may hold more bytes, for which it does not interrupt.
+    /// Whether the port may hold more bytes, for which it does not interrupt.
     pub more: bool,
 }
 

@@ -37,10 +37,10 @@ pub struct FakeContext {
     pub seen: Seen,
     pub seed: [u64; SEED_WORDS],
     kept: [u64; MESSAGE_WORDS],
-    /// What the page of a virtual CPU says: the last exit is answered, and it is to wait.
+    /// The page of a virtual CPU: whether the last exit is answered, and whether it is to wait.
     pub is_answered: bool,
     pub is_to_wait: bool,
-    /// What the guest's next exception comes to, if not to an exit.
+    /// The outcome of the guest's next exception; none stands for an exit.
     pub trap: Option<Trap>,
 }
 

@@ -74,11 +74,11 @@ pub enum Operation {
     Read,
     /// Bytes come from the guest.
     Write,
-    /// What was written is to be made durable.
+    /// Makes durable what was written.
     Flush,
 }
 
-/// What a guest is told of its disk.
+/// The properties of the disk that the guest is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Count of its sectors.
@@ -95,7 +95,7 @@ pub struct Geometry {
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     chain: Chain,
-    /// What [`Transport::resets`] was.
+    /// The count of resets when the request was taken: one of an earlier count is not answered.
     resets: u32,
     /// Its kind.
     pub operation: Operation,
@@ -122,7 +122,7 @@ impl Request {
 pub struct Block {
     /// Its registers.
     pub transport: Transport,
-    /// What [`Transport::resets`] was when the medium was exchanged.
+    /// The count of resets when the medium was exchanged: until the next one, requests fail.
     exchanged: Option<u32>,
 }
 

@@ -51,7 +51,7 @@ pub struct Net {
 /// looked at once, and not for each frame.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
-    /// What [`Transport::resets`] was.
+    /// The count of resets when there was too little room.
     resets: u32,
     /// Where the queue was.
     position: (u16, u16),
@@ -76,7 +76,7 @@ impl Frame {
     }
 }
 
-/// What has become of a frame for the guest.
+/// The outcome of a frame for the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The guest has it.

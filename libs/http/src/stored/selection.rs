@@ -10,7 +10,7 @@ pub(super) const MISMATCH: Refusal =
 const EXISTS: Refusal = Refusal::new(Status::PreconditionFailed, "The file that If-None-Match excludes is there.");
 const CHANGED: Refusal = Refusal::new(Status::PreconditionFailed, "The file was changed after If-Unmodified-Since.");
 
-/// What is sent of a file.
+/// The part of a file that is sent.
 #[derive(Clone, Copy)]
 pub(super) enum Selected {
     Whole,
@@ -29,7 +29,7 @@ pub(super) fn select(request: &Request, head: &[u8], entry: &Entry) -> Selected 
             return if refusal == EXISTS { Selected::NotModified } else { Selected::Failed(refusal) };
         }
         if !request.if_none_match.is_present()
-            && entry.is_settled
+            && entry.is_strong
             && let Some(since) = request.if_modified_since.and_then(|field| fields::date(field.of(head)))
             && modified(entry).is_some_and(|modified| modified <= since)
         {
@@ -66,27 +66,27 @@ fn is_in_range(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> bool
     let Some(field) = request.if_range else { return true };
     let value = field.of(head);
     let is_date = entry.modified.is_some_and(|modified| value == modified);
-    entry.is_settled && (fields::tag_is(value, tag.strong()) || is_date)
+    entry.is_strong && (fields::tag_is(value, tag.strong()) || is_date)
 }
 
 /// The reason for which a condition does not hold; [`EXISTS`] where that of `If-None-Match` does
-/// not. A version that is not settled is no proof that the content is the same: no tag matches it,
+/// not. A version that is not strong is no proof that the content is the same: no tag matches it,
 /// and no date.
 pub(super) fn failed_condition(request: &Request, head: &[u8], entry: &Entry, tag: &Tag) -> Option<Refusal> {
     if request.if_match.is_present() {
         let is_same = |list: &[u8]| {
-            list == b"*" || (entry.is_settled && fields::tags_contain(list, tag.strong(), Comparison::Strong))
+            list == b"*" || (entry.is_strong && fields::tags_contain(list, tag.strong(), Comparison::Strong))
         };
         if !request.if_match.any(b"if-match", head, is_same) {
             return Some(MISMATCH);
         }
     } else if let Some(since) = request.if_unmodified_since.and_then(|field| fields::date(field.of(head)))
-        && modified(entry).is_none_or(|modified| modified > since || !entry.is_settled)
+        && modified(entry).is_none_or(|modified| modified > since || !entry.is_strong)
     {
         return Some(CHANGED);
     }
     let is_same =
-        |list: &[u8]| list == b"*" || (entry.is_settled && fields::tags_contain(list, tag.strong(), Comparison::Weak));
+        |list: &[u8]| list == b"*" || (entry.is_strong && fields::tags_contain(list, tag.strong(), Comparison::Weak));
     request.if_none_match.any(b"if-none-match", head, is_same).then_some(EXISTS)
 }
 
@@ -110,7 +110,7 @@ impl Tag {
         (bytes[2], bytes[36]) = (b'"', b'"');
         hexadecimal(entry.version, &mut bytes[3..19]);
         hexadecimal(entry.length, &mut bytes[20..36]);
-        Self { bytes, start: if entry.is_settled { 2 } else { 0 } }
+        Self { bytes, start: if entry.is_strong { 2 } else { 0 } }
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

@@ -47,7 +47,7 @@ pub struct Shelf {
     pub delay: u32,
     /// Bytes that are taken or given at a time.
     pub grasp: usize,
-    pub is_settled: bool,
+    pub is_strong: bool,
     /// The trouble that all that is begun from now on meets.
     pub trouble: Option<Trouble>,
     /// The trouble that writing and committing meet.
@@ -64,7 +64,7 @@ impl Default for Shelf {
             fetched: 0,
             delay: 0,
             grasp: usize::MAX,
-            is_settled: true,
+            is_strong: true,
             trouble: None,
             late_trouble: None,
             permission: Rc::new(Cell::new(Permission::Granted)),
@@ -150,7 +150,7 @@ impl Files for Shelf {
             Some(old) => Found::File(Entry {
                 length: old.len() as u64,
                 version: job.version,
-                is_settled: self.is_settled,
+                is_strong: self.is_strong,
                 modified: Some(*MODIFIED),
             }),
             None if self.contents.borrow().keys().any(|path| path.starts_with(&folder)) => Found::Folder,

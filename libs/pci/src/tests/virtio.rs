@@ -55,7 +55,7 @@ fn structures() -> Structures {
     }
 }
 
-/// What is found after `change`.
+/// Returns the structures that are found after `change`.
 fn after(change: impl Fn(&mut [Capability; 5])) -> Result<Option<Structures>, Refusal> {
     let mut capabilities = usual();
     change(&mut capabilities);

@@ -22,7 +22,7 @@ fn buffers_go_to_the_device_and_come_back() {
     let (fake, memory) = fake();
     let (device, mut queue) = start(&fake, structures(&fake), &memory).expect("a device that works");
     assert_eq!(device.features(), FEATURE_VERSION_1 | FEATURE_EVENT_INDEX);
-    assert_eq!((queue.size(), fake.0.settled()), (16, device.features()));
+    assert_eq!((queue.size(), fake.0.driver_features()), (16, device.features()));
     queue.add_chain(&REQUEST, 5).expect("space");
     assert!(queue.publish());
     device.ring_doorbell(QUEUE);

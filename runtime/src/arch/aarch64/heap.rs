@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: the caller promises what the allocator asks for.
         let place = unsafe { self.allocator.alloc(layout) };
         if place.is_null() {
-            exhaustion::refused(layout.size());
+            exhaustion::record_refusal(layout.size());
         } else {
             self.count(layout.size(), 0);
         }
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: the caller promises what the allocator asks for.
         let moved = unsafe { self.allocator.realloc(place, layout, size) };
         if moved.is_null() {
-            exhaustion::refused(size);
+            exhaustion::record_refusal(size);
         } else {
             self.count(size, layout.size());
         }

@@ -179,7 +179,7 @@ pub struct Domain {
     pub faults: u32,
     /// Restarts.
     pub restarts: u32,
-    /// What it says is wrong with what it serves; empty if nothing is.
+    /// The trouble that it tells of what it serves; empty if nothing is wrong.
     pub trouble: String,
     /// Its own counters, by name.
     pub counters: Vec<(&'static str, Tally)>,

@@ -1,7 +1,7 @@
 //! Files that are open for readers: who shares which, and when one is opened anew.
 
 use super::content::Content;
-use super::properties::{is_settled, modified, trouble, version};
+use super::properties::{is_strong, modified, trouble, version};
 use super::reading::Fetch;
 use super::waiting::Need;
 use super::{State, Store, Tag};
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     /// With the slash in front.
     pub(super) path: String,
     pub(super) file: Option<File>,
-    /// What was found; nothing while it is being opened.
+    /// The outcome; none while it is being opened.
     pub(super) found: Option<Result<Info, Error>>,
     pub(super) readers: u32,
     /// Since when it is open: later readers open it anew.
@@ -34,9 +34,9 @@ pub(super) struct Shared {
     pub(super) is_stale: bool,
     /// When it was changed, as HTTP writes it.
     pub(super) modified: Option<[u8; 29]>,
-    /// Whether its properties were settled when it was opened, and which [`Store::generation`]
+    /// Whether its version was strong when it was opened, and which [`Store::generation`]
     /// there was then.
-    pub(super) is_settled: bool,
+    pub(super) is_strong: bool,
     pub(super) generation: u32,
     /// How often the place was used.
     pub(super) life: u32,
@@ -47,20 +47,20 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// What a reader finds; nothing while it is being opened.
+    /// The outcome for a reader; none while it is being opened.
     #[inline]
     pub(super) fn seen(&self) -> Option<Seen> {
-        let Self { found, modified, is_settled, generation, .. } = *self;
-        Some(Seen { found: found?, modified, is_settled, generation })
+        let Self { found, modified, is_strong, generation, .. } = *self;
+        Some(Seen { found: found?, modified, is_strong, generation })
     }
 }
 
-/// What a reader has found.
+/// The outcome of opening a file for a reader.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     found: Result<Info, Error>,
     modified: Option<[u8; 29]>,
-    is_settled: bool,
+    is_strong: bool,
     generation: u32,
 }
 
@@ -71,8 +71,8 @@ impl Seen {
             (Ok(then), Ok(now)) => now.is_same(&then),
             _ => false,
         };
-        // Properties that were not settled may be those of another content.
-        is_same && (self.is_settled || self.generation == now.generation)
+        // A version that was not strong may be that of another content.
+        is_same && (self.is_strong || self.generation == now.generation)
     }
 }
 
@@ -93,7 +93,7 @@ impl Store {
         let fresh = self.open.iter().position(|shared| is_it(shared) && is_fresh(shared));
         let is_full = self.open.iter().all(|shared| shared.readers > 0);
         let place = fresh.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
-        // What others read for longer is better than nothing.
+        // If no place is free, share a file that is open for longer than `fresh`.
         let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
         let place = place.or_else(|| if is_full { self.open.iter().position(is_it) } else { None });
         let Some(place) = place else { return false };
@@ -114,8 +114,8 @@ impl Store {
         let place = unread.or_else(|| self.park_readers())?;
         let path = format!("/{path}");
         let life = self.open[place].life.wrapping_add(1);
-        // What is there is closed only if something comes in its place. The class allows more open
-        // files than there are places and uploads, so that one more is no matter.
+        // Close the old file only after the new one was asked for: a failure leaves it open. The
+        // class allows one file more than there are places and uploads.
         let (file, found) = match self.client.open(&path, Mode::Read, Tag::Opened { place: place as u8, life }) {
             Ok(file) => (Some(file), None),
             Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(Error::TooMany)) => return None,
@@ -125,7 +125,7 @@ impl Store {
         let shared = &mut self.open[place];
         shared.head = KeptHead::default();
         (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
-        (shared.since, shared.is_stale, shared.is_settled) = (self.now, false, false);
+        (shared.since, shared.is_stale, shared.is_strong) = (self.now, false, false);
         shared.generation = self.generation;
         Some(place)
     }
@@ -190,7 +190,7 @@ impl Store {
             (shared.file, shared.is_stale) = (None, true);
         }
         let found = result.and_then(|info| info.ok_or(Error::Failed));
-        shared.is_settled = found.is_ok_and(|info| is_settled(&info, self.today, self.has_changed));
+        shared.is_strong = found.is_ok_and(|info| is_strong(&info, self.today, self.has_changed));
         shared.modified = found.ok().and_then(|info| modified(&info));
         shared.found = Some(found);
         let waiting = core::mem::take(&mut shared.waiting);
@@ -199,16 +199,16 @@ impl Store {
         }
     }
 
-    /// What is found at a path, as HTTP has it.
+    /// Returns the outcome of opening a path, in HTTP's terms.
     pub(super) fn told(&self, seen: &Seen) -> Result<Found, Trouble> {
         match seen.found {
             Ok(info) if info.is_folder => Ok(Found::Folder),
             Ok(info) => {
-                let is_settled = seen.is_settled && is_settled(&info, self.today, self.has_changed);
+                let is_strong = seen.is_strong && is_strong(&info, self.today, self.has_changed);
                 Ok(Found::File(Entry {
                     length: info.size,
                     version: version(&info),
-                    is_settled,
+                    is_strong,
                     modified: seen.modified,
                 }))
             }

@@ -33,7 +33,7 @@ pub(super) fn entry(info: &Info, today: Option<u64>, has_changed: bool) -> Entry
     Entry {
         length: info.size,
         version: version(info),
-        is_settled: is_settled(info, today, has_changed),
+        is_strong: is_strong(info, today, has_changed),
         modified: modified(info),
     }
 }
@@ -43,8 +43,8 @@ pub(super) fn version(info: &Info) -> u64 {
     info.mark << 36 ^ info.modified
 }
 
-/// Whether the file's version is sure to be another one after its next change.
-pub(super) fn is_settled(info: &Info, today: Option<u64>, has_changed: bool) -> bool {
+/// Returns whether the file's version is sure to be another one after its next change.
+pub(super) fn is_strong(info: &Info, today: Option<u64>, has_changed: bool) -> bool {
     let age = today.and_then(|today| today.checked_sub(info.modified));
     let is_old = age.is_some_and(|age| age >= UNSETTLED);
     if info.modified >= FIRST_TIME { is_old } else { !has_changed }

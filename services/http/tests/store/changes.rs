@@ -14,7 +14,7 @@ fn files_are_changed() {
         assert_eq!(world.files().get("/new.bin"), Some(content.as_bytes()));
         assert_eq!(world.ask(0, &get("/new.bin")), (200, content.into_bytes()));
         assert_eq!(world.ask(0, &put("/new.bin", "short")).0, 204);
-        // What was open is opened anew.
+        // The open file is opened anew.
         assert_eq!(world.ask(0, &get("/new.bin")), (200, b"short".to_vec()));
         assert_eq!(world.ask(0, &put("/empty", "")).0, 201);
         assert_eq!(world.files().get("/empty"), Some(&b""[..]));

@@ -38,7 +38,7 @@ fn what_others_change_is_seen_when_the_file_is_opened_anew() {
     assert_eq!(world.ask(0, &get("/index.html")), (200, b"<p>start".to_vec()), "it is open");
     world.now += 1;
     assert_eq!(world.ask(0, &get("/index.html")), (200, b"<p>other".to_vec()));
-    // What is changed through the server is seen at once.
+    // A change through the server is seen at once.
     assert_eq!(world.ask(0, &put("/index.html", "<p>third")).0, 204);
     assert_eq!(world.ask(0, &get("/index.html")), (200, b"<p>third".to_vec()));
     // Another medium is other files.
@@ -68,7 +68,7 @@ fn the_content_that_was_used_longest_ago_gives_way() {
     assert_eq!(reads(SMALL), 1);
     assert_eq!((reads(1), reads(SMALL)), (0, 0));
     assert_eq!(reads(0), 1, "it was used longest ago");
-    // What others of the same round use stays.
+    // Contents that others of the same round use stay.
     world.now += 1;
     for file in 0..=SMALL {
         let (status, content) = world.ask(0, &get(&format!("/file{file}")));
@@ -93,7 +93,7 @@ fn each_file_has_its_own_head() {
         assert!(output.contains(&format!("Content-Length: {file}\r\n")), "{output}");
         world.pipe(0).output.clear();
     }
-    // A tag is weak until its version is settled, also in a head that was made before.
+    // A tag is weak until its version is strong, also in a head that was made before.
     world.files().time = 1_800_000_000;
     world.files().put("/young", b"young");
     let tag = |world: &mut World| {

@@ -53,13 +53,13 @@ impl Disk {
         self.client.begin();
         while let Some(completion) = self.client.next_completion() {
             let request = self.requests.get_mut(usize::from(completion.tag)).and_then(Option::take);
-            // Of a guest that has begun anew, the memory is another's by now.
+            // If the guest has begun anew, do not copy into its memory: its new life owns it.
             let Some(request) = request.filter(|request| device.is_awaited(request)) else { continue };
             let is_done = completion.result.is_ok() && self.copy_out(&request, completion.tag, memory);
             self.answer(device, memory, &request, is_done);
         }
         self.tell(device);
-        let is_open = self.is_known() && !self.has_forgotten(device);
+        let is_open = self.is_known() && !self.cancel_forgotten(device);
         let mut has_more = false;
         for _ in 0..self.requests.len() {
             let slot = self.requests.iter().position(Option::is_none).filter(|_| self.client.space() > 0);
@@ -75,9 +75,10 @@ impl Disk {
         progress & Progress::more_if(has_more || is_free && is_open && device.has_request(memory))
     }
 
-    /// Returns whether a request is under way from before the guest began anew, and takes back
-    /// those that the provider has not got: a write of then must not come after one of now.
-    fn has_forgotten(&mut self, device: &Block) -> bool {
+    /// Takes back the requests of before the guest began anew that the provider has not got: a
+    /// write of then must not come after one of now. Returns whether any are under way still, those
+    /// just taken back among them: their completions come in a later round.
+    fn cancel_forgotten(&mut self, device: &Block) -> bool {
         let Self { client, requests, .. } = self;
         let is_forgotten = |request: &Option<Request>| request.as_ref().is_some_and(|it| !device.is_awaited(it));
         let any = requests.iter().any(is_forgotten);

@@ -1,4 +1,4 @@
-//! What serves the guest's virtio devices: the monitor's connections to the system's own.
+//! Serves the guest's virtio devices by the monitor's connections to the system's own.
 
 mod disk;
 mod entropy;

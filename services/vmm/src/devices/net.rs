@@ -22,7 +22,7 @@ const _: () = assert!(HEADER == HEADROOM);
 /// The most frames that the guest may send in one round.
 const FRAMES: usize = 256;
 
-/// What `segmentation` says of a packet of many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
+/// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
 const TCP_6: u8 = 4;
 
 /// The connection behind the card.
@@ -90,7 +90,7 @@ impl Card {
         let offloads = transmitter.offloads_checksum();
         let sent = transmitter.send(frame.length as usize, |bytes| {
             let (first, rest) = bytes.split_at_mut(head.len());
-            // What was checked, not what stands in the guest's memory by now.
+            // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);
             if frame.read(memory, head.len() as u64, rest).is_none() {
                 // Part of it is not in the guest's memory: nothing of an older frame is sent.

@@ -75,7 +75,7 @@ struct MisbehaveFile {
     acts: u32,
 }
 
-/// What it does.
+/// Its kind of misbehaviour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     Forge,

@@ -1,6 +1,6 @@
 //! FAT file systems: formatting, how much there is room for, and filling.
 
-use super::medium::Part;
+use super::medium::Section;
 use super::{Content, Fat, Medium, SECTOR, Volume};
 use crate::failure::Failure;
 use lamfat::{Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, StdIoWrapper, TimeProvider};
@@ -28,7 +28,7 @@ pub struct Capacity {
 }
 
 /// The file system of a volume.
-type Mounted<'m> = FileSystem<StdIoWrapper<Part<'m>>, Moment<'m>>;
+type Mounted<'m> = FileSystem<StdIoWrapper<Section<'m>>, Moment<'m>>;
 
 /// The time of what is written, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ pub fn reason_against(name: &str) -> Option<&'static str> {
 }
 
 /// Makes an empty file system.
-fn format<'m>(volume: &Volume, part: Part<'m>, moment: Moment<'m>) -> Result<Mounted<'m>, Error> {
+fn format<'m>(volume: &Volume, part: Section<'m>, moment: Moment<'m>) -> Result<Mounted<'m>, Error> {
     let kind = match volume.kind {
         Fat::Fat16 => FatType::Fat16,
         Fat::Fat32 => FatType::Fat32,
@@ -132,7 +132,7 @@ pub fn make(
     volume: &Volume,
     content: &Content,
     latest: u64,
-    part: Part<'_>,
+    part: Section<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
     let failed = |error: Error| Failure::io("write the file system", &error);

@@ -46,8 +46,8 @@ impl Medium {
     }
 
     /// Returns the bytes from `first` on as a disk of their own.
-    pub fn part(&mut self, first: u64, size: u64) -> Part<'_> {
-        Part { medium: self, first, size, at: 0 }
+    pub fn part(&mut self, first: u64, size: u64) -> Section<'_> {
+        Section { medium: self, first, size, at: 0 }
     }
 
     /// Reads what is at `at`.
@@ -165,21 +165,21 @@ fn is_blank(bytes: &[u8]) -> bool {
 
 /// A part of a disk, as a file.
 #[derive(Debug)]
-pub struct Part<'m> {
+pub struct Section<'m> {
     medium: &'m mut Medium,
     first: u64,
     size: u64,
     at: u64,
 }
 
-impl Part<'_> {
+impl Section<'_> {
     /// Returns how much of `count` bytes lies before the end.
     fn room(&self, count: usize) -> usize {
         self.size.saturating_sub(self.at).min(count as u64) as usize
     }
 }
 
-impl Read for Part<'_> {
+impl Read for Section<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
         let count = self.room(bytes.len());
         self.medium.read_at(self.first + self.at, &mut bytes[..count])?;
@@ -188,7 +188,7 @@ impl Read for Part<'_> {
     }
 }
 
-impl Write for Part<'_> {
+impl Write for Section<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         let count = self.room(bytes.len());
         self.medium.write_at(self.first + self.at, &bytes[..count])?;
@@ -201,7 +201,7 @@ impl Write for Part<'_> {
     }
 }
 
-impl Seek for Part<'_> {
+impl Seek for Section<'_> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         let place = match to {
             SeekFrom::Start(at) => Some(at),

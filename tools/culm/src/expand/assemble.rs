@@ -8,8 +8,8 @@ use super::wiring::{Loan, ProviderClients, Wiring};
 use crate::class;
 use crate::diagnostics::Location;
 use crate::plan::{
-    Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Part, Plan, Provider,
-    Purpose, RegionKind, Rights,
+    Component, ConnectionData, Device, DeviceId, Domain, DomainConnection, DomainId, End, Memory, Plan, Provider,
+    Purpose, RegionKind, RegionPart, Rights,
 };
 use culm_abi::connection::{Channel, Counters, Interrupt};
 use culm_abi::memory::PAGE_SIZE;
@@ -167,7 +167,7 @@ fn device(wiring: &mut Wiring, draft: &Draft<'_>, index: DraftDevice) {
     let offset = device.board.registers.address - pages.address;
     let size = device.board.registers.size;
     let connection = culm_abi::connection::Device {
-        registers: Memory::Region(Part { region: registers, offset, size, dma: false }),
+        registers: Memory::Region(RegionPart { region: registers, offset, size, dma: false }),
         interrupts,
         dma: dma.map(|region| Memory::dma(region, wiring.regions[region].size)),
     };

@@ -168,7 +168,7 @@ fn resolve_client<'a>(
 
 /// Checks that a client has the options without which its component can do nothing.
 fn check_required(draft: &mut Draft<'_>, connection: &Connection, entry: &Entry<'_>) {
-    // What is wrong with a value is for its reader to say.
+    // A value is checked by whoever reads it.
     let mut ignored = Problems::new();
     let mut options = if entry.is_table() { entry.table("", &mut ignored) } else { None };
     for key in &connection.requires {

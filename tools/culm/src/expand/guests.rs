@@ -209,7 +209,7 @@ fn cores(draft: &mut Draft<'_>, table: &GuestTable, monitor: DraftDomain) -> Opt
     Some(cores.value.iter().map(|core| core.value as u32).collect())
 }
 
-/// What is where in the guest's memory.
+/// Lays out the guest's memory.
 fn memory(draft: &mut Draft<'_>, table: &GuestTable, kernel: Kernel, initrd: u64) -> Option<GuestMemory> {
     let given = table.memory.as_ref()?;
     let unit = GuestMemory::UNIT;

@@ -15,7 +15,7 @@ use crate::folder;
 use crate::plan::{Guest, GuestMemory, Initrd, Plan};
 use std::path::Path;
 
-/// What stands in a guest's memory when it starts.
+/// The content of a guest's memory when it starts.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// Its kernel.

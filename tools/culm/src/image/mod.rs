@@ -35,7 +35,7 @@ pub struct Inputs<'a> {
     pub kernel: &'a Program,
     /// Files and packed folders.
     pub contents: &'a Contents,
-    /// What stands in the guests' memory.
+    /// The content of the guests' memory.
     pub guests: &'a [guest::Content],
     /// The system's picture, an SVG file.
     pub picture: &'a [u8],

@@ -52,7 +52,7 @@ impl DomainConnection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// A region. If the domain has no mapping of it, the address is 0.
-    Region(Part),
+    Region(RegionPart),
     /// The stack of a domain, which the connection shows read-only.
     Stack(DomainId),
     /// Accounts of the cores.
@@ -69,26 +69,26 @@ pub enum Memory {
 
 /// A part of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RegionPart {
     /// The region.
     pub region: RegionId,
     /// Where the part begins.
     pub offset: u64,
     /// Its bytes.
     pub size: u64,
-    /// The domain is told the address at which devices see it.
+    /// Whether the domain is told the address at which devices see it.
     pub dma: bool,
 }
 
 impl Memory {
     /// The first `size` bytes of a region.
     pub fn region(region: RegionId, size: u64) -> Self {
-        Self::Region(Part { region, offset: 0, size, dma: false })
+        Self::Region(RegionPart { region, offset: 0, size, dma: false })
     }
 
     /// The same, with the address at which devices see it.
     pub fn dma(region: RegionId, size: u64) -> Self {
-        Self::Region(Part { region, offset: 0, size, dma: true })
+        Self::Region(RegionPart { region, offset: 0, size, dma: true })
     }
 }
 

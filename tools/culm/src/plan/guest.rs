@@ -22,7 +22,7 @@ pub struct Guest {
     pub initrd: Option<Initrd>,
     /// The kernel's command line.
     pub command_line: String,
-    /// What is where in its memory when it begins.
+    /// The layout of its memory when it begins.
     pub memory: GuestMemory,
     /// Its memory, which its monitor sees too.
     pub region: RegionId,
@@ -61,7 +61,7 @@ pub enum Initrd {
     Packed(BTreeMap<String, PathBuf>),
 }
 
-/// What is where in a guest's memory when it begins: the kernel's file at the beginning, the device
+/// The layout of a guest's memory when it begins: the kernel's file at the beginning, the device
 /// tree and the initial RAM disk at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestMemory {

@@ -12,7 +12,7 @@ mod guest;
 mod order;
 
 pub use board::{Board, BoardDevice, Bridge, Gic, Interrupt, PhysicalRange, Qemu, Slot};
-pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Part, Planned, Rights, Value};
+pub use connection::{ConnectionData, DomainConnection, Fields, Memory, Planned, RegionPart, Rights, Value};
 pub use culm_manifest::Trigger;
 pub use culm_manifest::{DeviceClass, Manifest};
 pub use guest::{Guest, GuestMemory, Initrd, VirtualCpu};

@@ -10,11 +10,11 @@ use culm_block::Error;
 /// A client's writes and clears since its last flush that said that they are durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unflushed {
-    /// Some were answered since the last flush of all was sent.
+    /// Whether some were answered since the last flush of all was sent.
     is_changed: bool,
-    /// The flush under way covers some.
+    /// Whether the flush under way covers some.
     is_covered: bool,
-    /// Some may be lost since a flush failed, and the client does not know.
+    /// Whether some may be lost since a flush failed, and the client does not know.
     is_lost: bool,
 }
 

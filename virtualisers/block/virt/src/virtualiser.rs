@@ -26,11 +26,11 @@ use culm_partition::MAX_READ;
 /// and one of smaller logical blocks would be given less than it wants.
 const _: () = assert!(culm_partition::BLOCK == BLOCK && MAX_READ == 1 << Disk::LARGEST_GRANULE);
 
-/// Whose a request at the driver is: its tag there.
+/// The tag of a request that the driver has: its owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Tag(Owner);
 
-/// Whose a request at the driver is.
+/// The owner of a request that the driver has.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// A client's.

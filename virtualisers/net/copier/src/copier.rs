@@ -31,7 +31,7 @@ pub struct Copier {
     client: Side,
     /// Buffers of the client's that came while a buffer of the other size was looked for.
     stash: Stash,
-    /// True if the client has notified since it was last looked at.
+    /// Whether the client has notified since it was last looked at.
     client_notified: bool,
     tally: Tally,
 }

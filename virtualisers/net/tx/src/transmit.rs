@@ -70,9 +70,9 @@ pub struct Transmit<D: DriverLink = Link<DmaDescriptor>> {
     short: ClientSet,
     /// The clients that have used up their allowances.
     paused: Paused,
-    /// True if the driver was asked for buffers, and none has come since.
+    /// Whether the driver was asked for buffers, and none has come since.
     waits: bool,
-    /// True if the driver has notified.
+    /// Whether the driver has notified.
     woken: bool,
     /// Buffers that are taken back at a time while no client waits for them.
     batch: u32,

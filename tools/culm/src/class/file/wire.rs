@@ -2,7 +2,7 @@
 
 use super::options::ClientOptions;
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
-use crate::plan::{Memory, Part, Planned, Purpose, RegionKind};
+use crate::plan::{Memory, Planned, Purpose, RegionKind, RegionPart};
 use culm_abi::connection::file::ENTRY_SIZE;
 use culm_abi::connection::{FileClient, FileProvider, FileProviderClient};
 
@@ -27,7 +27,7 @@ pub fn wire(wiring: &mut Wiring, provider: &ProviderClients<'_, '_>) {
             let mappings = [(*domain, true), (provider.domain, true)];
             (wiring.region(format!("{label} data"), size, RegionKind::Cached, Purpose::Buffers, &mappings), 0)
         });
-        let memory = Memory::Region(Part { region, offset, size, dma: false });
+        let memory = Memory::Region(RegionPart { region, offset, size, dma: false });
         let connection = FileClient { requests, answers, memory, channel: client_end };
         wiring.connect_slot(*domain, client.slot, &client.connection, &provider.provider.name, connection);
         FileProviderClient::<Planned> {

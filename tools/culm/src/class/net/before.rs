@@ -119,8 +119,8 @@ impl<'a> BeforeClient<'_, 'a> {
         Some(made)
     }
 
-    /// The client's name and what this is to it; with the connection's name where there are
-    /// several.
+    /// Returns the name of a domain that is made for the client: the client's name and the role,
+    /// with the connection's name between them if there are several.
     fn name(&self, draft: &Draft<'_>, role: &str) -> String {
         let connections = &draft.domains[self.domain].manifest.connections;
         let several = connections.iter().filter(|other| other.kind.is::<NetClient>()).count() > 1;

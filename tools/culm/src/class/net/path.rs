@@ -4,7 +4,7 @@
 use super::options::ClientOptions;
 use crate::expand::draft::Client;
 use crate::expand::wiring::{RingSpec, Wiring};
-use crate::plan::{DomainId, EndNumber, Memory, Part, Purpose, RegionKind, RingId};
+use crate::plan::{DomainId, EndNumber, Memory, Purpose, RegionKind, RegionPart, RingId};
 use culm_abi::connection::net::{BUFFER_SIZE, ENTRY_SIZE, LARGE_BUFFER};
 use culm_abi::connection::{NetClient, NetCopier};
 
@@ -36,7 +36,7 @@ pub struct Side {
     /// Empty buffers.
     pub free: RingId,
     /// The buffers.
-    pub data: Part,
+    pub data: RegionPart,
     /// Bytes of one of them.
     pub buffer_size: u32,
     /// The domain's end of the channel.
@@ -72,12 +72,12 @@ impl<'d> WiredClient<'d> {
     }
 
     /// The client's own receive buffers, which `writer` fills for the first reader.
-    pub fn receive_buffers(&self, wiring: &mut Wiring, writer: DomainId) -> Part {
+    pub fn receive_buffers(&self, wiring: &mut Wiring, writer: DomainId) -> RegionPart {
         let size = bytes_of(self.options.buffers, self.options.large);
         let mappings = [(writer, true), (self.reader(0), false)];
         let name = format!("{} rx data", self.label);
         let region = wiring.region(name, size, RegionKind::Cached, Purpose::Buffers, &mappings);
-        Part { region, offset: 0, size, dma: false }
+        RegionPart { region, offset: 0, size, dma: false }
     }
 
     /// Queues for received frames in `data`, from a giver to a reader; returns the ends of both.
@@ -85,7 +85,7 @@ impl<'d> WiredClient<'d> {
         &self,
         wiring: &mut Wiring,
         (giver, reader): (DomainId, DomainId),
-        (data, buffer_size): (Part, u32),
+        (data, buffer_size): (RegionPart, u32),
         capacity: u32,
     ) -> (Side, Side) {
         let name = self.name_of(wiring, reader);
@@ -120,7 +120,7 @@ impl<'d> WiredClient<'d> {
         wiring: &mut Wiring,
         (stage, reader): (DomainId, DomainId),
         from: &Side,
-        data: Part,
+        data: RegionPart,
         capacity: u32,
     ) -> Side {
         let (own, next) = self.receive(wiring, (stage, reader), (data, BUFFER_SIZE), capacity);
@@ -147,7 +147,7 @@ impl<'d> WiredClient<'d> {
         let first = self.sent_through.first().copied().unwrap_or(server);
         let mappings = [(self.domain, true), (first, false)];
         let region = wiring.region(format!("{label} tx data"), size, kind, Purpose::Buffers, &mappings);
-        let data = Part { region, offset: 0, size, dma: false };
+        let data = RegionPart { region, offset: 0, size, dma: false };
         let (client, mut from) = self.send_queues(wiring, (self.domain, first), data);
         for (index, stage) in self.sent_through.iter().enumerate() {
             let next = self.sent_through.get(index + 1).copied().unwrap_or(server);
@@ -159,7 +159,7 @@ impl<'d> WiredClient<'d> {
         (client, from)
     }
 
-    fn send_queues(&self, wiring: &mut Wiring, (giver, taker): (DomainId, DomainId), data: Part) -> (Side, Side) {
+    fn send_queues(&self, wiring: &mut Wiring, (giver, taker): (DomainId, DomainId), data: RegionPart) -> (Side, Side) {
         let name = self.name_of(wiring, giver);
         let spec = |what: &str, forward| RingSpec {
             name: format!("{name} {what}"),

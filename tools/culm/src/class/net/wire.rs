@@ -3,7 +3,7 @@
 use super::options::{ClientOptions, ProviderOptions};
 use super::path::{WiredClient, bytes_of};
 use crate::expand::wiring::{ProviderClients, RingSpec, Wiring};
-use crate::plan::{DomainId, EndNumber, Memory, Part, Planned, Purpose, RegionKind, RingId};
+use crate::plan::{DomainId, EndNumber, Memory, Planned, Purpose, RegionKind, RegionPart, RingId};
 use culm_abi::connection::net::{BUFFER_SIZE, DMA_ENTRY_SIZE, PIECE_SIZE};
 use culm_abi::connection::{NetDriver, NetRxClient, NetRxVirtualiser, NetTxClient, NetTxVirtualiser};
 use culm_abi::lending::account_size;
@@ -41,7 +41,7 @@ pub fn wire(wiring: &mut Wiring, device: &ProviderClients<'_, '_>) {
     let (mut rx_clients, mut tx_clients) = (Vec::new(), Vec::new());
     for (client, domain) in &device.clients {
         let wired = WiredClient::new(wiring, client, *domain, false);
-        let device_rx = Part { region: rx_data, offset: 0, size: rx_size, dma: false };
+        let device_rx = RegionPart { region: rx_data, offset: 0, size: rx_size, dma: false };
         let (rx_client, tx_client) =
             wire_client(wiring, device, &wired, ClientOptions::of(client), (device_rx, rx_buffer));
         rx_clients.push(rx_client);
@@ -147,7 +147,7 @@ fn wire_client(
     device: &ProviderClients<'_, '_>,
     wired: &WiredClient<'_>,
     options: &ClientOptions,
-    received: (Part, u32),
+    received: (RegionPart, u32),
 ) -> (NetRxClient<Planned>, NetTxClient<Planned>) {
     let [rx, tx] = [device.virtualisers[0], device.virtualisers[1]];
     let device_queue = ProviderOptions::of(device.provider).queue;

@@ -18,7 +18,7 @@ const RESCAN: Duration = Duration::from_secs(1);
 /// How often that time doubles while the table cannot be read: up to about a minute.
 const MAX_FAILURES: u32 = 6;
 
-/// What is wrong with a medium.
+/// A fault of a medium.
 #[derive(Default)]
 struct Problems(String);
 

@@ -25,7 +25,7 @@ pub(super) struct Frame {
     destination: Option<Mac>,
     /// Flags of its entries, for the client.
     flags: u16,
-    /// True if it is no valid frame.
+    /// Whether it is no valid frame.
     broken: bool,
 }
 
