@@ -53,8 +53,11 @@
 //! is invalid. It is counted ([`Producer::violations`], [`Consumer::violations`]) and the ring
 //! taken as empty: a consumer goes on at the producer's index, a producer takes all that it
 //! published as consumed. So a hostile peer loses entries of its own queue, and an honest one that
-//! was restarted after a hostile life finds a ring that works. All access is by atomics and every
-//! slot number is masked: whatever the peer writes, at any time, nothing crashes, hangs or reads
+//! was restarted after a hostile life finds a ring that works. One hostile life can do more: if it
+//! has announced the generation that the next one gets, and has overwritten the honest side's word,
+//! that side sees no restart, and the two can wait for each other until its own next life. A
+//! [`Link`] does not depend on that. All access is by atomics and every slot number is masked:
+//! whatever the peer writes, at any time, nothing crashes, hangs or reads
 //! elsewhere. Popping without releasing, and pushing without publishing, end after `capacity`
 //! entries at the latest, but a peer can fill a ring as fast as it is emptied: a component that
 //! serves several peers must limit what it takes from each in one turn. The reader must check the

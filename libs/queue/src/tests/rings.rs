@@ -2,7 +2,7 @@
 //! `VecDeque`.
 
 use crate::atomic::Ordering;
-use crate::{Consumer, Full, Invalid, Producer, Shared, Storage, layout, passed, word};
+use crate::{Consumer, Full, Invalid, Producer, Shared, Storage, generation, layout, next_generation, passed, word};
 use core::ptr::NonNull;
 use proptest::prelude::*;
 use std::boxed::Box;
@@ -340,6 +340,16 @@ fn heals(mut producer: Producer<u64>, mut consumer: Consumer<u64>) {
     }
 }
 
+/// Returns whether a hostile life has announced the generation that its successor gets, which
+/// begins by `word`: then the other side sees no restart.
+fn hides_its_successor(all: &[(Vec<Tamper>, u8, u32)], word: u64) -> bool {
+    let next = next_generation(generation(word));
+    all.iter().flat_map(|(tampers, ..)| tampers).any(|tamper| match tamper {
+        Tamper::ProducerWord(word) | Tamper::ConsumerWord(word) => generation(*word) == next,
+        _ => false,
+    })
+}
+
 /// Numbers that look random (Marsaglia's xorshift).
 fn scramble(state: &mut u64) -> u64 {
     *state ^= *state << 13;
@@ -394,12 +404,12 @@ proptest! {
 
     #[test]
     fn a_consumer_outlives_a_hostile_producer(
-        tampers in proptest::collection::vec((proptest::collection::vec(tamper(), 0..4), 0..5u8, 0..12u32), 0..60),
+        all in proptest::collection::vec((proptest::collection::vec(tamper(), 0..4), 0..5u8, 0..12u32), 0..60),
     ) {
         let shared = ring::<8>();
         let mut consumer = Consumer::attach(shared);
         let mut popped = 0;
-        for (tampers, action, count) in tampers {
+        for (tampers, action, count) in all.clone() {
             tampers.iter().for_each(|tamper| apply(shared, tamper));
             match action {
                 0 => popped += u32::from(consumer.pop().is_some()),
@@ -411,17 +421,19 @@ proptest! {
             prop_assert!(popped <= 8 * (1 + consumer.violations()), "a loop of pops without end");
             prop_assert!(consumer.available() <= 8);
         }
-        heals(Producer::attach(shared), consumer);
+        if !hides_its_successor(&all, shared.header().producer.word.load(Ordering::Relaxed)) {
+            heals(Producer::attach(shared), consumer);
+        }
     }
 
     #[test]
     fn a_producer_outlives_a_hostile_consumer(
-        tampers in proptest::collection::vec((proptest::collection::vec(tamper(), 0..4), 0..5u8, 0..12u32), 0..60),
+        all in proptest::collection::vec((proptest::collection::vec(tamper(), 0..4), 0..5u8, 0..12u32), 0..60),
     ) {
         let shared = ring::<8>();
         let mut producer = Producer::attach(shared);
         let mut pushed = 0;
-        for (tampers, action, count) in tampers {
+        for (tampers, action, count) in all.clone() {
             tampers.iter().for_each(|tamper| apply(shared, tamper));
             match action {
                 0 => pushed += u32::from(producer.push(7).is_ok()),
@@ -433,7 +445,9 @@ proptest! {
             prop_assert!(pushed <= 8, "a loop of pushes without end");
             prop_assert!(producer.free() <= 8);
         }
-        heals(producer, Consumer::attach(shared));
+        if !hides_its_successor(&all, shared.header().consumer.word.load(Ordering::Relaxed)) {
+            heals(producer, Consumer::attach(shared));
+        }
     }
 }
 
