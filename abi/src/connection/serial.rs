@@ -49,10 +49,13 @@ pub struct SerialVirtualiserClient<F: Form = Start> {
     /// The rights of the virtualiser over that channel: it may not notify who only logs, which
     /// waits for nothing.
     pub rights: F::Rights,
-    /// The client's name.
+    /// The client's name, which stands before what it prints. That of a console whose domain runs
+    /// a guest is the guest's.
     pub name: F::Text,
     /// Whether it is given the log, and no input.
     pub log: F::Flag,
+    /// Whether it begins in focus: with what is typed.
+    pub focus: F::Flag,
 }
 
 impl SerialVirtualiserClient {
@@ -64,6 +67,11 @@ impl SerialVirtualiserClient {
     /// Whether the client is given the log, and no input.
     pub const fn listens(&self) -> bool {
         self.log != 0
+    }
+
+    /// Whether it begins in focus.
+    pub const fn begins_in_focus(&self) -> bool {
+        self.focus != 0
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::block;
 use super::net;
+use super::serial;
 use crate::failure::Failure;
 use crate::plan::{Device, Plan};
 use anyhow::Result;
@@ -14,6 +15,8 @@ use std::net::Ipv4Addr;
 pub struct Options {
     #[command(flatten)]
     network: net::Options,
+    #[command(flatten)]
+    consoles: serial::Options,
 }
 
 impl Options {
@@ -22,10 +25,19 @@ impl Options {
         self.network.check(plan, debugger)
     }
 
+    /// Changes in a plan, before it is built, what these options say of it.
+    pub fn apply(&self, plan: &mut Plan) -> Result<(), Failure> {
+        self.consoles.apply(plan)
+    }
+
     /// Returns what stands outside of this system, and makes what of it is to be there and is not.
     /// The debugger's port is taken.
     pub fn outside(&self, plan: &Plan, debugger: Option<u16>) -> Result<Outside> {
-        Ok(Outside { network: self.network.network(plan, debugger), disks: block::Disks::of(plan)? })
+        Ok(Outside {
+            network: self.network.network(plan, debugger),
+            disks: block::Disks::of(plan)?,
+            consoles: serial::consoles(plan),
+        })
     }
 }
 
@@ -34,6 +46,8 @@ impl Options {
 pub struct Outside {
     network: net::Network,
     disks: block::Disks,
+    /// The names of those that share the console.
+    consoles: Vec<String>,
 }
 
 impl Outside {
@@ -48,6 +62,12 @@ impl Outside {
     pub fn announcements(&self) -> Vec<String> {
         let mut lines = self.disks.announcements();
         lines.extend(self.network.announcements());
+        if !self.consoles.is_empty() {
+            lines.push(format!(
+                "consoles: {}; Ctrl-] and n gives the next one, Ctrl-] and ? all keys",
+                self.consoles.join(", ")
+            ));
+        }
         lines
     }
 

@@ -22,7 +22,8 @@ pub fn assemble(draft: &Draft<'_>, path: &Path) -> Plan {
     let (domains, ids) = domains(draft, &components);
     let (regions, rings, devices) = (Vec::new(), Vec::new(), Vec::new());
     let loans = loans(draft, &ids);
-    let mut wiring = Wiring { domains, regions, rings, devices, components, ids, loans };
+    let guests = draft.guests.iter().map(|guest| (ids[guest.monitor], guest.table.name.value.clone())).collect();
+    let mut wiring = Wiring { domains, regions, rings, devices, components, ids, loans, guests };
     for index in 0..draft.devices.len() {
         device(&mut wiring, draft, index);
         for provider in (0..draft.providers.len()).filter(|id| drives(draft, *id) == Some(index)) {

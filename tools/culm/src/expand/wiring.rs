@@ -9,6 +9,7 @@ use crate::plan::{
 use culm_abi::memory::PAGE_SIZE;
 use culm_abi::start::IMPLICIT;
 use culm_manifest::Manifest;
+use std::collections::BTreeMap;
 
 /// A plan in the making.
 pub struct Wiring {
@@ -21,6 +22,8 @@ pub struct Wiring {
     pub ids: Vec<DomainId>,
     /// Memory that clients of one provider borrow from another client of its own.
     pub loans: Vec<Loan>,
+    /// The guest that a domain runs.
+    pub guests: BTreeMap<DomainId, String>,
 }
 
 /// Memory that a device reaches through one client, and of which that one lends a part to a client

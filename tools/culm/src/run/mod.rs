@@ -73,6 +73,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(size) = options.memory {
         plan.board.memory.size = size;
     }
+    options.outside.apply(&mut plan)?;
     let cores = cores(&plan, options.cores)?;
     let emulator = Qemu::find()?;
     options.outside.check(&plan, options.gdb)?;

@@ -3,9 +3,11 @@
 //! Most clients write a log, whose lines say who wrote them: `[ 12.345678] info http: …`. A client
 //! that does not keep to that, whether it is no Rust component or means to speak in another's name,
 //! gets its name put in front; control characters, which could move the cursor over what others
-//! wrote, become spaces. A client that has the input is a conversation with the user instead: its
-//! bytes go out as they are.
+//! wrote, become spaces. A console's lines have the console's name in front, whatever they say, and
+//! are text alone. Only the console in focus is a conversation with the user: its bytes go out as
+//! they are.
 
+use crate::plain::{Sequences, printable};
 use core::fmt::{self, Write};
 use culm_clock::TimeOfDay;
 
@@ -15,12 +17,21 @@ pub const LENGTH: usize = 256;
 /// Bytes of a client's name that are printed.
 const NAME: usize = 64;
 
-/// Bytes of the time of day, with the space behind it.
-const TIME: usize = 25;
+/// Bytes of what the mux itself says, besides a name and a line; of what stands between a name and
+/// a line; and of what has the terminal forget a console's control sequences.
+const NOTICE: usize = 64;
 
-/// Most bytes that a line takes on the way out: the end of another's line, the time of day, a name,
-/// the line and its end.
-pub const MAX_OUTPUT: usize = 2 + TIME + NAME + 2 + LENGTH + 2;
+/// Most bytes that a line takes on the way out: the end of another's line, the time of day or
+/// something of the mux's own, a name, the line and its end.
+pub const MAX_OUTPUT: usize = 2 + NOTICE + NAME + LENGTH + 2;
+
+/// Has the terminal forget what a console has begun: CAN, which ends any control sequence or string
+/// (ECMA-48 §8.3.6), the usual rendition, the usual set of characters.
+pub const CANCEL: &[u8] = b"\x18\x1b[m\x0f";
+
+/// Has it forget all else: the main screen again, and a soft reset (DECSTR: the cursor is shown,
+/// all of the screen scrolls).
+pub const RESET: &[u8] = b"\x18\x1b[?1049l\x1b[!p\x0f";
 
 /// A line being collected.
 #[derive(Debug)]
@@ -62,6 +73,18 @@ impl Line {
     /// Forgets the line.
     pub fn clear(&mut self) {
         (self.length, self.ended) = (0, false);
+    }
+
+    /// Adds a byte that was printed at once, and forgets what a line's end, a return to the line's
+    /// beginning, or too long a line makes old.
+    pub fn follow(&mut self, byte: u8) {
+        if self.length == LENGTH || self.text().last() == Some(&b'\r') {
+            self.clear();
+        }
+        match byte {
+            b'\n' => self.clear(),
+            _ => self.add(byte),
+        }
     }
 
     /// Returns the collected bytes, without the line's end.
@@ -106,13 +129,35 @@ impl Output {
     pub fn add_log(&mut self, name: &[u8], text: &[u8]) {
         let name = &name[..name.len().min(NAME)];
         if !is_signed(name, text) {
-            self.add(name);
+            self.add_name(name);
             self.add(b": ");
         }
-        for byte in text {
-            self.add(&[if byte.is_ascii_control() { b' ' } else { *byte }]);
-        }
+        printable(text, |piece| self.add(piece));
         self.add(b"\r\n");
+    }
+
+    /// Adds a console's line as text: without control sequences, and without the return that
+    /// stands before the end of a terminal's line.
+    pub fn add_text(&mut self, text: &[u8]) {
+        let mut sequences = Sequences::NONE;
+        let mut kept = Line::EMPTY;
+        text.iter().filter(|byte| sequences.is_text(**byte)).for_each(|byte| kept.add(*byte));
+        let kept = kept.text();
+        printable(kept.strip_suffix(b"\r").unwrap_or(kept), |piece| self.add(piece));
+    }
+
+    /// Adds a console's line with the console's name in front, which nothing in the line takes the
+    /// place of.
+    pub fn add_of_console(&mut self, name: &[u8], text: &[u8]) {
+        self.add_name(name);
+        self.add(b"| ");
+        self.add_text(text);
+        self.add(b"\r\n");
+    }
+
+    /// Adds a client's name.
+    pub fn add_name(&mut self, name: &[u8]) {
+        self.add(&name[..name.len().min(NAME)]);
     }
 }
 
@@ -162,6 +207,29 @@ mod tests {
     #[test]
     fn control_characters_do_nothing() {
         assert_eq!(log("a", b"\x1b[2J\r\x07x"), "a:  [2J  x\r\n");
+        assert_eq!(log("a", "\u{9b}2J".as_bytes()), "a:  2J\r\n");
+    }
+
+    fn of_console(name: &str, text: &[u8]) -> String {
+        let mut output = Output::EMPTY;
+        output.add_of_console(name.as_bytes(), text);
+        String::from_utf8_lossy(output.bytes()).into_owned()
+    }
+
+    #[test]
+    fn a_console_is_named_whatever_it_says() {
+        let line = "[   12.345678] info  linux: listening";
+        assert_eq!(of_console("linux", line.as_bytes()), format!("linux| {line}\r\n"));
+        assert_eq!(of_console("linux", b"\x1b[32mok\x1b[0m\r"), "linux| ok\r\n");
+    }
+
+    #[test]
+    fn only_the_current_line_is_followed() {
+        let mut line = Line::EMPTY;
+        b"old\r\n10 %\r/ # ".iter().for_each(|byte| line.follow(*byte));
+        assert_eq!(line.text(), b"/ # ");
+        (0..300).for_each(|_| line.follow(b'x'));
+        assert!(line.text().len() <= LENGTH && !line.has_ended());
     }
 
     #[test]
@@ -169,10 +237,10 @@ mod tests {
         let mut line = Line::EMPTY;
         (0..1000).for_each(|_| line.add(b'x'));
         assert!(line.is_whole() && !line.has_ended());
-        assert_eq!(log(&"n".repeat(100), line.text()).len(), MAX_OUTPUT - 2 - TIME);
+        assert_eq!(log(&"n".repeat(100), line.text()).len(), MAX_OUTPUT - 2 - (NOTICE - 2));
         let mut output = Output::EMPTY;
         output.add_time(TimeOfDay::new(Duration::from_secs(1)));
         assert_eq!(output.bytes(), b"1970-01-01T00:00:01.000Z ");
-        assert_eq!(output.bytes().len(), TIME);
+        assert!(CANCEL.len() + output.bytes().len() + 2 <= NOTICE);
     }
 }

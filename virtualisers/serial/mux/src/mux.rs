@@ -1,106 +1,30 @@
-//! The choice of the client that prints next, and of the one that gets the input.
+//! The choice of the client that prints next, and of the console that is in focus.
+//!
+//! One console at most is in focus: it is given what is typed, and its bytes go out at once and as
+//! they are. Those of the others go out line by line, as text with their names in front. Only keys
+//! move the focus: nothing that a client sends is looked at for that.
 
-use crate::line::{Line, MAX_OUTPUT, Output};
+use crate::client::{Client, PORTION};
+use crate::keys::{Key, Keys};
+use crate::line::{MAX_OUTPUT, Output};
 use crate::listener::Listener;
+use crate::screen::Screen;
 use alloc::vec::Vec;
+use core::fmt::Write;
 use culm::Channel;
-use culm::queue::{Consumer, Peer, Producer};
-use culm::time::{Duration, Instant};
+use culm::queue::{Consumer, Producer};
+use culm::time::Instant;
 use culm_clock::Clock;
 
-/// Lines that one client may print before the next one's turn.
+/// Lines, or portions of the console in focus, that one client may print before the next one's
+/// turn.
 const LINES_PER_ROUND: u32 = 4;
 
-/// Lines printed in one turn, so that clients who never stop do not keep input waiting.
-const LINES_PER_TURN: u64 = 64;
+/// Those that are printed in one turn, so that clients who never stop do not keep input waiting.
+const LINES_PER_TURN: u32 = 64;
 
 /// Bytes of input handed on in one turn.
 const INPUT_PER_TURN: u32 = 256;
-
-/// Time that the beginning of a line, such as a prompt, waits for its end before it is printed as
-/// it is.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// The key that gives the input to the next client that can take it: Ctrl-O.
-const NEXT_CLIENT: u8 = 0x0f;
-
-/// One client.
-#[derive(Debug)]
-pub struct Client {
-    name: &'static [u8],
-    channel: Channel,
-    /// Whether the client is notified of space and of input. A client that only logs is not: it
-    /// waits for nothing.
-    may_notify: bool,
-    tx: Consumer<u8>,
-    rx: Option<Producer<u8>>,
-    line: Line,
-    /// The time at which the line is printed although it is not whole.
-    overdue: Option<Instant>,
-    /// Whether there may be something in `tx`.
-    active: bool,
-}
-
-impl Client {
-    /// Creates the client at the other end of `channel`, with `rx` if it can take input.
-    pub fn new(
-        name: &'static [u8],
-        channel: Channel,
-        may_notify: bool,
-        tx: Consumer<u8>,
-        rx: Option<Producer<u8>>,
-    ) -> Self {
-        Self { name, channel, may_notify, tx, rx, line: Line::EMPTY, overdue: None, active: true }
-    }
-
-    /// Collects bytes until the line is whole. They stay in the client's queue (popped, not
-    /// released) until their line is printed, so that a restart of the virtualiser loses none.
-    fn collect(&mut self, now: Instant) {
-        let began = !self.line.is_empty();
-        while !self.line.is_whole() {
-            let Some(byte) = self.tx.pop() else { break };
-            self.line.add(byte);
-        }
-        if !self.line.is_empty() && !began {
-            self.overdue = Some(now + PATIENCE);
-        }
-    }
-
-    /// Returns whether the line can be printed.
-    fn is_ready(&self, now: Instant) -> bool {
-        // A queue shorter than the line cannot bring its end.
-        let stuck = !self.line.is_empty() && self.line.text().len() >= self.tx.capacity() as usize;
-        self.line.is_whole() || stuck || self.is_overdue(now)
-    }
-
-    /// Returns whether the beginning of a line has waited for its end long enough.
-    fn is_overdue(&self, now: Instant) -> bool {
-        self.overdue.is_some_and(|time| time <= now)
-    }
-
-    /// Releases the bytes of the line that was printed.
-    fn printed(&mut self) {
-        self.line.clear();
-        self.overdue = None;
-        let peer = self.tx.release();
-        self.notify(peer);
-    }
-
-    /// Tells the client of this life of the virtualiser.
-    fn greet(&mut self) {
-        let mut peer = self.tx.release();
-        if let Some(rx) = &mut self.rx {
-            peer |= rx.publish();
-        }
-        self.notify(peer);
-    }
-
-    fn notify(&self, peer: Peer) {
-        if peer.is_asleep() && self.may_notify {
-            self.channel.notify();
-        }
-    }
-}
 
 /// The work of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +41,28 @@ pub struct Done {
     pub missing: u64,
 }
 
+/// What came of an attempt to print something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// There was nothing.
+    Nothing,
+    /// It was printed.
+    Printed,
+    /// The driver's queue has no space for it.
+    Blocked,
+}
+
+/// What the mux itself has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    /// Which console is in focus now, and what its line is.
+    Focus,
+    /// The consoles, of which the ones before this number were told.
+    List(usize),
+    /// The keys.
+    Help,
+}
+
 /// Shares a driver among clients.
 #[derive(Debug)]
 pub struct Mux {
@@ -128,20 +74,46 @@ pub struct Mux {
     listeners: Vec<Listener>,
     /// The client whose turn it is to print.
     turn: usize,
-    /// The client that has the input.
+    keys: Keys,
+    /// The clients that are consoles.
+    consoles: Vec<usize>,
+    /// The console in focus, by its place among them.
     focus: Option<usize>,
-    /// The client whose line was printed without its end, and which alone may continue it.
-    open: Option<usize>,
+    /// What is to be said before anybody prints again.
+    notice: Option<Notice>,
+    screen: Screen,
     /// The time of day, which stands before each line of a log.
     clock: Option<Clock>,
 }
 
 impl Mux {
-    /// Creates a mux of the driver at the other end of `driver`.
-    pub fn new(driver: Channel, tx: Producer<u8>, rx: Consumer<u8>, mut clients: Vec<Client>) -> Self {
-        let focus = clients.iter().position(|client| client.rx.is_some());
+    /// Creates a mux of the driver at the other end of `driver`. Client `focus` begins in focus,
+    /// or the first console.
+    pub fn new(
+        driver: Channel,
+        tx: Producer<u8>,
+        rx: Consumer<u8>,
+        mut clients: Vec<Client>,
+        focus: Option<usize>,
+    ) -> Self {
         clients.iter_mut().for_each(Client::greet);
-        Self { driver, tx, rx, clients, listeners: Vec::new(), turn: 0, focus, open: None, clock: None }
+        let consoles: Vec<usize> = (0..clients.len()).filter(|index| clients[*index].is_console()).collect();
+        let focus = focus.and_then(|focus| consoles.iter().position(|index| *index == focus));
+        Self {
+            driver,
+            tx,
+            rx,
+            clients,
+            listeners: Vec::new(),
+            turn: 0,
+            keys: Keys::default(),
+            focus: focus.or((!consoles.is_empty()).then_some(0)),
+            // An operator who types must know to whom, after a restart too.
+            notice: (consoles.len() > 1).then_some(Notice::Focus),
+            consoles,
+            screen: Screen::default(),
+            clock: None,
+        }
     }
 
     /// Puts the time of day before each line of a log, as soon as this clock knows it.
@@ -156,8 +128,8 @@ impl Mux {
 
     /// Marks the client at the other end of `channel`: it may have something to print.
     pub fn notified(&mut self, channel: Channel) {
-        if let Some(client) = self.clients.iter_mut().find(|client| client.channel == channel) {
-            client.active = true;
+        if let Some(client) = self.clients.iter_mut().find(|client| client.is_at(channel)) {
+            client.mark();
         }
     }
 
@@ -165,18 +137,18 @@ impl Mux {
     pub fn serve(&mut self, now: Instant) -> Done {
         let mut done = Done::default();
         let more_input = self.hand_on_input(&mut done);
-        let blocked = self.print(now, &mut done);
+        let blocked = !self.say(now, &mut done) || self.print(now, &mut done);
         if self.tx.publish().is_asleep() {
             self.driver.notify();
         }
         self.listeners.iter_mut().for_each(Listener::publish);
         // If blocked, the driver's notification brings the next turn, unless it has made space just
         // now.
-        let blocked = blocked && self.tx.sleep_until(MAX_OUTPUT as u32).is_asleep();
-        if more_input || !blocked && self.clients.iter().any(|client| client.active) {
+        let is_waiting = blocked && self.tx.sleep_until(MAX_OUTPUT as u32).is_asleep();
+        if more_input || blocked && !is_waiting {
             culm::wake_at(now);
-        } else if !blocked && let Some(overdue) = self.clients.iter().filter_map(|client| client.overdue).min() {
-            culm::wake_at(overdue);
+        } else if !blocked && let Some(due) = self.due(now) {
+            culm::wake_at(due);
         }
         done
     }
@@ -192,80 +164,113 @@ impl Mux {
 
     /// Returns how often a peer broke the rules of a queue.
     pub fn violations(&self) -> u64 {
-        let clients = self.clients.iter().map(|client| {
-            u64::from(client.tx.violations()) + u64::from(client.rx.as_ref().map_or(0, Producer::violations))
-        });
+        let clients = self.clients.iter().map(Client::violations);
         let listeners = self.listeners.iter().map(|listener| u64::from(listener.violations()));
         clients.chain(listeners).sum::<u64>() + u64::from(self.tx.violations()) + u64::from(self.rx.violations())
     }
 
-    /// Prints lines of all clients in turns. Returns true if a line found no space in the driver's
-    /// queue.
+    /// Returns the client in focus.
+    fn in_focus(&self) -> Option<usize> {
+        self.focus.map(|place| self.consoles[place])
+    }
+
+    /// Returns until when the console in focus alone prints, if it does.
+    fn held_until(&self, now: Instant) -> Option<Instant> {
+        self.screen.held_until().filter(|until| *until > now)
+    }
+
+    /// Returns when a client is to be looked at again.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let (held, focus) = (self.held_until(now), self.in_focus());
+        let due = |(index, client): (usize, &Client)| {
+            let due = client.due(now)?;
+            Some(held.filter(|_| focus != Some(index)).map_or(due, |until| due.max(until)))
+        };
+        self.clients.iter().enumerate().filter_map(due).min()
+    }
+
+    /// Prints what all clients have, in turns. Returns true if something found no space in the
+    /// driver's queue.
     fn print(&mut self, now: Instant, done: &mut Done) -> bool {
-        let mut idle = 0;
-        while idle < self.clients.len() && done.lines < LINES_PER_TURN {
-            let before = done.lines;
-            if self.print_client(now, done) {
-                // The same client continues when there is space.
-                return true;
+        let alone = self.held_until(now).and(self.in_focus());
+        let (mut idle, mut left) = (0, LINES_PER_TURN);
+        while idle < self.clients.len() && left > 0 {
+            let index = alone.unwrap_or(self.turn);
+            let mut printed = false;
+            for _ in 0..LINES_PER_ROUND {
+                match self.print_client(index, now, done) {
+                    // The same client continues when there is space.
+                    Step::Blocked => return true,
+                    Step::Nothing => break,
+                    Step::Printed => (printed, left) = (true, left.saturating_sub(1)),
+                }
             }
-            idle = if done.lines > before { 0 } else { idle + 1 };
-            self.turn = if self.turn + 1 < self.clients.len() { self.turn + 1 } else { 0 };
+            idle = if printed { 0 } else { idle + 1 };
+            match alone {
+                // Whose turn it is stays: else one who comes behind the console would never print.
+                Some(_) if !printed => return false,
+                Some(_) => {}
+                None => self.turn = if self.turn + 1 < self.clients.len() { self.turn + 1 } else { 0 },
+            }
         }
         false
     }
 
-    /// Prints some lines of the client whose turn it is. Returns true if a line found no space.
-    fn print_client(&mut self, now: Instant, done: &mut Done) -> bool {
-        let index = self.turn;
-        for _ in 0..LINES_PER_ROUND {
-            let client = &mut self.clients[index];
-            if !client.active && !client.is_overdue(now) {
-                return false;
-            }
-            client.collect(now);
-            if !client.is_ready(now) {
-                // The client notifies when there is more; bytes that came just now are looked at in
-                // another turn.
-                client.active = client.tx.sleep().is_more();
-                return false;
-            }
-            if !self.put_out(index, done) {
-                return true;
-            }
-            self.clients[index].printed();
+    /// Prints a line of a client, or a portion of the console in focus.
+    fn print_client(&mut self, index: usize, now: Instant, done: &mut Done) -> Step {
+        if self.in_focus() == Some(index) {
+            return self.pass(index, now, done);
         }
-        false
+        if !self.clients[index].collect(now) {
+            return Step::Nothing;
+        }
+        if !self.put_out(index, done) {
+            return Step::Blocked;
+        }
+        self.clients[index].printed();
+        Step::Printed
+    }
+
+    /// Passes bytes of the console in focus on, as they are.
+    fn pass(&mut self, index: usize, now: Instant, done: &mut Done) -> Step {
+        let client = &mut self.clients[index];
+        let mut bytes = [0; PORTION];
+        let space = self.tx.free().max(self.tx.refresh()).min(PORTION as u32);
+        if space == 0 && client.has_more() {
+            return Step::Blocked;
+        }
+        let count = client.take(&mut bytes[..space as usize]);
+        if count == 0 {
+            return Step::Nothing;
+        }
+        let bytes = &bytes[..count];
+        self.tx.push_slice(bytes);
+        client.shown();
+        self.screen.show(bytes, now);
+        done.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        done.bytes += count as u64;
+        Step::Printed
     }
 
     /// Puts a client's line into the driver's queue. Returns false if there is no space.
     fn put_out(&mut self, index: usize, done: &mut Done) -> bool {
         let client = &self.clients[index];
-        let converses = client.rx.is_some();
         let mut output = Output::EMPTY;
-        if self.open.is_some_and(|open| open != index || !converses) {
-            output.add(b"\r\n");
-        }
-        let mut open = None;
+        self.screen.part(&mut output);
         let begin = output.bytes().len();
-        if !converses {
+        if client.is_console() {
+            output.add_of_console(client.name(), client.line().text());
+        } else {
             if let Some(time) = self.clock.and_then(|clock| clock.now()) {
                 output.add_time(time);
             }
-            output.add_log(client.name, client.line.text());
-        } else {
-            output.add(client.line.text());
-            if client.line.has_ended() {
-                output.add(b"\r\n");
-            } else {
-                open = Some(index);
-            }
+            output.add_log(client.name(), client.line().text());
         }
-        if !self.push(output.bytes()) {
+        if !push(&mut self.tx, output.bytes()) {
             return false;
         }
-        self.open = open;
-        if !converses {
+        self.screen.parted();
+        if !client.is_console() {
             let line = output.bytes()[begin..].trim_ascii_end();
             for listener in &mut self.listeners {
                 done.missing += u64::from(!listener.tell(line));
@@ -276,68 +281,122 @@ impl Mux {
         true
     }
 
-    /// Puts bytes into the driver's queue, all or none; bytes beyond the queue's capacity are cut
-    /// off. Returns whether it did.
-    fn push(&mut self, bytes: &[u8]) -> bool {
-        let bytes = &bytes[..bytes.len().min(self.tx.capacity() as usize)];
-        if (self.tx.free() as usize) < bytes.len() && (self.tx.refresh() as usize) < bytes.len() {
-            return false;
-        }
-        self.tx.push_slice(bytes);
-        true
-    }
-
-    /// Hands input on to the client that has the input. Returns true if there is more.
+    /// Hands input on to the console in focus, and follows keys. Returns true if there is more.
     fn hand_on_input(&mut self, done: &mut Done) -> bool {
-        let mut moved = false;
         for _ in 0..INPUT_PER_TURN {
             let Some(byte) = self.rx.pop() else { break };
-            if byte == NEXT_CLIENT && self.move_focus() {
-                moved = true;
-                continue;
-            }
-            let client = self.focus.and_then(|index| self.clients[index].rx.as_mut());
-            match client.map(|rx| rx.push(byte)) {
-                Some(Ok(())) => done.input += 1,
-                _ => done.input_dropped += 1,
+            match self.keys.feed(byte) {
+                None => {}
+                Some(Key::Input(byte)) => {
+                    let focus = self.in_focus();
+                    match focus.is_some_and(|index| self.clients[index].give(byte)) {
+                        true => done.input += 1,
+                        false => done.input_dropped += 1,
+                    }
+                }
+                Some(key) => self.follow(key),
             }
         }
         if self.rx.release().is_asleep() {
             self.driver.notify();
         }
-        for client in &mut self.clients {
-            if let Some(peer) = client.rx.as_mut().map(Producer::publish) {
-                client.notify(peer);
-            }
-        }
-        if moved {
-            self.tell_focus();
-        }
+        self.clients.iter_mut().for_each(Client::hand_over);
         self.rx.sleep().is_more()
     }
 
-    /// Gives the input to the next client that can take it, if there are several.
-    fn move_focus(&mut self) -> bool {
-        let Some(focus) = self.focus else { return false };
-        let (before, after) = self.clients.split_at(focus);
-        let next = after.iter().skip(1).position(|client| client.rx.is_some()).map(|position| focus + 1 + position);
-        let next = next.or_else(|| before.iter().position(|client| client.rx.is_some()));
-        self.focus = next.or(self.focus);
-        next.is_some()
+    /// Does what a key asks for.
+    fn follow(&mut self, key: Key) {
+        let count = self.consoles.len();
+        let place = match key {
+            Key::Next => self.focus.map_or(0, |place| place + 1) % count.max(1),
+            Key::Previous => self.focus.unwrap_or(0).checked_sub(1).unwrap_or(count.saturating_sub(1)),
+            Key::Console(number) => usize::from(number) - 1,
+            Key::Log => {
+                (self.focus, self.notice) = (None, Some(Notice::Focus));
+                return;
+            }
+            Key::List => count,
+            Key::Help | Key::Input(_) => {
+                self.notice = Some(Notice::Help);
+                return;
+            }
+        };
+        // A number that is no console's asks which there are.
+        if place < count {
+            (self.focus, self.notice) = (Some(place), Some(Notice::Focus));
+        } else {
+            self.notice = Some(Notice::List(0));
+        }
     }
 
-    /// Tells the user which client has the input, if there is space for the message.
-    fn tell_focus(&mut self) {
-        let Some(focus) = self.focus else { return };
-        let mut output = Output::EMPTY;
-        if self.open.is_some() {
-            output.add(b"\r\n");
+    /// Says what the mux itself has to say. Returns false if it found no space.
+    fn say(&mut self, now: Instant, done: &mut Done) -> bool {
+        while let Some(notice) = self.notice {
+            let mut output = Output::EMPTY;
+            let mut shown: &[u8] = b"";
+            let mut next = None;
+            match notice {
+                Notice::Focus => {
+                    self.screen.reset(&mut output);
+                    self.introduce(self.focus.map_or(0, |place| place + 1), &mut output);
+                    let begin = output.bytes().len();
+                    if let Some(index) = self.in_focus() {
+                        let line = self.clients[index].line();
+                        output.add_text(line.text());
+                        output.add(if line.has_ended() { b"\r\n" } else { b"" });
+                    }
+                    shown = &output.bytes()[begin..];
+                }
+                Notice::List(number) => {
+                    self.screen.part(&mut output);
+                    self.introduce(number, &mut output);
+                    next = (number < self.consoles.len()).then_some(Notice::List(number + 1));
+                }
+                Notice::Help => {
+                    self.screen.part(&mut output);
+                    output.add(b"[Ctrl-] and n or p: next or previous console; 1 to 9: that one; 0: the log alone; ");
+                    output.add(b"l: which there are; Ctrl-]: itself]\r\n");
+                }
+            }
+            if !push(&mut self.tx, output.bytes()) {
+                return false;
+            }
+            done.bytes += output.bytes().len() as u64;
+            self.notice = next;
+            if notice == Notice::Focus {
+                self.screen.was_reset();
+                self.screen.show(shown, now);
+                if let Some(index) = self.in_focus() {
+                    let client = &mut self.clients[index];
+                    if client.line().has_ended() { client.printed() } else { client.shown() }
+                }
+            } else {
+                self.screen.parted();
+            }
         }
-        output.add(b"[input: ");
-        output.add(self.clients[focus].name);
-        output.add(b"]\r\n");
-        if self.push(output.bytes()) {
-            self.open = None;
-        }
+        true
     }
+
+    /// Adds a line that tells of the console of a number, from 1 on, or with 0 of none.
+    fn introduce(&self, number: usize, output: &mut Output) {
+        let mark = if self.focus.map_or(0, |place| place + 1) == number { "*" } else { "" };
+        // Writing to an output cannot fail.
+        let _ = write!(output, "[console {number}{mark}: ");
+        match number.checked_sub(1).and_then(|place| self.consoles.get(place)) {
+            Some(index) => output.add_name(self.clients[*index].name()),
+            None => output.add(b"the log alone; what is typed goes nowhere"),
+        }
+        output.add(b"]\r\n");
+    }
+}
+
+/// Puts bytes into the driver's queue, all or none; bytes beyond the queue's capacity are cut off.
+/// Returns whether it did.
+fn push(tx: &mut Producer<u8>, bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(tx.capacity() as usize)];
+    if (tx.free() as usize) < bytes.len() && (tx.refresh() as usize) < bytes.len() {
+        return false;
+    }
+    tx.push_slice(bytes);
+    true
 }

@@ -1,7 +1,7 @@
 //! Tests of the virtualiser with honest and hostile clients.
 
-use crate::listener::Listener;
-use crate::mux::{Client, Mux};
+use crate::line::{CANCEL, RESET};
+use crate::{Client, Listener, Mux};
 use culm::time::{Duration, Instant};
 use culm::{Channel, testing};
 use culm_queue::{Consumer, Producer, Storage};
@@ -34,7 +34,7 @@ fn bench<const DRIVER_QUEUE: usize>(input: &[bool]) -> Bench {
         inner.push(Client::new(name, Channel::new(index as u32 + 1), *input, tx_out, rx));
         outer.push((tx_in, input.then_some(rx_out)));
     }
-    let mux = Mux::new(Channel::new(DRIVER), driver_in, driver_out, inner);
+    let mux = Mux::new(Channel::new(DRIVER), driver_in, driver_out, inner, None);
     let mut bench = Bench { mux, driver_tx, driver_rx, clients: outer, now: Instant::default() };
     bench.turn();
     bench.mux.serve(bench.now);
@@ -101,18 +101,54 @@ fn the_beginning_of_a_line_does_not_wait_for_ever() {
 }
 
 #[test]
-fn a_prompt_is_not_broken_by_its_own_client_and_never_continued_by_another() {
+fn a_prompt_comes_at_once_and_is_never_continued_by_another() {
     let mut bench = bench::<1024>(&[true, false]);
     bench.write(0, b"> ");
-    assert_eq!(bench.turn(), "");
-    bench.now += Duration::from_millis(60);
     assert_eq!(bench.turn(), "> ");
     bench.write(0, b"x");
-    bench.turn();
-    bench.now += Duration::from_millis(60);
-    assert_eq!(bench.turn(), "x");
     bench.write(1, b"line\n");
+    assert_eq!(bench.turn(), "x", "the line waits for the end of what the console writes");
+    bench.mux.serve(bench.now);
+    bench.now = testing::deadline().expect("not for ever");
     assert_eq!(bench.turn(), "\r\nb: line\r\n");
+    bench.write(1, b"line\n");
+    assert_eq!(bench.turn(), "b: line\r\n", "nothing is begun any more");
+}
+
+#[test]
+fn the_console_in_focus_is_passed_on_as_it_is() {
+    let mut bench = bench::<1024>(&[true, false]);
+    bench.write(0, b"\x1b[2J\x1b[1;1H~\r\n~\n\x07");
+    assert_eq!(bench.turn(), "\x1b[2J\x1b[1;1H~\r\n~\n\x07");
+}
+
+#[test]
+fn a_console_that_never_ends_its_lines_keeps_nobody_from_printing() {
+    let mut bench = bench::<64>(&[false, true, false]);
+    let mut printed = String::new();
+    for _ in 0..100 {
+        bench.write(1, b"xxxxxxxxxx");
+        bench.write(0, b"one\n");
+        bench.write(2, b"two\n");
+        bench.now += Duration::from_millis(10);
+        printed += &bench.turn();
+    }
+    for line in ["a: one\r\n", "c: two\r\n"] {
+        let count = printed.matches(line).count();
+        assert!(count >= 90, "{count} of 100 {line:?}");
+    }
+}
+
+#[test]
+fn what_a_console_leaves_on_the_terminal_spoils_no_line_of_others() {
+    let mut bench = bench::<1024>(&[true, false]);
+    bench.write(0, b"\x1b]0;title that never ends\n");
+    bench.turn();
+    let cancel = core::str::from_utf8(CANCEL).expect("ASCII");
+    for before in [cancel, ""] {
+        bench.write(1, b"line\n");
+        assert_eq!(bench.turn(), format!("{before}b: line\r\n"));
+    }
 }
 
 #[test]
@@ -145,17 +181,92 @@ fn a_driver_that_does_not_send_holds_lines_back_and_loses_none() {
 }
 
 #[test]
-fn input_goes_to_the_client_that_has_it() {
+fn input_goes_to_the_console_in_focus() {
     let mut bench = bench::<1024>(&[false, true, true]);
     bench.type_in(b"hi");
     assert_eq!(bench.turn(), "");
     assert_eq!(bench.read(1), "hi");
-    bench.type_in(b"\x0fyou");
-    assert_eq!(bench.turn(), "[input: c]\r\n");
+    bench.type_in(b"\x1dnyou");
+    assert_eq!(bench.turn(), "[console 2*: c]\r\n");
     assert_eq!((bench.read(1), bench.read(2)), (String::new(), "you".into()));
-    bench.type_in(b"\x0f!");
+    bench.type_in(b"\x1dn!");
     bench.turn();
     assert_eq!(bench.read(1), "!");
+    bench.type_in(b"\x1dp\x1d\x1d");
+    bench.turn();
+    assert_eq!(bench.read(2), "\x1d");
+    bench.type_in(b"\x1d0lost");
+    assert_eq!(bench.turn(), "[console 0*: the log alone; what is typed goes nowhere]\r\n");
+    bench.type_in(b"\x1d1x");
+    bench.turn();
+    assert_eq!((bench.read(1), bench.read(2)), ("x".into(), String::new()));
+}
+
+#[test]
+fn keys_tell_which_consoles_and_which_keys_there_are() {
+    let mut bench = bench::<1024>(&[true, false, true]);
+    let list = "[console 0: the log alone; what is typed goes nowhere]\r\n[console 1*: a]\r\n[console 2: c]\r\n";
+    bench.type_in(b"\x1dl");
+    assert_eq!(bench.turn(), list);
+    bench.type_in(b"\x1d3");
+    assert_eq!(bench.turn(), list, "a number without a console");
+    bench.type_in(b"\x1d?");
+    assert!(bench.turn().starts_with("[Ctrl-] and n or p: "));
+    assert_eq!((bench.read(0), bench.read(2)), (String::new(), String::new()));
+}
+
+#[test]
+fn a_console_out_of_focus_speaks_in_lines_of_its_own_name() {
+    let mut bench = bench::<1024>(&[true, true]);
+    bench.write(1, b"[ 1.0] info  b: not of the log\r\n\x1b[31ma| red\x1b[m\r\nnot who");
+    assert_eq!(bench.turn(), "b| [ 1.0] info  b: not of the log\r\nb| a| red\r\n");
+    bench.now += Duration::from_secs(9);
+    assert_eq!(bench.turn(), "", "its end is not there yet");
+    bench.write(1, b"le\n");
+    assert_eq!(bench.turn(), "b| not whole\r\n");
+}
+
+#[test]
+fn a_console_shows_its_line_when_it_comes_into_focus() {
+    let mut bench = bench::<1024>(&[true, true]);
+    bench.write(0, b"old\r\n\x1b[1ma # \x1b[m");
+    assert_eq!(bench.turn(), "old\r\n\x1b[1ma # \x1b[m");
+    bench.write(1, b"b # ");
+    bench.type_in(b"\x1dn");
+    let reset = core::str::from_utf8(RESET).expect("ASCII");
+    assert_eq!(bench.turn(), format!("{reset}\r\n[console 2*: b]\r\nb # "));
+    bench.type_in(b"\x1dp");
+    assert_eq!(bench.turn(), "\r\n[console 1*: a]\r\na # ");
+    bench.write(1, b"ls\r\n");
+    bench.now += Duration::from_millis(60);
+    assert_eq!(bench.turn(), "\r\nb| b # ls\r\n");
+}
+
+#[test]
+fn the_description_may_choose_who_begins_in_focus() {
+    let mut bench = bench::<1024>(&[true, true]);
+    let clients = bench.clients.iter().zip([b"a", b"b"]).zip(1..).map(|(((tx, rx), name), channel)| {
+        let rx = Producer::attach(rx.as_ref().expect("both are consoles").shared());
+        Client::new(name, Channel::new(channel), true, Consumer::attach(tx.shared()), Some(rx))
+    });
+    let (tx, rx) = (bench.driver_tx.shared(), bench.driver_rx.shared());
+    let (tx, rx) = (Producer::attach(tx), Consumer::attach(rx));
+    bench.mux = Mux::new(Channel::new(DRIVER), tx, rx, clients.collect(), Some(1));
+    assert_eq!(bench.turn(), "[console 2*: b]\r\n");
+    bench.type_in(b"x");
+    bench.turn();
+    assert_eq!(bench.read(1), "x");
+}
+
+#[test]
+fn a_notice_waits_for_space_and_nobody_prints_meanwhile() {
+    let mut bench = bench::<64>(&[true, true]);
+    bench.write(0, &[b'x'; 200]);
+    bench.mux.serve(bench.now);
+    bench.type_in(b"\x1dn");
+    bench.mux.serve(bench.now);
+    bench.write(1, b"in focus");
+    assert!(bench.turn().ends_with("\r\n[console 2*: b]\r\nin focus"));
 }
 
 #[test]
@@ -185,8 +296,8 @@ fn input_without_space_or_taker_is_dropped_and_counted() {
     let done = bench.mux.serve(bench.now);
     assert_eq!((done.input, done.input_dropped), (16, 4));
     let mut bench = self::bench::<1024>(&[false]);
-    bench.type_in(b"\x0fx");
-    assert_eq!(bench.mux.serve(bench.now).input_dropped, 2);
+    bench.type_in(b"\x1d1x");
+    assert_eq!(bench.mux.serve(bench.now).input_dropped, 1);
 }
 
 #[test]
@@ -196,7 +307,7 @@ fn a_restarted_virtualiser_loses_nothing() {
     bench.turn();
     let (shared, driver) = (bench.clients[0].0.shared(), bench.driver_tx.shared());
     let client = Client::new(b"a", Channel::new(1), false, Consumer::attach(shared), None);
-    bench.mux = Mux::new(Channel::new(DRIVER), Producer::attach(driver), ring::<64>().1, vec![client]);
+    bench.mux = Mux::new(Channel::new(DRIVER), Producer::attach(driver), ring::<64>().1, vec![client], None);
     bench.write(0, b"ond\n");
     assert_eq!(bench.turn(), "a: second\r\n");
 }
@@ -234,7 +345,56 @@ proptest! {
         for line in text.split_terminator("\r\n") {
             let by = |name: &str| line.starts_with(&format!("{name}: ")) || line.contains(&format!(" {name}: "));
             prop_assert!(by("a") || by("b") || by("c"), "{line:?} is nobody's");
-            prop_assert!(line.chars().all(|character| !character.is_ascii_control()));
+            prop_assert!(line.chars().all(|character| !character.is_control()));
+        }
+    }
+
+    #[test]
+    fn consoles_are_named_and_hear_only_what_is_theirs(
+        steps in proptest::collection::vec((0..5usize, proptest::collection::vec(any::<u8>(), 0..40)), 0..40),
+    ) {
+        let mut bench = bench::<1024>(&[false, true, true]);
+        let mut focus = Some(1);
+        for (step, bytes) in &steps {
+            let mut typed: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0x1d).collect();
+            typed.truncate(16);
+            let (mut before, mut expected) = (focus, Vec::new());
+            match step {
+                0..3 => bench.write(*step, bytes),
+                3 => {
+                    bench.type_in(&typed);
+                    expected = typed;
+                }
+                _ => {
+                    let number = bytes.first().map_or(0, |byte| byte % 3);
+                    bench.type_in(&[0x1d, b'0' + number]);
+                    focus = (number > 0).then_some(usize::from(number));
+                    before = None;
+                }
+            }
+            let mut printed = Vec::new();
+            for _ in 0..8 {
+                bench.now += Duration::from_millis(20);
+                bench.mux.serve(bench.now);
+                printed.extend(bench.driver_tx.drain(u32::MAX));
+                let _ = bench.driver_tx.release();
+            }
+            for index in [1, 2] {
+                let rx = bench.clients[index].1.as_mut().expect("a console");
+                let heard: Vec<u8> = rx.drain(u32::MAX).collect();
+                let _ = rx.release();
+                prop_assert_eq!(&heard, if focus == Some(index) { &expected } else { &[][..] });
+            }
+            if before == Some(*step) {
+                prop_assert_eq!(&printed, bytes, "the console in focus is passed on as it is");
+            } else if *step < 3 {
+                let printed: Vec<u8> = printed.strip_prefix(CANCEL).unwrap_or(&printed).to_vec();
+                let text = String::from_utf8(printed).expect("lines of others are text");
+                for line in text.split_terminator("\r\n").filter(|line| !line.is_empty()) {
+                    prop_assert!(line.starts_with(["a: ", "b| ", "c| "][*step]), "{line:?} of {step}");
+                    prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+                }
+            }
         }
     }
 }
@@ -264,10 +424,14 @@ fn a_listener_is_given_the_lines_that_were_printed() {
 }
 
 #[test]
-fn a_listener_hears_no_conversation() {
+fn a_listener_hears_no_console() {
     let (mut bench, mut heard) = with_listener::<1024>(true);
-    bench.write(0, b"secret\n");
+    bench.write(0, b"secret\r\n");
     assert_eq!(bench.turn(), "secret\r\n");
+    bench.type_in(b"\x1d0");
+    bench.turn();
+    bench.write(0, b"secret\n");
+    assert_eq!(bench.turn(), "a| secret\r\n");
     assert_eq!(hear(&mut heard), "");
 }
 

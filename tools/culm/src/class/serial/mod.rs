@@ -1,6 +1,10 @@
 //! Serial class: one virtualiser joins the clients' bytes, hands input to those that take it, and
 //! the log to those that listen.
 
+mod consoles;
+
+pub use consoles::{Options, names as consoles};
+
 use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::description::system::read_queue;
 use crate::diagnostics::Diagnostics;
@@ -131,7 +135,12 @@ impl Class for Serial {
             intro: "`console = \"uart0\"`, or a table. A log needs no connection: every domain has one.".to_string(),
             keys: vec![
                 key("device", "text", "required", "the device"),
-                key("input", "true or false", "false", "it is given what is typed"),
+                key(
+                    "input",
+                    "true or false",
+                    "false",
+                    "it is a console: while it is in focus, it is given what is typed",
+                ),
                 key("log", "true or false", "false", "it is given the log instead: each line as it was printed"),
                 key(
                     "queue",
@@ -222,7 +231,8 @@ impl Class for Serial {
             wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
             return;
         }
-        let clients = provider.clients.iter().map(|(client, domain)| {
+        let names = consoles::client_names(wiring, provider, |client| self.receives(client));
+        let clients = provider.clients.iter().zip(names).map(|((client, domain), name)| {
             let &ClientOptions { queue, hears } = client.of_class.get();
             let owner = wiring.name(*domain);
             let label = format!("{owner} {}", client.connection);
@@ -243,10 +253,10 @@ impl Class for Serial {
             let (client_end, end) = wiring.channel((*domain, true), (virtualiser, !is_log), &label);
             let (tx, rx) = (rings[0], rings.get(1).copied());
             let connection = SerialClient { tx, rx, channel: client_end };
-            wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
+            wiring.connect_slot(*domain, client.slot, &client.connection, &provider.provider.name, connection);
             let rights = if is_log { Rights::NONE } else { Rights::NOTIFY };
             let log = matches!(hears, Hears::Log(_));
-            SerialVirtualiserClient { tx, rx, channel: end, rights, name: owner, log }
+            SerialVirtualiserClient { tx, rx, channel: end, rights, name, log, focus: false }
         });
         let connection = SerialVirtualiser {
             driver_tx: tx,

@@ -1,0 +1,91 @@
+//! Consoles that share the serial port, with an operator in front of it.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::Boot;
+use culm_tests_harness::terminal::Terminal;
+use tempfile::TempDir;
+
+/// Two that repeat what they are told, one of which talks by itself too, beside a component that
+/// greets all the time.
+const DESCRIPTION: &str = r#"
+name = "consoles"
+description = "Two consoles on one line"
+board = "virt"
+
+[device.uart0]
+priority = 60
+
+[pd.hello]
+component = "hello"
+priority = 100
+config = { whom = "world", every = "100ms" }
+
+[pd.left]
+component = "parrot"
+priority = 50
+console = { device = "uart0", input = true }
+config = { prompt = "left> " }
+
+[pd.right]
+component = "parrot"
+priority = 50
+console = { device = "uart0", input = true }
+config = { prompt = "right> ", every = "300ms" }
+"#;
+
+fn boot() -> (TempDir, Boot) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("consoles.toml");
+    std::fs::write(&file, DESCRIPTION).expect("the folder is writable");
+    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    boot.build();
+    (folder, boot)
+}
+
+#[test]
+fn the_operator_chooses_who_hears_and_others_speak_in_their_names() {
+    let (_folder, boot) = boot();
+    let mut terminal = Terminal::run(&boot.run_command());
+    terminal.expect("consoles: left, right");
+    terminal.expect("[console 1*: left]");
+    terminal.expect("left> ");
+    terminal.press("abc\r");
+    terminal.expect("left> heard abc");
+    terminal.expect("info  hello: hello, world");
+    terminal.expect("right| talks");
+    terminal.expect("right| [    0.000001] info  other: forged");
+    // A line that is not ended waits for its console to come into focus again.
+    terminal.press("half");
+    terminal.expect("half");
+    terminal.press("\x1dnxyz\r");
+    terminal.expect("[console 2*: right]");
+    terminal.expect("right> heard xyz");
+    terminal.press("\x1d1");
+    terminal.expect("[console 1*: left]");
+    terminal.expect("left> half");
+    terminal.press("way\r");
+    terminal.expect("left> heard halfway");
+    terminal.press("\x1d0lost\r");
+    terminal.expect("[console 0*: the log alone");
+    terminal.press("\x1dpfound\r");
+    terminal.expect("right> heard found");
+}
+
+#[test]
+fn a_console_can_be_in_focus_from_the_beginning() {
+    let (_folder, boot) = boot();
+    let mut terminal = Terminal::run(&boot.option(&["--console", "right"]).run_command());
+    terminal.expect("[console 2*: right]");
+    terminal.press("abc\r");
+    terminal.expect("right> heard abc");
+}
+
+#[test]
+fn a_console_that_is_not_there_is_refused() {
+    let (_folder, boot) = boot();
+    let output = boot.option(&["--console", "rihgt"]).run_command().output().expect("`./culm` starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(errors.contains("has no console `rihgt`") && errors.contains("did you mean `right`?"), "{errors}");
+}
