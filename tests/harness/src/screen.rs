@@ -33,15 +33,24 @@ impl Screen {
     /// # Panics
     /// Where it does not come.
     pub fn expect(&mut self, text: &str) {
+        self.expect_all(&[text]);
+    }
+
+    /// Waits for texts in any order and forgets everything up to the last.
+    ///
+    /// # Panics
+    /// Where one does not come.
+    pub fn expect_all(&mut self, texts: &[&str]) {
         let until = Instant::now() + PATIENCE;
         loop {
-            if let Some(at) = self.seen.find(text) {
-                self.seen.drain(..at + text.len());
+            let ends = texts.iter().map(|text| self.seen.find(text).map(|at| at + text.len()));
+            if let Some(ends) = ends.collect::<Option<Vec<_>>>() {
+                self.seen.drain(..ends.into_iter().max().unwrap_or(0));
                 return;
             }
             match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(error) => panic!("no {text:?} ({error}); the screen so far:\n{}", self.seen),
+                Err(error) => panic!("not all of {texts:?} ({error}); the screen so far:\n{}", self.seen),
             }
         }
     }

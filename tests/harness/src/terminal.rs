@@ -54,6 +54,14 @@ impl Terminal {
         self.screen.expect(text);
     }
 
+    /// Waits for texts in any order and forgets everything up to the last.
+    ///
+    /// # Panics
+    /// Where one does not come.
+    pub fn expect_all(&mut self, texts: &[&str]) {
+        self.screen.expect_all(texts);
+    }
+
     /// Presses keys.
     ///
     /// # Panics
