@@ -34,7 +34,8 @@ pub enum Error {
     TooManyOpen,
     /// The file is being written by somebody else.
     Busy,
-    /// There is no open file of this number, or it is not open for writing.
+    /// There is no open file of this number, or it is not open for writing, or it was new and could
+    /// not be named when it was published.
     BadFile,
     /// The file, or the volume, cannot be written.
     ReadOnly,

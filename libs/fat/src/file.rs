@@ -107,6 +107,9 @@ pub(crate) struct File {
     pub(crate) has_end: bool,
     /// The index behind the last cluster that an operation has promised it that succeeded.
     pub(crate) kept: u32,
+    /// Whether it could not be named. Its clusters are being given free: a name that it got after
+    /// all would be that of a chain of which clusters go to other files.
+    pub(crate) is_given_up: bool,
 }
 
 /// Adds clusters to extents that go on without a gap in the file.
@@ -122,6 +125,11 @@ impl File {
     /// Returns the index behind the last cluster that is known or promised.
     pub(crate) fn clusters(&self) -> u32 {
         self.fresh.last().or(self.known.last()).map_or(0, |extent| extent.index + extent.count)
+    }
+
+    /// Fails if nothing can be written to it.
+    pub(crate) fn check_written(&self) -> Result<(), Error> {
+        if self.path.is_none() || self.is_given_up { Err(Error::BadFile) } else { Ok(()) }
     }
 
     /// Returns where a byte lies, if that is known, and what follows it.

@@ -56,7 +56,8 @@ pub enum Operation {
         size: u64,
     },
     /// Makes this the size of a file that is written, after all its data has been written to its
-    /// places. It is durable after [`Self::Sync`].
+    /// places. It is durable after [`Self::Sync`]. If a new file cannot take its name, it is given
+    /// up: it can be closed, and neither written nor published again ([`Error::BadFile`]).
     Publish {
         /// The file.
         file: FileId,

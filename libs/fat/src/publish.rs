@@ -19,9 +19,7 @@ impl Mounted {
         self.files.make_room(id);
         let others = self.files.promised(id);
         let file = self.files.get_mut(id)?;
-        if file.path.is_none() {
-            return Err(Error::BadFile.into());
-        }
+        file.check_written()?;
         if size > MAX_FILE {
             return Err(Error::TooLarge.into());
         }
@@ -48,7 +46,8 @@ impl Mounted {
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, .. } = self.session.get_mut();
         let clusters = size.div_ceil(geometry.cluster.into());
-        if file.path.is_none() || size < file.size {
+        file.check_written()?;
+        if size < file.size {
             return Err(Error::BadFile.into());
         }
         file.learn(u32::MAX, pages, geometry)?;
@@ -77,12 +76,14 @@ impl Mounted {
                 Err(Stop::Fail(error)) => {
                     self.check_complete()?;
                     self.session.get_mut().pages.abandon();
-                    // The linked clusters are still promised to the file, and named by nothing.
+                    // Nothing names the linked clusters. They stay promised until the file is
+                    // closed: writes of its data may be under way, which must not reach another's.
                     let file = self.files.get_mut(*file)?;
-                    if file.entry.is_none()
-                        && let Some(first) = file.fresh.first()
-                    {
-                        self.doomed.push_front(first.cluster);
+                    if file.entry.is_none() {
+                        file.is_given_up = true;
+                        if let Some(first) = file.fresh.first() {
+                            self.doomed.push_front(first.cluster);
+                        }
                     }
                     Ok(Outcome { stages: Stages::default(), next: Phase::Last, answer: Some(Err(error)) })
                 }

@@ -40,7 +40,7 @@ pub struct Writer {
     pub file: FileId,
     /// Its path on the volume, in lower case.
     pub path: String,
-    /// Whether its end is committed when it is closed: it is there already.
+    /// Whether its end is committed when it is closed: it is there already, or is to be.
     pub is_there: bool,
     /// Its bytes, those on their way included.
     pub end: u64,

@@ -14,6 +14,9 @@ pub(crate) type Tree = BTreeMap<String, Option<Vec<u8>>>;
 pub(crate) enum Act {
     Write(String, Vec<u8>),
     Append(String, Vec<u8>),
+    /// A folder is made, and a new file in it, whose folder is removed before it is published, and
+    /// made again before it is published once more.
+    Unnamed(String, Vec<u8>),
     MakeFolder(String),
     Remove(String),
     Rename(String, String, bool),
@@ -53,7 +56,7 @@ pub(crate) fn expected(tree: &mut Tree, act: &Act) -> Result<(), Error> {
                 Some(old) => old.extend_from_slice(content),
             }
         }
-        Act::MakeFolder(path) => {
+        Act::MakeFolder(path) | Act::Unnamed(path, _) => {
             check_parent(tree, path)?;
             if tree.contains_key(path) {
                 return Err(Error::Exists);
@@ -103,6 +106,18 @@ pub(crate) fn perform(volume: &mut Volume, disk: &mut Disk, act: &Act) -> Result
     let operation = match act.clone() {
         Act::Write(path, content) => return write(volume, disk, &path, &content),
         Act::Append(path, content) => return append(volume, disk, &path, &content),
+        Act::Unnamed(path, content) => {
+            let folder = || Operation::MakeFolder { path: path.clone() };
+            run(volume, disk, folder())?;
+            let name = Operation::Append { path: format!("{path}/unnamed") };
+            let (file, _) = opened(volume, disk, name)?;
+            run(volume, disk, Operation::Remove { path: path.clone() })?;
+            assert_eq!(write_open(volume, disk, file, 0, &content), Err(Error::NotFound));
+            run(volume, disk, folder())?;
+            let again = Operation::Publish { file, size: content.len() as u64 };
+            assert_eq!(run(volume, disk, again), Err(Error::BadFile));
+            Operation::Close { file }
+        }
         Act::MakeFolder(path) => Operation::MakeFolder { path },
         Act::Remove(path) => Operation::Remove { path },
         Act::Rename(from, to, replace) => Operation::Rename { from, to, replace },
@@ -142,6 +157,7 @@ pub(crate) fn acts() -> impl Strategy<Value = Act> {
         4 => (paths(), content()).prop_map(|(path, content)| Act::Write(path, content)),
         3 => (paths(), content()).prop_map(|(path, content)| Act::Append(path, content)),
         4 => paths().prop_map(Act::MakeFolder),
+        1 => (paths(), content()).prop_map(|(path, content)| Act::Unnamed(path, content)),
         2 => paths().prop_map(Act::Remove),
         3 => (paths(), paths(), any::<bool>()).prop_map(|(from, to, replace)| Act::Rename(from, to, replace)),
         1 => Just(Act::Sync),

@@ -214,6 +214,87 @@ fn a_power_cut_while_a_long_file_is_removed_leaves_clusters_that_recovery_gives_
     assert_eq!(disk.complaint(), None);
 }
 
+/// Tests that a file that could not take its name stays without one: its clusters are being given
+/// free, and go to other files.
+#[test]
+fn a_file_that_could_not_be_named_is_not_published_again() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let before = free(&mut volume, &mut disk);
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "d".into() }).unwrap();
+    let (file, _) = opened(&mut volume, &mut disk, Operation::Append { path: "d/x".into() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Remove { path: "d".into() }).unwrap();
+    // Too long to be given free at once.
+    let content = pattern(1, 20 << 20);
+    let size = content.len() as u64;
+    assert_eq!(write_open(&mut volume, &mut disk, file, 0, &content), Err(Error::NotFound));
+    assert!(volume.is_freeing());
+    let place = volume.place(file, 0).expect("it is still promised");
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "d".into() }).unwrap();
+    assert_eq!(run(&mut volume, &mut disk, Operation::Publish { file, size }), Err(Error::BadFile));
+    assert_eq!(run(&mut volume, &mut disk, Operation::Reserve { file, size: size + 1 }), Err(Error::BadFile));
+    assert_eq!(list(&mut volume, &mut disk, "d"), Ok(vec![]));
+    // Writes of its data that are late reach no other file.
+    write(&mut volume, &mut disk, "other", &vec![b'o'; 9 << 20]).unwrap();
+    assert_eq!(volume.place(file, 0), Some(place));
+    disk.write(place.block, &[b'x'; BLOCK]);
+    assert!(read(&mut volume, &mut disk, "other").unwrap() == vec![b'o'; 9 << 20]);
+    run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+    write(&mut volume, &mut disk, "third", &vec![b't'; 9 << 20]).unwrap();
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert!(volume.is_at_rest());
+    assert_eq!(disk.complaint(), None);
+    assert!(read(&mut volume, &mut disk, "third").unwrap() == vec![b't'; 9 << 20]);
+    for path in ["other", "third", "d"] {
+        run(&mut volume, &mut disk, Operation::Remove { path: path.into() }).unwrap();
+    }
+    assert_eq!(free(&mut volume, &mut disk), before);
+    assert_eq!(volume.mounted().session.borrow().taken.count(), 0);
+}
+
+/// Tests the same of names for which there is no space, or which a folder has taken meanwhile.
+#[test]
+fn whatever_keeps_a_file_from_its_name_it_stays_without_one() {
+    let mut disk = Disk::formatted(60_000, &["-F", "16", "-s", "1", "-r", "16"]);
+    let mut volume = mounted(&mut disk);
+    let before = free(&mut volume, &mut disk);
+    for number in 0..7 {
+        write(&mut volume, &mut disk, &format!("F{number}"), b"").unwrap();
+    }
+    let content = pattern(1, 9000 * BLOCK);
+    let size = content.len() as u64;
+    for (path, wanted) in [("A LONG NAME OF A FILE", Error::FolderFull), ("X", Error::Busy), ("Y", Error::IsAFolder)] {
+        let (file, _) = opened(&mut volume, &mut disk, Operation::Create { path: path.into() }).unwrap();
+        let other = match wanted {
+            Error::Busy => {
+                write(&mut volume, &mut disk, path, b"").unwrap();
+                Some(opened(&mut volume, &mut disk, Operation::Append { path: path.into() }).unwrap().0)
+            }
+            Error::IsAFolder => {
+                run(&mut volume, &mut disk, Operation::MakeFolder { path: path.into() }).unwrap();
+                None
+            }
+            _ => None,
+        };
+        assert_eq!(write_open(&mut volume, &mut disk, file, 0, &content), Err(wanted));
+        assert!(volume.is_freeing());
+        if let Some(file) = other {
+            run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+        }
+        for path in ["F0", "F1", "F2", "X", "Y"] {
+            let _ = run(&mut volume, &mut disk, Operation::Remove { path: path.into() });
+        }
+        assert_eq!(run(&mut volume, &mut disk, Operation::Publish { file, size }), Err(Error::BadFile));
+        run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+        write(&mut volume, &mut disk, "G", &content).unwrap();
+        run(&mut volume, &mut disk, Operation::Rest).unwrap();
+        assert_eq!(disk.complaint(), None);
+        assert!(read(&mut volume, &mut disk, "G").unwrap() == content);
+        run(&mut volume, &mut disk, Operation::Remove { path: "G".into() }).unwrap();
+        assert_eq!(free(&mut volume, &mut disk), before);
+    }
+}
+
 proptest! {
     #[test]
     fn ranges_are_as_sets(steps in proptest::collection::vec((any::<bool>(), 2..60_u32, 1..9_u32), 0..80)) {

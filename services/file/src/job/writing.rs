@@ -77,6 +77,8 @@ impl Service {
             (_, Err(error)) => {
                 let error = of_volume(error);
                 writer.error = Some(error);
+                // If it is new and has no name yet, the volume has given it up.
+                writer.is_there &= writer.committed > 0;
                 Err(error)
             }
         }

@@ -136,8 +136,7 @@ fn a_close_leads_to_rest() {
     assert_eq!(world.service.rest_at, None);
 }
 
-/// Tests that a commit for which there is no room, tried again when the file is closed, leaves the
-/// volume whole.
+/// Tests that a commit for which there is no room leaves the volume whole.
 #[test]
 fn a_commit_without_room_leaves_the_volume_whole() {
     let image = Image::formatted("1");
@@ -160,4 +159,42 @@ fn a_commit_without_room_leaves_the_volume_whole() {
     world.put(0, "/NEW", &pattern(9000, 2), 4000).expect("there is space");
     world.rest();
     assert!(world.image().get("/NEW") == pattern(9000, 2));
+}
+
+/// Tests that a file whose folder was removed before its first commit does not come back when it is
+/// closed: its clusters go to files of other clients.
+#[test]
+fn a_file_that_could_not_be_named_gets_no_blocks_of_anothers() {
+    for restarts in [false, true] {
+        let image = Image::formatted("1");
+        let mut world = World::new(&image, &[("/a", true), ("/b", true)]);
+        let sent = world.clients[0].make_folder("/x", 7);
+        world.outcome(sent).expect("a folder");
+        let (file, _) = world.open(0, "/x/f", Mode::Append).expect("a name");
+        let content = pattern(128 * 1024, 1);
+        // More clusters than are given free at once.
+        for _ in 0..140 {
+            world.write(0, file, &content).expect("there is space");
+        }
+        let sent = world.clients[0].remove("/x", 7);
+        world.outcome(sent).expect("it is empty");
+        world.clients[0].commit(file, 8).expect("it is sent");
+        world.clients[0].make_folder("/x", 9).expect("it is sent");
+        let mut complete = Vec::new();
+        while !complete.iter().any(|(_, tag, _)| *tag == 9) {
+            world.round(&mut complete);
+        }
+        assert_eq!(complete.iter().find(|(_, tag, _)| *tag == 8).map(|found| found.2), Some(Err(Error::NotFound)));
+        if restarts {
+            world.clients[0] = Client::connect(&World::client(&world.provided[0]));
+        } else {
+            world.clients[0].close(file);
+        }
+        world.run();
+        let others = vec![b'o'; 7_500_000];
+        world.put(1, "/other", &others, 65_536).expect("there is space");
+        assert_eq!(world.open(0, "/x/f", Mode::Read), Err(Error::NotFound));
+        world.rest();
+        assert!(world.image().get("/b/other") == others);
+    }
 }
