@@ -17,6 +17,7 @@ pub mod frames;
 mod machine;
 pub mod process;
 pub mod qmp;
+pub mod record;
 pub mod screen;
 pub mod terminal;
 pub mod tiny_guest;

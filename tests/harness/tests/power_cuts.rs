@@ -8,14 +8,19 @@
 //! any of the blocks missing that were written after the last flush. Each such disk is looked at by
 //! the host's programs, and one of them is the next machine's.
 //!
-//! A few machines are killed in the usual run, two hundred if `CULM_SOAK` is set. `CULM_CUTS_SEED`
-//! says which of all possible runs it is.
+//! The same is done with an SD card, which has no cache: what it has taken is there.
+//!
+//! A few machines are killed in the usual run, two hundred with a disk and fifty with a card if
+//! `CULM_SOAK` is set. `CULM_CUTS_SEED` says which of all possible runs it is. While a machine
+//! works, the disks of the one before are looked at.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_tests_harness::client::{run, try_run};
+use culm_tests_harness::deaths::is_soak;
 use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
+use culm_tests_harness::record::{Entry, cut, read_record};
 use culm_tests_harness::{Boot, Machine, PATIENCE, root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -24,16 +29,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const TOKEN: &str = "open-sesame";
 /// The token's SHA-256.
 const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";
-/// Bytes of a block: what a disk writes as a whole.
-const BLOCK: usize = 512;
 /// Where the partition begins, and its bytes.
-const PARTITION: std::ops::Range<usize> = 1 << 20..65 << 20;
+const PARTITION: std::ops::Range<usize> = 1 << 20..35 << 20;
 /// Clients at work, and files of each.
 const CLIENTS: usize = 4;
 const FILES: usize = 8;
@@ -61,10 +65,31 @@ const DOCUMENTED: &[&str] = &[
     "  Auto-deleting.",
 ];
 
-/// Machines that are killed.
-fn kills() -> usize {
-    if std::env::var_os("CULM_SOAK").is_some() { 200 } else { 5 }
+/// What holds the partition, and how it differs.
+#[derive(Clone, Copy, Debug)]
+struct Medium {
+    /// Its device, which names the system too.
+    device: &'static str,
+    /// More keys of the device, and tables.
+    keys: &'static str,
+    /// The key of an image of which the size must be a certain one.
+    size: &'static str,
+    /// What was written may be lost until it is flushed. If not, QEMU makes each block durable
+    /// before it takes the next.
+    has_cache: bool,
+    /// Machines that are killed: in the usual run, and if `CULM_SOAK` is set.
+    kills: (usize, usize),
 }
+
+const DISK: Medium = Medium { device: "disk0", keys: "", size: "", has_cache: true, kills: (5, 200) };
+
+const CARD: Medium = Medium {
+    device: "sd0",
+    keys: "bus = \"pci0\"\n[device.pci0]\npriority = 55\n",
+    size: "size = \"64MiB\"\n",
+    has_cache: false,
+    kills: (2, 50),
+};
 
 /// Other moments at which the power goes, for each machine.
 const CUTS: usize = 8;
@@ -72,7 +97,7 @@ const CUTS: usize = 8;
 fn seed() -> u64 {
     let given = std::env::var("CULM_CUTS_SEED").ok().and_then(|seed| seed.parse().ok());
     // Without `CULM_SOAK` the same each time.
-    let other = || if std::env::var_os("CULM_SOAK").is_some() { u64::from(std::process::id()) } else { 8 };
+    let other = || if is_soak() { u64::from(std::process::id()) } else { 8 };
     given.unwrap_or_else(other).max(1)
 }
 
@@ -89,9 +114,13 @@ struct Content {
 
 impl Content {
     fn bytes(self) -> Vec<u8> {
-        let words = (0..self.length as u64 / 8 + 1)
-            .map(|word| (word ^ self.version << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
-        words.flat_map(u64::to_le_bytes).take(self.length).collect()
+        let mut bytes = Vec::with_capacity(self.length + 8);
+        for word in 0..=self.length as u64 / 8 {
+            let word = (word ^ self.version << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.truncate(self.length);
+        bytes
     }
 }
 
@@ -239,127 +268,55 @@ impl Load<'_> {
     }
 }
 
-/// An entry of the record.
-enum Entry {
-    Write { at: usize, bytes: Vec<u8> },
-    Flush,
+/// Returns what `fsck.fat` finds on a disk, less its first line and its last.
+fn complaints(folder: &TempDir, disk: &[u8]) -> Vec<String> {
+    let partition = folder.path().join("partition.img");
+    std::fs::write(&partition, &disk[PARTITION]).expect("the folder is writable");
+    let said = try_run(60, "/usr/sbin/fsck.fat", &["-n", text(&partition)]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.starts_with("fsck.fat "), "{said}");
+    let is_found = |line: &&str| !line.starts_with("fsck.fat ") && !line.starts_with(text(&partition));
+    said.lines().filter(|line| !line.is_empty()).filter(is_found).map(str::to_owned).collect()
 }
 
-/// Reads what QEMU has recorded: entries, each with the place where it ends. It is the format of
-/// Linux's dm-log-writes (Documentation/admin-guide/device-mapper/log-writes.rst): a block about
-/// the record, and then a block about each write, with what was written behind it.
-fn read_record(record: &Path) -> Vec<(u64, Entry)> {
-    let record = std::fs::read(record).expect("QEMU keeps a record");
-    let mut entries = vec![];
-    let mut place = BLOCK;
-    while let Some(head) = record.get(place..place + BLOCK) {
-        let field = |index: usize| {
-            let bytes = head[index * 8..index * 8 + 8].try_into().expect("eight bytes");
-            u64::from_le_bytes(bytes) as usize
-        };
-        let (block, blocks, flags) = (field(0), field(1), field(2));
-        place += BLOCK;
-        let entry = match (blocks, flags) {
-            // Not written yet.
-            (0, 0) => break,
-            (0, 1) => Entry::Flush,
-            (_, 0) => {
-                let Some(bytes) = record.get(place..place + blocks * BLOCK) else { break };
-                place += bytes.len();
-                Entry::Write { at: block * BLOCK, bytes: bytes.to_vec() }
-            }
-            other => panic!("an entry of {} blocks with the flags {}", other.0, other.1),
-        };
-        entries.push((place as u64, entry));
-    }
-    entries
+/// Keeps a disk for who looks for the cause, and says where.
+fn keep(disk: &[u8], said: &str) -> String {
+    let path = culm_tests_harness::artefacts().join("power-cuts.img");
+    std::fs::write(&path, disk).expect("artefacts are writable");
+    format!("{said}\nthe disk: {}", path.display())
 }
 
-/// Makes the disk as it is if the power goes after these entries: with all that was flushed, and
-/// any of the blocks that were written later.
-fn cut(disk: &mut [u8], entries: &[(u64, Entry)], random: &mut Random) {
-    let is_flush = |(_, entry): &(u64, Entry)| matches!(entry, Entry::Flush);
-    let flushed = entries.iter().rposition(is_flush).unwrap_or(0);
-    // Of four blocks so many are written.
-    let share = random.below(5);
-    for (index, (_, entry)) in entries.iter().enumerate() {
-        let Entry::Write { at, bytes } = entry else { continue };
-        for (block, new) in (*at..).step_by(BLOCK).zip(bytes.chunks(BLOCK)) {
-            if index < flushed || random.below(4) < share {
-                disk[block..block + BLOCK].copy_from_slice(new);
-            }
-        }
-    }
-}
-
-/// A disk, and what may be on it.
-struct World {
+/// A machine that was killed: what may be on its disk, at each moment of its record.
+struct Past {
     folder: TempDir,
+    about: String,
     files: Files,
-    random: Random,
-    /// The first version that no client has used.
-    version: u64,
+    /// The disk as the machine found it.
+    before: Vec<u8>,
+    entries: Vec<(u64, Entry)>,
+    has_cache: bool,
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir_all(folder.path().join("files/site/folder")).expect("the folder is writable");
-        std::fs::write(folder.path().join("files/outside"), b"outside").expect("the folder is writable");
-        let partition = "partition = [{ name = \"site\", size = \"64MiB\", fat = 32, folder = \"files\" }]\n";
-        std::fs::write(folder.path().join("disk.toml"), partition).expect("the folder is writable");
-        let (from, to) = (folder.path().join("disk.toml"), folder.path().join("disk.img"));
-        run(300, text(&root().join("culm")), &["image", text(&from), "-o", text(&to)]);
-        let system = format!(
-            "name = \"power-cuts\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
-             [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n[device.rtc0]\npriority = 50\n\
-             [device.disk0]\npriority = 200\nimage = \"disk.img\"\n\
-             [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"disk0\", partition = \"site\" }}\nclock = \"rtc0\"\n\
-             [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\nclock = \"rtc0\"\n\
-             files = {{ device = \"files\", folder = \"/site\", write = true, memory = \"1MiB\" }}\n\
-             config = {{ upload_token_sha256 = \"{HASH}\", upload_limit = \"1MiB\" }}\n"
-        );
-        std::fs::write(folder.path().join("power-cuts.toml"), system).expect("the folder is writable");
-        let files = (0..CLIENTS).flat_map(paths).map(|path| (path, History::default())).collect();
-        Self { folder, files, random: Random::new(seed), version: 0 }
+impl Past {
+    /// Returns how many entries of the record a cut may leave. One of few entries is that of a
+    /// machine that was killed early.
+    fn length(&self) -> usize {
+        self.entries.len().saturating_sub(TORN)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn disk(&self) -> Vec<u8> {
-        std::fs::read(self.path("disk.img")).expect("there is a disk")
-    }
-
-    /// Starts a machine with the disk, and a new record.
-    fn boot(&self) -> Machine {
-        let record = self.path("record");
-        std::fs::write(&record, b"").expect("the folder is writable");
-        let set = |option: &str| format!("--qemu=drive.disk0.{option}");
-        let file = set(&format!("log.filename={}", text(&record)));
-        let options = ["format=blklogwrites", "log.driver=file", "log.cache.no-flush=on"].map(set);
-        let all = options.iter().chain([&file]).flat_map(|option| ["--qemu=-set", option]);
-        let all: Vec<&str> = all.collect();
-        let mut machine = Boot::system(text(&self.path("power-cuts.toml"))).option(&all).start(&[80]);
-        machine.wait_for_web();
-        machine
-    }
-
-    /// Returns what `fsck.fat` finds on a disk, less its first line and its last.
-    fn complaints(&self, disk: &[u8]) -> Vec<String> {
-        let partition = self.path("partition.img");
-        std::fs::write(&partition, &disk[PARTITION]).expect("the folder is writable");
-        let said = try_run(60, "/usr/sbin/fsck.fat", &["-n", text(&partition)]);
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.starts_with("fsck.fat "), "{said}");
-        let is_found = |line: &&str| !line.starts_with("fsck.fat ") && !line.starts_with(text(&partition));
-        said.lines().filter(|line| !line.is_empty()).filter(is_found).map(str::to_owned).collect()
+    /// Checks the disk as it is if the power goes at some moment; returns it, and the states of its
+    /// files.
+    fn check_cut(&self, number: usize, random: &mut Random) -> (BTreeMap<String, State>, Vec<u8>) {
+        let entry = random.below(self.length());
+        let mut disk = self.before.clone();
+        cut(&mut disk, &self.entries[..=entry], self.has_cache, random);
+        let about = format!("{}, cut {number} after {entry} entries of {}", self.about, self.length());
+        (self.check(&disk, self.entries[entry].0, &about), disk)
     }
 
     /// Returns the files of the disk that was looked at last, by mtools.
     fn contents(&self) -> BTreeMap<String, Vec<u8>> {
-        let (partition, copy) = (self.path("partition.img"), self.path("copy"));
+        let (partition, copy) = (self.folder.path().join("partition.img"), self.folder.path().join("copy"));
         if copy.exists() {
             std::fs::remove_dir_all(&copy).expect("the folder is writable");
         }
@@ -381,36 +338,93 @@ impl World {
 
     /// Checks a disk that was cut off where the record ended, and returns the states of its files.
     fn check(&self, disk: &[u8], end: u64, about: &str) -> BTreeMap<String, State> {
-        let said = self.complaints(disk);
+        let said = complaints(&self.folder, disk);
         for line in &said {
             let is_known = DOCUMENTED.iter().any(|known| line.starts_with(known));
-            assert!(is_known, "{about}: {line:?} in\n{}", self.keep(disk, &said.join("\n")));
+            assert!(is_known, "{about}: {line:?} in\n{}", keep(disk, &said.join("\n")));
         }
         let (mut states, mut files) = (BTreeMap::new(), self.contents());
         for (path, history) in &self.files {
             let found = files.remove(path);
-            let mut all = history.states(end).into_iter();
+            let length = found.as_ref().map(Vec::len);
+            let mut all = history.states(end).into_iter().filter(|state| state.map(|state| state.length) == length);
             let state = all.find(|state| state.map(Content::bytes) == found);
             let Some(state) = state else {
-                let length = found.map(|bytes| bytes.len());
                 panic!(
                     "{about}: {path} has {length:?} bytes, and may be one of {:?}; {history:?}\n{}",
                     history.states(end),
-                    self.keep(disk, &said.join("\n"))
+                    keep(disk, &said.join("\n"))
                 )
             };
             states.insert(path.clone(), state);
         }
         let others: Vec<&String> = files.keys().collect();
-        assert!(others.is_empty(), "{about}: there are {others:?}\n{}", self.keep(disk, &said.join("\n")));
+        assert!(others.is_empty(), "{about}: there are {others:?}\n{}", keep(disk, &said.join("\n")));
         states
     }
+}
 
-    /// Keeps a disk for who looks for the cause, and says where.
-    fn keep(&self, disk: &[u8], said: &str) -> String {
-        let path = culm_tests_harness::artefacts().join("power-cuts.img");
-        std::fs::write(&path, disk).expect("artefacts are writable");
-        format!("{said}\nthe disk: {}", path.display())
+/// A disk, and what may be on it.
+struct World {
+    medium: Medium,
+    folder: TempDir,
+    files: Files,
+    random: Random,
+    /// The first version that no client has used.
+    version: u64,
+}
+
+impl World {
+    fn new(medium: Medium, seed: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir_all(folder.path().join("files/site/folder")).expect("the folder is writable");
+        std::fs::write(folder.path().join("files/outside"), b"outside").expect("the folder is writable");
+        let Medium { device, keys, size, .. } = medium;
+        let image =
+            format!("{size}partition = [{{ name = \"site\", size = \"34MiB\", fat = 32, folder = \"files\" }}]\n");
+        std::fs::write(folder.path().join("disk.toml"), image).expect("the folder is writable");
+        let (from, to) = (folder.path().join("disk.toml"), folder.path().join("disk.img"));
+        run(300, text(&root().join("culm")), &["image", text(&from), "-o", text(&to)]);
+        let system = format!(
+            "name = \"power-cuts-{device}\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
+             [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n[device.rtc0]\npriority = 50\n\
+             [device.{device}]\npriority = 200\nimage = \"disk.img\"\n{keys}\
+             [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"{device}\", partition = \"site\" }}\nclock = \"rtc0\"\n\
+             [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\nclock = \"rtc0\"\n\
+             files = {{ device = \"files\", folder = \"/site\", write = true, memory = \"1MiB\" }}\n\
+             config = {{ upload_token_sha256 = \"{HASH}\", upload_limit = \"1MiB\" }}\n"
+        );
+        let files = (0..CLIENTS).flat_map(paths).map(|path| (path, History::default())).collect();
+        let world = Self { medium, folder, files, random: Random::new(seed), version: 0 };
+        std::fs::write(world.system(), system).expect("the folder is writable");
+        Boot::system(text(&world.system())).build();
+        world
+    }
+
+    fn system(&self) -> PathBuf {
+        self.path(&format!("power-cuts-{}.toml", self.medium.device))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn disk(&self) -> Vec<u8> {
+        std::fs::read(self.path("disk.img")).expect("there is a disk")
+    }
+
+    /// Starts a machine with the disk, and a new record.
+    fn boot(&self) -> Machine {
+        let record = self.path("record");
+        std::fs::write(&record, b"").expect("the folder is writable");
+        let set = |option: &str| format!("--qemu=drive.{}.{option}", self.medium.device);
+        let file = set(&format!("log.filename={}", text(&record)));
+        let options = ["format=blklogwrites", "log.driver=file", "log.cache.no-flush=on"].map(set);
+        let all = options.iter().chain([&file]).flat_map(|option| ["--qemu=-set", option]);
+        let all: Vec<&str> = all.collect();
+        let mut machine = Boot::system(text(&self.system())).option(&all).start_again(&[80]);
+        machine.wait_for_web();
+        machine
     }
 
     /// Begins anew with a disk.
@@ -435,12 +449,12 @@ impl World {
     fn rests(&self) {
         let until = Instant::now() + PATIENCE;
         loop {
-            let said = self.complaints(&self.disk());
+            let said = complaints(&self.folder, &self.disk());
             if said.is_empty() {
                 return;
             }
             assert!(Instant::now() < until, "the volume does not come to rest:\n{}", said.join("\n"));
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -481,43 +495,54 @@ impl World {
     }
 }
 
-#[test]
-fn what_was_answered_outlives_power_cuts() {
+/// Kills machines with such a medium, one after the other.
+fn kill_machines(medium: Medium) {
     let seed = seed();
     eprintln!("CULM_CUTS_SEED={seed}");
-    let mut world = World::new(seed);
+    let mut world = World::new(medium, seed);
+    let kills = if is_soak() { medium.kills.1 } else { medium.kills.0 };
     let (mut answered, mut cuts) = (0, 0);
-    for kill in 0..kills() {
+    // Looks at the disks of the machine before.
+    let mut checks: Option<JoinHandle<()>> = None;
+    for kill in 0..kills {
         let before = world.disk();
         let machine = world.boot();
         world.is_served(&machine);
         world.rests();
         world.load(machine);
-        let changes = || world.files.values().flat_map(|history| &history.changes);
+        let (killed, entries) = (world.disk(), read_record(&world.path("record")));
+        let past = Past {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            about: format!("{}, kill {kill}", medium.device),
+            files: core::mem::take(&mut world.files),
+            before,
+            entries,
+            has_cache: medium.has_cache,
+        };
+        let changes = || past.files.values().flat_map(|history| &history.changes);
         let done = changes().filter(|change| change.done.is_some()).count();
-        let (under_way, entries) = (changes().count() - done, read_record(&world.path("record")));
+        let (under_way, entries) = (changes().count() - done, past.entries.len());
         answered += done;
-        eprintln!(
-            "kill {kill}: {done} answered, {under_way} under way or refused, {} writes and flushes",
-            entries.len()
-        );
-        let killed = world.disk();
-        let mut next = (world.check(&killed, u64::MAX, &format!("kill {kill}")), killed);
-        let length = entries.len().saturating_sub(TORN);
-        // A record of few entries is one of a machine that was killed early.
-        for number in 0..if length == 0 { 0 } else { CUTS } {
-            let entry = world.random.below(length);
-            let mut disk = before.clone();
-            cut(&mut disk, &entries[..=entry], &mut world.random);
-            let about = format!("kill {kill}, cut {number} after {entry} entries of {length}");
-            let states = world.check(&disk, entries[entry].0, &about);
-            cuts += 1;
-            // The last one is the next machine's, every other time.
-            if number == CUTS - 1 && kill % 2 == 0 {
-                next = (states, disk);
-            }
+        eprintln!("kill {kill}: {done} answered, {under_way} under way or refused, {entries} writes and flushes");
+        let rest = if past.length() == 0 { 0 } else { CUTS };
+        cuts += rest;
+        let mut next = (past.check(&killed, u64::MAX, &past.about), killed);
+        // One of the cuts is the next machine's, every other time.
+        if rest > 0 && kill % 2 == 0 {
+            next = past.check_cut(0, &mut world.random);
         }
         world.go_on(&next.1, next.0);
+        if let Some(checks) = checks.take() {
+            checks.join().expect("the disks of the machine before are as they may be");
+        }
+        let mut random = Random::new(world.random.number() | 1);
+        let begin = if kill % 2 == 0 { 1 } else { 0 };
+        checks = Some(spawn(move || {
+            (begin..rest).for_each(|number| _ = past.check_cut(number, &mut random));
+        }));
+    }
+    if let Some(checks) = checks {
+        checks.join().expect("the disks of the last machine are as they may be");
     }
     let before = world.disk();
     let machine = world.boot();
@@ -526,15 +551,29 @@ fn what_was_answered_outlives_power_cuts() {
     machine.is_unharmed();
     machine.interrupt();
     let after = world.disk();
-    let states = world.check(&after, u64::MAX, "after a stop");
-    assert!(world.files.iter().all(|(path, history)| states[path] == history.start));
-    assert_eq!(world.complaints(&after), Vec::<String>::new());
     // The record is what happened.
-    let mut again = before;
+    let mut again = before.clone();
     let mut entries = read_record(&world.path("record"));
     entries.push((u64::MAX, Entry::Flush));
-    cut(&mut again, &entries, &mut world.random);
+    cut(&mut again, &entries, medium.has_cache, &mut world.random);
     assert!(again == after, "the record leads to another disk");
-    eprintln!("{} kills, {cuts} cuts of their records, {answered} changes answered", kills());
-    assert!(answered > kills(), "{answered} changes answered");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(complaints(&folder, &after), Vec::<String>::new());
+    let (files, has_cache) = (world.files, medium.has_cache);
+    let about = "after a stop".into();
+    let last = Past { folder, about, files, before, entries, has_cache };
+    let states = last.check(&after, u64::MAX, &last.about);
+    assert!(last.files.iter().all(|(path, history)| states[path] == history.start));
+    eprintln!("{}: {kills} kills, {cuts} cuts of their records, {answered} changes answered", medium.device);
+    assert!(answered > kills, "{answered} changes answered");
+}
+
+#[test]
+fn what_was_answered_outlives_power_cuts() {
+    kill_machines(DISK);
+}
+
+#[test]
+fn what_was_answered_outlives_power_cuts_of_a_card() {
+    kill_machines(CARD);
 }
