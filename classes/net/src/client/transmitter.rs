@@ -90,6 +90,12 @@ impl<E: BufferEntry> Transmitter<E> {
         self.spare_large.is_some() && self.offloads_segmentation()
     }
 
+    /// Has the client get a turn when a buffer comes back: for who cannot send the parts of a frame
+    /// one by one where [`Self::has_large`] says no.
+    pub fn wait_for_large(&mut self) {
+        self.starved = true;
+    }
+
     /// Sends the frame of `length` bytes that `write` makes, with its own checksums complete or to
     /// be completed as the header which it returns says. The bytes that `write` is given are those
     /// of some older frame. Returns `None` if no buffer is free, or none holds `length`.

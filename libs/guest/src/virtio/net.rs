@@ -30,9 +30,19 @@ pub mod feature {
     pub const GUEST_TCP_4: u64 = 1 << 7;
     /// The guest takes packets of many segments of TCP over IPv6.
     pub const GUEST_TCP_6: u64 = 1 << 8;
+    /// The device divides packets of many segments of TCP over IPv4.
+    pub const TCP_4: u64 = 1 << 11;
     /// A received frame may lie in several buffers.
     pub const MERGED_BUFFERS: u64 = 1 << 15;
 }
+
+/// The features that it always offers.
+const FEATURES: u64 = feature::CHECKSUM
+    | feature::GUEST_CHECKSUM
+    | feature::MAC
+    | feature::GUEST_TCP_4
+    | feature::GUEST_TCP_6
+    | feature::MERGED_BUFFERS;
 
 /// The most buffers that one frame is spread over: one of 64 KiB over those of a page's half, which
 /// is the least that a driver gives.
@@ -88,11 +98,20 @@ pub enum Delivery {
 impl Net {
     /// Creates a card with this address.
     pub fn new(mac: [u8; 6]) -> Self {
-        use feature::{CHECKSUM, GUEST_CHECKSUM, GUEST_TCP_4, GUEST_TCP_6, MAC, MERGED_BUFFERS};
-        let features = CHECKSUM | GUEST_CHECKSUM | MAC | GUEST_TCP_4 | GUEST_TCP_6 | MERGED_BUFFERS;
-        let mut transport = Transport::new(DEVICE, features, 2);
+        let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
         Self { transport, shortage: None }
+    }
+
+    /// Sets whether it divides packets of many segments. A guest that has set the card up by then
+    /// keeps to what it was told.
+    pub fn offer_segmentation(&mut self, divides: bool) {
+        self.transport.offer(if divides { FEATURES | feature::TCP_4 } else { FEATURES });
+    }
+
+    /// Returns whether the guest may send packets of many segments.
+    pub fn sends_segments(&self) -> bool {
+        self.transport.has(feature::TCP_4)
     }
 
     /// Takes the next frame that the guest sends.
@@ -190,13 +209,33 @@ impl Net {
         Delivery::Done
     }
 
-    /// Shows the guest what was given back, and asks for its doorbell when it sends.
+    /// Shows the guest what was given back, and asks for its doorbell when it sends. An interrupt
+    /// for nothing but frames that were sent is put off ([`Self::has_untold`]): until one for a
+    /// received frame, until most of the queue waits for it, or until [`Self::tell_sent`].
     pub fn publish(&mut self, memory: &impl Memory) {
-        for number in [RECEIVE, TRANSMIT] {
-            if let Some(queue) = self.transport.queue(number) {
-                let wanted = queue.publish(memory);
-                self.transport.tell(wanted);
-            }
+        if let Some(queue) = self.transport.queue(RECEIVE) {
+            let wanted = queue.publish(memory);
+            self.transport.tell(wanted);
+        }
+        let Some(queue) = self.transport.queue(TRANSMIT) else { return };
+        let shown = queue.show(memory);
+        let is_much = queue.untold() > queue.size / 2;
+        if self.transport.sound(shown).is_some() && (is_much || self.transport.is_interrupting()) {
+            self.tell_sent(memory);
+        }
+    }
+
+    /// Returns whether frames were sent of which the guest was not told by an interrupt, if it
+    /// wants one.
+    pub fn has_untold(&mut self) -> bool {
+        self.transport.queue(TRANSMIT).is_some_and(|queue| queue.untold() > 0)
+    }
+
+    /// Interrupts the guest for the frames that were sent, if it wants to be.
+    pub fn tell_sent(&mut self, memory: &impl Memory) {
+        if let Some(queue) = self.transport.queue(TRANSMIT) {
+            let wanted = queue.wants_interrupt(memory);
+            self.transport.tell(wanted);
         }
     }
 
@@ -246,8 +285,53 @@ mod tests {
         assert_eq!(&read, b"bcd");
         net.sent(&ram, &frame);
         net.publish(&ram);
-        assert_eq!((transmit.used(&ram), net.transport.is_interrupting()), (Some((0, 0)), true));
+        assert_eq!((transmit.used(&ram), net.transport.is_interrupting()), (Some((0, 0)), false));
+        assert!(net.has_untold());
+        net.tell_sent(&ram);
+        assert!(net.transport.is_interrupting() && !net.has_untold());
         assert!(!net.has_frame(&ram) && net.next_frame(&ram).is_none());
+    }
+
+    #[test]
+    fn an_interrupt_for_a_received_frame_tells_of_those_that_were_sent() {
+        let Card { ram, mut receive, mut transmit, mut net } = card(0);
+        transmit.offer(&ram, &[(BUFFER, 16, false)]);
+        let frame = net.next_frame(&ram).expect("one");
+        net.sent(&ram, &frame);
+        net.publish(&ram);
+        assert!(net.has_untold() && !net.transport.is_interrupting());
+        receive.offer(&ram, &[(BUFFER, 15, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
+        net.publish(&ram);
+        assert!(!net.has_untold() && net.transport.is_interrupting());
+    }
+
+    #[test]
+    fn an_interrupt_for_sent_frames_does_not_wait_for_the_queue_to_fill() {
+        let Card { ram, mut transmit, mut net, .. } = card(0);
+        for sent in 1..=3 {
+            transmit.offer(&ram, &[(BUFFER, 16, false)]);
+            let frame = net.next_frame(&ram).expect("one");
+            net.sent(&ram, &frame);
+            net.publish(&ram);
+            assert_eq!(net.transport.is_interrupting(), sent == 3, "{sent} of 4");
+        }
+    }
+
+    #[test]
+    fn segments_are_divided_for_a_guest_that_was_told_so() {
+        let features = |net: &mut Net| {
+            net.transport.write(0x014, 4, 0);
+            net.transport.read(0x010, 4)
+        };
+        let mut net = Net::new([2, 0, 0, 0, 0, 1]);
+        assert_eq!(features(&mut net) & feature::TCP_4, 0);
+        net.offer_segmentation(true);
+        assert_eq!(features(&mut net) & feature::TCP_4, feature::TCP_4);
+        let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
+        let mut net = Net { transport: live(net.transport, feature::TCP_4, [&receive, &transmit]), ..net };
+        net.offer_segmentation(false);
+        assert!(net.sends_segments(), "it keeps to what it was told");
     }
 
     #[test]

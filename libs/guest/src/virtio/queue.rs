@@ -52,6 +52,8 @@ pub struct Queue {
     pub(super) used: u16,
     /// The index of the device's ring that the guest was last shown.
     pub(super) published: u16,
+    /// The index up to which the guest was interrupted, or did not want to be.
+    pub(super) told: u16,
 }
 
 impl Queue {
@@ -138,11 +140,17 @@ impl Queue {
     /// Shows the guest the chains that were given back, and asks for the doorbell at the next one
     /// that it makes available. Returns whether it wants an interrupt.
     pub fn publish(&mut self, memory: &impl Memory) -> Result<bool, Broken> {
-        let (from, to) = (self.published, self.used);
-        if from != to {
+        self.show(memory)?;
+        self.wants_interrupt(memory)
+    }
+
+    /// Does what [`Self::publish`] does, and leaves for later whether the guest wants an interrupt
+    /// ([`Self::wants_interrupt`]).
+    pub fn show(&mut self, memory: &impl Memory) -> Result<(), Broken> {
+        if self.published != self.used {
             fence(Ordering::Release);
-            memory.store(self.device.wrapping_add(ring::INDEX), to).ok_or(Broken)?;
-            self.published = to;
+            memory.store(self.device.wrapping_add(ring::INDEX), self.used).ok_or(Broken)?;
+            self.published = self.used;
         }
         if self.has_events {
             let event = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.size);
@@ -151,6 +159,20 @@ impl Queue {
         // The guest writes what it wants before it looks at the index, and an entry before it looks
         // whether it is to ring: the other order on this side.
         fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Returns how many chains the guest was shown since it was last asked whether it wants an
+    /// interrupt.
+    pub fn untold(&self) -> u16 {
+        self.published.wrapping_sub(self.told)
+    }
+
+    /// Returns whether the guest wants an interrupt for what it was shown since this was last
+    /// asked.
+    pub fn wants_interrupt(&mut self, memory: &impl Memory) -> Result<bool, Broken> {
+        let (from, to) = (self.told, self.published);
+        self.told = to;
         if from == to {
             return Ok(false);
         }
@@ -203,6 +225,24 @@ mod tests {
             let chain = queue.next(&ram).expect("sound").expect("one");
             queue.give_back(&ram, &chain, 0).expect("sound");
             assert_eq!(queue.publish(&ram), Ok(wanted), "{events} {asked}");
+        }
+    }
+
+    #[test]
+    fn an_interrupt_that_was_put_off_is_for_all_that_was_shown_meanwhile() {
+        for (asked, wanted) in [(0, true), (1, true), (2, false)] {
+            let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+            let mut queue = driver.queue(true);
+            driver.ask(&ram, true, asked);
+            for shown in 1..=2 {
+                driver.offer(&ram, &[(Ram::BASE + 4096, 10, false)]);
+                let chain = queue.next(&ram).expect("sound").expect("one");
+                queue.give_back(&ram, &chain, 0).expect("sound");
+                queue.show(&ram).expect("sound");
+                assert_eq!((driver.used(&ram).is_some(), queue.untold()), (true, shown));
+            }
+            assert_eq!(queue.wants_interrupt(&ram), Ok(wanted), "{asked}");
+            assert_eq!((queue.wants_interrupt(&ram), queue.untold()), (Ok(false), 0));
         }
     }
 

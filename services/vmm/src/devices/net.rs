@@ -8,6 +8,7 @@
 use crate::counters;
 use crate::memory::GuestMemory;
 use culm::connection::NetClient;
+use culm::time::{self, Duration, Instant};
 use culm::{Progress, ROUNDS, run_rounds};
 use culm_guest::virtio::net::{Delivery, Frame, HEADER, Net, feature};
 use culm_net::checksum::Sum;
@@ -22,18 +23,25 @@ const _: () = assert!(HEADER == HEADROOM);
 /// The most frames that the guest may send in one round.
 const FRAMES: usize = 256;
 
+/// The longest that an interrupt for nothing but frames that were sent is put off. The guest takes
+/// their buffers back by itself whenever it sends; only a sender whose socket is full waits for the
+/// interrupt.
+const PUT_OFF: Duration = Duration::from_millis(1);
+
 /// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
 const TCP_6: u8 = 4;
 
 /// The connection behind the card.
 pub struct Card {
     client: Client,
+    /// The time at which the guest is interrupted for frames that were sent, if it was not before.
+    tell_at: Option<Instant>,
 }
 
 impl Card {
     /// Takes the connection up.
     pub fn new(connection: NetClient) -> Self {
-        Self { client: Client::new(connection) }
+        Self { client: Client::new(connection), tell_at: None }
     }
 
     /// Returns the card that the guest sees.
@@ -44,6 +52,25 @@ impl Card {
     /// Carries frames both ways.
     pub fn carry(&mut self, device: &mut Net, memory: &GuestMemory) {
         run_rounds(ROUNDS, || self.round(device, memory));
+        device.offer_segmentation(self.client.transmitter.offloads_segmentation());
+        self.tell(device, memory);
+    }
+
+    /// Interrupts the guest for frames that were sent if the time has come, or asks for a turn
+    /// then.
+    fn tell(&mut self, device: &mut Net, memory: &GuestMemory) {
+        if !device.has_untold() {
+            self.tell_at = None;
+            return;
+        }
+        let now = time::now();
+        let at = *self.tell_at.get_or_insert(now + PUT_OFF);
+        if at <= now {
+            self.tell_at = None;
+            device.tell_sent(memory);
+        } else {
+            culm::wake_at(at);
+        }
     }
 
     fn round(&mut self, device: &mut Net, memory: &GuestMemory) -> Progress {
@@ -58,7 +85,7 @@ impl Card {
         let (mut has_more, mut is_full) = (false, false);
         for _ in 0..FRAMES {
             has_more = device.has_frame(memory);
-            is_full = has_more && !self.client.transmitter.is_ready();
+            is_full = has_more && !self.is_ready(device);
             if !has_more || is_full {
                 break;
             }
@@ -74,21 +101,40 @@ impl Card {
         progress & Progress::more_if(!is_full && (has_more || device.has_frame(memory)))
     }
 
-    /// Sends a frame of the guest's, if it may. Returns whether it did.
-    fn send(&mut self, frame: &Frame, memory: &GuestMemory) -> bool {
-        let header = PacketHeader::read(&frame.header);
-        let mut head = [0; HEAD];
-        let head = &mut head[..HEAD.min(frame.length as usize)];
-        let mac = self.client.mac();
+    /// Returns whether the next frame can be sent, whichever kind it is. If not, the connection
+    /// gives the monitor a turn when a buffer comes back.
+    fn is_ready(&mut self, device: &Net) -> bool {
         let transmitter = &mut self.client.transmitter;
-        let fits = frame.length <= transmitter.longest_frame() as u64;
-        let is_there = frame.read(memory, 0, head).is_some();
-        let is_plain = header.segmentation == segmentation::NONE;
-        if !fits || !is_there || !is_plain || !may_send(header, head, frame.length as usize, mac) {
+        if !transmitter.is_ready() {
             return false;
         }
-        let offloads = transmitter.offloads_checksum();
-        let sent = transmitter.send(frame.length as usize, |bytes| {
+        // A card that has ceased to divide packets: those of many segments are refused.
+        let is_ready = !device.sends_segments() || !transmitter.offloads_segmentation() || transmitter.has_large();
+        if !is_ready {
+            transmitter.wait_for_large();
+        }
+        is_ready
+    }
+
+    /// Sends a frame of the guest's, if it may. Returns whether it did.
+    fn send(&mut self, frame: &Frame, memory: &GuestMemory) -> bool {
+        let mut header = PacketHeader::read(&frame.header);
+        let Ok(length) = usize::try_from(frame.length) else { return false };
+        let mut head = [0; HEAD];
+        let head = &mut head[..HEAD.min(length)];
+        let mac = self.client.mac();
+        let transmitter = &mut self.client.transmitter;
+        if frame.read(memory, 0, head).is_none() {
+            return false;
+        }
+        let has_segments = header.segmentation != segmentation::NONE;
+        if has_segments && !take_lengths(&mut header, head) {
+            return false;
+        }
+        if !may_send(header, head, length, mac) {
+            return false;
+        }
+        let copy = |bytes: &mut [u8]| {
             let (first, rest) = bytes.split_at_mut(head.len());
             // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);
@@ -96,10 +142,31 @@ impl Card {
                 // Part of it is not in the guest's memory: nothing of an older frame is sent.
                 rest.fill(0);
             }
+        };
+        if has_segments {
+            return transmitter.send_segments(length, header.segment_size, copy).is_some();
+        }
+        let offloads = transmitter.offloads_checksum();
+        let sent = transmitter.send(length, |bytes| {
+            copy(bytes);
             (finish(bytes, &header, offloads), ())
         });
         sent.is_some()
     }
+}
+
+/// Puts the length of all headers into the packet header of many segments: a guest may give that of
+/// more, as a hint (VIRTIO 1.2 §5.1.6.2). Returns false unless it is TCP over IPv4 behind an
+/// Ethernet header without tags, which is what the connection has divided.
+fn take_lengths(header: &mut PacketHeader, head: &[u8]) -> bool {
+    const TYPE: usize = 12;
+    const IPV4: [u8; 2] = [0x08, 0x00];
+    /// Offset of the length of TCP's header, in words in the upper half (RFC 9293 §3.1).
+    const DATA_OFFSET: usize = 12;
+    let place = usize::from(header.checksum_start) + DATA_OFFSET;
+    let Some(words) = head.get(place).map(|byte| u16::from(byte >> 4)) else { return false };
+    header.header_length = header.checksum_start.saturating_add(4 * words);
+    header.segmentation == segmentation::TCP_4 && head.get(TYPE..TYPE + 2) == Some(&IPV4)
 }
 
 /// Completes the checksum that a frame of the guest's asks for, or returns the header that has the
@@ -182,6 +249,26 @@ mod tests {
         assert!(!culm_net::checksum::is_right(&frame), "not yet");
         assert_eq!(finish(&mut frame, &header, false), PacketHeader::default());
         assert!(culm_net::checksum::is_right(&frame));
+    }
+
+    #[test]
+    fn the_length_of_headers_is_taken_from_them() {
+        let mut head = [0; 14 + 20 + 20];
+        (head[12], head[34 + 12]) = (0x08, 0x80);
+        let given = PacketHeader {
+            segmentation: segmentation::TCP_4,
+            header_length: 200,
+            checksum_start: 34,
+            ..PacketHeader::default()
+        };
+        let mut header = given;
+        assert!(take_lengths(&mut header, &head));
+        assert_eq!(header, PacketHeader { header_length: 34 + 32, ..given });
+        assert!(!take_lengths(&mut header, &head[..40]), "no header of TCP");
+        assert!(!take_lengths(&mut PacketHeader { segmentation: TCP_6, ..given }, &head));
+        assert!(!take_lengths(&mut PacketHeader { checksum_start: u16::MAX, ..given }, &head));
+        head[12..14].copy_from_slice(&[0x81, 0x00]);
+        assert!(!take_lengths(&mut header, &head), "a tag");
     }
 
     #[test]
