@@ -22,6 +22,8 @@ pub struct Disk {
     slot: usize,
     /// The request that has each slot.
     requests: Vec<Option<Request>>,
+    /// How many those are.
+    under_way: usize,
     /// How often the provider had said what the disk is when the guest was last told.
     told: u32,
     /// How often the medium had changed then.
@@ -36,7 +38,7 @@ impl Disk {
         // A slot's number has 16 bits, and more than the guest's queue has are of no use.
         let count = data.len().checked_div(slot).unwrap_or(0).min(culm_guest::virtio::queue::MAX_SIZE.into());
         let requests = (0..count).map(|_| None).collect();
-        Self { client: Client::connect(connection), data, slot, requests, told: 0, changes: 0 }
+        Self { client: Client::connect(connection), data, slot, requests, under_way: 0, told: 0, changes: 0 }
     }
 
     /// Returns whether the provider has said what the disk is.
@@ -53,6 +55,7 @@ impl Disk {
         self.client.begin();
         while let Some(completion) = self.client.next_completion() {
             let request = self.requests.get_mut(usize::from(completion.tag)).and_then(Option::take);
+            self.under_way -= usize::from(request.is_some());
             // If the guest has begun anew, do not copy into its memory: its new life owns it.
             let Some(request) = request.filter(|request| device.is_awaited(request)) else { continue };
             let is_done = completion.result.is_ok() && self.copy_out(&request, completion.tag, memory);
@@ -79,6 +82,10 @@ impl Disk {
     /// write of then must not come after one of now. Returns whether any are under way still, those
     /// just taken back among them: their completions come in a later round.
     fn cancel_forgotten(&mut self, device: &Block) -> bool {
+        // Most turns are for other devices.
+        if self.under_way == 0 {
+            return false;
+        }
         let Self { client, requests, .. } = self;
         let is_forgotten = |request: &Option<Request>| request.as_ref().is_some_and(|it| !device.is_awaited(it));
         let any = requests.iter().any(is_forgotten);
@@ -123,6 +130,7 @@ impl Disk {
         });
         if sent {
             self.requests[usize::from(slot)] = Some(request);
+            self.under_way += 1;
         } else {
             self.answer(device, memory, &request, false);
         }
