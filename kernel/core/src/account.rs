@@ -2,6 +2,7 @@
 //! domains and for itself ([`culm_abi::accounting`]).
 
 use crate::core::Core;
+use crate::counter::add;
 use crate::domain::Context;
 use crate::system::Hardware;
 use ::core::sync::atomic::Ordering;
@@ -28,10 +29,4 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     pub fn note_awake(&self) {
         self.account.asleep.store(0, Ordering::Relaxed);
     }
-}
-
-/// Adds to a counter that only this core writes: no atomic read-modify-write is needed.
-#[inline(always)]
-pub(crate) fn add(counter: &::core::sync::atomic::AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }

@@ -4,7 +4,7 @@
 //! Between entries at most one domain is `Running`. The order of a turn is always the same: signals
 //! go out, a reply goes out, then the domain waits; notifications come before calls.
 
-use crate::account::add;
+use crate::counter::add;
 use crate::domain::{CLIENT_GONE, Context, Domain, NO_DOMAIN, State};
 use crate::meter::Meter;
 use crate::notification::Receiver;

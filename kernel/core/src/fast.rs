@@ -14,8 +14,8 @@
 //! does not change. The entry code passes a message on in the registers in which it came; these
 //! functions do not see it.
 
-use crate::account::add;
 use crate::core::Core;
+use crate::counter::add;
 use crate::domain::{Context, Domain, NO_DOMAIN, State};
 use crate::notification::Receiver;
 use crate::system::{Hardware, Interrupt};

@@ -17,8 +17,8 @@
 //! the one that is interrupted. A domain that does not run at once, because its priority is lower
 //! or its budget is used up, does not ask for the next interrupt before it has run.
 
-use crate::account::add;
 use crate::core::{Core, Next};
+use crate::counter::add;
 use crate::domain::{Context, NO_DOMAIN};
 use crate::notification::Receiver;
 use crate::system::{Hardware, Interrupt};

@@ -18,6 +18,7 @@ mod account;
 pub mod budget;
 mod check;
 pub mod core;
+mod counter;
 pub mod domain;
 mod fast;
 mod guest;

@@ -8,7 +8,7 @@
 //! if the machine's counter does; the switches of the fast paths take the counter as it is
 //! ([`Meter::switch_fast`]).
 
-use crate::account::add;
+use crate::counter::add;
 use crate::domain::{Context, Domain, NO_DOMAIN};
 use crate::system::Hardware;
 use ::core::sync::atomic::AtomicU64;

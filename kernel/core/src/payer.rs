@@ -9,8 +9,8 @@
 //!
 //! The payer is looked for when a domain's turn to run has come, not before.
 
-use crate::account::add;
 use crate::core::Core;
+use crate::counter::add;
 use crate::domain::{Context, NO_DOMAIN, State};
 use crate::system::Hardware;
 use culm_abi::syscall::NEVER;

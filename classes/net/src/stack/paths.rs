@@ -13,13 +13,13 @@
 //! buffer.
 
 use super::acceptor::host;
-use super::port::{LARGE_FRAME, Port};
+use super::port::{Port, SEGMENT, capabilities};
 use crate::client::Transmitter;
-use crate::{ETHERNET_HEADER, MTU, Mac};
+use crate::{ETHERNET_HEADER, Mac};
 use alloc::vec;
 use alloc::vec::Vec;
 use smoltcp::iface::{Config, Interface, SocketSet};
-use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium};
+use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, HardwareAddress, Icmpv6Packet,
@@ -113,7 +113,7 @@ impl Paths {
     /// The interface that sends what a socket has waiting: so many bytes, to be acknowledged.
     #[inline(always)]
     pub(super) fn of(&mut self, waiting: usize, transmitter: &mut Transmitter) -> &mut Interface {
-        if waiting > super::port::SEGMENT && transmitter.has_large() { &mut self.large } else { &mut self.plain }
+        if waiting > SEGMENT && transmitter.has_large() { &mut self.large } else { &mut self.plain }
     }
 }
 
@@ -168,25 +168,6 @@ fn ethernet(
     frame.set_src_addr(from);
     frame.set_dst_addr(to);
     frame.set_ethertype(kind);
-}
-
-/// Returns the device's capabilities for smoltcp.
-pub(super) fn capabilities(large: bool) -> DeviceCapabilities {
-    let mut capabilities = DeviceCapabilities::default();
-    capabilities.medium = Medium::Ethernet;
-    capabilities.max_transmission_unit = MTU + ETHERNET_HEADER;
-    // Those of TCP and UDP are made and checked outside of smoltcp: by the device where it does
-    // that, else 8 bytes at a step.
-    let mut checksum = ChecksumCapabilities::default();
-    checksum.tcp = Checksum::None;
-    checksum.udp = Checksum::None;
-    capabilities.checksum = checksum;
-    if large {
-        // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link
-        // wants them.
-        capabilities.segmentation.tcpv4 = Some(LARGE_FRAME);
-    }
-    capabilities
 }
 
 /// A device that brings one frame and takes none.

@@ -1,16 +1,15 @@
 //! smoltcp's view of the client: at most one received packet, and the transmitter.
 
 use super::handshake::Link;
-use super::paths::capabilities;
-use crate::MTU;
 use crate::client::{Packet, Transmitter};
+use crate::{ETHERNET_HEADER, MTU};
 use alloc::vec;
 use core::num::{NonZeroU16, NonZeroUsize};
-use smoltcp::phy::{self, DeviceCapabilities, PacketMeta};
+use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
 
 /// Bytes of the largest frame.
-const FRAME: usize = MTU + crate::ETHERNET_HEADER;
+const FRAME: usize = MTU + ETHERNET_HEADER;
 
 /// Bytes of the largest frame that is left to the device to divide: headers without options, and 44
 /// segments of the size that Ethernet's MTU gives, so that none of them is a short one.
@@ -20,6 +19,25 @@ pub(super) const LARGE_FRAME: NonZeroUsize = NonZeroUsize::new(FRAME - SEGMENT +
 pub(super) const SEGMENT: usize = MTU - 20 - 20;
 
 const _: () = assert!(LARGE_FRAME.get() + crate::HEADROOM <= crate::slots::LARGEST_PACKET);
+
+/// Returns the device's capabilities for smoltcp.
+pub(super) fn capabilities(large: bool) -> DeviceCapabilities {
+    let mut capabilities = DeviceCapabilities::default();
+    capabilities.medium = Medium::Ethernet;
+    capabilities.max_transmission_unit = MTU + ETHERNET_HEADER;
+    // Those of TCP and UDP are made and checked outside of smoltcp: by the device where it does
+    // that, else 8 bytes at a step.
+    let mut checksum = ChecksumCapabilities::default();
+    checksum.tcp = Checksum::None;
+    checksum.udp = Checksum::None;
+    capabilities.checksum = checksum;
+    if large {
+        // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link
+        // wants them.
+        capabilities.segmentation.tcpv4 = Some(LARGE_FRAME);
+    }
+    capabilities
+}
 
 /// A device for one call of smoltcp.
 pub(super) struct Port<'a> {

@@ -1,9 +1,8 @@
-//! Checks of the tool's own sources: nothing outside this folder names a class, and no file of the
-//! expansion and of the classes imports in a circle.
+//! A check of the tool's own sources: nothing outside this folder names a class.
 
 use super::all;
 use culm_abi::connection::KINDS;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,73 +75,4 @@ fn nothing_outside_this_folder_names_a_class() {
         }
     }
     assert!(found.is_empty(), "what is a class's belongs into `class/`:\n{}", found.join("\n"));
-}
-
-/// `expand/draft.rs` is the module `expand::draft`, `expand/mod.rs` is `expand`.
-fn module(path: &Path) -> Vec<String> {
-    let path = path.with_extension("");
-    let mut parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    if parts.last().is_some_and(|last| last == "mod" || last == "lib") {
-        parts.pop();
-    }
-    parts
-}
-
-/// The names at the beginning of each path in `text`, which follows `crate::` or `super::`: one, or
-/// those of a list.
-fn heads(text: &str) -> Vec<Vec<String>> {
-    let end = text.find(|c: char| !c.is_ascii_lowercase() && c != '_' && c != ':').unwrap_or(text.len());
-    let parts: Vec<String> = text[..end].split("::").filter(|part| !part.is_empty()).map(str::to_string).collect();
-    if !text[..end].ends_with("::") || !text[end..].starts_with('{') {
-        return vec![parts];
-    }
-    let list = text[end + 1..].split('}').next().unwrap_or_default();
-    let items = list.split(',').map(|item| item.trim().split("::").next().unwrap_or_default().to_string());
-    items.map(|item| parts.iter().cloned().chain([item]).collect()).collect()
-}
-
-/// The files that a file imports from; what its comments refer to is none of them.
-fn imports(path: &Path, text: &str, modules: &BTreeMap<Vec<String>, PathBuf>) -> BTreeSet<PathBuf> {
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let text = &code.collect::<Vec<_>>().join("\n");
-    let own = module(path);
-    let mut paths: Vec<Vec<String>> = text.split("crate::").skip(1).flat_map(heads).collect();
-    for rest in text.split("super::").skip(1) {
-        let parent = own[..own.len().saturating_sub(1)].to_vec();
-        paths.extend(heads(rest).into_iter().map(|head| parent.iter().cloned().chain(head).collect()));
-    }
-    for rest in text.split("mod ").skip(1) {
-        let name = rest.split(';').next().unwrap_or_default().to_string();
-        paths.push(own.iter().cloned().chain([name]).collect());
-    }
-    let file = |path: &Vec<String>| (1..=path.len()).rev().find_map(|length| modules.get(&path[..length]));
-    paths.iter().filter_map(file).filter(|file| *file != path).cloned().collect()
-}
-
-#[test]
-fn files_of_the_expansion_import_in_no_circle() {
-    let sources = sources();
-    let modules: BTreeMap<Vec<String>, PathBuf> = sources.keys().map(|path| (module(path), path.clone())).collect();
-    let graph: BTreeMap<&PathBuf, BTreeSet<PathBuf>> =
-        sources.iter().map(|(path, text)| (path, imports(path, text, &modules))).collect();
-    let net = Path::new("class/net/mod.rs");
-    assert!(
-        graph[&net.to_path_buf()].contains(Path::new("expand/draft.rs")),
-        "imports are seen: {:?}",
-        graph[&net.to_path_buf()]
-    );
-    let mut circles = Vec::new();
-    for start in graph.keys().filter(|path| path.starts_with("expand") || path.starts_with("class")) {
-        let (mut seen, mut next) = (BTreeSet::new(), graph[*start].iter().collect::<Vec<_>>());
-        while let Some(path) = next.pop() {
-            if path == *start {
-                circles.push(format!("{}", start.display()));
-                break;
-            }
-            if seen.insert(path) {
-                next.extend(graph[path].iter());
-            }
-        }
-    }
-    assert!(circles.is_empty(), "these import themselves: {}", circles.join(", "));
 }

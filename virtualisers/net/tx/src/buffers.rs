@@ -10,6 +10,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use culm_lending::account::store;
 use culm_net::{Descriptor, Slots};
 
+/// The upper half of a token of [`Bounce`](crate::bounce::Bounce)'s buffers. A token has a buffer's
+/// number in its lower half and its client's in the upper half.
+pub(crate) const BOUNCE: u32 = 0xffff;
+
+/// Returns the token of a client's buffer.
+#[inline(always)]
+pub(crate) fn token(client: usize, number: u32) -> u32 {
+    (client as u32) << 16 | number
+}
+
 /// The place of a buffer, in one word. The lower 16 bits are 0 if it is here, 1 if the client has
 /// it, and else the length of the packet in it that is being sent, at least
 /// [`culm_net::MIN_PACKET`]. The upper half is the index of the entry by which the client or the

@@ -20,9 +20,8 @@
 //! that is being sent or about another client's.
 
 use crate::bounce::{Bounce, Owner, Owners};
-use crate::buffers::{BufferState, Buffers};
+use crate::buffers::{BOUNCE, BufferState, Buffers, token};
 use crate::client::Client;
-use crate::transmit::{BOUNCE, token};
 use alloc::vec::Vec;
 use culm::Link;
 use culm::connection::{NetTxClient, NetTxVirtualiser, Ring};

@@ -14,6 +14,7 @@
 mod turns;
 
 use crate::bounce::Bounce;
+use crate::buffers::{BOUNCE, token};
 use crate::client::Client;
 use crate::counters;
 use crate::resume::Previous;
@@ -32,16 +33,6 @@ const BATCH: u32 = 32;
 /// takes all places in the driver's queue with small frames. All clients together share as many
 /// times that as there are places.
 const MIN_CHARGE: u32 = 512;
-
-/// Upper half of the token of a buffer of [`Bounce`]'s. A token has a buffer's number in its lower
-/// half and its client's in the upper half.
-pub(crate) const BOUNCE: u32 = 0xffff;
-
-/// Returns the token of a client's buffer.
-#[inline(always)]
-pub(crate) fn token(client: usize, number: u32) -> u32 {
-    (client as u32) << 16 | number
-}
 
 /// The driver, as the virtualiser sees it.
 struct Driver<D> {
