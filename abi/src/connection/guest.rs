@@ -18,6 +18,8 @@ pub struct Guest<F: Form = Start> {
     pub end: F::Memory,
     /// Guest-physical address of the device tree.
     pub device_tree: u64,
+    /// Its name.
+    pub name: F::Text,
     /// Its virtual CPUs, by their numbers.
     pub cpus: F::List<GuestCpu<F>>,
 }

@@ -1,15 +1,37 @@
-//! The console: queues of bytes to and from whoever shares the real serial port.
+//! The console: queues of bytes to and from whoever shares the real serial port. What the guest
+//! said last is told in the log and on the status page when the guest panics or is stopped.
 
+use crate::last_lines::LastLines;
+use alloc::string::String;
+use alloc::vec::Vec;
 use culm::connection::SerialClient;
 use culm::queue::{self, Consumer, Producer};
+use culm::time::{self, Duration, Instant};
 use culm::{Channel, Progress, ROUNDS, run_rounds};
 use culm_guest::serial::Serial;
+
+/// Time after a report in which another has no lines, so that a guest that panics again and again
+/// does not fill the log.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What stands between lines on the status page.
+const BETWEEN: &str = " / ";
+
+/// Bytes of what is said there besides.
+const SHOWN: usize = "guest  : ; last lines: ".len();
 
 /// Where the guest's bytes go, and come from where the description gives it the input.
 pub struct Console {
     channel: Channel,
     output: Producer<u8>,
     input: Option<Consumer<u8>>,
+    /// The guest's name.
+    guest: &'static str,
+    last_lines: LastLines,
+    /// Why the guest has ended, if that is to be told.
+    why: Option<&'static str>,
+    /// The time of the last report that had lines.
+    reported: Option<Instant>,
 }
 
 /// How many bytes went which way.
@@ -22,13 +44,30 @@ pub struct Carried {
 }
 
 impl Console {
-    /// Attaches to the queues.
-    pub fn new(client: &SerialClient) -> Self {
+    /// Attaches to the queues, for the guest of this name.
+    pub fn new(client: &SerialClient, guest: &'static str) -> Self {
         Self {
             channel: Channel::new(client.channel),
             output: queue::producer(client.tx),
             input: (client.rx.capacity > 0).then(|| queue::consumer(client.rx)),
+            guest,
+            last_lines: LastLines::default(),
+            why: None,
+            reported: None,
         }
+    }
+
+    /// Notes that the guest resets itself: if it has said that it panics, its last lines are told.
+    pub fn guest_resets(&mut self) {
+        match self.last_lines.panic() {
+            Some(_) => self.why = Some("resets itself"),
+            None => self.last_lines.forget(),
+        }
+    }
+
+    /// Notes that the guest was stopped: its last lines are told.
+    pub fn guest_is_stopped(&mut self) {
+        self.why = Some("is stopped");
     }
 
     /// Carries what there is and what there is room for, and asks to be notified of more. What
@@ -36,7 +75,40 @@ impl Console {
     pub fn carry(&mut self, serial: &mut Serial) -> Carried {
         let mut carried = Carried::default();
         run_rounds(ROUNDS, || self.round(serial, &mut carried));
+        if self.last_lines.is_over() && self.why.is_none() {
+            self.why = Some("stays as it is");
+        }
+        if let Some(why) = self.why.take() {
+            self.report(why);
+            self.last_lines.forget();
+        }
         carried
+    }
+
+    /// Tells why the guest has ended, and its last lines.
+    fn report(&mut self, why: &str) {
+        let guest = self.guest;
+        let panic = self.last_lines.panic().map(String::from_utf8_lossy);
+        let panic = panic.as_deref().unwrap_or("no panic was told");
+        let lines: Vec<_> = self.last_lines.lines().map(String::from_utf8_lossy).collect();
+        // The page has room for a few, of which the last tell most.
+        let mut room = culm::trouble::LENGTH.saturating_sub(guest.len() + why.len() + panic.len() + SHOWN);
+        let mut first = lines.len();
+        while first > 0
+            && let Some(left) = room.checked_sub(lines[first - 1].len() + BETWEEN.len())
+        {
+            (first, room) = (first - 1, left);
+        }
+        culm::trouble::show(format_args!("guest {guest} {why}: {panic}; last lines: {}", lines[first..].join(BETWEEN)));
+        culm::error!("guest {guest} {why}: {panic}");
+        let now = time::now();
+        if self.reported.is_some_and(|before| now.since(before) < PAUSE) {
+            return;
+        }
+        self.reported = Some(now);
+        for line in &lines {
+            culm::error!("{guest}| {line}");
+        }
     }
 
     fn round(&mut self, serial: &mut Serial, carried: &mut Carried) -> Progress {
@@ -44,6 +116,7 @@ impl Console {
             let Some(byte) = serial.take_sent() else { break };
             // There is room, as just found.
             if self.output.push(byte).is_ok() {
+                self.last_lines.follow(byte);
                 carried.sent += 1;
             }
         }

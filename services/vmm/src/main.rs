@@ -18,6 +18,7 @@ mod boot_files;
 mod causes;
 mod console;
 mod devices;
+mod last_lines;
 mod memory;
 mod virtual_cpu;
 
@@ -78,7 +79,7 @@ impl Component for Monitor {
             halts: config.halts,
             virtual_cpu: VirtualCpu::new(&cpus[0]),
             boot_files: BootFiles::new(&connections.guest),
-            console: Console::new(&connections.console),
+            console: Console::new(&connections.console, start::text(connections.guest.name)),
             machine: Machine { devices, ..Machine::default() },
             memory: GuestMemory::new(Region::new(connections.guest.memory)),
             backends,
@@ -153,6 +154,7 @@ impl Monitor {
             }
             Outcome::Reset => {
                 culm::info!("the guest has reset itself: it begins anew");
+                self.console.guest_resets();
                 self.state = State::Begins;
             }
             Outcome::Stuck => {
@@ -161,6 +163,7 @@ impl Monitor {
                      physical page {page:#x}, pc {:#x}: it stays stopped",
                     self.virtual_cpu.pc()
                 );
+                self.console.guest_is_stopped();
                 self.state = State::Ended;
             }
         }

@@ -173,19 +173,51 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
 const PAGE: usize = 1 << 20;
 const DISK: u64 = 32 << 20;
 
+/// The system `linux` by another name, with a piece replaced and another at its end.
+fn linux(folder: &Path, name: &str, (old, new): (&str, &str), end: &str) -> Boot {
+    let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
+    let beside = format!("\"{}/", root().join("systems/linux").display());
+    let system = system.replacen("name = \"linux\"", &format!("name = \"{name}\""), 1);
+    let system = system.replace("\"linux/", &beside).replace(old, new) + end;
+    let file = folder.join(format!("{name}.toml"));
+    std::fs::write(&file, system).expect("it is writable");
+    Boot::system(file.to_str().expect("temporary paths are text"))
+}
+
 /// The system `linux`, with a disk that the host has made a file system on.
 fn boot_with_disk(folder: &Path) -> Boot {
     let disk = folder.join("disk.img");
     let file = std::fs::File::create(&disk).expect("the folder is writable");
     file.set_len(DISK).expect("there is space");
     run_program(program("mkfs.ext4").arg("-q").arg(&disk));
-    let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
-    let beside = format!("\"{}/", root().join("systems/linux").display());
-    let system = system.replace("\"linux/", &beside).replace("net = \"nic0\"", "net = \"nic0\"\ndisk = \"disk0\"");
-    let system = system + "\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n";
-    let file = folder.join("linux-with-disk.toml");
-    std::fs::write(&file, system.replace("name = \"linux\"", "name = \"linux-with-disk\"")).expect("it is writable");
-    Boot::system(file.to_str().expect("temporary paths are text"))
+    let with_disk = ("net = \"nic0\"", "net = \"nic0\"\ndisk = \"disk0\"");
+    linux(folder, "linux-with-disk", with_disk, "\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n")
+}
+
+/// A Linux that begins anew after a panic, and then one that does not, beside a web server that
+/// shows how the system is.
+#[test]
+fn the_last_lines_of_a_linux_that_panics_are_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let server =
+        "\n[pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nconfig = { port = 80 }\nnet = \"nic0\"\n";
+    let boot = linux(folder.path(), "linux-panics", ("net = \"nic0\"\n", ""), server);
+    boot.build();
+    let (http, to_server) = (free_port(), 80);
+    let mut terminal = Terminal::run(&boot.option(&["--forward", &format!("{http}:{to_server}")]).run_command());
+    for (prepare, end) in [("echo 1 > /proc/sys/kernel/panic; ", "resets itself"), ("", "stays as it is")] {
+        terminal.expect("/ # ");
+        terminal.press(&format!("{prepare}echo c > /proc/sysrq-trigger\r"));
+        let panic = format!("guest linux {end}: Kernel panic - not syncing: sysrq triggered crash");
+        terminal.expect(&panic);
+        if !prepare.is_empty() {
+            // Soon after a report another has no lines.
+            terminal.expect("monitor: linux| ");
+        }
+        let page = curl(&format!("http://127.0.0.1:{http}/_status.json"), &[]);
+        let page = String::from_utf8_lossy(&page.body).into_owned();
+        assert!(page.contains(&format!("{panic}; last lines: ")), "{page}");
+    }
 }
 
 /// Bytes that compress badly and are the same each time.

@@ -303,6 +303,7 @@ fn wire_guest(wiring: &mut Wiring, guest: &Guest<'_>, id: plan::GuestId) -> plan
         kernel: Memory::GuestKernel(id),
         end: Memory::GuestEnd(id),
         device_tree: guest.memory.tree_at(),
+        name: name.clone(),
         cpus: cpus
             .iter()
             .map(|cpu| connection::GuestCpu {

@@ -260,6 +260,7 @@ fn a_guest_sees_its_own_memory_and_nothing_else() {
         kernel: PlannedMemory::GuestKernel(0),
         end: PlannedMemory::GuestEnd(0),
         device_tree: memory.tree_at(),
+        name: "guest".to_string(),
         cpus: vec![connection::GuestCpu { page: PlannedMemory::region(page, PAGE_SIZE), channel: 0, reserved: 0 }],
     };
     parts.plan.domains[0].connections.push(DomainConnection::implicit("guest", runs.into()));
