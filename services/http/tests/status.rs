@@ -181,7 +181,7 @@ fn the_page_is_complete_without_a_script() {
         "4001\nattempts_refused 512/s",
         "ignored\n2\n1.0/s",
         "rx_filled\n3 of 512, 0/s\nnic0_driver → nic0_rx",
-        "Crash reports\nthe newest 8 that are kept\nhttp faulted: &quot;&lt;b&gt;&quot;\ncrash.txt\nhttp faulted:",
+        "Crash reports\nthe newest 12 that are kept\nhttp faulted: &quot;&lt;b&gt;&quot;\ncrash.txt\nhttp faulted:",
         "What this is, and what the figures mean",
     ] {
         assert!(text.contains(expected), "no {expected:?} in {text}");

@@ -154,7 +154,7 @@ impl Crashes {
 
     /// Begins again after a pause, with the next report if this one was tried often enough.
     fn fail(&mut self, error: Error, now: Instant) {
-        self.until = Some(now + PAUSE * (1 << self.failures));
+        self.until = (self.failures + 1 < TRIES).then(|| now + PAUSE * (1 << self.failures));
         self.failures += 1;
         // Nothing has moved up on another medium.
         self.has_rotated &= !matches!(error, Error::Absent | Error::Changed);

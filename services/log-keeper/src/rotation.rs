@@ -94,6 +94,8 @@ impl Rotation {
             }
             // There is nothing to move.
             (Self::Look(0) | Self::Move(0), Err(Error::NotFound)) | (Self::Move(0), Ok(())) => Ok(None),
+            // None is kept besides the newest, whose place the next one takes when it is committed.
+            (Self::Look(0), Ok(())) if series.count == 0 => Ok(None),
             (Self::Look(number), Ok(())) if number == 0 || number < series.count => Ok(Some(Self::Look(number + 1))),
             (Self::Look(number), Ok(())) => Ok(Some(Self::Remove(number))),
             // The number is free: what is before it moves up.

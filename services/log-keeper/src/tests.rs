@@ -269,14 +269,55 @@ fn crashes_are_kept_in_files_and_the_oldest_makes_way() {
 fn a_report_that_cannot_be_kept_holds_up_nothing() {
     let (mut bench, mut crashes) = bench_with_crashes();
     crashes.failing = Some(Error::Failed);
-    bench.crash("one", &mut crashes);
-    bench.crash("two", &mut crashes);
+    for who in ["one", "two"] {
+        let begun = bench.now;
+        bench.crash(who, &mut crashes);
+        // Pauses of 1, 2, 4 and 8 s, and what the log waits for.
+        assert!(bench.now - begun <= Duration::from_secs(15) + DELAY, "there is a pause with nothing behind it");
+    }
     assert_eq!(bench.kept(), bench.told);
     let log = testing::take_log();
     assert_eq!(log.matches("a crash report cannot be kept: ").count(), 2, "{log}");
     crashes.failing = None;
     bench.crash("three", &mut crashes);
     assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash.txt"]);
+}
+
+#[test]
+fn one_crash_report_can_be_kept() {
+    let connection = connection(16, 32 * 1024, 2);
+    let mut crashes = RamFiles::new(&connection, VOLUME);
+    let keeper = Crashes::new(Client::connect(&connection), 1);
+    let mut bench = bench(1 << 20, 3);
+    bench.keeper = bench.keeper.with_crashes(Some(keeper));
+    bench.tell();
+    crashes.put("/crash-1.txt", b"of a configuration that kept more");
+    for who in ["one", "two", "three"] {
+        bench.crash(who, &mut crashes);
+        assert_eq!(reports(&crashes), [("/crash.txt", who)]);
+    }
+}
+
+/// A domain that faults as often as it is restarted by default leaves the report of its first
+/// fault, which says best why.
+#[test]
+fn the_first_report_of_a_domain_that_stays_stopped_is_kept() {
+    let manifest = include_str!("../component.toml");
+    let (_, field) = manifest.split_once("name = \"crashes\"\ntype = ").expect("it is configured");
+    let (_, default) = field.split_once("default = ").expect("it has a default");
+    let kept = default.lines().next().and_then(|number| number.parse().ok()).expect("a number");
+    let connection = connection(16, 32 * 1024, 2);
+    let mut crashes = RamFiles::new(&connection, VOLUME);
+    let keeper = Crashes::new(Client::connect(&connection), kept);
+    let mut bench = bench(1 << 20, 3);
+    bench.keeper = bench.keeper.with_crashes(Some(keeper));
+    bench.tell();
+    // Without `restart` in the system file, the eighth restart is the last.
+    let lives: Vec<String> = (1..=9).map(|life| format!("life{life}")).collect();
+    for life in &lives {
+        bench.crash(life, &mut crashes);
+    }
+    assert!(reports(&crashes).contains(&("/crash-8.txt", "life1")), "{:?}", reports(&crashes));
 }
 
 /// Returns the names of the crash reports, and of whom each tells.
