@@ -1,6 +1,6 @@
 //! The divider of the card's clock (Clock Control).
 
-/// The clock during the initialisation: 400 kHz at most (SD Physical Layer 9.10 §6.4.1).
+/// The clock during the initialisation: 400 kHz at most (SD Physical Layer 9.10 §4.2.1).
 pub const SLOW: u32 = 400_000;
 
 /// The clock at default speed.

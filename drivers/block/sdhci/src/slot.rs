@@ -16,7 +16,7 @@ pub(crate) const SETTLE_LIMIT: Duration = Duration::from_millis(100);
 pub(crate) const SOON: Duration = Duration::from_millis(1);
 
 /// The time from power to the first command: 35 ms until the voltage is there, 1 ms more, and 74
-/// clocks of 400 kHz (SD Physical Layer 9.10 §6.4.1).
+/// clocks (SD Physical Layer 9.10 §6.4.1), of 400 kHz (§4.2.1).
 const POWER_UP: Duration = Duration::from_millis(40);
 
 /// The time between two looks at a card that is not in for good yet.
@@ -32,7 +32,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Failures in a row, without a card that could be used in between, after which there is no disk.
 const MOST_FAILURES: u32 = 3;
 
-/// Exponent of the most blocks that one request clears: 32 MiB, which is erased in some seconds.
+/// Exponent of the most blocks that one request clears: 32 MiB. The virtualiser asks for 1 MiB at
+/// most; this bounds whoever has the driver without one.
 const MOST_CLEARED: u8 = 16;
 
 /// The state of the slot.
