@@ -343,7 +343,7 @@ pub fn resume(registers: &'static mut Registers) -> ! {
     unsafe { culm_resume(registers) }
 }
 
-/// Does what [`resume`] does, for a domain in a wait that ends with this set of notifications of
+/// Does what [`resume()`] does, for a domain in a wait that ends with this set of notifications of
 /// group 0.
 #[inline(always)]
 pub fn resume_notified(registers: &'static mut Registers, set: u64) -> ! {

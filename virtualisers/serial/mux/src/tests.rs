@@ -265,8 +265,8 @@ fn a_notice_waits_for_space_and_nobody_prints_meanwhile() {
     bench.mux.serve(bench.now);
     bench.type_in(b"\x1dn");
     bench.mux.serve(bench.now);
-    bench.write(1, b"in focus");
-    assert!(bench.turn().ends_with("\r\n[console 2*: b]\r\nin focus"));
+    bench.write(1, b"shown");
+    assert!(bench.turn().ends_with("\r\n[console 2*: b]\r\nshown"));
 }
 
 #[test]
