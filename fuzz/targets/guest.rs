@@ -1,13 +1,14 @@
 //! A hostile guest: exits of any kind, list registers with any content, bytes from outside at any
-//! time. Its machine deals with each, and offers no interrupt twice.
+//! time, on any of its CPUs. Its machine deals with each, and offers no interrupt twice.
 
 #![no_main]
 
 #[path = "../common/input.rs"]
 mod input;
 
-use culm_abi::guest::LIST_REGISTERS;
+use culm_abi::guest::{LIST_REGISTERS, MAX_CPUS};
 use culm_guest::exit::Exit;
+use culm_guest::virtio::Devices;
 use culm_guest::{Machine, Registers};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
@@ -32,24 +33,38 @@ fn word(input: &mut Input<'_>) -> u64 {
     input.bytes(8).iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
+/// The interrupts in these list registers.
+fn numbers(registers: &[u64; LIST_REGISTERS]) -> Vec<u64> {
+    registers.iter().filter(|register| **register >> 62 != 0).map(|register| register & 0xffff_ffff).collect()
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
-    let mut machine = Machine::default();
+    let cpus = usize::from(input.byte()) % MAX_CPUS + 1;
+    let mut machine = Machine::new(cpus, Devices::default());
+    let mut offered = [[0; LIST_REGISTERS]; MAX_CPUS];
     while !input.is_over() {
-        machine.controller.collect(&std::array::from_fn::<_, LIST_REGISTERS, _>(|_| word(&mut input)));
+        let cpu = usize::from(input.byte()) % cpus;
+        let registers = std::array::from_fn::<_, LIST_REGISTERS, _>(|_| word(&mut input));
+        machine.controller.collect(cpu, &registers, word(&mut input));
         let exit = Exit::decode(word(&mut input), word(&mut input), word(&mut input));
-        machine.exit(exit, &Same(Cell::new(word(&mut input))));
+        machine.exit(cpu, exit, &Same(Cell::new(word(&mut input))));
         for _ in 0..input.byte() % 4 {
             machine.serial.receive(input.byte());
             machine.serial.take_sent();
         }
         machine.follow_lines();
-        let offered = machine.controller.offer();
-        let numbers: Vec<u64> =
-            offered.iter().filter(|register| *register >> 62 != 0).map(|register| register & 0xffff_ffff).collect();
-        for (index, number) in numbers.iter().enumerate() {
-            assert!(*number < 64, "interrupt {number}");
-            assert!(!numbers[..index].contains(number), "interrupt {number} is offered twice");
+        for cpu in 0..cpus {
+            machine.controller.must_leave(cpu);
         }
+        offered[cpu] = machine.controller.offer(cpu).registers;
+        let own = numbers(&offered[cpu]);
+        for (index, number) in own.iter().enumerate() {
+            assert!(*number < 64, "interrupt {number}");
+            assert!(!own[..index].contains(number), "interrupt {number} is offered twice");
+        }
+        let mut shared: Vec<u64> = offered[..cpus].iter().flat_map(numbers).filter(|number| *number >= 32).collect();
+        shared.sort_unstable();
+        assert!(shared.windows(2).all(|pair| pair[0] != pair[1]), "two CPUs have one interrupt: {shared:?}");
     }
 });

@@ -266,6 +266,12 @@ extern "C" fn culm_guest_exit(processor: &'static mut Processor) -> ! {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn culm_guest_enters(processor: &'static mut Processor) -> ! {
+    let next = processor.core.guest_enters();
+    processor.resume(next)
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, address: u64) -> ! {
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };

@@ -8,10 +8,11 @@
 
 use crate::domain::is_virtual_cpu;
 use crate::system::System;
+use culm_abi::guest::MAX_CPUS;
 use culm_abi::syscall::{Event, GROUP};
 use culm_abi::system::{
-    DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, MIN_PERIOD, NONE, domain_flags, end_kind,
-    end_rights,
+    ASID_SHIFT, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, MIN_PERIOD, NONE, domain_flags,
+    end_kind, end_rights,
 };
 
 /// A defect of an image's tables ([`System::check`]): the table and the index in it.
@@ -90,7 +91,9 @@ impl System<'_> {
     }
 
     /// Returns whether a virtual CPU has what the kernel relies on: a monitor of a higher priority,
-    /// no channels of its own, and the core to itself, whose guest registers keep its state.
+    /// no channels of its own, and the core to itself, whose guest registers keep its state. Those
+    /// of one guest, which send each other interrupts, have one table, one monitor and different
+    /// numbers; a table has an identifier of its own, by which processors remember translations.
     fn is_virtual_cpu_sound(&self, index: usize, domain: &DomainDescription) -> bool {
         if !is_virtual_cpu(domain) {
             return true;
@@ -99,7 +102,14 @@ impl System<'_> {
         let is_below = monitor.is_some_and(|monitor| monitor.priority > domain.priority && !is_virtual_cpu(monitor));
         let mut before = self.domains[..index].iter();
         let alone = !before.any(|other| is_virtual_cpu(other) && other.core == domain.core);
-        is_below && alone && domain.end_count == 0 && domain.flags == 0
+        let others = self.domains[..index].iter().filter(|other| is_virtual_cpu(other));
+        let is_of_its_guest = others.fold(domain.start_block < MAX_CPUS as u64, |sound, other| {
+            let is_sibling = other.table == domain.table;
+            let is_apart = other.table >> ASID_SHIFT != domain.table >> ASID_SHIFT;
+            let is_another = other.supervisor == domain.supervisor && other.start_block != domain.start_block;
+            sound && if is_sibling { is_another } else { is_apart }
+        });
+        is_below && alone && is_of_its_guest && domain.end_count == 0 && domain.flags == 0
     }
 
     fn is_end_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {

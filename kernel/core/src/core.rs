@@ -6,6 +6,7 @@
 
 use crate::counter::add;
 use crate::domain::{CLIENT_GONE, Context, Domain, NO_DOMAIN, State};
+use crate::guest::siblings;
 use crate::meter::Meter;
 use crate::notification::Receiver;
 use crate::pending::Posted;
@@ -14,6 +15,7 @@ use crate::system::{Hardware, System};
 use crate::timer::TimerQueue;
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::{CoreAccount, DomainState};
+use culm_abi::guest::MAX_CPUS;
 use culm_abi::syscall::{BadCall, CallStatus, Event, FaultKind, FaultReport, GROUP, MESSAGE_WORDS, NEVER, TurnOptions};
 use culm_abi::system::{DomainDescription, domain_flags, end_kind, end_rights};
 
@@ -49,6 +51,8 @@ pub struct Core<'s, C: Context, H: Hardware> {
     pub(crate) budgets: bool,
     /// This core's virtual CPU.
     pub(crate) guest: Option<u32>,
+    /// The virtual CPUs of its guest, by their numbers, each by its index in the image.
+    pub(crate) siblings: [u32; MAX_CPUS],
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
@@ -68,8 +72,10 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let meter = Meter::new(&account.idle, &hardware);
         let budgets = domains.iter().any(|domain| domain.budget.is_some());
         let guest = domains.iter().position(|domain| domain.virtual_cpu).map(|local| local as u32);
+        let siblings = guest.map_or([NO_DOMAIN; MAX_CPUS], |local| siblings(&system, first + local));
         let ready = ReadyQueue::new();
-        let mut core = Self { hardware, system, domains, ready, timers, index, first, account, meter, budgets, guest };
+        let mut core =
+            Self { hardware, system, domains, ready, timers, index, first, account, meter, budgets, guest, siblings };
         for local in 0..core.domains.len() as u32 {
             core.callers_changed(local);
             core.start(local);

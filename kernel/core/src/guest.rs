@@ -8,17 +8,19 @@
 //! is restarted, its virtual CPUs are stopped too.
 //!
 //! There is one virtual CPU on a core at most ([`crate::System::check`]). Its system registers stay
-//! in the processor while others run, none of which uses them.
+//! in the processor while others run, none of which uses them. Those of one guest, on cores of
+//! their own, send each other interrupts ([`crate::generated`]) without their monitor.
 
 use crate::core::{Core, Next};
-use crate::domain::{Context, State, Trap, is_virtual_cpu};
+use crate::domain::{Context, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
+use crate::generated::{GeneratedInterrupts, Target};
 use crate::notification::Receiver;
-use crate::system::{Command, Hardware};
+use crate::system::{Command, Hardware, System};
 use culm_abi::accounting::DomainState;
-use culm_abi::guest::exit;
+use culm_abi::guest::{MAX_CPUS, exit};
 use culm_abi::system::end_kind;
 
-impl<C: Context, H: Hardware> Core<'_, C, H> {
+impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// Leaves a virtual CPU to its monitor, which starts it.
     pub(crate) fn start_guest(&mut self, local: u32) {
         self.publish_state(local, DomainState::Alive);
@@ -31,10 +33,66 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         let domain = &mut self.domains[current as usize];
         match domain.context.trap() {
             Trap::Passed => return self.go_on(),
-            Trap::Waits => domain.state = State::Idle,
+            Trap::Generates(interrupt) => return self.generate(interrupt),
+            Trap::Waits => self.idle_until_interrupt(current),
             Trap::Exits => self.leave(current, exit::EXCEPTION),
         }
         self.pick()
+    }
+
+    /// Gives the running guest the interrupts that others have generated for it. It is on its way
+    /// in, and its core does not listen.
+    pub fn guest_enters(&mut self) -> Next {
+        let current = self.meter.current();
+        let generated = self.generated(current).take_and_listen();
+        self.domains[current as usize].context.generate(generated);
+        Some(current)
+    }
+
+    /// Sends an interrupt from the running guest to CPUs of its own.
+    fn generate(&mut self, interrupt: Generated) -> Next {
+        let own = self.first + self.meter.current();
+        for (number, target) in self.siblings.into_iter().enumerate() {
+            let is_named = if interrupt.to_others { target != own } else { interrupt.cpus >> number & 1 != 0 };
+            if !is_named || target == NO_DOMAIN {
+                continue;
+            }
+            let generated = &self.system.shared[target as usize].generated;
+            let found = generated.generate(interrupt.number);
+            if target == own {
+                // The way in takes it.
+                generated.ignore();
+            } else if found == Target::Listens {
+                self.post(target);
+            }
+        }
+        self.go_on()
+    }
+
+    /// Handles an inter-processor interrupt for a virtual CPU: others may have generated interrupts
+    /// for it. The way into the guest takes them.
+    pub(crate) fn guest_notified(&mut self, local: u32) {
+        let generated = self.generated(local);
+        if self.domains[local as usize].state != State::Idle {
+            generated.ignore();
+        } else if generated.is_pending() {
+            generated.ignore();
+            self.make_ready(local);
+        }
+    }
+
+    /// Lets a virtual CPU that is in no queue wait for an interrupt, if it has none.
+    fn idle_until_interrupt(&mut self, local: u32) {
+        self.domains[local as usize].state = State::Idle;
+        let generated = self.generated(local);
+        if !generated.listen() {
+            generated.ignore();
+            self.make_ready(local);
+        }
+    }
+
+    fn generated(&self, local: u32) -> &'s GeneratedInterrupts {
+        &self.system.shared[(self.first + local) as usize].generated
     }
 
     /// Lets the guest go on if it waits for this, its timer's interrupt, which the processor
@@ -49,11 +107,13 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.go_on()
     }
 
-    /// Stops the guest for its monitor, unless it has exited already.
+    /// Stops the guest for its monitor, if that is to know of the interrupts that the guest has
+    /// ended, unless it has exited already.
     pub(crate) fn guest_maintenance(&mut self) -> Next {
         self.count_interrupt();
         if let Some(local) = self.guest
             && self.domains[local as usize].state != State::Exited
+            && self.domains[local as usize].context.maintain()
         {
             self.withdraw(local);
             self.leave(local, exit::MAINTENANCE);
@@ -77,7 +137,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         if domain.state != State::Exited || !domain.context.is_answered() {
             return;
         }
-        if domain.context.enter() { self.make_ready(local) } else { domain.state = State::Idle }
+        let generated = self.system.shared[(self.first + local) as usize].generated.take();
+        if domain.context.enter(generated) { self.make_ready(local) } else { self.idle_until_interrupt(local) }
     }
 
     /// Makes a virtual CPU exit. One that has exited does so again if its monitor has answered
@@ -115,4 +176,20 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             self.wake_any(description.supervisor);
         }
     }
+}
+
+/// Returns the virtual CPUs of the guest that `virtual_cpu` is of, by their numbers. Of one guest
+/// are those with the same stage 2 table.
+pub(crate) fn siblings(system: &System, virtual_cpu: u32) -> [u32; MAX_CPUS] {
+    let mut siblings = [NO_DOMAIN; MAX_CPUS];
+    let table = system.domains[virtual_cpu as usize].table;
+    for (index, other) in (0..).zip(system.domains) {
+        if is_virtual_cpu(other)
+            && other.table == table
+            && let Some(place) = siblings.get_mut(other.start_block as usize)
+        {
+            *place = index;
+        }
+    }
+    siblings
 }

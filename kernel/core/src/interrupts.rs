@@ -9,8 +9,8 @@
 //! - The timer goes off for a deadline once per wait, and for a budget as often as it is
 //!   replenished, which it is a bounded number of times within a period. Periods are not shorter
 //!   than [`culm_abi::system::MIN_PERIOD`].
-//! - Another core sends an interrupt for a domain that sleeps, once per sleep, or for a command of
-//!   a supervisor.
+//! - Another core sends an interrupt for a domain that sleeps, once per sleep, for a command of a
+//!   supervisor, or for a guest's CPU, once for each time that this goes on or waits.
 //!
 //! The time of an interrupt is taken before anything else is done. What is done from there on is
 //! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of
@@ -132,6 +132,8 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 // would end a later wait with nothing.
                 if self.domains[local as usize].is_notified() {
                     self.wake(local);
+                } else if self.domains[local as usize].virtual_cpu {
+                    self.guest_notified(local);
                 }
             }
         }

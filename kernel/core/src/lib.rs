@@ -5,8 +5,9 @@
 //! in `kernel/` supplies both, host tests supply fakes.
 //!
 //! There is one [`Core`] per processor core. It alone owns the state of its protection domains;
-//! other cores reach them only by the atomics in [`notification`] and [`pending`], so nothing is
-//! locked. Nothing is allocated either: every table has the size that the build tool gave it.
+//! other cores reach them only by the atomics in [`notification`], [`pending`] and [`generated`],
+//! so nothing is locked. Nothing is allocated either: every table has the size that the build tool
+//! gave it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod core;
 mod counter;
 pub mod domain;
 mod fast;
+pub mod generated;
 mod guest;
 mod interrupts;
 mod meter;
@@ -34,7 +36,7 @@ pub mod timer;
 
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
-pub use crate::domain::{Context, Domain, Trap};
+pub use crate::domain::{Context, Domain, Generated, Trap};
 pub use crate::fast::{FastSwitch, SignalLeft};
 pub use crate::system::{Hardware, Interrupt, System};
 

@@ -1,6 +1,7 @@
 //! State that all cores share: the image's tables, and memory that is accessed by atomics.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::generated::GeneratedInterrupts;
 use crate::notification::NotificationWord;
 use crate::pending::PendingDomains;
 use culm_abi::accounting::{CoreAccount, DomainAccount};
@@ -80,6 +81,8 @@ pub struct Shared {
     /// Odd while the domain is faulted; guards `fault`, which is written while this is even.
     faulted: AtomicU32,
     fault: [AtomicU64; 8],
+    /// Of a virtual CPU: interrupts that others of its guest have sent it.
+    pub generated: GeneratedInterrupts,
 }
 
 /// A supervisor's command for a domain.

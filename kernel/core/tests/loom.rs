@@ -5,6 +5,7 @@
 #![cfg(loom)]
 
 use culm_abi::syscall::FaultReport;
+use culm_kernel_core::generated::Target;
 use culm_kernel_core::notification::{NotificationWord, Receiver};
 use culm_kernel_core::pending::{PendingDomains, Posted};
 use culm_kernel_core::system::{Command, Shared};
@@ -235,6 +236,78 @@ fn a_signal_to_a_domain_that_restarts_is_of_one_life() {
         sender.join().unwrap();
         assert!(shore.words[0].sleep(), "it was of one life only");
     });
+}
+
+impl Shore {
+    /// Sends an interrupt to a virtual CPU of the other core (`Core::generate`).
+    fn generate(&self, number: u32) {
+        if self.shared.generated.generate(number) == Target::Listens {
+            self.post();
+        }
+    }
+
+    /// Does what that core does at an inter-processor interrupt while the guest is on it, and on
+    /// the way back into the guest (`Core::guest_notified`, `Core::guest_enters`). Returns what the
+    /// guest is given.
+    fn enter_again(&self) -> u32 {
+        self.shared.generated.ignore();
+        if self.shared.generated.listens() { 0 } else { self.shared.generated.take_and_listen() }
+    }
+}
+
+/// A guest goes on while two of its other CPUs send it interrupts: it gets each of them, from its
+/// way in or by an interrupt of its core.
+#[test]
+fn a_guest_that_goes_on_misses_no_interrupt_of_its_other_cpus() {
+    loom::model(|| {
+        let shore = Arc::new(Shore::default());
+        let senders: Vec<_> = (0..2)
+            .map(|number| {
+                let shore = shore.clone();
+                thread::spawn(move || {
+                    shore.data[number].store(1, Ordering::Relaxed);
+                    shore.generate(number as u32);
+                })
+            })
+            .collect();
+        let mut got = shore.shared.generated.take_and_listen();
+        while got != 0b11 {
+            shore.idle();
+            got |= shore.enter_again();
+        }
+        (0..2).for_each(|number| {
+            assert_eq!(shore.data[number].load(Ordering::Relaxed), 1, "what was written before is seen");
+        });
+        for sender in senders {
+            sender.join().unwrap();
+        }
+    });
+}
+
+/// A guest begins to wait (`Core::idle_until_interrupt`) while another CPU of it sends an
+/// interrupt, whether its core listens at first or not.
+#[test]
+fn a_guest_that_begins_to_wait_misses_no_interrupt_of_its_other_cpus() {
+    for listens in [false, true] {
+        loom::model(move || {
+            let shore = Arc::new(Shore::default());
+            if listens {
+                assert_eq!(shore.shared.generated.take_and_listen(), 0);
+            }
+            let sender = {
+                let shore = shore.clone();
+                thread::spawn(move || shore.generate(3))
+            };
+            if shore.shared.generated.listen() {
+                // `Core::guest_notified` for one that waits.
+                while !shore.shared.generated.is_pending() {
+                    shore.idle();
+                }
+            }
+            assert_eq!(shore.enter_again(), 1 << 3);
+            sender.join().unwrap();
+        });
+    }
 }
 
 /// A domain faults, is restarted, and faults again while its supervisor on another core reads.

@@ -2,10 +2,10 @@
 
 use crate::controller::Controller;
 use crate::exit::{Access, Exit, SystemRegister};
-use crate::power::{self, Call};
+use crate::power::{Call, Power, Start};
 use crate::serial::Serial;
 use crate::virtio::Devices;
-use culm_abi::guest::{DISTRIBUTOR, REDISTRIBUTOR, SERIAL, SERIAL_INTERRUPT};
+use culm_abi::guest::{DISTRIBUTOR, MAX_CPUS, SERIAL, SERIAL_INTERRUPT, redistributors};
 
 /// The registers of a virtual CPU that has exited.
 pub trait Registers {
@@ -20,13 +20,17 @@ pub trait Registers {
 /// The zero register.
 const ZERO: u8 = 31;
 
-/// Whether and how the guest goes on after an exit.
+/// Whether and how the guest, or its CPU, goes on after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// At once.
     Goes,
     /// When there is an interrupt for it.
     Waits,
+    /// At once, and another CPU begins.
+    Starts(Start),
+    /// Not at all: the CPU has switched itself off.
+    CpuOff,
     /// Not at all: it has switched itself off.
     Off,
     /// From its beginning: it has reset itself.
@@ -35,45 +39,52 @@ pub enum Outcome {
     Stuck,
 }
 
-/// `ICC_SGI1R_EL1`, which generates interrupts for CPUs of a list.
-const GENERATE: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 11, op2: 5 };
-
 /// `ICC_SRE_EL1`, which says that the controller is used by system registers. A processor traps it
 /// if it could say otherwise.
 const SYSTEM_REGISTERS: SystemRegister = SystemRegister { op0: 3, op1: 0, crn: 12, crm: 12, op2: 5 };
 /// Its value, which is fixed: SRE, DFB, DIB.
 const BY_SYSTEM_REGISTERS: u64 = 0b111;
 
-/// The machine of a guest with one CPU.
-#[derive(Clone, Debug, Default)]
+/// The machine of a guest.
+#[derive(Clone, Debug)]
 pub struct Machine {
     /// The interrupt controller.
     pub controller: Controller,
+    /// The power of its CPUs.
+    pub power: Power,
     /// The serial port.
     pub serial: Serial,
     /// The virtio devices.
     pub devices: Devices,
+    cpus: usize,
 }
 
 impl Machine {
+    /// Creates the machine of a guest with this many CPUs, 1 to [`MAX_CPUS`], and these devices.
+    pub fn new(cpus: usize, devices: Devices) -> Self {
+        let cpus = cpus.clamp(1, MAX_CPUS);
+        let (controller, power) = (Controller::new(cpus), Power::new(cpus));
+        Self { controller, power, serial: Serial::default(), devices, cpus }
+    }
+
     /// Puts all parts into their first state.
     pub fn reset(&mut self) {
         self.devices.reset();
-        *self = Self { devices: core::mem::take(&mut self.devices), ..Self::default() };
+        *self = Self::new(self.cpus, core::mem::take(&mut self.devices));
     }
 
-    /// Deals with an exit of the guest.
-    pub fn exit(&mut self, exit: Exit, registers: &impl Registers) -> Outcome {
+    /// Deals with an exit of one of the guest's CPUs.
+    pub fn exit(&mut self, cpu: usize, exit: Exit, registers: &impl Registers) -> Outcome {
         let outcome = match exit {
             Exit::Call { pass } => {
                 if pass {
                     registers.pass();
                 }
-                call(registers)
+                self.call(cpu, registers)
             }
             Exit::SystemRegister { register, general, read } => {
                 registers.pass();
-                self.system_register(register, general, read, registers);
+                system_register(register, general, read, registers);
                 Outcome::Goes
             }
             Exit::Memory(access) => self.memory(&access, registers),
@@ -105,7 +116,7 @@ impl Machine {
             } else {
                 self.controller.read_distributor(offset, size)
             }
-        } else if let Some(offset) = REDISTRIBUTOR.offset(address) {
+        } else if let Some(offset) = redistributors(self.cpus).offset(address) {
             if access.write {
                 self.controller.write_redistributor(offset, size, value);
                 0
@@ -136,35 +147,28 @@ impl Machine {
         Outcome::Goes
     }
 
-    /// Registers that trap: two of the interrupt controller's, and those of debugging, tracing,
-    /// counting, error records and limited ordering, of which there is nothing here: they read as
-    /// zero and ignore writes.
-    fn system_register(&mut self, register: SystemRegister, general: u8, read: bool, registers: &impl Registers) {
-        if read {
-            set(registers, general, if register == SYSTEM_REGISTERS { BY_SYSTEM_REGISTERS } else { 0 });
-        } else if register == GENERATE {
-            let value = value_of(registers, general);
-            let to_others = value >> 40 & 1 != 0;
-            let affinity = value >> 16 & 0xff | value >> 32 & 0xff | value >> 48 & 0xff | value >> 44 & 0xf;
-            if !to_others && affinity == 0 && value & 1 != 0 {
-                self.controller.generate((value >> 24 & 0xf) as u32);
-            }
-        }
+    fn call(&mut self, cpu: usize, registers: &impl Registers) -> Outcome {
+        let arguments = [1, 2, 3].map(|general| registers.read(general));
+        let (value, outcome) = match self.power.call(cpu, registers.read(0), arguments) {
+            Call::Returns(value) => (value, Outcome::Goes),
+            Call::Wait => (0, Outcome::Waits),
+            Call::Starts(start) => (0, Outcome::Starts(start)),
+            Call::CpuOff => return Outcome::CpuOff,
+            Call::Off => return Outcome::Off,
+            Call::Reset => return Outcome::Reset,
+        };
+        registers.write(0, value);
+        outcome
     }
 }
 
-fn call(registers: &impl Registers) -> Outcome {
-    match power::call(registers.read(0), registers.read(1)) {
-        Call::Returns(value) => {
-            registers.write(0, value);
-            Outcome::Goes
-        }
-        Call::Wait => {
-            registers.write(0, 0);
-            Outcome::Waits
-        }
-        Call::Off => Outcome::Off,
-        Call::Reset => Outcome::Reset,
+/// Registers that trap: some of the interrupt controller's, and those of debugging, tracing,
+/// counting, error records and limited ordering, of which there is nothing here: they read as zero
+/// and ignore writes. (The one by which interrupts are generated is the kernel's; those for other
+/// groups generate none, since each is of group 1.)
+fn system_register(register: SystemRegister, general: u8, read: bool, registers: &impl Registers) {
+    if read {
+        set(registers, general, if register == SYSTEM_REGISTERS { BY_SYSTEM_REGISTERS } else { 0 });
     }
 }
 
@@ -192,7 +196,7 @@ mod tests {
     #[test]
     fn a_cause_that_comes_before_an_acknowledgement_of_another_interrupts_too() {
         let (first, second) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
-        let mut machine = Machine::default();
+        let mut machine = Machine::new(1, Devices::default());
         let number = VIRTIO_ENTROPY.interrupt();
         let (word, bit) = (u64::from(number / 32), 1 << (number % 32));
         machine.controller.write_distributor(0, 4, 0b10);
@@ -202,16 +206,16 @@ mod tests {
         machine.devices.entropy = Some(Entropy { transport });
         machine.devices.entropy.as_mut().expect("there").transport.tell(Ok(true));
         machine.follow_lines();
-        assert_eq!(machine.controller.offer()[0] & 0xffff, number.into());
-        machine.controller.collect(&[0; 3]);
+        assert_eq!(machine.controller.offer(0).registers[1] & 0xffff, number.into());
+        machine.controller.collect(0, &[0; 3], 0);
         // The guest has read of the first cause, and acknowledges that one.
         let transport = &mut machine.devices.entropy.as_mut().expect("there").transport;
         transport.configure(0, &[1]);
         transport.write(0x064, 4, USED);
         machine.follow_lines();
-        assert_eq!(machine.controller.offer()[0] & 0xffff, number.into(), "the other is told");
-        machine.controller.collect(&[0; 3]);
+        assert_eq!(machine.controller.offer(0).registers[1] & 0xffff, number.into(), "the other is told");
+        machine.controller.collect(0, &[0; 3], 0);
         machine.follow_lines();
-        assert!(!machine.controller.has_pending(), "once");
+        assert!(!machine.controller.must_leave(0), "once");
     }
 }

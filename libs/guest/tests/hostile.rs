@@ -1,7 +1,9 @@
 //! A guest that does anything: no exit is a panic, and what its machine offers it stays sound.
 
-use culm_abi::guest::{DISTRIBUTOR, LIST_REGISTERS, REDISTRIBUTOR, SERIAL, TIMER_INTERRUPT};
+use culm_abi::guest::{DISTRIBUTOR, MAX_CPUS, SERIAL, TIMER_INTERRUPT, redistributors};
+use culm_guest::controller::Offer;
 use culm_guest::exit::Exit;
+use culm_guest::virtio::Devices;
 use culm_guest::{Machine, Registers};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -25,7 +27,7 @@ impl Registers for Fake {
 
 /// Syndromes of all sorts, most of them of accesses to devices.
 fn exits() -> impl Strategy<Value = (u64, u64, u64)> {
-    let devices = prop_oneof![Just(DISTRIBUTOR), Just(REDISTRIBUTOR), Just(SERIAL)];
+    let devices = prop_oneof![Just(DISTRIBUTOR), Just(redistributors(MAX_CPUS)), Just(SERIAL)];
     let access = (devices, any::<u64>(), any::<u32>(), any::<u64>()).prop_map(|(device, offset, bits, value)| {
         let address = device.address + offset % device.size;
         let syndrome = 0x24 << 26 | 1 << 24 | u64::from(bits) & 0xff_0040 | 0b000111;
@@ -36,28 +38,62 @@ fn exits() -> impl Strategy<Value = (u64, u64, u64)> {
     prop_oneof![8 => access, 1 => anything, 1 => register]
 }
 
+/// What becomes of a list register while a CPU is in the guest.
+fn left(register: u64, what: u64) -> u64 {
+    match (register >> 62, what % 4) {
+        (_, 0) => register,
+        // Ended, or handled: pending again if it was both.
+        (0, _) | (_, 1) => 0,
+        (state, 2) if state & 1 != 0 => register & !(1 << 62) | 1 << 63,
+        _ => register & !(1 << 63),
+    }
+}
+
+/// A step: a CPU takes an exception; what its registers are, and what became of its list registers.
+fn steps() -> impl Strategy<Value = Vec<(usize, (u64, u64, u64), u64)>> {
+    prop::collection::vec((0..MAX_CPUS, exits(), any::<u64>()), 1..200)
+}
+
+/// Checks what a CPU goes on with.
+fn check(offer: &Offer) -> Result<(), TestCaseError> {
+    let taken: Vec<_> = offer.registers.iter().enumerate().filter(|(_, register)| **register >> 62 != 0).collect();
+    let number = |register: u64| register & 0xffff_ffff;
+    for (index, (at, register)) in taken.iter().enumerate() {
+        let number = number(**register);
+        prop_assert!(number < 64 && (*at == 0) == (number < 16));
+        prop_assert!(number != u64::from(TIMER_INTERRUPT), "the timer's is the kernel's");
+        prop_assert_eq!(**register >> 61 & 1, 0, "no physical interrupt is the guest's to end");
+        prop_assert!(taken[..index].iter().all(|(_, other)| **other & 0xffff_ffff != number), "offered twice");
+    }
+    prop_assert!(offer.generated >> 16 == 0 && offer.generated & !offer.enabled == 0);
+    Ok(())
+}
+
 proptest! {
     #[test]
-    fn whatever_a_guest_does_its_machine_stays_sound(exits in prop::collection::vec(exits(), 1..200), bytes in any::<u8>()) {
-        let mut machine = Machine::default();
-        let mut offered = [0; LIST_REGISTERS];
-        for (syndrome, address, value) in exits {
+    fn whatever_a_guest_does_its_machine_stays_sound(cpus in 1..=MAX_CPUS, steps in steps(), bytes in any::<u8>()) {
+        let mut machine = Machine::new(cpus, Devices::default());
+        let mut offers = [Offer::default(); MAX_CPUS];
+        for (cpu, (syndrome, address, value), what) in steps {
+            let cpu = cpu % cpus;
             let registers = Fake { value: Cell::new(value) };
-            machine.controller.collect(&offered);
-            machine.exit(Exit::decode(syndrome, address, address >> 8), &registers);
+            let found = offers[cpu].registers;
+            let mut index = 0;
+            let lists = found.map(|register| { index += 2; left(register, what >> index) });
+            machine.controller.collect(cpu, &lists, what >> 32 & 0xffff);
+            machine.exit(cpu, Exit::decode(syndrome, address, address >> 8), &registers);
             machine.serial.receive(bytes);
             while machine.serial.take_sent().is_some() {}
             machine.follow_lines();
-            offered = machine.controller.offer();
-            let taken: Vec<u64> = offered.iter().copied().filter(|register| *register != 0).collect();
-            for (index, register) in taken.iter().enumerate() {
-                let number = register & 0xffff_ffff;
-                let pending_or_active = register >> 62;
-                prop_assert!(number < 64 && pending_or_active != 0);
-                prop_assert!(number != u64::from(TIMER_INTERRUPT), "the timer's is the kernel's");
-                prop_assert_eq!(register >> 61 & 1, 0, "no physical interrupt is the guest's to end");
-                prop_assert!(taken[..index].iter().all(|other| other & 0xffff_ffff != number), "offered twice");
-            }
+            offers[cpu] = machine.controller.offer(cpu);
+            check(&offers[cpu])?;
+            // No two CPUs have a shared interrupt at a time: two would handle it.
+            let shared = |cpu: usize| offers[cpu].registers.into_iter().filter(|register| register >> 62 != 0 && register & 0xffff_ffff >= 32);
+            let mut all: Vec<u64> = (0..cpus).flat_map(shared).map(|register| register & 0xffff_ffff).collect();
+            all.sort();
+            let many = all.len();
+            all.dedup();
+            prop_assert_eq!(all.len(), many, "two CPUs have one interrupt");
         }
     }
 }

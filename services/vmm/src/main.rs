@@ -1,11 +1,12 @@
 //! The monitor of a guest (VMM): deals with what the guest cannot do by itself.
 //!
-//! The kernel runs the guest's virtual CPU like a domain of a lower priority. When the guest leaves
-//! its core ([`virtual_cpu`]), the monitor finds out why, does what the guest's machine would do
+//! The kernel runs the guest's virtual CPUs like domains of a lower priority. When one leaves its
+//! core ([`virtual_cpu`]), the monitor finds out why, does what the guest's machine would do
 //! ([`culm_guest`]), carries bytes between its serial port and the console ([`console`]), frames,
 //! blocks and random bytes between its devices and the system's own ([`devices`]), and lets it go
-//! on. A guest begins with what the monitor puts into its memory ([`boot_files`]): at first, when
-//! it has reset itself, and when the monitor was restarted.
+//! on. Other virtual CPUs may be in the guest meanwhile; it waits for none of them. A guest begins
+//! with what the monitor puts into its memory ([`boot_files`]): at first, when it has reset itself,
+//! and when the monitor was restarted.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod last_lines;
 mod memory;
 mod virtual_cpu;
 
+use alloc::vec::Vec;
 use boot_files::BootFiles;
 use console::Console;
 use culm::connection::GuestCpu;
@@ -44,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// The state of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It begins as soon as its virtual CPU is this monitor's.
+    /// It begins as soon as all of its virtual CPUs are this monitor's.
     Begins,
     /// It runs, or could, or waits for an interrupt.
     Runs,
@@ -54,7 +56,7 @@ enum State {
 
 struct Monitor {
     halts: bool,
-    virtual_cpu: VirtualCpu,
+    cpus: Vec<VirtualCpu>,
     boot_files: BootFiles,
     console: Console,
     machine: Machine,
@@ -73,14 +75,14 @@ impl Component for Monitor {
         if culm::restarts() > 0 {
             culm::error!("the monitor was restarted: its guest begins anew");
         }
-        let cpus = start::list::<GuestCpu>(connections.guest.cpus);
+        let cpus: Vec<_> = start::list::<GuestCpu>(connections.guest.cpus).iter().map(VirtualCpu::new).collect();
         let (backends, devices) = Backends::new(&connections);
         let mut monitor = Self {
             halts: config.halts,
-            virtual_cpu: VirtualCpu::new(&cpus[0]),
             boot_files: BootFiles::new(&connections.guest),
             console: Console::new(&connections.console, start::text(connections.guest.name)),
-            machine: Machine { devices, ..Machine::default() },
+            machine: Machine::new(cpus.len(), devices),
+            cpus,
             memory: GuestMemory::new(Region::new(connections.guest.memory)),
             backends,
             state: State::Begins,
@@ -98,56 +100,80 @@ impl Component for Monitor {
 impl Monitor {
     /// Does everything there is to do; every turn ends by this.
     fn work(&mut self) {
-        // A guest asks for its devices as it begins: that waits until they are known. This turn may
-        // be the one that brings it, and no other need follow.
-        if !self.backends.are_known() {
-            self.carry();
-        }
-        let left = self.backends.are_known().then(|| self.virtual_cpu.left()).flatten();
-        let left = left.filter(|_| self.state != State::Ended);
-        if let Some(left) = left
-            && self.state == State::Runs
-        {
-            counters::EXITS.add(1);
-            self.machine.controller.collect(&self.virtual_cpu.interrupts());
-            match left {
-                Left::Exception { syndrome, address, page } => self.exit(syndrome, address, page),
-                Left::Other => counters::EXITS_INTERRUPTS.add(1),
+        for cpu in 0..self.cpus.len() {
+            if let Some(left) = self.cpus[cpu].left() {
+                self.left(cpu, left);
             }
         }
         self.carry();
-        if self.state == State::Ended {
-            return self.halt();
-        }
-        if left.is_none() {
-            // It runs, or waits: an interrupt is offered as it is resumed.
-            if self.machine.controller.has_pending() {
-                self.virtual_cpu.stop();
+        match self.state {
+            State::Begins => {
+                // A guest asks for its devices as it begins: that waits until they are known.
+                if self.are_all_here() && self.backends.are_known() {
+                    self.begin();
+                }
             }
-            return;
+            State::Runs => self.resume(),
+            State::Ended => {
+                self.are_all_here();
+                self.halt();
+            }
         }
-        if self.state == State::Begins {
-            self.begin();
-        }
-        self.virtual_cpu.resume(&self.machine.controller.offer());
     }
 
-    /// Has the guest begin, as its virtual CPU is resumed.
+    /// Deals with a virtual CPU that has left its core.
+    fn left(&mut self, cpu: usize, left: Left) {
+        if self.state != State::Runs {
+            return;
+        }
+        counters::EXITS.add(1);
+        let virtual_cpu = &self.cpus[cpu];
+        self.machine.controller.collect(cpu, &virtual_cpu.interrupts(), virtual_cpu.generated());
+        match left {
+            Left::Exception { syndrome, address, page } => self.exit(cpu, syndrome, address, page),
+            Left::Other => counters::EXITS_INTERRUPTS.add(1),
+        }
+    }
+
+    /// Resumes the virtual CPUs that are here and on, and stops those for which there is an
+    /// interrupt.
+    fn resume(&mut self) {
+        for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
+            if virtual_cpu.is_here() && self.machine.power.is_on(cpu) {
+                virtual_cpu.resume(&self.machine.controller.offer(cpu));
+            }
+        }
+        for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
+            if self.machine.controller.must_leave(cpu) {
+                virtual_cpu.stop();
+            }
+        }
+    }
+
+    /// Returns whether no virtual CPU is in the guest. Those that are there are stopped.
+    fn are_all_here(&mut self) -> bool {
+        self.cpus.iter_mut().for_each(VirtualCpu::stop);
+        self.cpus.iter().all(VirtualCpu::is_here)
+    }
+
+    /// Has the guest begin, with its first virtual CPU.
     fn begin(&mut self) {
         // Devices first: they may still be writing into the memory that the files go to.
         self.machine.reset();
         let (entry, device_tree) = self.boot_files.load();
-        self.virtual_cpu.reset(entry, device_tree);
+        self.cpus[0].reset(entry, device_tree);
         self.state = State::Runs;
+        self.resume();
     }
 
     /// Deals with an exception that the guest took.
-    fn exit(&mut self, syndrome: u64, address: u64, page: u64) {
+    fn exit(&mut self, cpu: usize, syndrome: u64, address: u64, page: u64) {
         let exit = Exit::decode(syndrome, address, page);
         causes::counter(&exit).add(1);
-        match self.machine.exit(exit, &self.virtual_cpu) {
-            Outcome::Goes => {}
-            Outcome::Waits => self.virtual_cpu.wait(),
+        match self.machine.exit(cpu, exit, &self.cpus[cpu]) {
+            Outcome::Goes | Outcome::CpuOff => {}
+            Outcome::Waits => self.cpus[cpu].wait(),
+            Outcome::Starts(start) => self.cpus[start.cpu].reset(start.entry, start.argument),
             Outcome::Off => {
                 culm::info!("the guest has switched itself off");
                 self.end();
@@ -160,8 +186,8 @@ impl Monitor {
             Outcome::Stuck => {
                 culm::error!(
                     "the guest did what its machine has not: syndrome {syndrome:#x}, address {address:#x}, \
-                     physical page {page:#x}, pc {:#x}: it stays stopped",
-                    self.virtual_cpu.pc()
+                     physical page {page:#x}, pc {:#x} of CPU {cpu}: it stays stopped",
+                    self.cpus[cpu].pc()
                 );
                 self.console.guest_is_stopped();
                 self.state = State::Ended;

@@ -169,6 +169,48 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     assert_eq!(terminal.wait().code(), Some(0));
 }
 
+/// Two virtual CPUs, the second on another core than the monitor: Linux brings both up, keeps both
+/// busy, takes one off and on again, and begins anew with both.
+#[test]
+fn an_unmodified_linux_uses_two_cpus() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
+    let beside = format!("\"{}/", root().join("systems/linux").display());
+    let system = system.replace("\"linux/", &beside).replace("[guest.linux]\n", "[guest.linux]\ncores = [0, 1]\n");
+    let file = folder.path().join("linux-two-cpus.toml");
+    std::fs::write(&file, system.replace("name = \"linux\"", "name = \"linux-two-cpus\"")).expect("it is writable");
+    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    boot.build();
+    let mut terminal = Terminal::run(&boot.run_command());
+    for is_first in [true, false] {
+        terminal.expect("/ # ");
+        // What is awaited is not in the line that is typed, which the terminal shows too.
+        let mut ask = |command: &str, answer: &str| {
+            terminal.press(&format!("{command}\r"));
+            terminal.expect(answer);
+        };
+        ask("echo has-$(nproc)-cpus", "has-2-cpus");
+        // Each program is waked, and its memory unmapped, by interrupts between the two.
+        let work =
+            "n=0; while [ $n -lt 300 ]; do n=$((n + 1)); taskset $((n % 2 + 1)) true; done; echo done-$((n + $1))";
+        ask(&format!("echo '{work}' >work; sh work 1 & sh work 2; wait"), "done-30");
+        ask(
+            "echo by-$(awk '/IPI[01]/ { if ($2 > 0 && $3 > 0) n++ } END { print n }' /proc/interrupts)-kinds",
+            "by-2-kinds",
+        );
+        ask("cd /sys/devices/system/cpu/cpu1; echo 0 >online; echo now-$(nproc)-cpus", "now-1-cpus");
+        ask("echo 1 >online; echo again-$(nproc)-cpus; cd /", "again-2-cpus");
+        ask("echo $(dmesg | grep -c -E 'stall|lockup|unexpected')-complaints", "0-complaints");
+        if is_first {
+            terminal.press("reboot -f\r");
+            terminal.expect("the guest has reset itself");
+        }
+    }
+    terminal.press("poweroff -f\r");
+    terminal.expect("the guest has switched itself off");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
 /// Bytes of the page that the host serves, and of the guest's disk.
 const PAGE: usize = 1 << 20;
 const DISK: u64 = 32 << 20;

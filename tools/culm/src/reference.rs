@@ -221,7 +221,7 @@ fn guest() -> Table {
                 "cores",
                 "list of numbers",
                 "that of the domain that runs it",
-                "the core of its virtual CPU, one so far: `[1]`; a core has one virtual CPU",
+                "the core of each of its virtual CPUs, 1 to 4: `[0, 1]`; a core has one virtual CPU",
             ),
             key("priority", "0 to 255", "required", "its virtual CPUs', below that of the domain that runs it"),
             key("command_line", "text", "nothing", "the kernel's command line"),

@@ -5,7 +5,8 @@ use culm_abi::accounting::{CoreAccount, DomainAccount};
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS, NEVER};
 use culm_abi::system::{
-    CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind, end_rights,
+    ASID_SHIFT, CoreDescription, DomainDescription, EndDescription, InterruptRoute, NONE, domain_flags, end_kind,
+    end_rights,
 };
 use culm_kernel_core::domain::State;
 use culm_kernel_core::notification::NotificationWord;
@@ -42,6 +43,10 @@ pub struct FakeContext {
     pub is_to_wait: bool,
     /// The outcome of the guest's next exception; none stands for an exit.
     pub trap: Option<Trap>,
+    /// The interrupts that were generated for the guest, those for which it was entered among them.
+    pub generated: u32,
+    /// Whether the ends of its interrupts are none of its monitor's concern.
+    pub maintains_itself: bool,
 }
 
 /// A message that begins with these words.
@@ -58,7 +63,7 @@ fn words(message: &[u64; MESSAGE_WORDS]) -> Vec<u64> {
 }
 
 impl Context for FakeContext {
-    fn new(_: &DomainDescription) -> Self {
+    fn new(_: &DomainDescription, _: &Shared) -> Self {
         Self::default()
     }
     fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {
@@ -74,9 +79,16 @@ impl Context for FakeContext {
     fn is_answered(&self) -> bool {
         self.is_answered
     }
-    fn enter(&mut self) -> bool {
+    fn enter(&mut self, generated: u32) -> bool {
         self.seen = Seen::Entered;
-        !self.is_to_wait
+        self.generated |= generated;
+        !self.is_to_wait || generated != 0
+    }
+    fn generate(&mut self, generated: u32) {
+        self.generated |= generated;
+    }
+    fn maintain(&mut self) -> bool {
+        !self.maintains_itself
     }
     fn notified(&mut self, event: Event, set: u64) {
         assert!(!event.is_call());
@@ -314,10 +326,14 @@ impl Builder {
         end
     }
 
-    /// A guest's virtual CPU, run by `monitor`; answers it and the monitor's end for it.
+    /// A virtual CPU of the guest that `monitor` runs; answers it and the monitor's end for it.
     pub fn virtual_cpu(&mut self, monitor: u32, core: u32, priority: u32) -> (u32, u32) {
+        let of_guest = |(other, _): &&(DomainDescription, _)| other.virtual_cpu != 0 && other.supervisor == monitor;
+        let number = self.domains.iter().filter(of_guest).count() as u64;
         let virtual_cpu = self.domain(core, priority);
-        self.domains[virtual_cpu as usize].0.virtual_cpu = 0x1000;
+        let description = &mut self.domains[virtual_cpu as usize].0;
+        (description.virtual_cpu, description.start_block) = (0x1000, number);
+        description.table = u64::from(monitor + 1) << ASID_SHIFT;
         (virtual_cpu, self.supervise(monitor, virtual_cpu))
     }
 
@@ -563,6 +579,15 @@ impl Fake {
             }
         }
         self.bench.now.set(end.max(self.bench.now.get()));
+    }
+
+    /// What a virtual CPU does on its way in, if it is on its core: it takes what was generated for
+    /// it, if its core does not listen.
+    pub fn enter_guest(&mut self, virtual_cpu: u32) {
+        let core = self.system.domains[virtual_cpu as usize].core;
+        if self.runs(core) == Some(virtual_cpu) && !self.system.shared[virtual_cpu as usize].generated.listens() {
+            assert_eq!(self.core(virtual_cpu).0.guest_enters(), Some(self.core(virtual_cpu).1));
+        }
     }
 
     /// Delivers the inter-processor interrupts that are under way.

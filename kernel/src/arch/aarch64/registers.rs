@@ -4,6 +4,7 @@ use super::guest;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::DomainDescription;
+use culm_kernel_core::system::Shared;
 use culm_kernel_core::{Context, Trap};
 
 /// How a domain left the core, which decides how its registers are loaded. The entry code uses
@@ -53,8 +54,8 @@ impl Registers {
 }
 
 impl Context for Registers {
-    fn new(description: &DomainDescription) -> Self {
-        if description.virtual_cpu != 0 { guest::registers(description) } else { Self::of(description.table) }
+    fn new(description: &DomainDescription, shared: &Shared) -> Self {
+        if description.virtual_cpu != 0 { guest::registers(description, shared) } else { Self::of(description.table) }
     }
 
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]) {
@@ -75,8 +76,16 @@ impl Context for Registers {
         guest::is_answered(self)
     }
 
-    fn enter(&mut self) -> bool {
-        guest::enter(self)
+    fn enter(&mut self, generated: u32) -> bool {
+        guest::enter(self, generated)
+    }
+
+    fn generate(&mut self, generated: u32) {
+        guest::generate(self, generated);
+    }
+
+    fn maintain(&mut self) -> bool {
+        guest::maintain(self)
     }
 
     #[inline(always)]

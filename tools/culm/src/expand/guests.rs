@@ -258,18 +258,20 @@ pub fn check_complete(draft: &mut Draft<'_>) {
 
 /// A core has one virtual CPU: the registers that are a guest's alone stay in it while others run.
 fn check_cores(draft: &mut Draft<'_>) {
-    let mut taken: BTreeMap<u32, &GuestTable> = BTreeMap::new();
+    let mut taken = BTreeMap::new();
     let mut found = Vec::new();
     for guest in &draft.guests {
-        for core in &guest.cores {
-            let Some(other) = taken.insert(*core, guest.table) else { continue };
-            let (name, span) = (&guest.table.name, guest.table.cores.as_ref().map(|cores| cores.span.clone()));
+        let name = &guest.table.name;
+        for (cpu, core) in guest.cores.iter().enumerate() {
+            let listed = guest.table.cores.as_ref().and_then(|cores| cores.value.get(cpu));
+            let span = listed.map_or_else(|| name.span.clone(), |core| core.span.clone());
+            let Some((other, first)) = taken.insert(*core, (guest.table, span.clone())) else { continue };
             let message = if other.name.value == name.value {
                 format!("two virtual CPUs of guest `{}` are on core {core}", name.value)
             } else {
                 format!("guests `{}` and `{}` are both on core {core}", other.name.value, name.value)
             };
-            let diagnostic = draft.at(&span.unwrap_or_else(|| name.span.clone()), message).help(
+            let diagnostic = draft.at(&span, message).related(draft.source, first, "the first").help(
                 "a core runs one virtual CPU: put them on different ones, by `cores` of the guest or `core` of its monitor",
             );
             found.push(diagnostic);

@@ -1,10 +1,10 @@
-//! The device tree of a guest: its memory, its CPU, its interrupt controller, timer, serial port
+//! The device tree of a guest: its memory, its CPUs, its interrupt controller, timer, serial port
 //! and virtio devices, at the places that its monitor knows too ([`culm_abi::guest`]). Bindings:
 //! Linux, Documentation/devicetree/bindings, by each node's `compatible`.
 
 use crate::failure::Failure;
 use crate::plan::{Guest, Plan};
-use culm_abi::guest::{DISTRIBUTOR, GuestRange, MEMORY, REDISTRIBUTOR, SERIAL, SERIAL_CLOCK, SERIAL_INTERRUPT};
+use culm_abi::guest::{DISTRIBUTOR, GuestRange, MEMORY, SERIAL, SERIAL_CLOCK, SERIAL_INTERRUPT, redistributors};
 use culm_abi::guest::{HYPERVISOR_TIMER_INTERRUPT, PHYSICAL_TIMER_INTERRUPT, SECURE_TIMER_INTERRUPT, TIMER_INTERRUPT};
 use vm_fdt::{FdtWriter, FdtWriterResult};
 
@@ -59,12 +59,15 @@ fn write(plan: &Plan, guest: &Guest) -> FdtWriterResult<Vec<u8>> {
     let cpus = tree.begin_node("cpus")?;
     tree.property_u32("#address-cells", 1)?;
     tree.property_u32("#size-cells", 0)?;
-    let cpu = tree.begin_node("cpu@0")?;
-    tree.property_string("device_type", "cpu")?;
-    tree.property_string("compatible", "arm,armv8")?;
-    tree.property_string("enable-method", "psci")?;
-    tree.property_u32("reg", 0)?;
-    tree.end_node(cpu)?;
+    for number in 0..guest.cpus.len() {
+        let cpu = tree.begin_node(&format!("cpu@{number:x}"))?;
+        tree.property_string("device_type", "cpu")?;
+        tree.property_string("compatible", "arm,armv8")?;
+        tree.property_string("enable-method", "psci")?;
+        // Its affinity.
+        tree.property_u32("reg", number as u32)?;
+        tree.end_node(cpu)?;
+    }
     tree.end_node(cpus)?;
 
     let psci = tree.begin_node("psci")?;
@@ -84,7 +87,7 @@ fn write(plan: &Plan, guest: &Guest) -> FdtWriterResult<Vec<u8>> {
     tree.property_string("compatible", "arm,gic-v3")?;
     tree.property_u32("#interrupt-cells", 3)?;
     tree.property_null("interrupt-controller")?;
-    tree.property_array_u64("reg", &[range(DISTRIBUTOR), range(REDISTRIBUTOR)].concat())?;
+    tree.property_array_u64("reg", &[range(DISTRIBUTOR), range(redistributors(guest.cpus.len()))].concat())?;
     tree.property_phandle(CONTROLLER)?;
     tree.end_node(controller)?;
 
