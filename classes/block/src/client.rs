@@ -77,19 +77,28 @@ struct Slot<T> {
 const _: () = assert!(size_of::<Slot<()>>() + 3 * size_of::<u16>() >= CLIENT_REQUEST as usize);
 
 impl<T> Slot<T> {
-    /// Pushes the request's entries, for which there is space, so that they are published together.
+    /// Ends the slot's request; returns its tag, and gives the next one another token.
     #[inline(always)]
-    fn push(&mut self, output: &mut Producer<RequestEntry>) {
-        self.is_sent = true;
-        match self.entries.get(..self.count) {
-            Some([entry]) => {
-                let _ = output.push(*entry);
-            }
+    fn release(&mut self, stride: u16) -> Option<T> {
+        let tag = self.tag.take()?;
+        (self.is_sent, self.is_left, self.is_cancelled) = (false, false, false);
+        self.token = self.token.wrapping_add(stride);
+        Some(tag)
+    }
+
+    /// Pushes the request's entries, if there is space for all, so that they are published
+    /// together. Returns whether it did.
+    #[inline(always)]
+    fn push(&mut self, output: &mut Producer<RequestEntry>) -> bool {
+        self.is_sent = match self.entries.get(..self.count) {
+            Some([entry]) => output.push(*entry).is_ok(),
             Some(entries) => {
-                let _ = output.push_slice(entries);
+                let count = entries.len() as u32;
+                (output.free() >= count || output.refresh() >= count) && output.push_slice(entries) == entries.len()
             }
-            None => {}
-        }
+            None => false,
+        };
+        self.is_sent
     }
 }
 
@@ -296,7 +305,7 @@ impl<T> Client<T> {
     /// # Errors
     ///
     /// [`NotSent::Full`].
-    #[inline]
+    #[inline(always)]
     pub fn forward(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
         self.add(request.into(), shift, tag)
     }
@@ -310,11 +319,8 @@ impl<T> Client<T> {
         (slot.tag, slot.sent_before) = (Some(tag), self.sent);
         self.sent += 1;
         // Those that wait come first: a provider's turns keep the order as far as they can.
-        let (output, count) = (&mut self.link.output, slot.count as u32);
         let may_push = self.is_confirmed && self.waiting.is_empty();
-        if may_push && (output.free() >= count || output.refresh() >= count) {
-            slot.push(output);
-        } else {
+        if !may_push || !slot.push(&mut self.link.output) {
             self.waiting.push_back(index);
         }
         Ok(())
@@ -358,37 +364,35 @@ impl<T> Client<T> {
         }
         loop {
             match self.link.input.pop_known()?.read() {
-                Some(Answer::Of { token, result }) if self.is_sent(token) => {
-                    if let Some(tag) = self.release(self.index(token)) {
-                        return Some(Completion { tag, result });
-                    }
-                }
+                Some(Answer::Of { token, result }) => match self.answered(token) {
+                    Some(tag) => return Some(Completion { tag, result }),
+                    None => self.refuse_answer(),
+                },
                 Some(Answer::Disk(disk)) => self.learn(disk),
-                _ => self.answers_refused = self.answers_refused.saturating_add(1),
+                None => self.refuse_answer(),
             }
         }
     }
 
-    /// Returns the slot to which a token belongs, if it belongs to one.
-    #[inline(always)]
-    fn index(&self, token: u16) -> u16 {
-        token & (self.stride - 1)
+    #[cold]
+    fn refuse_answer(&mut self) {
+        self.answers_refused = self.answers_refused.saturating_add(1);
     }
 
-    /// Returns whether a request of this token is at the provider.
+    /// Frees the slot of the request of this token, if it is at the provider; returns its tag.
     #[inline(always)]
-    fn is_sent(&self, token: u16) -> bool {
-        let slot = self.slots.get(usize::from(self.index(token)));
-        slot.is_some_and(|slot| slot.is_sent && slot.token == token)
+    fn answered(&mut self, token: u16) -> Option<T> {
+        let index = token & (self.stride - 1);
+        let slot = self.slots.get_mut(usize::from(index)).filter(|slot| slot.is_sent && slot.token == token)?;
+        let tag = slot.release(self.stride)?;
+        self.free.push(index);
+        Some(tag)
     }
 
     /// Frees the slot of a request that is complete; returns its tag.
     #[inline(always)]
     fn release(&mut self, index: u16) -> Option<T> {
-        let slot = self.slots.get_mut(usize::from(index))?;
-        let tag = slot.tag.take()?;
-        (slot.is_sent, slot.is_left, slot.is_cancelled) = (false, false, false);
-        slot.token = slot.token.wrapping_add(self.stride);
+        let tag = self.slots.get_mut(usize::from(index))?.release(self.stride)?;
         self.free.push(index);
         Some(tag)
     }
@@ -436,11 +440,9 @@ impl<T> Client<T> {
         }
         while let Some(index) = self.waiting.front() {
             let slot = self.slots.get_mut(usize::from(*index))?;
-            let output = &mut self.link.output;
-            if (output.free() as usize) < slot.count && (output.refresh() as usize) < slot.count {
+            if !slot.push(&mut self.link.output) {
                 return Some(slot.count as u32);
             }
-            slot.push(output);
             self.waiting.pop_front();
         }
         None

@@ -117,6 +117,7 @@ impl Port {
     /// taken no more, and the pair starts over when those under way are answered. A medium that is
     /// put in again counts as another one, though it has the same number.
     pub fn set_disk(&mut self, disk: Disk) {
+        self.is_awaited = false;
         self.disk = Some(disk);
         self.is_outdated |= self.shown.is_some_and(|shown| shown.medium != disk.medium);
         self.is_untold = self.shown != self.disk;
@@ -157,6 +158,13 @@ impl Port {
         }
     }
 
+    /// Returns whether the client notifies as soon as there is something to look at by
+    /// [`Self::begin`]: a request, or a new life. So a round before that need not look.
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Returns whether requests are taken: the client is there, and those of its earlier life, or
     /// for an earlier medium, have ended.
     #[inline(always)]
@@ -169,7 +177,7 @@ impl Port {
     /// one looks at the client again.
     #[inline(always)]
     pub fn waits_for_answers(&self) -> bool {
-        self.is_starved || !self.is_open()
+        !self.is_awaited && (self.is_starved || !self.is_open())
     }
 
     /// Returns whether entries of the client's are left, of those that were there at the beginning
@@ -228,7 +236,7 @@ impl Port {
 
     /// Adds an entry to the request that it belongs to. If that is whole then, returns whether it
     /// has too many segments. Each request is under way from its first entry on.
-    #[inline]
+    #[inline(always)]
     fn assemble(&mut self, entry: RequestEntry) -> Option<bool> {
         match entry.step() {
             Step::Begin { token, operation, block, segment, continues } => {

@@ -162,7 +162,7 @@ fn the_parts_of_a_table_reach_the_device_in_order() {
     device.set_to_work(&memory, &[(QUEUE, &queue)]);
     let table = Table::new(memory.atomics_u64(TABLE, 6).expect("inside"));
     let [first, between, last] = REQUEST;
-    table.set_last(last);
+    table.set_ends(first, last);
     for length in [0x3_0001, 0xffff, u32::MAX] {
         assert_eq!(table.set(first, [between].into_iter()), 3);
         assert!(queue.add_table(DMA + TABLE as u64, 3, 7));

@@ -301,7 +301,7 @@ impl Virtqueue {
     /// Takes a used buffer back, of those that [`Self::refresh`] has seen.
     #[inline(always)]
     pub fn take(&mut self) -> Option<Used> {
-        self.drain().next()
+        if self.seen == self.device { None } else { self.drain().next() }
     }
 
     /// Takes used buffers back, of those that [`Self::refresh`] has seen: the fastest way to take

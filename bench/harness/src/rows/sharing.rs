@@ -67,7 +67,8 @@ pub fn partitions(lab: &Lab, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Measures a client's reads beside nobody, and beside writes of 1 MiB of which 8 are under way.
+/// Measures a client's reads beside nobody, and beside writes of 1 MiB of which 8 are under way;
+/// and those writes beside nobody.
 pub fn fairness(lab: &Lab, results: &mut Results, bench: &'static str) -> Result<()> {
     let part = |offset: u32| format!("offset = \"{offset}MiB\", size = \"32MiB\", ");
     let one = DiskClient { depth: 1, beat: 100, part: part(0), ..READER };
@@ -75,18 +76,13 @@ pub fn fairness(lab: &Lab, results: &mut Results, bench: &'static str) -> Result
     // Twice what the driver has of all clients at a time: some always wait for their turn.
     let large = DiskClient { blocks: 256, ..many.clone() };
     let writer = DiskClient { writes: true, blocks: 2048, depth: 8, beat: 8, part: part(32) };
-    for (row, clients) in [
-        ("fair-read-4k-d1-alone", vec![one.clone()]),
-        ("fair-read-4k-d1-beside-writes", vec![one, writer.clone()]),
-        ("fair-read-4k-d32-beside-writes", vec![many, writer.clone()]),
-        ("fair-read-128k-d32-beside-writes", vec![large, writer]),
-    ] {
+    let mut share = |row: &str, clients: &[DiskClient]| -> Result<()> {
         if !lab.settings.culm() || !lab.wants(bench, row) {
-            continue;
+            return Ok(());
         }
-        let system = disk_clients(&format!("bench-{row}"), None, &clients);
-        let counts = measure(lab, &system, None, &clients)?;
-        let mut sample = counts.sample("read", counts.requests[0]);
+        let counts = measure(lab, &disk_clients(&format!("bench-{row}"), None, clients), None, clients)?;
+        let what = if clients[0].writes { "write" } else { "read" };
+        let mut sample = counts.sample(what, counts.requests[0]);
         if let [reads, writes] = *counts.requests {
             let (read, written) = (reads * f64::from(clients[0].blocks), writes * f64::from(clients[1].blocks));
             sample.set("MiB written/read", written * f64::from(BLOCK) / f64::from(1 << 20) / reads);
@@ -95,11 +91,24 @@ pub fn fairness(lab: &Lab, results: &mut Results, bench: &'static str) -> Result
         let size = f64::from(clients[0].blocks * BLOCK);
         let params: Params = [("size".to_owned(), json!(size)), ("depth".to_owned(), json!(clients[0].depth))].into();
         results.record(Side::Culm, bench, row, &params, sample);
+        Ok(())
+    };
+    let readers = [("4k-d1", one), ("4k-d32", many), ("128k-d32", large)];
+    for (name, reader) in &readers {
+        share(&format!("fair-read-{name}-alone"), std::slice::from_ref(reader))?;
+        share(&format!("fair-read-{name}-beside-writes"), &[reader.clone(), writer.clone()])?;
     }
-    let cost = |row: &str| results.figure(Side::Culm, bench, row, "instructions/read");
-    if let Some((alone, beside)) = cost("fair-read-4k-d1-alone").zip(cost("fair-read-4k-d1-beside-writes")) {
-        let unit = "instructions to a read alone";
-        results.amend(Side::Culm, bench, "fair-read-4k-d1-beside-writes", unit, beside / alone);
+    share("fair-write-1m-d8-alone", std::slice::from_ref(&writer))?;
+    for (name, _) in &readers {
+        let beside = format!("fair-read-{name}-beside-writes");
+        let figure = |row: &str, unit: &str| results.figure(Side::Culm, bench, row, unit);
+        let ratio = |unit: &str| Some(figure(&beside, unit)? / figure(&format!("fair-read-{name}-alone"), unit)?);
+        let (cost, time) = (ratio("instructions/read"), ratio("ns/read"));
+        for (unit, value) in [("instructions to a read alone", cost), ("time to a read alone", time)] {
+            if let Some(value) = value {
+                results.amend(Side::Culm, bench, &beside, unit, value);
+            }
+        }
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ impl Component for BlockVirtioPci {
     fn notified(&mut self, channels: Channels) {
         if channels.contains(self.interrupt.channel()) {
             self.is_masked = true;
-            self.seated.interrupted();
+            self.seated.interrupted(channels.without(self.interrupt.channel()).is_empty());
         }
         if channels.contains(self.bus) {
             self.look_at_bus();

@@ -102,11 +102,11 @@ impl<R: Registers> Seated<R> {
         Stage::Off(Box::new(Port::without_disk(&self.connection)))
     }
 
-    /// Notes the device's interrupt.
+    /// Notes the device's interrupt, and whether it `is_alone`: see [`Block::interrupted`].
     #[inline(always)]
-    pub fn interrupted(&mut self) {
+    pub fn interrupted(&mut self, is_alone: bool) {
         if let Stage::Running(block) = &mut self.stage {
-            block.interrupted();
+            block.interrupted(is_alone);
         }
     }
 

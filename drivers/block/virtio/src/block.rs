@@ -17,6 +17,8 @@ pub struct Block<I> {
     port: Port,
     /// How often the device had said what disk it is when the port was told.
     shown: u32,
+    /// Whether the next round is for the device alone.
+    is_quiet: bool,
 }
 
 impl<I: Interface> Block<I> {
@@ -29,15 +31,17 @@ impl<I: Interface> Block<I> {
         let engine = Engine::new(interface, memory)?;
         let BlockDriver { requests, answers, channel } = *connection;
         let port = Port::new(requests, answers, channel, MAX_DISK);
-        let mut block = Self { engine, port, shown: 0 };
+        let mut block = Self { engine, port, shown: 0, is_quiet: false };
         block.tell();
         Ok(block)
     }
 
-    /// Handles the device's interrupt.
+    /// Handles the device's interrupt, which `is_alone` if the virtualiser has not notified since
+    /// the last turn: then its queue need not be looked at, if it is to notify.
     #[inline(always)]
-    pub fn interrupted(&mut self) {
+    pub fn interrupted(&mut self, is_alone: bool) {
         self.engine.interrupted();
+        self.is_quiet = is_alone;
     }
 
     /// Moves requests and answers, publishes them and announces sleep.
@@ -50,8 +54,8 @@ impl<I: Interface> Block<I> {
         if self.engine.shown() != self.shown {
             self.tell();
         }
-        self.port.begin();
-        let has_space = if self.engine.is_out_of_service() { self.refuse() } else { self.give() };
+        let is_quiet = core::mem::take(&mut self.is_quiet) && self.port.is_awaited();
+        let has_space = !is_quiet && self.take();
         self.port.end_round(has_space) & self.engine.end_round()
     }
 
@@ -60,6 +64,13 @@ impl<I: Interface> Block<I> {
     fn tell(&mut self) {
         self.shown = self.engine.shown();
         self.port.set_disk(*self.engine.disk());
+    }
+
+    /// Looks at what the virtualiser has sent. Returns whether there is space for more.
+    #[inline(always)]
+    fn take(&mut self) -> bool {
+        self.port.begin();
+        if self.engine.is_out_of_service() { self.refuse() } else { self.give() }
     }
 
     /// Gives the device the requests for which there is space. Returns whether there is space for

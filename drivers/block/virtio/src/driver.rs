@@ -43,7 +43,7 @@ impl Component for Driver {
     fn notified(&mut self, channels: Channels) {
         let interrupted = channels.contains(self.interrupt.channel());
         if interrupted {
-            self.block.interrupted();
+            self.block.interrupted(channels.without(self.interrupt.channel()).is_empty());
         }
         run_rounds(
             ROUNDS,

@@ -51,12 +51,10 @@ pub struct Engine<I, T> {
     changes: u32,
     /// Whether flushes are sent to the device.
     flushes: bool,
-    /// The device has interrupted since the last round.
+    /// The device has interrupted since the last round, and nothing came back since.
     interrupted: bool,
     /// The device may have used something: it has interrupted, or was found at it as a round ended.
     is_due: bool,
-    /// Requests that came back in this round.
-    completed: u64,
     /// Requests that were given in this round.
     given: u64,
     /// The end of the period that runs if the device has requests.
@@ -101,7 +99,6 @@ impl<I: Interface, T> Engine<I, T> {
             flushes: false,
             interrupted: false,
             is_due: false,
-            completed: 0,
             given: 0,
             period_end: Instant::default(),
             failed: false,
@@ -161,7 +158,7 @@ impl<I: Interface, T> Engine<I, T> {
             && let Some(used) = self.queue.take()
         {
             if let Some(Outcome { tag, result, is_lie }) = self.requests.end(used) {
-                self.completed += 1;
+                self.interrupted = false;
                 if result.is_err() {
                     self.count_failure(is_lie);
                 }
@@ -170,7 +167,7 @@ impl<I: Interface, T> Engine<I, T> {
             counters::DEVICE_ERRORS.add(1);
             self.failed = true;
         }
-        let is_odd = core::mem::take(&mut self.interrupted) & (self.completed == 0) | self.device.was_told_of_change();
+        let is_odd = core::mem::take(&mut self.interrupted) | self.device.was_told_of_change();
         if is_odd | self.failed | self.queue.is_broken() | !self.ended.is_empty() {
             return self.look_after(is_odd);
         }
@@ -223,7 +220,8 @@ impl<I: Interface, T> Engine<I, T> {
     /// [`NotSent::Full`] if there is no space.
     #[inline(always)]
     pub fn give(&mut self, request: &Request, shift: Shift, tag: T) -> Result<(), NotSent> {
-        if self.space() == 0 {
+        // Where the device takes tables, a record is all that a request needs.
+        if self.service != Service::Full || !self.device.takes_tables() && self.space() == 0 {
             return Err(NotSent::Full);
         }
         self.given += 1;
@@ -260,7 +258,6 @@ impl<I: Interface, T> Engine<I, T> {
     /// something.
     #[inline(always)]
     pub fn end_round(&mut self) -> Progress {
-        self.completed = 0;
         let trial = match self.service {
             Service::Full => Progress::Asleep,
             Service::Trial => self.go_on_with_trial(),

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use culm::Region;
-use culm_block::{BLOCK, Disk, Error, MAX_SEGMENTS, Operation, Request, Shift};
+use culm_block::{BLOCK, Disk, Error, MAX_SEGMENTS, Operation, Request, Segment, Shift};
 use culm_virtio::virtqueue::{Access, DESCRIPTOR, Table};
 use culm_virtio::{Part, Used};
 
@@ -117,13 +117,14 @@ impl<T> Requests<T> {
         })
     }
 
-    /// Writes what is the same for all requests of a record: where their status goes. The device
-    /// must have been reset: it may have written to the records, or be at work there for a previous
-    /// life.
+    /// Writes what is the same for all requests of a record: where their headers are, and where
+    /// their status goes. The device must have been reset: it may have written to the records, or
+    /// be at work there for a previous life.
     #[cold]
     pub fn prepare(&self) {
         for (number, record) in (0..).zip(self.records) {
-            table(record).set_last(last_part(self.address(number)));
+            let address = self.address(number);
+            table(record).set_ends(first_part(address), last_part(address));
         }
     }
 
@@ -207,7 +208,15 @@ impl<T> Requests<T> {
             record[3].store(u64::from(blocks) | u64::from(flags) << 32, Relaxed);
             table(record).set(first_part(address), core::iter::once(range_part(address)))
         } else {
-            table(record).set(first_part(address), data_parts(request, shift))
+            match request.segments() {
+                [segment] => {
+                    table(record).set(first_part(address), core::iter::once(data_part(request, *segment, shift)))
+                }
+                segments => {
+                    let parts = segments.iter().map(|segment| data_part(request, *segment, shift));
+                    table(record).set(first_part(address), parts)
+                }
+            }
         };
         let written = if operation.is_read() { 1 + blocks * BLOCK as u32 } else { 1 };
         // A flush that a failing device did not answer may have failed. If it were sent again, the
@@ -366,14 +375,13 @@ fn last_part(address: u64) -> Part {
     Part { address: address + STATUS, length: 1, access: Access::Write }
 }
 
-/// Returns the parts of a request that are its data.
+/// Returns the part of a request that is one segment of its data.
 #[inline(always)]
-fn data_parts(request: &Request, shift: Shift) -> impl Iterator<Item = Part> {
-    let access = if request.operation.is_read() { Access::Write } else { Access::Read };
-    request.segments().iter().map(move |segment| Part {
+fn data_part(request: &Request, segment: Segment, shift: Shift) -> Part {
+    Part {
         // Both factors are bounded: places have 40 bits, blocks 24.
-        address: shift.place(*segment) * BLOCK as u64,
+        address: shift.place(segment) * BLOCK as u64,
         length: segment.blocks * BLOCK as u32,
-        access,
-    })
+        access: if request.operation.is_read() { Access::Write } else { Access::Read },
+    }
 }

@@ -100,6 +100,32 @@ fn what_clears_blocks_is_limited_by_the_smaller_limit() {
     assert_eq!(cleared(Config { block_size: 4096, ..config }, features), (true, false, 9));
 }
 
+/// The virtualiser's notification is on its way when the device interrupts: it brings the turn in
+/// which its request is taken.
+#[test]
+fn an_interrupt_alone_leaves_the_queue_of_requests_alone() {
+    let mut world = World::new();
+    let read = Request::read(0, &[segment(0, 1)]).expect("one segment");
+    world.client.send(&read, 1).expect("the disk takes it");
+    world.run();
+    world.serve(1);
+    world.client.send(&read, 2).expect("the disk takes it");
+    let _ = world.client.end_round();
+    world.block.interrupted(true);
+    assert!(world.block.round().is_asleep());
+    assert!(world.take().is_empty(), "nobody has notified");
+    assert!(world.block.round().is_asleep());
+    assert_eq!(world.take().len(), 1);
+    // Where the driver has not asked for a notification, it looks.
+    world.client.send(&read, 3).expect("the disk takes it");
+    let _ = world.client.end_round();
+    let disk = *world.block.engine.disk();
+    world.block.engine.set_disk(disk);
+    world.block.interrupted(true);
+    assert!(world.block.round().is_asleep());
+    assert_eq!(world.take().len(), 1);
+}
+
 #[test]
 fn blocks_are_written_and_read_where_the_client_says() {
     let mut world = World::new();

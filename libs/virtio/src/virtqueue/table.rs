@@ -15,8 +15,8 @@ pub const DESCRIPTOR: usize = 16;
 /// Number of the descriptor of a table's last part. The others stand around it, in order.
 const LAST: u64 = 1;
 
-/// A table for chains with the same last part, which is written once: it has a descriptor of its
-/// own.
+/// A table for chains with the same first and the same last part, which are written once: each has
+/// a descriptor of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a>(&'a [[AtomicU64; 2]]);
 
@@ -27,21 +27,22 @@ impl<'a> Table<'a> {
         Self(words.as_chunks().0)
     }
 
-    /// Writes the last part of all chains.
-    pub fn set_last(self, part: Part) {
-        if let Some([low, high]) = self.0.get(LAST as usize) {
-            low.store(part.address, Relaxed);
-            high.store(described(part), Relaxed);
+    /// Writes what all chains have: where the first part is, and the last part. A chain that stands
+    /// there stays.
+    pub fn set_ends(self, first: Part, last: Part) {
+        if let [[first_low, _], [low, high], ..] = self.0 {
+            first_low.store(first.address, Relaxed);
+            low.store(last.address, Relaxed);
+            high.store(described(last), Relaxed);
         }
     }
 
-    /// Writes a chain: its first part, then as many of those `between` as there is room for, before
-    /// the last one. Parts to read come before parts to write (§2.7.4.2). Returns how many parts
-    /// the chain has.
+    /// Writes a chain: behind its first part, which is the one of [`Self::set_ends`], as many of
+    /// those `between` as there is room for, before the last one. Parts to read come before parts
+    /// to write (§2.7.4.2). Returns how many parts the chain has.
     #[inline(always)]
     pub fn set(self, first: Part, between: impl Iterator<Item = Part>) -> u16 {
-        let [[low, high], _, room @ ..] = self.0 else { return 0 };
-        low.store(first.address, Relaxed);
+        let [[_, high], _, room @ ..] = self.0 else { return 0 };
         // The word of the part before, without its link.
         let (mut before, mut word, mut number) = (high, described(first), LAST);
         let mut room = room.iter();

@@ -134,7 +134,7 @@ impl Sharer {
 
     /// Returns the next request, if there is one: what it is, and the count of blocks that it
     /// counts for. What the port refuses on the way is charged to the client.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self) -> Option<(Operation, u32)> {
         if !self.holds {
             self.holds = self.port.next_in_place().is_some();

@@ -303,7 +303,7 @@ impl<I: Interface> World<I> {
     /// A turn of the driver's, with the interrupt if the device raises it.
     pub fn turn(&mut self) {
         if self.state.causes.get() != Causes::ZERO {
-            self.block.interrupted();
+            self.block.interrupted(false);
         }
         for _ in 0..8 {
             if self.block.round().is_asleep() {

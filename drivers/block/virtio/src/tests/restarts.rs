@@ -106,13 +106,13 @@ impl World {
             return;
         }
         let (mut block, fake) = (self.block.take(), Fake(self.state.clone()));
-        let (memory, connection) = (self.memory, &self.connection);
+        let (memory, connection, told) = (self.memory, &self.connection, self.told);
         let turn = AssertUnwindSafe(|| {
             let mut block = match block.take() {
                 None => Block::new(fake, memory, connection).expect("a device that works"),
                 Some(mut block) => {
                     if interrupted {
-                        block.interrupted();
+                        block.interrupted(!told);
                     }
                     block
                 }

@@ -37,26 +37,30 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             } else if number != self.turn {
                 self.begin_turn(number);
             }
-            match self.try_next(number, passes) {
-                Attempt::Blocked if !passes => return,
-                // It has the credit after a few turns, since a request's cost is bounded.
-                Attempt::NoRight if !passes => self.pass_on(),
-                _ => {}
+            loop {
+                match self.try_next(number, passes) {
+                    // It goes on while it can: the turn is still its own.
+                    (Attempt::Done, true) if !passes => continue,
+                    (Attempt::Blocked, _) if !passes => return,
+                    // It has the credit after a few turns, since a request's cost is bounded.
+                    (Attempt::NoRight, _) if !passes => self.pass_on(),
+                    _ => {}
+                }
+                break;
             }
         }
     }
 
-    /// Tries to send the next request of a client, in its turn or past the others. One that has no
-    /// further request must notify of the next one, also while another one's turn is blocked.
+    /// Tries to send the next request of a client, in its turn or past the others. Returns besides
+    /// whether it may have a further one. One that has none must notify of the next, also while
+    /// another one's turn is blocked.
     #[inline(always)]
-    fn try_next(&mut self, number: usize, passes: bool) -> Attempt {
-        let attempt = self.send(number, passes);
-        let may_have_more =
-            attempt != Attempt::Nothing && self.clients.get(number).is_some_and(|client| client.has_more());
-        if !may_have_more {
+    fn try_next(&mut self, number: usize, passes: bool) -> (Attempt, bool) {
+        let (attempt, has_more) = self.send(number, passes);
+        if !has_more {
             self.rest(number);
         }
-        attempt
+        (attempt, has_more)
     }
 
     /// Records that a client has no request that could be sent.
@@ -98,49 +102,51 @@ impl<D: Driver<Tag>> Virtualiser<D> {
 
     /// Does what [`Self::try_next`] does, but leaves the client ready.
     #[inline(always)]
-    fn send(&mut self, number: usize, passes: bool) -> Attempt {
+    fn send(&mut self, number: usize, passes: bool) -> (Attempt, bool) {
         self.active.insert(number);
         let idle = self.clients.len() - self.busy;
-        let Some(client) = self.clients.get_mut(number) else { return Attempt::Nothing };
+        let Some(client) = self.clients.get_mut(number) else { return (Attempt::Nothing, false) };
         let next = client.next();
         if client.allowance.is_spent() && self.paused.pause(number, &mut client.allowance) {
-            return Attempt::Nothing;
+            return (Attempt::Nothing, false);
         }
-        let Some((operation, cost)) = next else { return Attempt::Nothing };
+        let Some((operation, cost)) = next else { return (Attempt::Nothing, false) };
         if operation.is_flush() {
             match client.unflushed.flush(self.is_flushing) {
                 Flush::Answered(result) => {
                     client.answer_held(result);
-                    return Attempt::Done;
+                    return (Attempt::Done, client.has_more());
                 }
                 Flush::Waits => {
                     self.flushing.insert(number);
-                    return Attempt::Nothing;
+                    return (Attempt::Nothing, false);
                 }
                 Flush::Sent => {}
             }
         }
         let (share, was_idle) = (client.share, client.share.is_idle());
         if !(if passes { share.may_pass(cost) } else { share.affords(cost) }) {
-            return Attempt::NoRight;
+            return (Attempt::NoRight, true);
         }
         // A place in the driver's queue is kept for each of the others that may pass, as far as
         // half of the queue reaches.
         let space = self.driver.space();
-        let kept = (idle - usize::from(was_idle)).min((space + self.driver.under_way()) / 2);
+        let others = idle - usize::from(was_idle);
+        let kept = if others == 0 { 0 } else { others.min((space + self.driver.under_way()) / 2) };
         let is_full = if passes { space == 0 } else { space <= kept || self.under_way + cost > WINDOW };
         if is_full {
-            return Attempt::Blocked;
+            return (Attempt::Blocked, true);
         }
-        let Some((Taken { token, request }, shift)) = client.take() else { return Attempt::Nothing };
+        let Some((Taken { token, request }, shift)) = client.take() else { return (Attempt::Nothing, false) };
         let (token, blocks, failed_flushes) = (*token, request.blocks, self.failed_flushes);
         let owner = Owner::Client { number: number as u16, token, cost, operation, failed_flushes };
         if self.driver.forward(request, shift, Tag(owner)).is_err() {
             // There was space, as just seen.
             client.refuse(token, Error::Failed);
-            return Attempt::Done;
+            return (Attempt::Done, client.has_more());
         }
         client.share.send(cost);
+        let has_more = client.has_more();
         self.busy += usize::from(was_idle);
         self.under_way += cost;
         if operation.is_flush() {
@@ -149,6 +155,6 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
         counters::REQUESTS.behind(D::COUNTERS_BEFORE).add(1);
         counters::BLOCKS.behind(D::COUNTERS_BEFORE).add(blocks.into());
-        Attempt::Done
+        (Attempt::Done, has_more)
     }
 }
