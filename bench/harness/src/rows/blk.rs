@@ -8,7 +8,8 @@ use crate::results::Results;
 use anyhow::Result;
 use culm_bench_guest::disk::DISK;
 
-/// In the second system, driver and virtualiser share a domain.
+/// In the second system, driver and virtualiser share a domain; in the third, the driver reads and
+/// writes for itself.
 const DISKS: Disks = Disks {
     bench: "blk",
     device: "disk0",
@@ -16,6 +17,7 @@ const DISKS: Disks = Disks {
     systems: &[
         Way { system: "bench-blk", prefix: "", name: "Culm" },
         Way { system: "bench-blk-fused", prefix: "fused-", name: "Culm, fused" },
+        Way { system: "bench-blk-raw", prefix: "raw-", name: "Culm, the driver alone" },
     ],
     peer: Variant::NoKaslr,
     word: "culm.disk",

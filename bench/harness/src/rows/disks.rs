@@ -8,7 +8,7 @@ use crate::linux::Variant;
 use crate::results::{Params, Results, Sample, Side};
 use crate::systems::System;
 use anyhow::Result;
-use culm_bench_guest::disk::{BLOCK, Operation, Row};
+use culm_bench_guest::disk::{BLOCK, MAX_DEPTH, Operation, Row};
 use serde_json::json;
 
 /// The rows of a kind of disk.
@@ -37,8 +37,8 @@ pub struct Way {
     pub name: &'static str,
 }
 
-/// The row of what holds for all that have one request at a time.
-const EVERY_SIZE: &str = "every-size";
+/// The rows of what holds for all sizes, and how many requests those have under way.
+const EVERY_SIZE: [(&str, u32); 2] = [("every-size", 1), ("every-size-d32", MAX_DEPTH)];
 
 /// The row of writes that are made durable one by one.
 const WRITE_FLUSH: &str = "write-flush-4k-d1";
@@ -85,8 +85,12 @@ impl Disks {
     }
 
     fn wants(&self, lab: &Lab, prefix: &str) -> bool {
-        let throughput = prefix.is_empty() && lab.wants(self.bench, EVERY_SIZE);
-        throughput || self.rows.iter().any(|row| lab.wants(self.bench, &format!("{prefix}{row}")))
+        self.is_compared(lab, prefix) || self.rows.iter().any(|row| lab.wants(self.bench, &format!("{prefix}{row}")))
+    }
+
+    /// Returns whether a way's rows, of any size, are to be compared with the peer's.
+    fn is_compared(&self, lab: &Lab, prefix: &str) -> bool {
+        prefix.is_empty() && EVERY_SIZE.iter().any(|(row, _)| lab.wants(self.bench, row))
     }
 
     fn record(
@@ -99,8 +103,7 @@ impl Disks {
         (mut sample, mut params): (Sample, Params),
     ) {
         let name = format!("{}{row}", way.map_or("", |way| way.prefix));
-        let is_compared = way.is_none_or(|way| way.prefix.is_empty()) && lab.wants(self.bench, EVERY_SIZE);
-        if !is_compared && !lab.wants(self.bench, &name) {
+        if !self.is_compared(lab, way.map_or("", |way| way.prefix)) && !lab.wants(self.bench, &name) {
             return;
         }
         let bytes = f64::from(row.blocks * BLOCK);
@@ -118,17 +121,18 @@ impl Disks {
     /// Adds what one side alone does not tell: how much the first system moves in the time in which
     /// the peer moves one, and what a flush costs beside the write before it.
     fn compare(&self, results: &mut Results) {
-        let mut least: Option<(f64, &Row)> = None;
         for row in self.rows {
             let name = row.to_string();
             results.compare(self.side(), self.bench, &name, "ns/request", |culm, peer| (THROUGHPUT, peer / culm));
-            let throughput = results.figure(Side::Culm, self.bench, &name, THROUGHPUT).filter(|_| row.depth == 1);
-            least = throughput.map(|value| (value, row)).into_iter().chain(least).min_by(|a, b| a.0.total_cmp(&b.0));
         }
-        if let Some((value, row)) = least {
+        for (name, depth) in EVERY_SIZE {
+            let rows = self.rows.iter().filter(|row| row.depth == depth);
+            let figures = rows
+                .filter_map(|row| Some((results.figure(Side::Culm, self.bench, &row.to_string(), THROUGHPUT)?, row)));
+            let Some((value, row)) = figures.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
             let mut sample = Sample { notes: vec![format!("the least is that of {row}")], ..Sample::default() };
             sample.set(&format!("least {THROUGHPUT}"), value);
-            results.record(Side::Culm, self.bench, EVERY_SIZE, &Params::new(), sample);
+            results.record(Side::Culm, self.bench, name, &Params::new(), sample);
         }
         let ways = self.systems.iter().map(|way| (Side::Culm, way.prefix)).chain([(self.side(), "")]);
         for (side, prefix) in ways {
