@@ -3,9 +3,9 @@
 //! * **Open files.** What was opened for one reader serves all who ask for the same path within a
 //!   second, and is closed when its place is needed. After each change that goes through here
 //!   everything is opened anew, since one file can have several names.
-//!   While all places are taken, a file that was opened some seconds ago is closed if nothing of it
-//!   is on its way: its readers have it opened again when they go on, and break off if it is not
-//!   the same any more. So slow readers keep nobody from other files.
+//!   While all places are taken, a file that was opened some seconds ago is closed, once what is on
+//!   its way of it is there: its readers have it opened again when they go on, and break off if it
+//!   is not the same any more. So neither slow readers nor many keep anybody from other files.
 //! * **Buffers.** The client's memory is divided into buffers. Half of them are for what is on its
 //!   way. A reader has one only from the request to the disk until the bytes are in the send
 //!   buffer: a client that reads slowly holds none. An upload holds one that it fills, and those
@@ -81,6 +81,9 @@ struct Job {
     serial: u32,
     /// The room that it waits for.
     waits: Option<Need>,
+    /// Whether it has lost its turn for a buffer, since others needed the place of its file, and
+    /// has got no bytes since.
+    has_yielded: bool,
     state: State,
 }
 
@@ -306,6 +309,11 @@ impl Files for Store {
     }
 
     fn fetch(&mut self, slot: usize, at: u64, count: usize) -> Result<usize, Trouble> {
+        if let State::Reading { place, fetch: Fetch::None, .. } = self.jobs[slot].state
+            && self.open[usize::from(place)].is_leaving
+        {
+            self.park(slot as u16);
+        }
         if let State::Parked { path, seen } = &mut self.jobs[slot].state {
             let (path, seen) = (core::mem::take(path), *seen);
             self.attach(slot as u16, &path, Some(seen));
@@ -430,6 +438,7 @@ impl Files for Store {
         let work = self.work(slot as u16);
         let job = &mut self.jobs[slot];
         job.serial = job.serial.wrapping_add(1);
+        job.has_yielded = false;
         match core::mem::take(&mut job.state) {
             State::Idle | State::Queued { .. } | State::Parked { .. } => {}
             State::Reading { place, fetch, .. } => {

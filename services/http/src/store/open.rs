@@ -32,6 +32,9 @@ pub(super) struct Shared {
     pub(super) since: u64,
     /// Whether later readers open it anew in any case.
     pub(super) is_stale: bool,
+    /// Whether another file takes the place as soon as nothing of this one is under way: no reader
+    /// comes to it, and none goes on.
+    pub(super) is_leaving: bool,
     /// When it was changed, as HTTP writes it.
     pub(super) modified: Option<[u8; 29]>,
     /// Whether its version was strong when it was opened, and which [`Store::generation`]
@@ -88,13 +91,16 @@ impl Store {
     /// Has a slot read the file at `path` if there is a place for that: one where it is open, or
     /// one that no other slot waits for. Returns whether there is.
     pub(super) fn take_place(&mut self, slot: u16, path: &str, seen: Option<Seen>) -> bool {
-        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let is_it = |shared: &Shared| !shared.is_stale && !shared.is_leaving && shared.path.get(1..) == Some(path);
         let is_fresh = |shared: &Shared| self.now.saturating_sub(shared.since) < self.fresh;
         let fresh = self.open.iter().position(|shared| is_it(shared) && is_fresh(shared));
+        // Who goes on reading wants what it has seen, however long that is open.
+        let is_seen = |shared: &Shared| seen.is_some_and(|then| shared.seen().is_some_and(|now| then.is_still(&now)));
+        let place = fresh.or_else(|| self.open.iter().position(|shared| is_it(shared) && is_seen(shared)));
         let is_full = self.open.iter().all(|shared| shared.readers > 0);
-        let place = fresh.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
+        let place = place.or_else(|| if self.is_next(slot, Need::Place) { self.open_file(path) } else { None });
         // If no place is free, share a file that is open for longer than `fresh`.
-        let is_it = |shared: &Shared| !shared.is_stale && shared.path.get(1..) == Some(path);
+        let is_it = |shared: &Shared| !shared.is_stale && !shared.is_leaving && shared.path.get(1..) == Some(path);
         let place = place.or_else(|| if is_full { self.open.iter().position(is_it) } else { None });
         let Some(place) = place else { return false };
         let shared = &mut self.open[place];
@@ -110,7 +116,9 @@ impl Store {
     /// or among those that can be opened again. Returns its place, if there is room.
     fn open_file(&mut self, path: &str) -> Option<usize> {
         let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
-        let unread = unread.min_by_key(|(_, shared)| (!shared.is_stale, shared.since)).map(|(place, _)| place);
+        let unread = unread
+            .min_by_key(|(_, shared)| (!shared.is_stale && !shared.is_leaving, shared.since))
+            .map(|(place, _)| place);
         let place = unread.or_else(|| self.park_readers())?;
         let path = format!("/{path}");
         let life = self.open[place].life.wrapping_add(1);
@@ -125,41 +133,69 @@ impl Store {
         let shared = &mut self.open[place];
         shared.head = KeptHead::default();
         (shared.path, shared.life, shared.file, shared.found) = (path, life, file, found);
-        (shared.since, shared.is_stale, shared.is_strong) = (self.now, false, false);
+        (shared.since, shared.is_stale, shared.is_leaving, shared.is_strong) = (self.now, false, false, false);
         shared.generation = self.generation;
         Some(place)
     }
 
-    /// Takes the place of the file that is open for longest from its readers, if it is open for
-    /// some time and nothing of it is on its way.
+    /// Takes a place from its readers that is open for some time: at once from those of whose reads
+    /// none is under way, and from the others as theirs end. Returns the place if nobody is left.
+    ///
+    /// If it waited for a place of which nothing is under way, readers that a disk is slow to serve
+    /// would keep all others away: each of them has asked, or wants to ask, for more all the time.
     #[cold]
     fn park_readers(&mut self) -> Option<usize> {
+        let place = self.open.iter().position(|shared| shared.is_leaving && shared.readers > 0);
+        let place = place.or_else(|| self.choose_place())?;
+        self.open[place].is_leaving = true;
+        for slot in 0..self.jobs.len() {
+            let job = &mut self.jobs[slot];
+            match job.state {
+                State::Reading { place: other, fetch, .. } if usize::from(other) == place && !job.is_busy() => {
+                    if let Fetch::Wanted { .. } = fetch {
+                        job.has_yielded = true;
+                        // It waits for a buffer no more, so nothing else would tell it to go on.
+                        self.stop_waiting(slot as u16);
+                        self.tell(slot as u16);
+                    }
+                    self.park(slot as u16);
+                }
+                _ => {}
+            }
+        }
+        (self.open[place].readers == 0).then_some(place)
+    }
+
+    /// Chooses the place that is taken from its readers, among those that are open for some time:
+    /// one of which nothing is under way, one of a path that is open in another place too, the
+    /// oldest.
+    fn choose_place(&self) -> Option<usize> {
         let least = self.fresh.saturating_mul(HOLD);
         let is_old = |shared: &Shared| shared.found.is_some() && self.now.saturating_sub(shared.since) >= least;
         if !self.open.iter().any(is_old) {
             return None;
         }
-        let mut is_quiet = [true; OPEN];
+        let mut is_busy = [false; OPEN];
         for job in &self.jobs {
-            if let State::Reading { place, fetch, .. } = job.state {
-                is_quiet[usize::from(place)] &= matches!(fetch, Fetch::None);
+            if let State::Reading { place, .. } = job.state {
+                is_busy[usize::from(place)] |= job.is_busy();
             }
         }
-        let quiet = self.open.iter().zip(is_quiet).enumerate();
-        let quiet = quiet.filter(|(_, (shared, is_quiet))| *is_quiet && is_old(shared));
-        let (place, (shared, _)) = quiet.min_by_key(|(_, (shared, _))| shared.since)?;
-        let now = shared.seen()?;
-        for job in &mut self.jobs {
-            match job.state {
-                State::Reading { place: other, seen, .. } if usize::from(other) == place => {
-                    let path = shared.path.get(1..).unwrap_or_default().into();
-                    job.state = State::Parked { path, seen: seen.unwrap_or(now) };
-                }
-                _ => {}
-            }
-        }
-        self.open[place].readers = 0;
-        Some(place)
+        let is_alone = |path: &str| self.open.iter().filter(|shared| shared.path == path).count() < 2;
+        let old = self.open.iter().zip(is_busy).enumerate().filter(|(_, (shared, _))| is_old(shared));
+        let chosen = old.min_by_key(|(_, (shared, is_busy))| (*is_busy, is_alone(&shared.path), shared.since));
+        chosen.map(|(place, _)| place)
+    }
+
+    /// Takes a reader's place from it, if something was found there. It goes on when it wants more.
+    pub(super) fn park(&mut self, slot: u16) {
+        let State::Reading { place, seen, .. } = self.jobs[usize::from(slot)].state else { return };
+        let shared = &mut self.open[usize::from(place)];
+        let Some(seen) = seen.or(shared.seen()) else { return };
+        let path = shared.path.get(1..).unwrap_or_default().into();
+        shared.readers = shared.readers.saturating_sub(1);
+        self.has_room |= shared.readers == 0;
+        self.jobs[usize::from(slot)].state = State::Parked { path, seen };
     }
 
     /// Closes a file that nobody reads.

@@ -3,7 +3,7 @@
 use super::content::NoContent;
 use super::properties::trouble;
 use super::waiting::Need;
-use super::{State, Store, Tag, Work};
+use super::{Job, State, Store, Tag, Work};
 use culm_file::{BLOCK, Error, NotSent};
 use culm_http::files::Trouble;
 
@@ -23,6 +23,19 @@ pub(super) enum Fetch {
     /// The whole file is asked for, for all of its readers.
     Content,
     Failed(Trouble),
+}
+
+impl Job {
+    /// Whether bytes are asked for or here, so that the file must stay open until they are taken;
+    /// or wanted by a reader that has lost its turn for a buffer once. If it lost that again, it
+    /// would get nothing for as long as others ask for files.
+    pub(super) fn is_busy(&self) -> bool {
+        match self.state {
+            State::Reading { fetch: Fetch::Asked { .. } | Fetch::Here(_) | Fetch::Content, .. } => true,
+            State::Reading { fetch: Fetch::Wanted { .. }, .. } => self.has_yielded,
+            _ => false,
+        }
+    }
 }
 
 /// Bytes of a file in a buffer: those from `at` to before `end`. The buffer begins with the one at
@@ -93,7 +106,11 @@ impl Store {
     }
 
     pub(super) fn read_ended(&mut self, work: Work, buffer: u16, result: Result<u32, Error>) {
-        match self.job(work).map(|job| &mut job.state) {
+        let job = self.job(work).map(|job| {
+            job.has_yielded = false;
+            &mut job.state
+        });
+        match job {
             Some(State::Reading { fetch, .. }) => {
                 let at = match fetch {
                     Fetch::Asked { at } => *at,

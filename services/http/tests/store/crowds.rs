@@ -177,3 +177,127 @@ fn fast_readers_do_not_shut_out_another() {
     let (least, most) = (got.iter().min().unwrap(), got.iter().max().unwrap());
     assert!(*least > 100_000 && most - least < 200_000, "{got:?}");
 }
+
+/// Requests that the disk ends in a unit of time.
+const SPEED: usize = 100;
+
+/// Rounds in which the disk ends one request each, until a slot is answered. Returns in which that
+/// was.
+fn on_a_slow_disk(world: &mut World, rounds: usize, slot: usize) -> Option<usize> {
+    at_a_speed(world, SPEED, rounds, slot)
+}
+
+/// The same with a disk that ends so many requests in a unit of time.
+fn at_a_speed(world: &mut World, speed: usize, rounds: usize, slot: usize) -> Option<usize> {
+    for round in 0..rounds {
+        for slot in 0..world.pipes.0.len() {
+            if !world.pipe(slot).input.is_empty() {
+                world.server.ready(slot);
+            }
+        }
+        while short_round(world) {}
+        let files = world.files();
+        files.take();
+        if !files.taken.is_empty() {
+            files.finish(0);
+        }
+        let _ = files.end_round();
+        world.now += u64::from(round % speed == speed - 1);
+        if !world.pipe(slot).output.is_empty() {
+            return Some(round);
+        }
+    }
+    None
+}
+
+/// The reads after which somebody is answered at the latest while all places are busy: as many as a
+/// disk ends in the time for which a file stays open, and two for each reader.
+const PATIENCE: usize = 3 * SPEED + 2 * 60;
+
+#[test]
+fn busy_readers_of_as_many_files_as_are_open_keep_nobody_from_others() {
+    const READERS: usize = 60;
+    let mut world = World::new(READERS + 1, 128 * 1024);
+    for slot in 0..READERS {
+        let path = format!("/film{}", slot % 20);
+        world.files().put(&path, &large(2_000_000));
+        *world.pipe(slot) = Pipe { input: get(&path).into_bytes(), ..Pipe::default() };
+    }
+    on_a_slow_disk(&mut world, 1000, READERS);
+    world.pipe(READERS).input = get("/index.html").into_bytes();
+    let reads = on_a_slow_disk(&mut world, 40_000, READERS).expect("an answer");
+    assert!(reads <= PATIENCE, "{reads}");
+    world.run(|_| 0);
+    assert_eq!(world.answer(READERS), (200, b"<p>start".to_vec()));
+    for slot in 0..READERS {
+        assert_eq!(world.answer(slot), (200, large(2_000_000)), "client {slot}");
+    }
+}
+
+#[test]
+fn a_crowd_at_one_file_keeps_nobody_from_others() {
+    const READERS: usize = 300;
+    let mut world = World::new(READERS + 1, 1024 * 1024);
+    world.files().put("/film", &large(1_000_000));
+    let acknowledge = |world: &mut World| {
+        for slot in 0..READERS {
+            world.pipe(slot).unacknowledged = 0;
+            world.server.ready(slot);
+        }
+    };
+    for slot in 0..READERS {
+        *world.pipe(slot) = Pipe { buffer: Some(32 * 1024), input: get("/film").into_bytes(), ..Pipe::default() };
+        on_a_slow_disk(&mut world, 10, READERS);
+        world.now += u64::from(slot % 12 == 11);
+        acknowledge(&mut world);
+    }
+    world.pipe(READERS).input = get("/index.html").into_bytes();
+    let mut reads = 0;
+    while world.pipe(READERS).output.is_empty() {
+        on_a_slow_disk(&mut world, 5, READERS);
+        acknowledge(&mut world);
+        reads += 5;
+        world.now += u64::from(reads % SPEED == 0);
+        assert!(reads <= PATIENCE, "no answer");
+    }
+    world.run(|_| 0);
+    assert_eq!(world.answer(READERS), (200, b"<p>start".to_vec()));
+    for slot in 0..READERS {
+        assert_eq!(world.answer(slot), (200, large(1_000_000)), "client {slot}");
+    }
+}
+
+/// Tests that readers go on, although others want their places sooner than a buffer is theirs.
+#[test]
+fn those_who_want_other_files_do_not_shut_out_readers() {
+    const READERS: usize = 60;
+    const OTHERS: usize = 30;
+    let mut world = World::new(READERS + OTHERS, 128 * 1024);
+    for slot in 0..READERS {
+        let path = format!("/film{}", slot % 20);
+        world.files().put(&path, &large(200_000));
+        *world.pipe(slot) = Pipe { input: get(&path).into_bytes(), ..Pipe::default() };
+    }
+    for page in 0..100 {
+        world.files().put(&format!("/page{page}"), b"page");
+    }
+    let (mut asked, mut answered) = (0, 0);
+    for _ in 0..2250 {
+        for slot in READERS..READERS + OTHERS {
+            let pipe = world.pipe(slot);
+            if !pipe.output.is_empty() || asked < OTHERS {
+                answered += usize::from(!pipe.output.is_empty());
+                pipe.output.clear();
+                pipe.unacknowledged = 0;
+                pipe.input.extend(get(&format!("/page{}", asked % 100)).into_bytes());
+                asked += 1;
+            }
+        }
+        // A buffer is free for a reader after more time than a file stays open.
+        at_a_speed(&mut world, 4, 4, READERS + OTHERS - 1);
+    }
+    assert!(answered > 10 * OTHERS, "{answered}");
+    for slot in 0..READERS {
+        assert_eq!(world.answer(slot), (200, large(200_000)), "client {slot}");
+    }
+}
