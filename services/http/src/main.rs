@@ -236,7 +236,9 @@ fn site(config: &Config) -> Site<'static> {
 fn store(config: &Config, connection: &FileClient) -> Store {
     // The tool has checked that it is one.
     let hash = config.upload_token_sha256.and_then(guard::read_hash);
-    let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(guard::PAUSE)), config.upload_limit));
+    // Without a source of random numbers, others can tell which hosts share a group.
+    let seed = culm::random::words().unwrap_or_default();
+    let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(guard::PAUSE), seed), config.upload_limit));
     let caching = Caching::new(config.cache.iter());
     Store::connect(connection, config.connections as usize, uploads, caching, time::ticks(OPEN_FILE))
 }

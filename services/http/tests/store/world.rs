@@ -36,7 +36,7 @@ impl World {
         files.put("/index.html", b"<p>start");
         files.put("/album/index.html", b"<p>album");
         files.put("/large", &large(300_000));
-        let uploads = Some((Guard::new(read_hash(HASH).expect("a hash"), 1), LIMIT));
+        let uploads = Some((Guard::new(read_hash(HASH).expect("a hash"), 1, [0; 4]), LIMIT));
         let caching = Caching::new([("*.bin", "no-store")].into_iter());
         let mut store = Store::connect(&connection, clients, uploads, caching, fresh);
         store.set_today(1_800_000_000);
