@@ -10,6 +10,10 @@ const HEADER: usize = 64;
 /// The first bytes of gzip, which Debian does not use and others do.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// The most bytes that a kernel can use: what a processor can address without FEAT_LPA (Arm ARM,
+/// D8.1). A header that says more is none, and sums with it could overflow.
+const LARGEST: u64 = 1 << 48;
+
 /// A kernel's needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -55,7 +59,7 @@ impl Kernel {
         let Ok(header) = <&[u8; HEADER]>::try_from(header) else { return Err(NoKernel::NoImage) };
         let word = |at: usize| header[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let (offset, image, flags) = (word(8), word(16), word(24));
-        if header[56..60] != *b"ARM\x64" || image == 0 {
+        if header[56..60] != *b"ARM\x64" || image == 0 || image > LARGEST {
             return Err(NoKernel::NoImage);
         }
         if flags & 1 != 0 {
@@ -87,6 +91,7 @@ mod tests {
         assert_eq!(read(header(0, 9000, 0b1010, b"ARM\x64")), Ok(Kernel { file: 5000, image: 9000 }));
         assert_eq!(read(header(0, 100, 0, b"ARM\x64")), Ok(Kernel { file: 5000, image: 5000 }));
         assert_eq!(read(header(0, 0, 0, b"ARM\x64")), Err(NoKernel::NoImage));
+        assert_eq!(read(header(0, u64::MAX, 0, b"ARM\x64")), Err(NoKernel::NoImage));
         assert_eq!(read(header(0, 9000, 0, b"ELF!")), Err(NoKernel::NoImage));
         assert_eq!(read(header(0, 9000, 1, b"ARM\x64")), Err(NoKernel::BigEndian));
         assert_eq!(read(header(0x8_0000, 9000, 0, b"ARM\x64")), Err(NoKernel::Offset(0x8_0000)));
