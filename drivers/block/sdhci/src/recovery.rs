@@ -87,7 +87,7 @@ impl<R: Registers> Sdhci<R> {
 
     /// Has everything reset, since the lines were not: the request under way is done again.
     fn start_over(&mut self, now: Instant) {
-        culm::error!("the controller does not end the reset of its lines");
+        culm::trouble::tell(format_args!("the controller does not end the reset of its lines"));
         self.trouble.count();
         self.count_failure();
         self.reset(now);

@@ -65,6 +65,7 @@ impl<R: Registers> Seated<R> {
         if self.state.replace(state) == Some(state) {
             return Ok(());
         }
+        culm::trouble::clear();
         self.stage = match state {
             State::Waiting => {
                 culm::info!("waits for the bus's driver");
@@ -74,7 +75,7 @@ impl<R: Registers> Seated<R> {
                 Stage::Starting(Starting::new((self.registers)(), &self.memory, self.data.clone(), self.options)?)
             }
             State::Refused => {
-                culm::error!("the bus's driver keeps the controller off: there is no disk");
+                culm::trouble::tell(format_args!("the bus's driver keeps the controller off: there is no disk"));
                 Stage::Off(Port::without_disk(&self.connection))
             }
         };

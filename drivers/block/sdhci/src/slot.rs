@@ -138,7 +138,11 @@ impl<R: Registers> Sdhci<R> {
 
     fn await_reset(&mut self, limit: Instant, now: Instant) -> Turn {
         if self.host.is_reset() {
-            self.trouble.late = 0;
+            if core::mem::take(&mut self.trouble.late) > 0 {
+                // What was wrong before is said again if it still is.
+                self.trouble.told = None;
+                culm::trouble::clear();
+            }
             self.host.begin();
             self.phase = Phase::Off { until: now + self.trouble.wait() };
             self.end_failed_work();
@@ -152,7 +156,7 @@ impl<R: Registers> Sdhci<R> {
         }
         // It may still write to the memory of the request under way, which waits, as all do.
         if self.trouble.late == 0 {
-            culm::error!("the controller does not end its reset");
+            culm::trouble::tell(format_args!("the controller does not end its reset"));
         }
         self.trouble.late = self.trouble.late.saturating_add(1);
         Turn::Until(now + wait_after(self.trouble.late))
@@ -183,7 +187,7 @@ impl<R: Registers> Sdhci<R> {
             if now < limit {
                 return Turn::Until(now + SOON);
             }
-            culm::error!("the controller's clock does not get stable");
+            culm::trouble::tell(format_args!("the controller's clock does not get stable"));
             self.trouble.count();
             self.reset(now);
             return Turn::Again;

@@ -65,6 +65,9 @@ impl<R: Registers> Starting<R> {
     #[expect(clippy::result_large_err, reason = "it is moved a few times in a life")]
     pub fn finish(mut self, connection: &BlockDriver) -> Result<Sdhci<R>, Self> {
         if self.host.is_reset() {
+            if self.late > 0 {
+                culm::trouble::clear();
+            }
             self.host.begin();
             let Self { host, options, data, table, .. } = self;
             return Ok(Sdhci::begin(host, options, data, table, connection));
@@ -72,7 +75,7 @@ impl<R: Registers> Starting<R> {
         let now = time::now();
         if now >= self.limit {
             if self.late == 0 {
-                culm::error!("the controller does not end its reset");
+                culm::trouble::tell(format_args!("the controller does not end its reset"));
             }
             self.late = (self.late + 1).min(LONGEST_WAIT);
         }

@@ -64,6 +64,7 @@ impl<R: Registers> Seated<R> {
         }
         // The memory of what there was is free for what comes.
         self.stage = Stage::Waiting;
+        culm::trouble::clear();
         self.stage = match state {
             State::Waiting => {
                 culm::info!("waits for the bus's driver");
@@ -79,19 +80,24 @@ impl<R: Registers> Seated<R> {
                             Ok(block) => Stage::Running(Box::new(block)),
                             Err(Unusable::Stuck) => return Err(Unusable::Stuck),
                             Err(reason) => {
-                                culm::error!("the device cannot be used: {reason}: there is no disk");
+                                culm::trouble::tell(format_args!(
+                                    "the device cannot be used: {reason}: there is no disk"
+                                ));
                                 self.off()
                             }
                         }
                     }
                     None => {
-                        culm::error!("the device's structures are not in {:#x} bytes: there is no disk", self.size);
+                        culm::trouble::tell(format_args!(
+                            "the device's structures are not in {:#x} bytes: there is no disk",
+                            self.size
+                        ));
                         self.off()
                     }
                 },
             },
             State::Refused => {
-                culm::error!("the bus's driver keeps the device off: there is no disk");
+                culm::trouble::tell(format_args!("the bus's driver keeps the device off: there is no disk"));
                 self.off()
             }
         };

@@ -92,23 +92,28 @@ fn a_disk_that_was_made_ready_anew_is_set_up_anew() {
 #[test]
 fn a_disk_that_is_refused_is_none() {
     let mut slot = Slot::new();
+    testing::observe();
     slot.tenant.refuse();
     assert_eq!((slot.run(), slot.fake.0.resets.get()), (Some(0), 0));
+    assert!(testing::trouble().contains("keeps the device off"), "{}", testing::trouble());
 }
 
 #[test]
 fn a_disk_that_refuses_the_driver_s_features_is_none() {
     let mut slot = Slot::new();
+    testing::observe();
     slot.fake.0.accepts_features.set(false);
     slot.admit();
     assert_eq!((slot.run(), slot.fake.0.resets.get()), (Some(0), 1));
     assert!(!slot.seated.is_running());
+    assert!(testing::trouble().contains("the device cannot be used"), "{}", testing::trouble());
     // It is another one.
     slot.tenant.withdraw();
     slot.run();
     slot.fake.0.accepts_features.set(true);
     slot.admit();
     assert_eq!(slot.run(), Some(64));
+    assert_eq!(testing::trouble(), "");
 }
 
 /// A device that may be at work in clients' memory: their requests must not end.

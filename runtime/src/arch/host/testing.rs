@@ -24,6 +24,7 @@ use crate::time::Instant;
 use crate::{CalleeGone, Channel, Channels, Component, Message, turn};
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::AtomicU64;
+use culm_abi::connection::Counters;
 use culm_abi::start::{MAGIC, Memory, StartHeader};
 use culm_abi::syscall::{FaultReport, GROUP, NEVER};
 use std::boxed::Box;
@@ -147,6 +148,17 @@ pub(crate) fn log(line: &[u8]) {
 /// Takes what was logged since the last time.
 pub fn take_log() -> String {
     WORLD.with(|world| world.log.take())
+}
+
+/// Has somebody observe the components of this test from now on, who sees [`trouble`].
+pub fn observe() {
+    crate::counters::set_page(Some(Box::leak(Box::new(Counters::new()))));
+}
+
+/// Returns what the test's component says is wrong; `""` if nothing is, or nobody observes.
+pub fn trouble() -> String {
+    let mut text = [0; crate::trouble::LENGTH];
+    crate::trouble::read(crate::counters::page(), &mut text).unwrap_or_default().into()
 }
 
 /// Lets `callee` answer all calls of this test.

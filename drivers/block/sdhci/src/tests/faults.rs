@@ -215,6 +215,7 @@ fn data_may_end_before_the_reply_is_told_of() {
 fn lines_that_do_not_end_their_reset_are_no_loop() {
     for is_ready in [false, true] {
         let _ = testing::take_log();
+        testing::observe();
         let mut world = World::with(Mode::Dma, Options::default(), |fake| {
             fake.0.keeps_lines.set(true);
             if !is_ready {
@@ -235,11 +236,13 @@ fn lines_that_do_not_end_their_reset_are_no_loop() {
         let resets = world.driver.counts().resets - resets;
         assert!((1..20).contains(&resets), "{resets} resets in a minute");
         assert!(testing::take_log().contains("does not end the reset of its lines"));
+        assert!(testing::trouble().contains("the reset of its lines"), "{}", testing::trouble());
         world.fake.0.flaws.borrow_mut().clear();
         world.run_for_a_while();
         testing::set_time(time::now() + time::Duration::from_secs(20));
         world.run_for_a_while();
         assert_eq!(world.ask(&read(0, 0, 4)), Ok(()));
+        assert_eq!(testing::trouble(), "");
     }
 }
 
@@ -251,6 +254,7 @@ fn a_new_life_touches_no_queue_before_the_first_reset_is_done() {
     world.send(&read(0, 0, 4), 1);
     world.run();
     world.fake.0.never_resets.set(true);
+    testing::observe();
     let mut starting = world.restart();
     let (changes, before) = (world.client.changes(), time::now());
     while time::now() - before < time::Duration::from_secs(5) {
@@ -261,6 +265,7 @@ fn a_new_life_touches_no_queue_before_the_first_reset_is_done() {
         testing::set_time(testing::deadline().expect("it looks again").max(time::now()));
     }
     assert!(testing::take_log().contains("does not end its reset"));
+    assert!(testing::trouble().contains("does not end its reset"), "{}", testing::trouble());
     world.fake.0.never_resets.set(false);
     world.fake.0.hold.set(false);
     world.fake.end_reset();

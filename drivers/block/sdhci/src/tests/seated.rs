@@ -123,8 +123,10 @@ fn a_controller_that_was_made_ready_anew_is_reset_though_nobody_saw_it_withdrawn
 #[test]
 fn a_controller_that_is_refused_is_no_disk() {
     let mut slot = Slot::new();
+    testing::observe();
     slot.tenant.refuse();
     slot.run();
+    assert!(testing::trouble().contains("keeps the controller off"), "{}", testing::trouble());
     assert_eq!(slot.fake.0.accesses.get(), 0);
     assert!(slot.client.disk().is_some_and(|disk| !disk.is_present()));
 }
