@@ -1,7 +1,8 @@
 //! Partition tables of a medium that anybody may have written.
 //!
-//! The input says how many blocks the disk has and what is written where; checksums can be made
-//! right, so that what lies behind them is reached. Whatever stands there, the scan ends, asks only
+//! The input says how many blocks the disk has and what is written where, or begins with what
+//! sfdisk or sgdisk has written; checksums can be made right, so that what lies behind them is
+//! reached. Whatever stands there, the scan ends, asks only
 //! for what the disk has, and what can be found is within the disk and apart from all else that
 //! can.
 
@@ -15,6 +16,31 @@ use input::Input;
 use libfuzzer_sys::fuzz_target;
 
 const BLOCKS: usize = 400;
+
+/// What programs have written: the blocks of a disk that are not zero, after their count, each as
+/// its number, its length without zeroes at the end, and its bytes. One is sfdisk's, with two
+/// partitions, an extended one and two in that; the other is sgdisk's, with three.
+const REAL: [&[u8]; 2] = [include_bytes!("../common/mbr.blocks"), include_bytes!("../common/gpt.blocks")];
+
+/// How many partitions are found there if nothing is changed.
+const PARTITIONS: [usize; 2] = [4, 3];
+
+/// Unpacks such a disk.
+fn real(mut packed: &[u8]) -> Vec<u8> {
+    let mut take = |count: usize| {
+        let (taken, rest) = packed.split_at(count.min(packed.len()));
+        packed = rest;
+        taken
+    };
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte));
+    let mut disk = vec![0; number(take(4)) * BLOCK];
+    while let block @ [_, ..] = take(4) {
+        let at = number(block) * BLOCK;
+        let length = number(take(2));
+        disk[at..at + length].copy_from_slice(take(length));
+    }
+    disk
+}
 
 /// Writes into the blocks where tables are.
 fn write(disk: &mut [u8], input: &mut Input<'_>) {
@@ -67,8 +93,13 @@ fn crc(bytes: &[u8]) -> u32 {
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let mut disk = vec![0; (1 + usize::from(input.byte()) * 2).min(BLOCKS) * BLOCK];
-    let (granule, most) = (input.byte() % 9, u32::from(input.byte()));
-    if disk.len() > BLOCK {
+    let (kind, most) = (input.byte(), u32::from(input.byte()));
+    let granule = if kind < 0xe0 { kind % 9 } else { 0 };
+    let real_kind = usize::from(kind).checked_sub(0xe0).map(|kind| kind / 16);
+    let is_unchanged = input.is_over() && most >= 64;
+    if let Some(kind) = real_kind {
+        disk = real(REAL[kind]);
+    } else if disk.len() > BLOCK {
         // A signature, and a GPT in one input of two.
         disk[510..512].copy_from_slice(&[0x55, 0xaa]);
         disk[450] = if input.byte() % 2 == 0 { 0xee } else { 0x05 };
@@ -90,7 +121,14 @@ fuzz_target!(|bytes: &[u8]| {
         reads += 1;
         assert!(reads < 1000, "there is no end to it");
     }
-    let Some(Ok(table)) = scan.finish() else { return };
+    let finished = scan.finish();
+    if let (Some(kind), true) = (real_kind, is_unchanged) {
+        let found = finished.as_ref().and_then(|result| result.as_ref().ok()).expect("the table is whole");
+        let usable = |number| found.find(&Selector::Number(number)).is_ok();
+        let count = found.partitions.iter().filter(|partition| usable(partition.number)).count();
+        assert_eq!(count, PARTITIONS[kind], "{found:?}");
+    }
+    let Some(Ok(table)) = finished else { return };
     let mut found: Vec<(u64, u64)> = Vec::new();
     for partition in &table.partitions {
         if let Ok(partition) = table.find(&Selector::Number(partition.number)) {
