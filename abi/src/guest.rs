@@ -81,6 +81,9 @@ pub mod entry {
     /// From its beginning: with the page's registers and program counter, translation off, no
     /// interrupt pending or active.
     pub const RESET: u64 = 2;
+    /// Where it was; it exits, too, when it waits for an interrupt, until it is next entered. Its
+    /// program counter is behind the instruction then.
+    pub const TELL_WAIT: u64 = 3;
 }
 
 /// A range of guest-physical addresses.

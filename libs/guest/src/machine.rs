@@ -88,6 +88,7 @@ impl Machine {
                 Outcome::Goes
             }
             Exit::Memory(access) => self.memory(&access, registers),
+            Exit::Wait => Outcome::Waits,
             Exit::Other => Outcome::Stuck,
         };
         self.follow_lines();

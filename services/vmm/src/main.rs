@@ -138,8 +138,12 @@ impl Monitor {
     /// Resumes the virtual CPUs that are here and on, and stops those for which there is an
     /// interrupt.
     fn resume(&mut self) {
+        let wants_waits = Backends::want_waits(&self.machine.devices);
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
             if virtual_cpu.is_here() && self.machine.power.is_on(cpu) {
+                if wants_waits {
+                    virtual_cpu.tell_wait();
+                }
                 virtual_cpu.resume(&self.machine.controller.offer(cpu));
             }
         }
@@ -172,7 +176,10 @@ impl Monitor {
         causes::counter(&exit).add(1);
         match self.machine.exit(cpu, exit, &self.cpus[cpu]) {
             Outcome::Goes | Outcome::CpuOff => {}
-            Outcome::Waits => self.cpus[cpu].wait(),
+            Outcome::Waits => {
+                self.backends.guest_waits(&mut self.machine.devices);
+                self.cpus[cpu].wait();
+            }
             Outcome::Starts(start) => self.cpus[start.cpu].reset(start.entry, start.argument),
             Outcome::Off => {
                 culm::info!("the guest has switched itself off");

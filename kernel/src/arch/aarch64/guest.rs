@@ -99,6 +99,8 @@ mod place {
     pub const GENERATED: usize = 9;
     /// Generated interrupts that it was given and that have found no list register, a bit each.
     pub const WAITING: usize = 10;
+    /// Not zero if the monitor is to know when the guest waits. The way in does not use it.
+    pub const TELLS_WAIT: usize = 12;
 }
 
 core::arch::global_asm!(
@@ -353,7 +355,13 @@ pub fn trap(registers: &Registers) -> Trap {
     }
     let Some(wait) = wait(syndrome) else { return Trap::Exits };
     pass(wait.bytes);
-    if wait.is_bounded || has_pending() || has_waiting(registers) { Trap::Passed } else { Trap::Waits }
+    if wait.is_bounded || has_pending() || has_waiting(registers) {
+        Trap::Passed
+    } else if registers.x[place::TELLS_WAIT] != 0 {
+        Trap::Exits
+    } else {
+        Trap::Waits
+    }
 }
 
 /// Returns whether a generated interrupt that the guest may take has found no list register yet.
@@ -426,6 +434,7 @@ pub fn enter(registers: &mut Registers, generated: u32) -> bool {
     let page = page(registers);
     let entry = page.entry.swap(entry::CONTINUE, Ordering::Relaxed);
     let generated = if entry == entry::RESET { 0 } else { generated };
+    registers.x[place::TELLS_WAIT] = u64::from(entry == entry::TELL_WAIT);
     if entry == entry::RESET {
         reset(registers);
     }

@@ -44,6 +44,12 @@ const FEATURES: u64 = feature::CHECKSUM
     | feature::GUEST_TCP_6
     | feature::MERGED_BUFFERS;
 
+/// Frames that a guest sends without waiting before its doorbell is put off.
+const MANY: u16 = 4;
+
+/// Frames for which the guest does not ring while it is put off.
+const AHEAD: u16 = 15;
+
 /// The most buffers that one frame is spread over: one of 64 KiB over those of a page's half, which
 /// is the least that a driver gives.
 const MAX_BUFFERS: u16 = 64;
@@ -55,6 +61,8 @@ pub struct Net {
     pub transport: Transport,
     /// How much room was found last, where it was not enough.
     shortage: Option<Shortage>,
+    /// Frames that the guest has sent since it was last interrupted for a received one, or waited.
+    sent: u16,
 }
 
 /// Room for frames that was too little. Who floods a guest that takes nothing has its buffers
@@ -100,7 +108,7 @@ impl Net {
     pub fn new(mac: [u8; 6]) -> Self {
         let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
-        Self { transport, shortage: None }
+        Self { transport, shortage: None, sent: 0 }
     }
 
     /// Sets whether it divides packets of many segments. A guest that has set the card up by then
@@ -112,6 +120,18 @@ impl Net {
     /// Returns whether the guest may send packets of many segments.
     pub fn sends_segments(&self) -> bool {
         self.transport.has(feature::TCP_4)
+    }
+
+    /// Returns whether the guest's doorbell is put off: it has sent several frames without waiting
+    /// in between. Its monitor then looks at the queue as the guest waits, and after a while.
+    pub fn is_watched(&self) -> bool {
+        self.sent >= MANY && self.transport.is_live()
+    }
+
+    /// Has the guest ring at its next frame, once [`Self::publish`] has told it so: the guest
+    /// waits, or has sent nothing for a while.
+    pub fn ask_doorbell(&mut self) {
+        self.sent = 0;
     }
 
     /// Takes the next frame that the guest sends.
@@ -132,6 +152,7 @@ impl Net {
         if let Some(queue) = self.transport.queue(TRANSMIT) {
             let result = queue.give_back(memory, &frame.chain, 0);
             self.transport.sound(result);
+            self.sent = self.sent.saturating_add(1);
         }
     }
 
@@ -215,10 +236,15 @@ impl Net {
     pub fn publish(&mut self, memory: &impl Memory) {
         if let Some(queue) = self.transport.queue(RECEIVE) {
             let wanted = queue.publish(memory);
+            if wanted == Ok(true) {
+                self.sent = 0;
+            }
             self.transport.tell(wanted);
         }
+        let is_watched = self.is_watched();
         let Some(queue) = self.transport.queue(TRANSMIT) else { return };
-        let shown = queue.show(memory);
+        let ahead = if is_watched { AHEAD.min(queue.size / 2) } else { 0 };
+        let shown = queue.show(memory, ahead);
         let is_much = queue.untold() > queue.size / 2;
         if self.transport.sound(shown).is_some() && (is_much || self.transport.is_interrupting()) {
             self.tell_sent(memory);
@@ -249,6 +275,7 @@ impl Net {
 
 #[cfg(test)]
 mod tests {
+    use super::super::EVENT_INDEX;
     use super::super::tests::{Driver, Ram};
     use super::super::transport::tests::live;
     use super::*;
@@ -316,6 +343,30 @@ mod tests {
             net.publish(&ram);
             assert_eq!(net.transport.is_interrupting(), sent == 3, "{sent} of 4");
         }
+    }
+
+    #[test]
+    fn the_doorbell_of_a_guest_that_sends_much_is_put_off_until_it_waits() {
+        let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
+        let mut send = |net: &mut Net| {
+            transmit.offer(&ram, &[(BUFFER, 16, false)]);
+            let frame = net.next_frame(&ram).expect("one");
+            net.sent(&ram, &frame);
+            net.publish(&ram);
+            transmit.doorbell_at(&ram)
+        };
+        assert_eq!([1, 2, 3].map(|_| send(&mut net)), [1, 2, 3]);
+        assert!(!net.is_watched());
+        assert_eq!((send(&mut net), net.is_watched()), (4 + 2, true), "half of the queue later");
+        net.ask_doorbell();
+        net.publish(&ram);
+        assert_eq!((send(&mut net), net.is_watched()), (5, false));
+        assert_eq!([6, 7, 8].map(|_| send(&mut net)), [6, 7, 8 + 2]);
+        // An interrupt for a received frame: the guest had nothing to do.
+        receive.offer(&ram, &[(BUFFER, 15, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
+        net.publish(&ram);
+        assert_eq!((send(&mut net), net.is_watched()), (9, false));
     }
 
     #[test]

@@ -140,13 +140,14 @@ impl Queue {
     /// Shows the guest the chains that were given back, and asks for the doorbell at the next one
     /// that it makes available. Returns whether it wants an interrupt.
     pub fn publish(&mut self, memory: &impl Memory) -> Result<bool, Broken> {
-        self.show(memory)?;
+        self.show(memory, 0)?;
         self.wants_interrupt(memory)
     }
 
-    /// Does what [`Self::publish`] does, and leaves for later whether the guest wants an interrupt
+    /// Does what [`Self::publish`] does, but asks for the doorbell only behind `ahead` more chains,
+    /// where there are events, and leaves for later whether the guest wants an interrupt
     /// ([`Self::wants_interrupt`]).
-    pub fn show(&mut self, memory: &impl Memory) -> Result<(), Broken> {
+    pub fn show(&mut self, memory: &impl Memory, ahead: u16) -> Result<(), Broken> {
         if self.published != self.used {
             fence(Ordering::Release);
             memory.store(self.device.wrapping_add(ring::INDEX), self.used).ok_or(Broken)?;
@@ -154,7 +155,7 @@ impl Queue {
         }
         if self.has_events {
             let event = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.size);
-            memory.store(self.device.wrapping_add(event), self.next).ok_or(Broken)?;
+            memory.store(self.device.wrapping_add(event), self.next.wrapping_add(ahead)).ok_or(Broken)?;
         }
         // The guest writes what it wants before it looks at the index, and an entry before it looks
         // whether it is to ring: the other order on this side.
@@ -238,7 +239,7 @@ mod tests {
                 driver.offer(&ram, &[(Ram::BASE + 4096, 10, false)]);
                 let chain = queue.next(&ram).expect("sound").expect("one");
                 queue.give_back(&ram, &chain, 0).expect("sound");
-                queue.show(&ram).expect("sound");
+                queue.show(&ram, 0).expect("sound");
                 assert_eq!((driver.used(&ram).is_some(), queue.untold()), (true, shown));
             }
             assert_eq!(queue.wants_interrupt(&ram), Ok(wanted), "{asked}");

@@ -38,6 +38,18 @@ impl Backends {
         self.disk.as_ref().is_none_or(Disk::is_known)
     }
 
+    /// Returns whether the monitor is to know when the guest waits.
+    pub fn want_waits(devices: &Devices) -> bool {
+        devices.net.as_ref().is_some_and(culm_guest::virtio::net::Net::is_watched)
+    }
+
+    /// Takes it that the guest waits. Call [`Self::carry`] after it.
+    pub fn guest_waits(&mut self, devices: &mut Devices) {
+        if let Some(device) = &mut devices.net {
+            device.ask_doorbell();
+        }
+    }
+
     /// Carries what there is, and asks to be notified of more.
     pub fn carry(&mut self, devices: &mut Devices, memory: &GuestMemory) {
         if let (Some(card), Some(device)) = (&mut self.card, &mut devices.net) {

@@ -36,12 +36,14 @@ pub struct Card {
     client: Client,
     /// The time at which the guest is interrupted for frames that were sent, if it was not before.
     tell_at: Option<Instant>,
+    /// The time at which the guest's frames are looked at, while its doorbell is put off.
+    look_at: Option<Instant>,
 }
 
 impl Card {
     /// Takes the connection up.
     pub fn new(connection: NetClient) -> Self {
-        Self { client: Client::new(connection), tell_at: None }
+        Self { client: Client::new(connection), tell_at: None, look_at: None }
     }
 
     /// Returns the card that the guest sees.
@@ -51,7 +53,14 @@ impl Card {
 
     /// Carries frames both ways.
     pub fn carry(&mut self, device: &mut Net, memory: &GuestMemory) {
+        if self.look_at.is_some_and(|at| at <= time::now()) {
+            device.ask_doorbell();
+        }
         run_rounds(ROUNDS, || self.round(device, memory));
+        self.look_at = device.is_watched().then(|| time::now() + PUT_OFF);
+        if let Some(at) = self.look_at {
+            culm::wake_at(at);
+        }
         device.offer_segmentation(self.client.transmitter.offloads_segmentation());
         self.tell(device, memory);
     }
