@@ -61,7 +61,7 @@ impl Account {
     }
 
     /// Records that everybody is told.
-    pub fn settle(&self) {
+    pub fn mark_told(&self) {
         self.word.store(self.count().into(), Relaxed);
     }
 }

@@ -50,7 +50,7 @@ impl Unflushed {
 
     /// Records what became of the flush under way. One that did not reach the device, since its
     /// client was restarted or the medium is another one, is as if it had not been sent.
-    pub fn settle(&mut self, result: Result<(), Error>) {
+    pub fn flush_ended(&mut self, result: Result<(), Error>) {
         self.is_lost |= (self.is_covered || self.is_changed) && result == Err(Error::Failed);
         self.is_changed |= self.is_covered && result.is_err();
         self.is_covered = false;

@@ -56,9 +56,9 @@ pub struct Virtualiser<D = Client<Tag>> {
     failures: u32,
     /// Whether the clients know where their parts are: there is nothing to watch before the driver
     /// says again what the disk is.
-    is_settled: bool,
+    are_placed: bool,
     /// Where the clients' parts are as soon as nothing is under way to where they were.
-    settling: Option<Vec<Placement>>,
+    next_placements: Option<Vec<Placement>>,
     clients: Vec<Sharer>,
     /// Clients that are to be looked at in the next round.
     due: ClientSet,
@@ -124,8 +124,8 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             is_reading: false,
             rescan_at: None,
             failures: 0,
-            is_settled: false,
-            settling: None,
+            are_placed: false,
+            next_placements: None,
             clients: clients.iter().map(|client| Sharer::new(client, D::COUNTERS_BEFORE)).collect(),
             due: ClientSet::first(count),
             ready: ClientSet::EMPTY,
@@ -180,9 +180,9 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
         if self.driver.shown() != self.shown {
             self.count_failures();
-            self.is_settled = false;
+            self.are_placed = false;
         }
-        if !self.is_settled {
+        if !self.are_placed {
             self.watch();
         }
         self.look();
@@ -197,7 +197,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             }
         }
         if self.account.is_untold() {
-            self.settle_account();
+            self.mark_told_if_all_are();
         }
         progress
     }
@@ -220,9 +220,9 @@ impl<D: Driver<Tag>> Virtualiser<D> {
 
     /// Records that everybody is told of failed flushes, once that is so.
     #[cold]
-    fn settle_account(&mut self) {
+    fn mark_told_if_all_are(&mut self) {
         if !self.clients.iter().any(|client| client.unflushed.is_lost()) {
-            self.account.settle();
+            self.account.mark_told();
         }
     }
 
@@ -271,7 +271,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
         self.is_flushing = false;
         self.failed_flushes = self.failed_flushes.wrapping_add((result == Err(Error::Failed)).into());
-        self.clients.iter_mut().for_each(|client| client.unflushed.settle(result));
+        self.clients.iter_mut().for_each(|client| client.unflushed.flush_ended(result));
         self.ready |= self.flushing.take();
         // One that went well says nothing of what was lost before it was sent.
         if let Some(client) = self.clients.get_mut(number)

@@ -48,7 +48,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             if changes != self.changes {
                 // Whatever is there now, it is not what clients mean by their requests.
                 self.set_placements(&[]);
-                (self.changes, self.settling) = (changes, None);
+                (self.changes, self.next_placements) = (changes, None);
             }
             self.scan(disk);
         } else if self.rescan_at.is_some() {
@@ -65,9 +65,9 @@ impl<D: Driver<Tag>> Virtualiser<D> {
                 Err(_) => break,
             }
         }
-        self.settle();
+        self.apply_placements();
         let is_known = matches!(self.medium, Medium::Known { .. });
-        self.is_settled = is_known && self.rescan_at.is_none() && self.settling.is_none();
+        self.are_placed = is_known && self.rescan_at.is_none() && self.next_placements.is_none();
     }
 
     /// Begins to read the table of `disk`, if there is one and somebody needs it.
@@ -136,7 +136,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         } else {
             trouble::show(format_args!("there is no medium"));
         }
-        self.settling = Some(placements);
+        self.next_placements = Some(placements);
     }
 
     /// Takes away the part of a client that has blocks of an earlier one's, unless the system file
@@ -157,15 +157,15 @@ impl<D: Driver<Tag>> Virtualiser<D> {
 
     /// Says to the clients where their parts are. If a part is not where it was, what is under way
     /// to anywhere ends first: another client may have its blocks next.
-    fn settle(&mut self) {
-        let Some(placements) = self.settling.take() else { return };
+    fn apply_placements(&mut self) {
+        let Some(placements) = self.next_placements.take() else { return };
         let moved = self
             .clients
             .iter()
             .zip(&placements)
             .any(|(client, placement)| client.placement().is_some_and(|before| placement.is_elsewhere(before)));
         if moved && self.busy > 0 {
-            self.settling = Some(placements);
+            self.next_placements = Some(placements);
         } else {
             self.set_placements(&placements);
         }

@@ -24,7 +24,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// Sends requests to the driver, as many as may be under way.
     #[inline(always)]
     pub(super) fn serve(&mut self) {
-        if self.settling.is_some() {
+        if self.next_placements.is_some() {
             return;
         }
         // Each once past the others, those first whose turn comes next; then in turns.
