@@ -41,7 +41,8 @@ fn debians_nginx_serves_from_a_guest_in_constant_memory() {
     for round in 0..3 {
         for path in ["", "10240", "none"] {
             let many = url(&format!("{path}?[1-{REQUESTS}]"));
-            let codes = run(180, "curl", &["--silent", "--output", "/dev/null", "--write-out", "%{http_code}\n", &many]);
+            let codes =
+                run(180, "curl", &["--silent", "--output", "/dev/null", "--write-out", "%{http_code}\n", &many]);
             let expected = if path == "none" { "404" } else { "200" };
             let count = codes.lines().filter(|code| *code == expected).count();
             assert_eq!(count, REQUESTS as usize, "{path}");

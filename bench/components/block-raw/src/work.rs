@@ -55,8 +55,8 @@ impl Work {
     }
 
     /// Returns the index of the request of the row under way that is to be sent next, and a tag for
-    /// it, less than [`MAX_DEPTH`](culm_bench_guest::disk::MAX_DEPTH); none if as many are under way
-    /// as are to be. A row ends while that is so.
+    /// it, less than [`MAX_DEPTH`](culm_bench_guest::disk::MAX_DEPTH); none if as many are under
+    /// way as are to be. A row ends while that is so.
     #[inline(always)]
     pub fn next_request(&self, row: &Row) -> Option<(u32, u32)> {
         let all = row.warm_up + row.requests + row.depth;
