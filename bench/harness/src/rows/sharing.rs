@@ -104,7 +104,7 @@ pub fn fairness(lab: &Lab, results: &mut Results, bench: &'static str) -> Result
         let figure = |row: &str, unit: &str| results.figure(Side::Culm, bench, row, unit);
         let ratio = |unit: &str| Some(figure(&beside, unit)? / figure(&format!("fair-read-{name}-alone"), unit)?);
         let (cost, time) = (ratio("instructions/read"), ratio("ns/read"));
-        for (unit, value) in [("instructions to a read alone", cost), ("time to a read alone", time)] {
+        for (unit, value) in [("cost to a read alone", cost), ("time to a read alone", time)] {
             if let Some(value) = value {
                 results.amend(Side::Culm, bench, &beside, unit, value);
             }
