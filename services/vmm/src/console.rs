@@ -76,7 +76,11 @@ impl Console {
         let mut carried = Carried::default();
         run_rounds(ROUNDS, || self.round(serial, &mut carried));
         if self.last_lines.is_over() && self.why.is_none() {
-            self.why = Some("stays as it is");
+            // A guest that lives can say so again and again, and must not fill the log by that.
+            match self.has_just_reported() {
+                false => self.why = Some("stays as it is"),
+                true => self.last_lines.forget(),
+            }
         }
         if let Some(why) = self.why.take() {
             self.report(why);
@@ -101,14 +105,18 @@ impl Console {
         }
         culm::trouble::show(format_args!("guest {guest} {why}: {panic}; last lines: {}", lines[first..].join(BETWEEN)));
         culm::error!("guest {guest} {why}: {panic}");
-        let now = time::now();
-        if self.reported.is_some_and(|before| now.since(before) < PAUSE) {
+        if self.has_just_reported() {
             return;
         }
-        self.reported = Some(now);
+        self.reported = Some(time::now());
         for line in &lines {
             culm::error!("{guest}| {line}");
         }
+    }
+
+    /// Returns whether last lines were told less than [`PAUSE`] ago.
+    fn has_just_reported(&self) -> bool {
+        self.reported.is_some_and(|before| time::now().since(before) < PAUSE)
     }
 
     fn round(&mut self, serial: &mut Serial, carried: &mut Carried) -> Progress {

@@ -62,7 +62,7 @@ impl Watcher {
 
 /// The bytes that stand before a line of the log where a program has left the terminal in colours:
 /// the virtualiser of the port puts them there.
-const CANCEL: &str = "\x18\x1b[m\x0f";
+const CANCEL: &str = "\x18\x1b[m\x1b(B\x0f";
 
 fn sign(line: &str) -> Option<Sign> {
     let line = line.trim_end();
@@ -117,7 +117,7 @@ mod tests {
         let line = "[    0.096003] error supervisor: backtrace uart0_virt: 0x200464 0x2008e4\n";
         let addresses = vec![0x20_0464, 0x20_08e4];
         assert_eq!(signs(line), [Sign::Backtrace { domain: "uart0_virt".into(), addresses }]);
-        assert_eq!(signs(&format!("\x18\x1b[m\x0f{line}")), signs(line), "behind a console with colours");
+        assert_eq!(signs(&format!("\x18\x1b[m\x1b(B\x0f{line}")), signs(line), "behind a console with colours");
         let line = "[    0.1] info  http: serves 12 files on port 80\r\n";
         assert_eq!(signs(line), [Sign::Serves { domain: "http".into(), port: 80 }]);
         let line = "[    0.2] info  http: address 10.0.2.16/24 by DHCP\r\n";

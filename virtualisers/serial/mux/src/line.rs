@@ -27,11 +27,11 @@ pub const MAX_OUTPUT: usize = 2 + NOTICE + NAME + LENGTH + 2;
 
 /// Has the terminal forget what a console has begun: CAN, which ends any control sequence or string
 /// (ECMA-48 §8.3.6), the usual rendition, the usual set of characters.
-pub const CANCEL: &[u8] = b"\x18\x1b[m\x0f";
+pub const CANCEL: &[u8] = b"\x18\x1b[m\x1b(B\x0f";
 
 /// Has it forget all else: the main screen again, and a soft reset (DECSTR: the cursor is shown,
 /// all of the screen scrolls).
-pub const RESET: &[u8] = b"\x18\x1b[?1049l\x1b[!p\x0f";
+pub const RESET: &[u8] = b"\x18\x1b[?1049l\x1b[!p\x1b(B\x0f";
 
 /// A line being collected.
 #[derive(Debug)]

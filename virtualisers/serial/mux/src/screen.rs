@@ -13,7 +13,7 @@ pub const PATIENCE: Duration = Duration::from_millis(50);
 /// The terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
-    /// The time at which the console in focus began the line that it has not ended.
+    /// The time since which the console in focus has not paused at the end of a line.
     open: Option<Instant>,
     /// It has sent what may begin a control sequence since the last [`CANCEL`].
     suspect: bool,
@@ -29,9 +29,10 @@ impl Screen {
         self.changed |= suspect;
         self.open = match bytes.iter().rposition(|byte| *byte == b'\n') {
             Some(end) if end + 1 == bytes.len() => None,
-            Some(_) => Some(now),
             None if bytes.is_empty() => self.open,
-            None => self.open.or(Some(now)),
+            // The patience does not begin anew at a line's end within what is put out: a console
+            // that never pauses between lines would keep the others from printing for ever.
+            _ => self.open.or(Some(now)),
         };
     }
 

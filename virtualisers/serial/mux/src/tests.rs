@@ -123,19 +123,23 @@ fn the_console_in_focus_is_passed_on_as_it_is() {
 }
 
 #[test]
-fn a_console_that_never_ends_its_lines_keeps_nobody_from_printing() {
-    let mut bench = bench::<64>(&[false, true, false]);
-    let mut printed = String::new();
-    for _ in 0..100 {
-        bench.write(1, b"xxxxxxxxxx");
-        bench.write(0, b"one\n");
-        bench.write(2, b"two\n");
-        bench.now += Duration::from_millis(10);
-        printed += &bench.turn();
-    }
-    for line in ["a: one\r\n", "c: two\r\n"] {
-        let count = printed.matches(line).count();
-        assert!(count >= 90, "{count} of 100 {line:?}");
+fn a_console_that_never_pauses_between_lines_keeps_nobody_from_printing() {
+    for bytes in [b"xxxxxxxxxx".as_slice(), b"\nxxxx", b"x\nx"] {
+        // Its line is open when the others come.
+        let mut bench = bench::<64>(&[false, true, false]);
+        bench.write(1, bytes);
+        let mut printed = bench.turn();
+        for _ in 0..100 {
+            bench.write(1, bytes);
+            bench.write(0, b"one\n");
+            bench.write(2, b"two\n");
+            bench.now += Duration::from_millis(10);
+            printed += &bench.turn();
+        }
+        for line in ["a: one\r\n", "c: two\r\n"] {
+            let count = printed.matches(line).count();
+            assert!(count >= 90, "{count} of 100 {line:?} beside {bytes:?}");
+        }
     }
 }
 
