@@ -58,6 +58,7 @@ fuzz_target!(|bytes: &[u8]| {
             machine.controller.must_leave(cpu);
         }
         offered[cpu] = machine.controller.offer(cpu).registers;
+        assert!(!machine.controller.must_leave(cpu), "a CPU goes on only to leave at once");
         let own = numbers(&offered[cpu]);
         for (index, number) in own.iter().enumerate() {
             assert!(*number < 64, "interrupt {number}");

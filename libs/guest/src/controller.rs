@@ -90,6 +90,9 @@ struct Cpu {
     offered: u64,
     /// Those that are no longer active, whatever its list registers say.
     ended: u64,
+    /// Those that found no list register when it went on. It leaves the guest by itself when one
+    /// becomes free: to have it leave for them at once would let it execute nothing, for ever.
+    waiting: u64,
     /// Another CPU has changed what it went on with.
     is_stale: bool,
 }
@@ -137,7 +140,7 @@ impl Controller {
         let Some(state) = self.cpus[..self.count].get(cpu) else { return false };
         let deliverable = self.deliverable(cpu);
         let comes_again = state.held & both(state.private.latched, self.shared.latched);
-        deliverable & !state.active & (!state.held | comes_again) != 0
+        deliverable & !state.active & (!(state.held | state.waiting) | comes_again) != 0
             || state.pending & !self.enabled(cpu) != 0
             || state.held & state.ended != 0
             || state.is_stale
@@ -159,7 +162,8 @@ impl Controller {
         let latched = pending & (state.offered | SOFTWARE);
         state.private.latched |= latched as u32;
         self.shared.latched |= (latched >> 32) as u32;
-        (state.held, state.pending, state.offered, state.ended, state.is_stale) = (0, 0, 0, 0, false);
+        (state.held, state.pending, state.offered, state.ended) = (0, 0, 0, 0);
+        (state.waiting, state.is_stale) = (0, false);
     }
 
     /// Chooses the interrupts with which a CPU goes on: active ones, which the guest will end, then
@@ -186,7 +190,7 @@ impl Controller {
         let state = &mut self.cpus[cpu];
         state.private.latched &= !(offer.generated as u32);
         state.held |= offer.generated;
-        state.is_stale = false;
+        (state.waiting, state.is_stale) = (left & !SOFTWARE, false);
         offer.enabled = self.enabled(cpu) & SOFTWARE;
         let priorities = &self.cpus[cpu].private.priorities;
         offer.priorities =

@@ -124,6 +124,14 @@ fn the_most_urgent_are_offered_first_and_the_rest_not_forgotten() {
     let offered = controller.offer(0).registers;
     assert_eq!(offered.map(|register| register & 0xffff), [0, 34, 33]);
     assert!(offered[1..].iter().all(|register| register & TELL_END != 0), "one more waits");
+    assert!(!controller.must_leave(0), "it has no place for that");
+    controller.write_distributor(register::SET_ENABLE + 4, 4, 0b1111);
+    controller.set_line(35, true);
+    assert!(controller.must_leave(0), "which is more urgent is not known yet");
+    controller.collect(0, &offered, 0);
+    let offered = controller.offer(0).registers;
+    assert!(!controller.must_leave(0));
+    controller.set_line(35, false);
     (33..35).for_each(|number| controller.set_line(number, false));
     controller.collect(0, &[0; 3], 0);
     assert_eq!(controller.offer(0).registers.map(|register| register & 0xffff), [0, 32, 0]);
