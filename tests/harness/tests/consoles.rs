@@ -9,7 +9,6 @@ use tempfile::TempDir;
 /// Two that repeat what they are told, one of which talks by itself too, beside a component that
 /// greets all the time.
 const DESCRIPTION: &str = r#"
-name = "consoles"
 description = "Two consoles on one line"
 board = "virt"
 
@@ -34,10 +33,12 @@ console = { device = "uart0", input = true }
 config = { prompt = "right> ", every = "300ms" }
 "#;
 
-fn boot() -> (TempDir, Boot) {
+/// Builds the system by this name. Each test has its own: which console is in focus at first is in
+/// the image, so one that another test builds meanwhile must not come in its place.
+fn boot(name: &str) -> (TempDir, Boot) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = folder.path().join("consoles.toml");
-    std::fs::write(&file, DESCRIPTION).expect("the folder is writable");
+    let file = folder.path().join(format!("{name}.toml"));
+    std::fs::write(&file, format!("name = \"{name}\"\n{DESCRIPTION}")).expect("the folder is writable");
     let boot = Boot::system(file.to_str().expect("temporary paths are text"));
     boot.build();
     (folder, boot)
@@ -45,7 +46,7 @@ fn boot() -> (TempDir, Boot) {
 
 #[test]
 fn the_operator_chooses_who_hears_and_others_speak_in_their_names() {
-    let (_folder, boot) = boot();
+    let (_folder, boot) = boot("consoles-chosen");
     let mut terminal = Terminal::run(&boot.run_command());
     terminal.expect("consoles: left, right");
     terminal.expect("[console 1*: left]");
@@ -74,7 +75,7 @@ fn the_operator_chooses_who_hears_and_others_speak_in_their_names() {
 
 #[test]
 fn a_console_can_be_in_focus_from_the_beginning() {
-    let (_folder, boot) = boot();
+    let (_folder, boot) = boot("consoles-focus");
     let mut terminal = Terminal::run(&boot.option(&["--console", "right"]).run_command());
     terminal.expect("[console 2*: right]");
     terminal.press("abc\r");
@@ -83,7 +84,7 @@ fn a_console_can_be_in_focus_from_the_beginning() {
 
 #[test]
 fn a_console_that_is_not_there_is_refused() {
-    let (_folder, boot) = boot();
+    let (_folder, boot) = boot("consoles-refused");
     let output = boot.option(&["--console", "rihgt"]).run_command().output().expect("`./culm` starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
