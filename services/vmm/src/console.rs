@@ -30,6 +30,8 @@ pub struct Console {
     last_lines: LastLines,
     /// Why the guest has ended, if that is to be told.
     why: Option<&'static str>,
+    /// Whether it was told of this life of the guest's that it panics and does not reset itself.
+    is_told_to_stay: bool,
     /// The time of the last report that had lines.
     reported: Option<Instant>,
 }
@@ -53,12 +55,14 @@ impl Console {
             guest,
             last_lines: LastLines::default(),
             why: None,
+            is_told_to_stay: false,
             reported: None,
         }
     }
 
     /// Notes that the guest resets itself: if it has said that it panics, its last lines are told.
     pub fn guest_resets(&mut self) {
+        self.is_told_to_stay = false;
         match self.last_lines.panic() {
             Some(_) => self.why = Some("resets itself"),
             None => self.last_lines.forget(),
@@ -77,7 +81,7 @@ impl Console {
         run_rounds(ROUNDS, || self.round(serial, &mut carried));
         if self.last_lines.is_over() && self.why.is_none() {
             // A guest that lives can say so again and again, and must not fill the log by that.
-            match self.has_just_reported() {
+            match core::mem::replace(&mut self.is_told_to_stay, true) {
                 false => self.why = Some("stays as it is"),
                 true => self.last_lines.forget(),
             }
@@ -105,18 +109,14 @@ impl Console {
         }
         culm::trouble::show(format_args!("guest {guest} {why}: {panic}; last lines: {}", lines[first..].join(BETWEEN)));
         culm::error!("guest {guest} {why}: {panic}");
-        if self.has_just_reported() {
+        let now = time::now();
+        if self.reported.is_some_and(|before| now.since(before) < PAUSE) {
             return;
         }
-        self.reported = Some(time::now());
+        self.reported = Some(now);
         for line in &lines {
             culm::error!("{guest}| {line}");
         }
-    }
-
-    /// Returns whether last lines were told less than [`PAUSE`] ago.
-    fn has_just_reported(&self) -> bool {
-        self.reported.is_some_and(|before| time::now().since(before) < PAUSE)
     }
 
     fn round(&mut self, serial: &mut Serial, carried: &mut Carried) -> Progress {
