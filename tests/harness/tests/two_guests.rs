@@ -163,7 +163,7 @@ fn is_whole(volume: &Path) {
 }
 
 #[test]
-#[ignore = "one run in five has not ended; run it by --ignored"]
+#[ignore = "one run in six has not ended; run it by --ignored"]
 fn two_linuxes_live_beside_the_web_server() {
     let mut world = World::boot();
     let visitor = Visitor::start(world.url("/"));
