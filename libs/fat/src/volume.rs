@@ -179,6 +179,13 @@ impl Volume {
         Ok(self.mounted.as_ref().ok_or(Error::BadFile)?.files.get(file)?.size)
     }
 
+    /// Returns whether an open file can still be published: it is written, and was not given up
+    /// because it could not take its name.
+    pub fn can_publish(&self, file: FileId) -> bool {
+        let mounted = self.mounted.as_ref();
+        mounted.is_some_and(|mounted| mounted.files.get(file).is_ok_and(|file| file.check_written().is_ok()))
+    }
+
     /// Returns where the byte at this offset of an open file lies, and how many follow it without a
     /// gap: of one that is read, bytes of the file; of one that is written, bytes of its space.
     /// Returns `None` if that is not known, for which there is [`Operation::Locate`], or if there

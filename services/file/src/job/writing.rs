@@ -77,8 +77,8 @@ impl Service {
             (_, Err(error)) => {
                 let error = of_volume(error);
                 writer.error = Some(error);
-                // If it is new and has no name yet, the volume has given it up.
-                writer.is_there &= writer.committed > 0;
+                // Of one that the volume has given up, nothing can be committed when it is closed.
+                writer.is_there &= self.volume.can_publish(writer.file);
                 Err(error)
             }
         }

@@ -143,6 +143,64 @@ fn a_write_that_fails_leaves_those_before_it() {
     world.image();
 }
 
+/// Returns the first block of a volume's second table.
+fn second_table(image: &Image) -> u64 {
+    let boot = std::fs::read(&image.file).expect("the image is there");
+    let field = |at: usize| u64::from(u16::from_le_bytes([boot[at], boot[at + 1]]));
+    // The fields BPB_RsvdSecCnt and BPB_FATSz16 (Microsoft, FAT specification 1.03, section 3.1).
+    field(14) + field(22)
+}
+
+/// Tests that a file keeps at its close what was written to it before a commit that failed,
+/// whether it was empty, was not there, or had a content.
+#[test]
+fn a_commit_that_fails_leaves_what_was_written_to_the_close() {
+    for before in [Some(""), None, Some("before, ")] {
+        let image = Image::formatted("4");
+        if let Some(content) = before {
+            image.put("/log", content.as_bytes());
+        }
+        let mut world = World::new(&image, &[("/", true)]);
+        let (log, _) = world.open(0, "/log", Mode::Append).expect("it is made, or there");
+        let long = "a line ".repeat(1000);
+        world.write(0, log, long.as_bytes()).expect("there is space");
+        world.disk.unreadable = Some(second_table(&image));
+        assert_eq!(world.commit(0, log), Err(Error::Failed), "{before:?}");
+        world.disk.unreadable = None;
+        assert_eq!(world.open(0, "/log", Mode::Append).err(), Some(Error::Busy), "{before:?}");
+        world.close(0, log);
+        let expected = before.unwrap_or_default().to_string() + &long;
+        assert!(world.read_all(0, "/log") == expected.as_bytes(), "{before:?}");
+        // The commit that failed may have lost clusters: the next mounting looks for them.
+        world.restart();
+        assert_eq!(world.run(), []);
+        world.rest();
+        assert!(world.image().get("/log") == expected.as_bytes(), "{before:?}");
+    }
+}
+
+/// Tests that a file that cannot take its name is nobody's: another one can be made in its place.
+#[test]
+fn a_file_that_was_given_up_is_in_nobody_s_way() {
+    let image = Image::formatted("4");
+    image.make_folder("/folder");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/folder/log", Mode::Append).expect("it is made");
+    world.write(0, log, b"a line").expect("there is space");
+    let sent = world.clients[0].remove("/folder", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    assert_eq!(world.commit(0, log), Err(Error::NotFound));
+    let sent = world.clients[0].make_folder("/folder", 7);
+    assert_eq!(world.outcome(sent), Ok(Done::NOTHING));
+    let (other, _) = world.open(0, "/folder/log", Mode::Append).expect("it is made");
+    world.write(0, other, b"another line").expect("there is space");
+    world.close(0, log);
+    world.close(0, other);
+    assert_eq!(world.read_all(0, "/folder/log"), b"another line");
+    world.rest();
+    world.image();
+}
+
 /// Tests that a disk whose granules no FAT volume can have is not asked again and again.
 #[test]
 fn a_disk_with_too_large_blocks_is_not_used() {
