@@ -98,11 +98,12 @@ impl Crashes {
         }
         self.until = self.until.filter(|until| *until > now);
         let is_there = self.client.volume().is_some_and(|volume| volume.is_present());
-        if is_there && !self.is_asked && self.until.is_none() && self.client.under_way() == 0 {
+        while is_there && !self.is_asked && self.until.is_none() && self.client.under_way() == 0 {
             match self.ask() {
-                Ok(is_asked) => self.is_asked = is_asked,
-                // The provider brings the next turn.
-                Err(NotSent::Full | NotSent::Unknown) => {}
+                Ok(true) => self.is_asked = true,
+                // There is no report; or the provider brings the next turn.
+                Ok(false) | Err(NotSent::Full | NotSent::Unknown) => break,
+                // After the last try nothing brings a turn: ask for the next report in this one.
                 Err(NotSent::Refused(error)) => self.fail(error, now),
             }
         }

@@ -283,6 +283,34 @@ fn a_report_that_cannot_be_kept_holds_up_nothing() {
     assert_eq!(crashes.nodes.keys().cloned().collect::<Vec<_>>(), ["/crash.txt"]);
 }
 
+/// A volume that is only read refuses a report before anything is sent, so that no answer brings
+/// the keeper another turn.
+#[test]
+fn a_report_that_is_refused_at_once_holds_up_no_further_one() {
+    let (mut bench, mut crashes) = bench_with_crashes();
+    crashes.insert(Volume::new(2, true));
+    bench.tell_of_crash("one");
+    bench.tell_of_crash("two");
+    let mut log = String::new();
+    while log.matches("a crash report cannot be kept: ").count() < 2 {
+        // Whatever was notified of has had its turns; only time brings another.
+        for _ in 0..20 {
+            bench.keep();
+            let _ = bench.files().round();
+            let _ = crashes.round();
+            let given_up = testing::take_log();
+            log += &given_up;
+            if !given_up.is_empty() {
+                break;
+            }
+        }
+        let is_done = log.matches("a crash report cannot be kept: ").count() == 2;
+        assert!(is_done || bench.keeper.wake().is_some(), "a report waits for nothing; the log:\n{log}");
+        bench.now = bench.keeper.wake().unwrap_or(bench.now);
+    }
+    assert_eq!(bench.keeper.wake(), None);
+}
+
 #[test]
 fn one_crash_report_can_be_kept() {
     let connection = connection(16, 32 * 1024, 2);
