@@ -24,8 +24,8 @@ use alloc::vec::Vec;
 
 /// The most repairs of each kind, but for clusters.
 const MOST_REPAIRS: usize = 64;
-/// The most folders that wait to be walked.
-const MOST_FOLDERS: usize = 16 << 10;
+/// The most folders within each other: no path of 4096 bytes, which is Linux's longest, has more.
+const MOST_DEPTH: usize = 2048;
 /// The most units of the table that are written at once.
 const MOST_UNITS: usize = 64;
 /// The most parts of a long name.
@@ -135,7 +135,10 @@ pub(crate) struct Walk {
     used: Clusters,
     /// First clusters of files and folders.
     firsts: Clusters,
-    folders: Vec<(u32, u32)>,
+    /// Where the walk goes on in the folders around the one that is walked, the innermost last. A
+    /// folder is walked as soon as its name is found: so memory bounds the depth of folders alone,
+    /// not how many there are.
+    around: Vec<Position>,
     place: Option<Position>,
     chain: Option<Chain>,
     /// First clusters of what has two names, of which the one that was found first goes.
@@ -169,7 +172,7 @@ impl Walk {
             stage: Stage::Folders,
             used,
             firsts,
-            folders: Vec::new(),
+            around: Vec::new(),
             place: Some(Position { first: 0, parent: 0, cluster: root, offset: 0 }),
             chain: geometry.is_fat32.then_some(Chain { cluster: root, left: None }),
             hunted: Vec::new(),
@@ -202,8 +205,8 @@ impl Walk {
                 self.chain = self.step(chain, pages, geometry)?;
             } else if let Some(place) = self.place {
                 self.place = self.look(place, pages, geometry)?;
-            } else if let Some((first, parent)) = self.folders.pop() {
-                self.place = Some(Position { first, parent, cluster: first, offset: 0 });
+            } else if let Some(place) = self.around.pop() {
+                self.place = Some(place);
             } else {
                 break;
             }
@@ -256,22 +259,28 @@ impl Walk {
             self.drop_parts();
             return Ok(None);
         }
-        self.take(raw, &place, geometry);
-        Ok(Some(Position { offset: place.offset + ENTRY as u32, ..place }))
+        let next = Position { offset: place.offset + ENTRY as u32, ..place };
+        let Some(first) = self.take(raw, &place, geometry) else { return Ok(Some(next)) };
+        if self.around.len() >= MOST_DEPTH {
+            self.is_sound = false;
+            return Ok(None);
+        }
+        self.around.push(next);
+        Ok(Some(Position { first, parent: place.first, cluster: first, offset: 0 }))
     }
 
-    /// Takes an entry of a folder.
-    fn take(&mut self, raw: Raw, place: &Position, geometry: &Geometry) {
+    /// Takes an entry of a folder. Returns the first cluster of a folder that is to be walked.
+    fn take(&mut self, raw: Raw, place: &Position, geometry: &Geometry) -> Option<u32> {
         if raw.bytes[0] == 0xe5 {
             self.drop_parts();
-            return;
+            return None;
         }
         if raw.bytes[11] & 0x3f == 0x0f {
             if raw.bytes[0] & 0x40 != 0 || self.parts.len() >= MOST_PARTS {
                 self.drop_parts();
             }
             self.parts.push((raw.at, raw.bytes[13]));
-            return;
+            return None;
         }
         let sum = checksum(&raw.bytes[..11]);
         if self.parts.iter().any(|(_, other)| *other != sum) {
@@ -279,7 +288,7 @@ impl Walk {
         }
         let parts = core::mem::take(&mut self.parts);
         if raw.bytes[11] & VOLUME != 0 {
-            return;
+            return None;
         }
         let first = raw.cluster(geometry);
         if raw.bytes[0] == b'.' {
@@ -292,18 +301,18 @@ impl Walk {
                     self.is_sound = false;
                 }
             }
-            return;
+            return None;
         }
         let is_other_moved = self.moved.iter().any(|(_, other)| *other == first);
         if raw.is_moved() {
             Self::repair(&mut self.moved, (raw.at, first), &mut self.is_sound);
         }
         if first == 0 && raw.size() == 0 && !raw.is_folder() {
-            return;
+            return None;
         }
         if !geometry.has(first) {
             self.is_sound = false;
-            return;
+            return None;
         }
         let is_hunted = self.is_hunt && !raw.is_moved() && self.hunted.contains(&first);
         if is_hunted || !self.firsts.add(first) {
@@ -311,29 +320,23 @@ impl Walk {
             if !may_be || self.twice.contains(&first) {
                 // A move makes two names, of which one says that it is the new one.
                 self.is_sound = false;
-                return;
+                return None;
             }
             Self::repair(&mut self.twice, first, &mut self.is_sound);
             if raw.is_moved() && !self.is_hunt {
                 // The other one is the old name: it goes, in a walk that knows that.
                 Self::repair(&mut self.hunted, first, &mut self.is_sound);
-                return;
+                return None;
             }
             for (at, _) in parts {
                 Self::repair(&mut self.removed, at, &mut self.is_sound);
             }
             Self::repair(&mut self.removed, raw.at, &mut self.is_sound);
-            return;
+            return None;
         }
         let clusters = u64::from(raw.size()).div_ceil(geometry.cluster.into()) as u32;
         self.chain = Some(Chain { cluster: first, left: (!raw.is_folder() && clusters > 0).then_some(clusters) });
-        if raw.is_folder() {
-            if self.folders.len() < MOST_FOLDERS {
-                self.folders.push((first, place.first));
-            } else {
-                self.is_sound = false;
-            }
-        }
+        raw.is_folder().then_some(first)
     }
 
     /// Has parts of a long name removed that have no short one.

@@ -427,6 +427,71 @@ fn a_volume_with_more_to_repair_than_fits_the_cache_can_be_used() {
     assert_eq!(list(&mut volume, &mut disk, "").map(|names| names.len()), Ok(64));
 }
 
+/// Returns an unrecovered volume with folders of a cluster each in the root's folder `F`, side by
+/// side or within each other, and a cluster that nothing names.
+fn with_folders(count: u32, is_deep: bool) -> Disk {
+    let mut disk = Disk::large();
+    let number = |at: usize| u32::from_le_bytes(disk.bytes[at..at + 4].try_into().unwrap());
+    let (table, length) = (u32::from(disk.bytes[14]), number(36));
+    let entry = |name: &str, first: u32| {
+        let mut entry = [0; 32];
+        entry[..11].copy_from_slice(format!("{name:11}").as_bytes());
+        entry[11] = 0x10;
+        let [low, high] = [first as u16, (first >> 16) as u16].map(u16::to_le_bytes);
+        entry[20..22].copy_from_slice(&high);
+        entry[26..28].copy_from_slice(&low);
+        entry
+    };
+    let per_cluster = BLOCK as u32 / 32;
+    // `F` begins at cluster 3, behind the root, and has all the entries if nothing is deep.
+    let own = if is_deep { 1 } else { (count + 2).div_ceil(per_cluster) };
+    let first = |folder: u32| 3 + own + folder;
+    let mut put = |cluster: u32, index: u32, entry: [u8; 32]| {
+        let at = (table + 2 * length + cluster - 2 + index / per_cluster) as usize * BLOCK;
+        let at = at + (index % per_cluster) as usize * 32;
+        disk.bytes[at..at + 32].copy_from_slice(&entry);
+    };
+    put(2, 0, entry("F", 3));
+    put(3, 0, entry(".", 3));
+    put(3, 1, entry("..", 0));
+    for folder in 0..count {
+        let parent = if is_deep && folder > 0 { first(folder - 1) } else { 3 };
+        put(parent, if is_deep { 2 } else { folder + 2 }, entry(&format!("F{folder}"), first(folder)));
+        put(first(folder), 0, entry(".", first(folder)));
+        put(first(folder), 1, entry("..", parent));
+    }
+    // The last one is nobody's.
+    for cluster in 3..=first(count) {
+        let link = if cluster < 2 + own { cluster + 1 } else { END };
+        for table in [table, table + length] {
+            let at = table as usize * BLOCK + cluster as usize * 4;
+            disk.bytes[at..at + 4].copy_from_slice(&link.to_le_bytes());
+        }
+    }
+    // The mark of a volume that is being written (Microsoft, FAT specification 1.03, section 3.3).
+    disk.bytes[65] |= 1;
+    disk
+}
+
+#[test]
+fn recovery_walks_as_many_folders_as_there_are() {
+    for (count, is_deep, is_whole) in [(20_000, false, true), (2000, true, true), (3000, true, false)] {
+        let mut disk = with_folders(count, is_deep);
+        let before = disk.bytes.clone();
+        let mut volume = mounted(&mut disk);
+        assert!(volume.is_marked());
+        let recovered = run(&mut volume, &mut disk, Operation::Recover);
+        let freed = u32::from(is_whole);
+        assert_eq!(recovered, Ok(Answer::Recovered(Recovered { is_whole, freed, ..Recovered::default() })), "{count}");
+        if is_whole {
+            run(&mut volume, &mut disk, Operation::Rest).unwrap();
+            assert_eq!(disk.complaint(), None, "{count}");
+        } else {
+            assert!(disk.bytes == before && volume.is_marked());
+        }
+    }
+}
+
 #[test]
 fn a_volume_with_open_files_is_not_recovered() {
     let mut disk = Disk::small();
