@@ -47,6 +47,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(advice) = info.location().and_then(|place| crate::exhaustion::advice(place.file())) {
         crate::error!("{advice}");
     }
+    // Whoever looks at the system reads why the component is stopped, until its next life begins.
+    crate::trouble::show(format_args!("{}", info.message()));
     crate::log::flush();
     // SAFETY: [D2] does not return: the exception is a fault of this domain
     // (`culm_abi::syscall::FaultKind::Panic`).
