@@ -7,6 +7,7 @@
 //! pays for the other.
 
 use crate::{Client, Completion, Disk, NotSent, Request, Shift};
+use core::fmt::Display;
 use culm::{Channel, Progress};
 
 /// A driver with which a virtualiser is at work. Its requests have tags of type `T`.
@@ -20,8 +21,14 @@ pub trait Driver<T> {
     /// Returns what the disk is, as far as it is known.
     fn disk(&self) -> Option<&Disk>;
 
-    /// Returns how often the driver has said what the disk is, modulo 2³²: [`Self::disk`] is the
-    /// same as long as this is.
+    /// Returns what is wrong with the device, as far as this domain has to show it: a driver with a
+    /// domain of its own does that itself.
+    fn trouble(&self) -> Option<&dyn Display> {
+        None
+    }
+
+    /// Returns how often the driver has said what the disk is, modulo 2³²: [`Self::disk`] and
+    /// [`Self::trouble`] are the same as long as this is.
     fn shown(&self) -> u32;
 
     /// Returns how often the medium has changed: see [`Client::changes`].

@@ -8,6 +8,9 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use block_virt::{Tag, Virtualiser};
 use block_virtio::{Engine, registers};
 use culm::time::Instant;

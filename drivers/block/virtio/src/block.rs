@@ -15,7 +15,7 @@ use culm_virtio::{Interface, Unusable};
 pub struct Block<I> {
     pub(crate) engine: Engine<I, u16>,
     port: Port,
-    /// How often the device had said what disk it is when the port was told.
+    /// How often the device had said what disk it is, or what is wrong, when that was told.
     shown: u32,
     /// Whether the next round is for the device alone.
     is_quiet: bool,
@@ -59,11 +59,15 @@ impl<I: Interface> Block<I> {
         self.port.end_round(has_space) & self.engine.end_round()
     }
 
-    /// Tells the port what the disk is.
+    /// Tells the port what the disk is, and whoever looks at the system what is wrong with it.
     #[cold]
     fn tell(&mut self) {
         self.shown = self.engine.shown();
         self.port.set_disk(*self.engine.disk());
+        match self.engine.trouble() {
+            Some(trouble) => culm::trouble::show(format_args!("{trouble}")),
+            None => culm::trouble::clear(),
+        }
     }
 
     /// Looks at what the virtualiser has sent. Returns whether there is space for more.

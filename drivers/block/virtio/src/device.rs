@@ -1,6 +1,7 @@
 //! The block device: what of a virtio device is particular to its class (VIRTIO 1.2 §5.2).
 
 use crate::registers::*;
+use crate::trouble::Trouble;
 use culm::Region;
 use culm_block::{BLOCK, Disk, MAX_BLOCKS, MAX_DISK, MAX_SEGMENTS};
 use culm_virtio::registers::{FEATURE_TABLES, Kind};
@@ -104,31 +105,31 @@ impl<I: Interface> Device<I> {
         })
     }
 
-    /// Returns what disk the device is, as it says now: none if nothing is on it, or if its
-    /// configuration cannot be.
-    pub fn disk(&self) -> Disk {
+    /// Returns what disk the device is, as it says now: none if nothing is on it.
+    ///
+    /// # Errors
+    ///
+    /// If its configuration cannot be: there is no disk.
+    pub fn disk(&self) -> Result<Disk, Trouble> {
         let Configuration { capacity, segment_size, segments, block_size, discarded, zeroed } = self.configuration();
         // The unit of requests is 512 bytes whatever this says, but devices refuse requests for
         // parts of a block of theirs (§5.2.4).
-        let Some(granule) = granule(block_size) else {
-            culm::error!("the device has blocks of {block_size} bytes: none are possible but powers of two to 64 KiB");
-            return Disk::ABSENT;
-        };
+        let granule = granule(block_size).ok_or(Trouble::Blocks(block_size))?;
         let whole = !((1_u64 << granule) - 1);
         // A segment is not divided. A device that does not limit them takes any.
         let longest = if self.transport.has(FEATURE_SEGMENT_SIZE) { segment_size / BLOCK as u32 } else { MAX_BLOCKS };
         let most = longest.min(MAX_BLOCKS) & whole as u32;
         let blocks = capacity.min(MAX_DISK) & whole;
         if most == 0 {
-            culm::error!("the device takes segments of {segment_size} bytes: a block is longer");
+            return Err(Trouble::Segments(segment_size));
         }
-        if most == 0 || blocks == 0 {
-            return Disk::ABSENT;
+        if blocks == 0 {
+            return Ok(Disk::ABSENT);
         }
         let cleared = |most: u32| most.checked_ilog2().map(|exponent| exponent as u8).filter(|most| *most >= granule);
         let (discards, zeroes) = (cleared(discarded), cleared(zeroed));
         let most_cleared = [discards, zeroes].into_iter().flatten().fold(Disk::MAX_CLEARED, u8::min);
-        Disk {
+        Ok(Disk {
             read_only: self.transport.has(FEATURE_READ_ONLY),
             discards: discards.is_some(),
             writes_zeroes: zeroes.is_some(),
@@ -139,7 +140,7 @@ impl<I: Interface> Device<I> {
             most,
             most_cleared,
             ..Disk::new(blocks, MEDIUM)
-        }
+        })
     }
 
     /// Returns whether a flush is to be sent: a device without the feature has nothing to be

@@ -9,6 +9,7 @@ use crate::counters;
 use crate::device::Device;
 use crate::requests::{MOST_PARTS, Outcome, Requests};
 use crate::reset::Trial;
+use crate::trouble::Trouble;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use culm::time::{self, Duration, Instant};
@@ -45,7 +46,11 @@ pub struct Engine<I, T> {
     /// Requests that ended without the device, and how.
     pub(crate) ended: VecDeque<(T, Result<(), Error>)>,
     disk: Disk,
-    /// How often `disk` was set, modulo 2³².
+    /// The trouble with the device, if there is any.
+    pub(crate) trouble: Option<Trouble>,
+    /// Requests that the device has failed.
+    failed_requests: u32,
+    /// How often `disk` or `trouble` was set, modulo 2³².
     shown: u32,
     /// How often the medium has changed, modulo 2³².
     changes: u32,
@@ -94,6 +99,8 @@ impl<I: Interface, T> Engine<I, T> {
             parts: Vec::with_capacity(MOST_PARTS),
             ended: VecDeque::new(),
             disk: Disk::ABSENT,
+            trouble: None,
+            failed_requests: 0,
             shown: 0,
             changes: 0,
             flushes: false,
@@ -116,7 +123,13 @@ impl<I: Interface, T> Engine<I, T> {
         &self.disk
     }
 
-    /// Returns how often the device has said what disk it is, modulo 2³².
+    /// Returns what is wrong with the device, if anything is.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Returns how often the device has said what disk it is, or what is wrong with it has changed,
+    /// modulo 2³².
     #[inline(always)]
     pub fn shown(&self) -> u32 {
         self.shown
@@ -160,7 +173,7 @@ impl<I: Interface, T> Engine<I, T> {
             if let Some(Outcome { tag, result, is_lie }) = self.requests.end(used) {
                 self.interrupted = false;
                 if result.is_err() {
-                    self.count_failure(is_lie);
+                    self.count_failure(result, is_lie);
                 }
                 return Some(Completion { tag, result });
             }
@@ -175,9 +188,15 @@ impl<I: Interface, T> Engine<I, T> {
     }
 
     #[cold]
-    fn count_failure(&mut self, is_lie: bool) {
+    fn count_failure(&mut self, result: Result<(), Error>, is_lie: bool) {
         counters::FAILED.add(1);
         counters::DEVICE_ERRORS.add(is_lie.into());
+        if result == Err(Error::Failed) {
+            self.failed_requests = self.failed_requests.saturating_add(1);
+            if self.works() {
+                self.set_trouble(Some(Trouble::Requests(self.failed_requests)));
+            }
+        }
         // It may have been a flush.
         if self.disk.failures != self.requests.failures() {
             self.set_disk(self.disk);
@@ -190,6 +209,9 @@ impl<I: Interface, T> Engine<I, T> {
     fn look_after(&mut self, is_odd: bool) -> Option<Completion<T>> {
         if is_odd {
             self.check();
+        }
+        if self.queue.is_broken() && !self.failed {
+            culm::warn!("the device returned a request that it does not have");
         }
         if self.failed | self.queue.is_broken() {
             self.repair();
@@ -319,14 +341,42 @@ impl<I: Interface, T> Engine<I, T> {
     /// Reads what the device is.
     #[cold]
     pub(crate) fn look(&mut self) {
-        let disk = self.device.disk();
+        let (disk, trouble) = match self.device.disk() {
+            Ok(disk) => {
+                let failed = self.failed_requests;
+                (disk, (failed > 0).then_some(Trouble::Requests(failed)))
+            }
+            Err(trouble) => (Disk::ABSENT, Some(trouble)),
+        };
         self.flushes = self.device.flushes();
         self.requests.zeroes_may_discard = self.device.zeroes_may_discard();
         if disk != (Disk { failures: 0, ..self.disk }) {
             let Disk { blocks, read_only, .. } = disk;
             culm::info!("{blocks} blocks of 512 bytes{}", if read_only { ", read-only" } else { "" });
         }
+        self.set_trouble(trouble);
         self.set_disk(disk);
+    }
+
+    /// Returns whether the device can be used, as far as is known.
+    pub(crate) fn works(&self) -> bool {
+        matches!(self.trouble, None | Some(Trouble::Requests(_)))
+    }
+
+    /// Records what is wrong with the device, and logs it if that is news. Of one that rests each
+    /// failure was logged, and of many requests that fail the log tells ever more seldom.
+    pub(crate) fn set_trouble(&mut self, trouble: Option<Trouble>) {
+        if self.trouble == trouble {
+            return;
+        }
+        match (self.trouble, trouble) {
+            (_, Some(Trouble::Resting)) | (Some(Trouble::Resting), None | Some(Trouble::Requests(_))) => {}
+            (_, Some(Trouble::Requests(failed))) if !failed.is_power_of_two() => {}
+            (_, Some(trouble)) => culm::error!("{trouble}"),
+            (_, None) => culm::info!("the device can be used again"),
+        }
+        self.trouble = trouble;
+        self.shown = self.shown.wrapping_add(1);
     }
 
     /// Records what the disk is.

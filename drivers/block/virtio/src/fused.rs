@@ -3,6 +3,7 @@
 
 use crate::counters;
 use crate::engine::Engine;
+use core::fmt::Display;
 use culm::{Channel, Progress};
 use culm_block::driver::Driver;
 use culm_block::{Completion, Disk, NotSent, Request, Shift};
@@ -20,6 +21,10 @@ impl<I: Interface, T> Driver<T> for Engine<I, T> {
     #[inline(always)]
     fn disk(&self) -> Option<&Disk> {
         Some(Engine::disk(self))
+    }
+
+    fn trouble(&self) -> Option<&dyn Display> {
+        Engine::trouble(self).map(|trouble| trouble as &dyn Display)
     }
 
     #[inline(always)]

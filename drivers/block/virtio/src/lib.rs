@@ -46,9 +46,11 @@ mod requests;
 mod reset;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 pub use block::Block;
 pub use driver::Driver;
 pub use engine::Engine;
+pub use trouble::Trouble;
 
 culm::manifest!();

@@ -15,6 +15,7 @@
 
 use crate::counters;
 use crate::engine::{Engine, PERIOD, Service};
+use crate::trouble::Trouble;
 use alloc::collections::VecDeque;
 use culm::{Progress, time};
 use culm_block::{Disk, Error};
@@ -49,6 +50,9 @@ impl<I: Interface, T> Engine<I, T> {
         self.failed = true;
         if let Err(when) = self.backoff.ask(time::now()) {
             self.service = Service::Out;
+            if self.works() {
+                self.set_trouble(Some(Trouble::Resting));
+            }
             culm::wake_at(when);
             return;
         }
@@ -58,7 +62,7 @@ impl<I: Interface, T> Engine<I, T> {
                 self.look();
             }
             Err(reason) => {
-                culm::error!("the device cannot be used: {reason}");
+                self.set_trouble(Some(Trouble::Unusable(reason)));
                 self.service = Service::Out;
                 // Nothing else may ever wake this driver.
                 culm::wake_at(self.backoff.ask(time::now()).err().unwrap_or_else(time::now));

@@ -4,6 +4,7 @@ mod device;
 mod lies;
 mod pci;
 mod restarts;
+mod trouble;
 
 use crate::block::Block;
 use crate::device::QUEUE_LIMIT;

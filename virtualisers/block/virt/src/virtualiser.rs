@@ -21,6 +21,7 @@ use culm_block::driver::Driver;
 use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Operation};
 use culm_lending::{ClientSet, Paused};
 use culm_partition::MAX_READ;
+use placing::Problems;
 
 /// A reader of partition tables that counted in other blocks than the disk would find others' data,
 /// and one of smaller logical blocks would be given less than it wants.
@@ -52,6 +53,8 @@ pub struct Virtualiser<D = Client<Tag>> {
     is_reading: bool,
     /// The time at which to read the table again; `None` if nothing is missing.
     rescan_at: Option<Instant>,
+    /// The faults of the medium.
+    problems: Problems,
     /// How often in a row it could not be read, up to a bound.
     failures: u32,
     /// Whether the clients know where their parts are: there is nothing to watch before the driver
@@ -123,6 +126,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             scans: 0,
             is_reading: false,
             rescan_at: None,
+            problems: Problems::default(),
             failures: 0,
             are_placed: false,
             next_placements: None,
@@ -180,6 +184,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         }
         if self.driver.shown() != self.shown {
             self.count_failures();
+            self.show_problems();
             self.are_placed = false;
         }
         if !self.are_placed {

@@ -18,9 +18,9 @@ const RESCAN: Duration = Duration::from_secs(1);
 /// How often that time doubles while the table cannot be read: up to about a minute.
 const MAX_FAILURES: u32 = 6;
 
-/// A fault of a medium.
-#[derive(Default)]
-struct Problems(String);
+/// The faults of a medium.
+#[derive(Debug, Default)]
+pub(super) struct Problems(String);
 
 impl Problems {
     /// Adds a problem, which it logs.
@@ -29,11 +29,6 @@ impl Problems {
         let separator = if self.0.is_empty() { "" } else { "; " };
         // Text takes everything.
         let _ = write!(self.0, "{separator}{words}");
-    }
-
-    /// Has whoever looks at the system see them in place of the last medium's.
-    fn show(&self) {
-        if self.0.is_empty() { trouble::clear() } else { trouble::show(format_args!("{}", self.0)) }
     }
 }
 
@@ -131,12 +126,23 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             self.failures = 0;
         }
         self.keep_apart(&mut placements, &mut problems);
-        if disk.is_present() {
-            problems.show();
-        } else {
-            trouble::show(format_args!("there is no medium"));
+        if !disk.is_present() {
+            problems = Problems("there is no medium".into());
         }
+        self.problems = problems;
+        self.show_problems();
         self.next_placements = Some(placements);
+    }
+
+    /// Has whoever looks at the system see what is wrong: with the driver's device, if that has to
+    /// be said here, or else with the medium.
+    #[cold]
+    pub(super) fn show_problems(&self) {
+        match self.driver.trouble() {
+            Some(trouble) => trouble::show(format_args!("{trouble}")),
+            None if self.problems.0.is_empty() => trouble::clear(),
+            None => trouble::show(format_args!("{}", self.problems.0)),
+        }
     }
 
     /// Takes away the part of a client that has blocks of an earlier one's, unless the system file
