@@ -56,6 +56,7 @@ mod starting;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod work;
 
 pub use driver::Driver;

@@ -10,6 +10,7 @@ use crate::host::Line;
 use crate::registers::State;
 use crate::sdhci::{Sdhci, Turn};
 use crate::slot::{Phase, SETTLE_LIMIT, SOON};
+use crate::trouble::Cause;
 use crate::work::Stage;
 use culm::time::Instant;
 use culm_block::Error;
@@ -87,7 +88,7 @@ impl<R: Registers> Sdhci<R> {
 
     /// Has everything reset, since the lines were not: the request under way is done again.
     fn start_over(&mut self, now: Instant) {
-        culm::trouble::tell(format_args!("the controller does not end the reset of its lines"));
+        self.trouble.tell(Cause::Lines);
         self.trouble.count();
         self.count_failure();
         self.reset(now);
@@ -97,8 +98,9 @@ impl<R: Registers> Sdhci<R> {
     fn count_failure(&mut self) {
         let Some(work) = &mut self.work else { return };
         work.failures += 1;
-        if work.failures >= MOST_FAILURES {
-            work.verdict.get_or_insert(Error::Failed);
+        if work.failures >= MOST_FAILURES && work.verdict.is_none() {
+            work.verdict = Some(Error::Failed);
+            self.trouble.fail(&self.client.taken().request);
         }
         work.begin_again();
     }

@@ -4,6 +4,7 @@ use crate::exchange::{COMMAND_LIMIT, Exchange, Fault};
 use crate::host::{Way, is_of_card};
 use crate::registers::{Auto, State};
 use crate::sdhci::{Sdhci, Turn};
+use crate::trouble::Cause;
 use culm::time::{Duration, Instant};
 use culm_block::{BLOCK, Disk, Error, MAX_BLOCKS};
 use culm_mmio::Registers;
@@ -62,27 +63,7 @@ impl Phase {
     }
 }
 
-/// Failures since a card could be used, or was put in.
-#[derive(Debug, Default)]
-pub(crate) struct Trouble {
-    failures: u32,
-    /// The problem that was logged last of a card that cannot be used.
-    told: Option<Problem>,
-    /// Looks at a controller that does not end its reset.
-    late: u32,
-}
-
-impl Trouble {
-    pub(crate) fn count(&mut self) {
-        self.failures = self.failures.saturating_add(1);
-    }
-
-    /// Returns how long the slot is left alone.
-    fn wait(&self) -> Duration {
-        wait_after(self.failures)
-    }
-}
-
+/// Returns how long a slot is left alone that has failed so often.
 fn wait_after(failures: u32) -> Duration {
     (POWER_OFF * (1 << failures.min(16))).min(LONGEST_WAIT)
 }
@@ -138,15 +119,11 @@ impl<R: Registers> Sdhci<R> {
 
     fn await_reset(&mut self, limit: Instant, now: Instant) -> Turn {
         if self.host.is_reset() {
-            if core::mem::take(&mut self.trouble.late) > 0 {
-                // What was wrong before is said again if it still is.
-                self.trouble.told = None;
-                culm::trouble::clear();
-            }
+            self.trouble.reset_ended();
             self.host.begin();
-            self.phase = Phase::Off { until: now + self.trouble.wait() };
+            self.phase = Phase::Off { until: now + wait_after(self.trouble.failures()) };
             self.end_failed_work();
-            if self.trouble.failures >= MOST_FAILURES {
+            if self.trouble.failures() >= MOST_FAILURES {
                 self.lose_card();
             }
             return Turn::Again;
@@ -155,16 +132,14 @@ impl<R: Registers> Sdhci<R> {
             return Turn::Until(now + SOON);
         }
         // It may still write to the memory of the request under way, which waits, as all do.
-        if self.trouble.late == 0 {
-            culm::trouble::tell(format_args!("the controller does not end its reset"));
-        }
-        self.trouble.late = self.trouble.late.saturating_add(1);
-        Turn::Until(now + wait_after(self.trouble.late))
+        Turn::Until(now + wait_after(self.trouble.count_late()))
     }
 
     fn look_for_card(&mut self, now: Instant) -> Turn {
         let state = self.host.state();
         if !state.has(State::HAS_CARD) {
+            // Nothing can be said of a card that is not there, even if nobody saw it go.
+            self.trouble.forget();
             self.lose_card();
             self.refuse_all();
             return Turn::Idle;
@@ -187,13 +162,14 @@ impl<R: Registers> Sdhci<R> {
             if now < limit {
                 return Turn::Until(now + SOON);
             }
-            culm::trouble::tell(format_args!("the controller's clock does not get stable"));
+            self.trouble.tell(Cause::Clock);
             self.trouble.count();
             self.reset(now);
             return Turn::Again;
         }
         self.phase = if is_first { Phase::Wait { until: now + POWER_UP, is_first } } else { Phase::Init };
         if !is_first {
+            self.trouble.is_over(Cause::Clock);
             self.proceed(Outcome::Done, now);
         }
         Turn::Again
@@ -261,17 +237,17 @@ impl<R: Registers> Sdhci<R> {
         if let Some(work) = self.work.take_if(|_| self.disk.is_some_and(|known| known.medium != disk.medium)) {
             self.answer(&work, Err(Error::Changed));
         }
-        self.trouble = Trouble::default();
-        culm::trouble::clear();
+        if self.disk.is_some_and(|known| known.medium != disk.medium) {
+            self.trouble.forget();
+        }
+        self.trouble.card_works();
         (self.card, self.disk, self.phase) = (Some(card), Some(disk), Phase::Ready);
         self.client.set_disk(disk);
     }
 
     /// Leaves a card that cannot be used.
     fn refuse_card(&mut self, problem: Problem, now: Instant) {
-        if self.trouble.told.replace(problem) != Some(problem) {
-            culm::trouble::tell(format_args!("the card cannot be used: {problem}"));
-        }
+        self.trouble.tell(Cause::Card(problem));
         self.trouble.count();
         self.lose_card();
         self.reset(now);
@@ -301,8 +277,7 @@ impl<R: Registers> Sdhci<R> {
         if self.card.is_some() {
             culm::info!("the card was taken out");
         }
-        self.trouble = Trouble::default();
-        culm::trouble::clear();
+        self.trouble.forget();
         if let Some(work) = &mut self.work {
             work.verdict.get_or_insert(Error::Absent);
         }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod seated;
+mod trouble;
 mod world;
 
 use crate::sdhci::Unusable;
