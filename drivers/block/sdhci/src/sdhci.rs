@@ -46,9 +46,11 @@ pub enum Unusable {
 impl fmt::Display for Unusable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Slot => "the controller has no 3.3 V, or no base clock that is known and slow enough",
-            Self::Dma => "the controller has no ADMA2: have the driver move the data",
-            Self::Memory => "the memory for descriptors is too small, or beyond 4 GiB",
+            Self::Slot => {
+                "the controller has no 3.3 V, or its base clock is too fast or not known: `base_clock` says it"
+            }
+            Self::Dma => "the controller has no ADMA2: have the driver move the data by `pio = true`",
+            Self::Memory => "the memory for descriptors is too small, or beyond the 4 GiB that the controller reaches",
         })
     }
 }

@@ -75,7 +75,7 @@ impl<R: Registers> Starting<R> {
         let now = time::now();
         if now >= self.limit {
             if self.late == 0 {
-                culm::trouble::tell(format_args!("the controller does not end its reset"));
+                culm::trouble::tell(format_args!("the controller does not end its reset: there is no disk yet"));
             }
             self.late = (self.late + 1).min(LONGEST_WAIT);
         }
