@@ -28,8 +28,8 @@
 //!
 //! A write is answered when the card is busy no more and its status (CMD13) has no error: what
 //! failed after the reply shows only there (SD Physical Layer 9.10 §4.10.1). Cards have a volatile
-//! cache only if a host switches it on (§5.8.2), which this driver does not. So a flush has nothing
-//! to do: it is answered at once. None can fail, so there is none to be counted
+//! cache only if a host switches it on (§5.8.2), which this driver does not. So a flush has
+//! nothing to do: it is answered at once. None can fail, so there is none to be counted
 //! ([`culm_block::Disk::failures`]).
 
 #![cfg_attr(target_os = "none", no_std)]

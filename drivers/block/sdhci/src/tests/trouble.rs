@@ -18,7 +18,7 @@ fn try_again(world: &mut World) {
 fn fail_next(world: &World, commands: usize) {
     let well = |count| std::iter::repeat_n(Flaw::None, count);
     let bad = || std::iter::once(Flaw::Data(0));
-    // After the first one the card is told to stop and asked how it is, after the second one set up.
+    // After the first one the card is told to stop and asked how it is, after the second set up.
     let flaws = bad().chain(well(2)).chain(bad()).chain(well(commands)).chain(bad());
     world.fake.0.flaws.borrow_mut().extend(flaws);
 }
