@@ -1,6 +1,8 @@
 //! Driver and virtualiser between a fake device and whoever looks at the system: what is shown has
 //! two sources here, and the device's reason goes before what the virtualiser makes of it.
 
+mod lives;
+
 use block_virt::{Tag, Virtualiser};
 use block_virtio::Engine;
 use block_virtio::registers::{FEATURE_BLOCK_SIZE, QUEUE};

@@ -120,9 +120,10 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         let (count, bound) = (clients.len(), ClientSet::MAX);
         assert!(count <= bound, "{count} clients of one disk: at most {bound} can share one");
         let mut virtualiser = Self {
+            // Its first medium is no change: clients mean that one by what they sent earlier lives.
+            changes: driver.changes(),
             driver,
             medium: Medium::Unknown,
-            changes: 0,
             scans: 0,
             is_reading: false,
             rescan_at: None,
