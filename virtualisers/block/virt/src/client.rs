@@ -21,6 +21,9 @@ pub struct Sharer {
     pub part: Part,
     /// Where its part is; `None` before that is known.
     placement: Option<Placement>,
+    /// The number of the last medium that its part was, on which its unflushed writes are; `None`
+    /// before it is known.
+    medium: Option<u32>,
     /// Where the client's data region begins for the device, in blocks.
     memory: u64,
     /// Whether the request that the port has taken is to be sent to the driver.
@@ -65,6 +68,7 @@ impl Sharer {
             port: Port::new(requests, answers, channel, data.size / BLOCK as u64),
             part,
             placement: None,
+            medium: None,
             memory,
             holds: false,
             share: Share::default(),
@@ -82,7 +86,8 @@ impl Sharer {
 
     /// Says where the client's part is. A request that was taken before must fit what it is now.
     pub fn set_placement(&mut self, mut placement: Placement) {
-        if self.placement.is_some_and(|before| before.disk.medium != placement.disk.medium) {
+        let medium = placement.disk.medium;
+        if placement.disk.is_present() && self.medium.replace(medium).is_some_and(|before| before != medium) {
             self.unflushed = Unflushed::new(false);
         }
         // Who has yet to be told of a lost write sends a flush only if there is a cache.

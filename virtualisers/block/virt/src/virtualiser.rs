@@ -60,8 +60,9 @@ pub struct Virtualiser<D = Client<Tag>> {
     /// Whether the clients know where their parts are: there is nothing to watch before the driver
     /// says again what the disk is.
     are_placed: bool,
-    /// Where the clients' parts are as soon as nothing is under way to where they were.
-    next_placements: Option<Vec<Placement>>,
+    /// Where the clients' parts are as soon as nothing is under way to where they were; `None` for
+    /// one of which that cannot be said yet.
+    next_placements: Option<Vec<Option<Placement>>>,
     clients: Vec<Sharer>,
     /// Clients that are to be looked at in the next round.
     due: ClientSet,

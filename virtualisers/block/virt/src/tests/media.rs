@@ -105,6 +105,43 @@ fn a_partition_that_moved_is_another_medium() {
     assert_eq!(world.disk.content[300 * BLOCK], 0xbb);
 }
 
+/// Tests that who has another partition is told nothing, and that all its requests are done at
+/// their place, while one moves, is gone, and is there again.
+#[test]
+fn a_bystander_goes_on_undisturbed() {
+    let mut world = World::new(&[(1, 0, 0, false), (2, 0, 0, false)], Disk::new(400, 7));
+    partition(&mut world.disk, &[(100, 50), (200, 50)]);
+    world.run();
+    let media = world.clients[1].changes();
+    for (first, step) in [300, 900, 100].into_iter().zip(0_u8..) {
+        let block = u64::from(step);
+        world.data[1].write(0, &[0xb0 + step; BLOCK]).expect("inside");
+        for client in &mut world.clients {
+            if client.disk().is_some_and(Disk::is_present) {
+                client.send(&write(block, 0, 1), 1).expect("there is space");
+            }
+        }
+        world.round();
+        world.round();
+        world.disk.take();
+        partition(&mut world.disk, &[(first, 50), (200, 50)]);
+        world.disk.insert(Disk { discards: !world.disk.disk.discards, ..world.disk.disk });
+        // This one comes while the virtualiser waits for what is under way.
+        world.clients[1].send(&write(10 + block, 0, 1), 2).expect("there is space");
+        let complete = world.run();
+        let own = complete.iter().filter(|(number, _)| *number == 1).map(|(_, complete)| complete);
+        let mut own: Vec<_> = own.map(|complete| (complete.tag, complete.result)).collect();
+        own.sort_unstable_by_key(|(tag, _)| *tag);
+        assert_eq!(own, [(1, Ok(())), (2, Ok(()))]);
+        for block in [200 + block, 210 + block] {
+            assert_eq!(world.disk.content[block as usize * BLOCK], 0xb0 + step);
+        }
+        let is_present = world.clients[0].disk().is_some_and(Disk::is_present);
+        assert_eq!(is_present, first < 400, "the other's partition is within the disk or not");
+        assert_eq!(world.clients[1].changes(), media, "its own is the one that it was");
+    }
+}
+
 /// Lets rounds pass in which every read of the table fails.
 fn fail_reads(world: &mut World) -> Vec<(usize, Completion<u64>)> {
     let mut complete = Vec::new();
@@ -145,17 +182,70 @@ fn a_table_that_could_not_be_read_is_read_again() {
     let is_present = |world: &World, number: usize| world.clients[number].disk().is_some_and(Disk::is_present);
     assert!(!is_present(&world, 0) && is_present(&world, 1));
     for _ in 0..3 {
-        let at = culm::testing::deadline().expect("it asks to be woken");
-        assert!(at > time::now());
-        set_time(at);
+        await_rescan();
         fail_reads(&mut world);
         assert!(!is_present(&world, 0));
     }
-    let at = culm::testing::deadline().expect("it asks to be woken");
-    set_time(at);
+    await_rescan();
     world.run();
     assert!(is_present(&world, 0));
     assert_eq!(culm::testing::deadline(), None);
+}
+
+/// Waits until the virtualiser reads the table again.
+fn await_rescan() {
+    let at = culm::testing::deadline().expect("it asks to be woken");
+    assert!(at > time::now());
+    set_time(at);
+}
+
+/// A virtualiser whose client has written, and sent one request more before it was restarted.
+fn restarted_under_load() -> World {
+    let mut world = World::new(&[(1, 0, 0, false), ALL], Disk::new(400, 7));
+    partition(&mut world.disk, &[(100, 100)]);
+    world.run();
+    world.data[0].write(0, &[0xbb; BLOCK]).expect("inside");
+    assert_eq!(world.ask(0, &write(5, 0, 1)), Ok(()));
+    world.clients[0].send(&write(0, 0, 1), 1).expect("there is space");
+    world.round();
+    world.restart();
+    world
+}
+
+/// Tests that a client does not lose its part, nor what it has asked for, to a read of the table
+/// that fails after a restart, and that its flush is true.
+#[test]
+fn a_table_that_cannot_be_read_after_a_restart_takes_nothing_away() {
+    let mut world = restarted_under_load();
+    let media = world.clients[0].changes();
+    for _ in 0..2 {
+        assert!(fail_reads(&mut world).is_empty(), "nothing of the client's ends");
+        assert_eq!(world.ask(1, &read(0, 0, 1)), Ok(()), "who needs no table is served");
+        await_rescan();
+    }
+    let complete = world.run();
+    assert!(matches!(complete[..], [(0, Completion { tag: 1, result: Ok(()) })]), "{complete:?}");
+    assert_eq!(world.clients[0].changes(), media);
+    assert_eq!(world.ask(0, &Request::flush()), Ok(()));
+    assert_eq!(world.disk.durable[105 * BLOCK], 0xbb);
+}
+
+/// Tests that a client that lacked its part for a while is not told by a flush that what it wrote
+/// is durable without the device being asked.
+#[test]
+fn a_part_that_comes_back_has_its_writes_still_to_flush() {
+    let mut world = restarted_under_load();
+    for _ in 0..2 {
+        assert!(fail_reads(&mut world).is_empty());
+        await_rescan();
+    }
+    let complete = fail_reads(&mut world);
+    assert!(matches!(complete[..], [(0, Completion { tag: 1, result: Err(Error::Changed) })]), "{complete:?}");
+    assert_eq!(world.clients[0].disk(), Some(&Disk::ABSENT), "it does not wait for ever");
+    await_rescan();
+    assert!(world.run().is_empty());
+    assert_eq!(world.ask(0, &Request::flush()), Ok(()));
+    assert_eq!(world.disk.durable[105 * BLOCK], 0xbb);
 }
 
 /// Tests that the medium cannot choose who shares blocks: what the system file does not give to

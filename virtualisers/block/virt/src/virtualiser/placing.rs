@@ -2,8 +2,9 @@
 //! properties are, and said to the client.
 
 use super::{Owner, Tag, Virtualiser};
+use crate::client::Sharer;
 use crate::medium::{Found, Medium};
-use crate::part::Placement;
+use crate::part::{Missing, Placement};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -17,6 +18,10 @@ const RESCAN: Duration = Duration::from_secs(1);
 
 /// How often that time doubles while the table cannot be read: up to about a minute.
 const MAX_FAILURES: u32 = 6;
+
+/// How often in a row the table is read in vain before a client is told that it has no disk, if it
+/// was told nothing in this life: that would end what it has asked an earlier one for.
+const ATTEMPTS: u32 = 3;
 
 /// The faults of a medium.
 #[derive(Debug, Default)]
@@ -42,7 +47,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         if changes != self.changes || self.medium.disk() != Some(&disk) {
             if changes != self.changes {
                 // Whatever is there now, it is not what clients mean by their requests.
-                self.set_placements(&[]);
+                self.set_placements(core::iter::repeat(Some(Placement::ABSENT)));
                 (self.changes, self.next_placements) = (changes, None);
             }
             self.scan(disk);
@@ -87,7 +92,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     }
 
     /// Finds out where the clients' parts are. A client that has its part keeps it if the table
-    /// cannot be read now: it is the same medium.
+    /// cannot be read now: it is the same medium. One that has been told nothing waits a while.
     fn place(&mut self, disk: &Disk, found: Option<Found>) {
         let has_failed = found.as_ref().is_some_and(|found| found.has_failed);
         let mut problems = Problems::default();
@@ -104,19 +109,19 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             }
             None => None,
         };
-        let mut placements: Vec<Placement> = Vec::with_capacity(self.clients.len());
+        let mut placements: Vec<Option<Placement>> = Vec::with_capacity(self.clients.len());
         let mut is_missing = false;
+        let is_patient = has_failed && self.failures + 1 < ATTEMPTS;
         for client in &self.clients {
             let kept = client.placement().filter(|placement| has_failed && placement.disk.is_present());
             let kept = kept.and_then(|kept| client.part.at(disk, kept.first, kept.disk.blocks));
             let placement = kept.map_or_else(|| client.part.place(disk, table), Ok);
-            placements.push(placement.unwrap_or_else(|reason| {
-                if disk.is_present() {
-                    problems.add(format_args!("{} has no disk: {reason}", client.name));
-                    is_missing = true;
-                }
-                Placement::ABSENT
-            }));
+            let waits = is_patient && client.placement().is_none() && matches!(placement, Err(Missing::Partition(_)));
+            if let (Err(reason), true) = (&placement, disk.is_present()) {
+                problems.add(format_args!("{} has no disk: {reason}", client.name));
+                is_missing = true;
+            }
+            placements.push((!waits).then(|| placement.unwrap_or(Placement::ABSENT)));
         }
         if has_failed && is_missing {
             let at = time::now() + RESCAN * (1 << self.failures);
@@ -147,14 +152,15 @@ impl<D: Driver<Tag>> Virtualiser<D> {
 
     /// Takes away the part of a client that has blocks of an earlier one's, unless the system file
     /// says that they share some: whoever can write the table must not choose who does.
-    fn keep_apart(&self, placements: &mut [Placement], problems: &mut Problems) {
+    fn keep_apart(&self, placements: &mut [Option<Placement>], problems: &mut Problems) {
         for (index, client) in self.clients.iter().enumerate() {
             let (before, rest) = placements.split_at_mut(index);
-            let Some(placement) = rest.first_mut() else { return };
-            let earlier = self.clients.iter().zip(before);
-            let mut colliding =
-                earlier.filter(|(other, at)| at.collides(placement) && !other.part.may_overlap(&client.part));
-            if let Some((other, _)) = colliding.next() {
+            let Some(Some(placement)) = rest.first_mut() else { continue };
+            let collides =
+                |other: &Sharer, at: &Placement| at.collides(placement) && !other.part.may_overlap(&client.part);
+            let mut earlier = self.clients.iter().zip(before);
+            let colliding = earlier.find(|(other, at)| at.is_some_and(|at| collides(other, &at)));
+            if let Some((other, _)) = colliding {
                 problems.add(format_args!("{} has no disk: its part overlaps that of {}", client.name, other.name));
                 *placement = Placement::ABSENT;
             }
@@ -165,22 +171,21 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// to anywhere ends first: another client may have its blocks next.
     fn apply_placements(&mut self) {
         let Some(placements) = self.next_placements.take() else { return };
-        let moved = self
-            .clients
-            .iter()
-            .zip(&placements)
-            .any(|(client, placement)| client.placement().is_some_and(|before| placement.is_elsewhere(before)));
+        let mut next = self.clients.iter().zip(&placements);
+        let moved = next.any(|(client, placement)| {
+            client.placement().zip(placement.as_ref()).is_some_and(|(before, placement)| placement.is_elsewhere(before))
+        });
         if moved && self.busy > 0 {
             self.next_placements = Some(placements);
         } else {
-            self.set_placements(&placements);
+            self.set_placements(placements);
         }
     }
 
-    /// Sets the clients' placements; those for which there is none have no part.
-    fn set_placements(&mut self, placements: &[Placement]) {
-        let placements = placements.iter().copied().chain(core::iter::repeat(Placement::ABSENT));
+    /// Sets the clients' placements, of those that have one.
+    fn set_placements(&mut self, placements: impl IntoIterator<Item = Option<Placement>>) {
         for (number, (client, placement)) in self.clients.iter_mut().zip(placements).enumerate() {
+            let Some(placement) = placement else { continue };
             client.set_placement(placement);
             self.due.insert(number);
         }
