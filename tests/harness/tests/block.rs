@@ -172,6 +172,46 @@ fn a_fused_driver_gives_each_client_its_range() {
     check(&file, &before, &[(1024..3072, 62), (4096..5120, 72)]);
 }
 
+/// Has QEMU's disk zero the first half of a client's blocks and discard the second, and the blocks
+/// around them stay.
+fn clear(name: &str, keys: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = image(folder.path());
+    let before = std::fs::read(&file).expect("the image is there");
+    let description = format!(
+        "name = \"{name}\"\ndescription = \"A client that clears blocks\"\nboard = \"virt\"\n\
+         [device.uart0]\npriority = 60\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n{keys}\n\
+         [pd.client]\ncomponent = \"block-test\"\npriority = 100\nconfig = {{ zeroes = true, discards = true }}\n\
+         disk = {{ device = \"disk0\", offset = \"512KiB\", size = \"1MiB\" }}\n"
+    );
+    let system = folder.path().join(format!("{name}.toml"));
+    std::fs::write(&system, description).expect("the folder is writable");
+    let mut machine = Boot::system(system.to_str().expect("temporary paths are text")).start(&[]);
+    wait_for(&mut machine, &["client"]);
+    machine.interrupt();
+    let found = std::fs::read(&file).expect("the image is there");
+    let (start, half, end) = (1024 * BLOCK, 2048 * BLOCK, 3072 * BLOCK);
+    assert!(found[start..half].iter().all(|byte| *byte == 0), "zeroed");
+    // What was discarded is anything (VIRTIO 1.2 §5.2.6.1): QEMU gives it back to the host's file
+    // system, which reads it as zeroes if it can.
+    let written = pattern(1, 2048);
+    for (block, bytes) in found[half..end].chunks(BLOCK).enumerate() {
+        let was = &written[(1024 + block) * BLOCK..][..BLOCK];
+        assert!(bytes == was || bytes.iter().all(|byte| *byte == 0), "block {block} of the discarded half");
+    }
+    assert!(found[..start] == before[..start] && found[end..] == before[end..], "blocks of others have changed");
+}
+
+#[test]
+fn blocks_are_cleared_and_no_others() {
+    clear("disk-clear", "");
+}
+
+#[test]
+fn blocks_are_cleared_and_no_others_by_a_fused_driver() {
+    clear("disk-fused-clear", "fused = true");
+}
+
 /// As many as a virtualiser can tell apart, with the longest queue to the driver: its heap holds.
 #[test]
 fn sixty_three_clients_share_a_disk() {

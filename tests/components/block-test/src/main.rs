@@ -27,7 +27,8 @@ impl Component for BlockTest {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let extras = Extras { discards: config.discards, is_removable: config.is_removable };
+        let Config { discards, zeroes, is_removable, .. } = config;
+        let extras = Extras { discards, zeroes, is_removable };
         let mut this = Self { work: Work::new(&connections.disk, config.seed, config.rounds, extras) };
         this.run();
         this

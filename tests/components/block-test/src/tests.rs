@@ -8,10 +8,20 @@ use culm_block::{BLOCK, Disk};
 /// Does the work on a disk that holds `content`; returns what the disk holds then, and whether all
 /// held.
 fn done(disk: Disk, content: Vec<u8>, rounds: u32, spoil: impl Fn(&mut RamDisk)) -> (Vec<u8>, bool) {
+    done_with(Extras::default(), disk, content, rounds, spoil)
+}
+
+fn done_with(
+    extras: Extras,
+    disk: Disk,
+    content: Vec<u8>,
+    rounds: u32,
+    spoil: impl Fn(&mut RamDisk),
+) -> (Vec<u8>, bool) {
     let connection = connection(32, 64, 0, 1);
     let mut ram = RamDisk::new(&connection, disk);
     ram.content = content;
-    let mut work = Work::new(&connection, 7, rounds, Extras::default());
+    let mut work = Work::new(&connection, 7, rounds, extras);
     for _ in 0..10_000 {
         ram.take();
         // The last one first: requests that are under way at the same time have no order.
@@ -53,4 +63,21 @@ fn a_disk_that_is_read_only_is_read() {
 fn a_wrong_block_is_seen() {
     let (_, passed) = done(Disk::new(100, 1), vec![0; 100 * BLOCK], 1, |disk| disk.content[50 * BLOCK + 8] = 1);
     assert!(!passed);
+}
+
+#[test]
+fn the_first_half_is_zeroed_and_the_second_discarded() {
+    let disk = Disk { discards: true, writes_zeroes: true, ..Disk::new(100, 1) };
+    for (zeroes, discards) in [(true, true), (true, false), (false, true)] {
+        let extras = Extras { discards, zeroes, ..Extras::default() };
+        let (content, passed) = done_with(extras, disk, vec![0; 100 * BLOCK], 1, |_| {});
+        assert!(passed);
+        // The fake disk discards to zeroes.
+        let pattern: Vec<u8> = (0..100 * 64).flat_map(|at| word(7, at / 64, at % 64).to_le_bytes()).collect();
+        let (zeroed, discarded) = content.split_at(50 * BLOCK);
+        for (cleared, found, written) in [(zeroes, zeroed, 0), (discards, discarded, 50 * BLOCK)] {
+            let expected = if cleared { vec![0; 50 * BLOCK] } else { pattern[written..][..50 * BLOCK].to_vec() };
+            assert!(found == expected, "zeroes: {zeroes}, discards: {discards}, from byte {written} on");
+        }
+    }
 }

@@ -18,6 +18,7 @@ enum Step {
     Write,
     Flush,
     Read,
+    Zero,
     Discard,
     Done,
 }
@@ -38,6 +39,8 @@ struct Piece {
 pub struct Extras {
     /// In the end, the second half of the disk is discarded.
     pub discards: bool,
+    /// Before that, the first half of the disk is zeroed.
+    pub zeroes: bool,
     /// The medium may be taken out: the round begins anew with the one that is there then.
     pub is_removable: bool,
 }
@@ -137,15 +140,20 @@ impl Work {
                 Step::Write | Step::Read => self.send_pieces(disk),
                 Step::Flush if self.next == 0 => self.flush(),
                 Step::Flush => {}
-                Step::Discard => self.discard(disk),
+                Step::Zero | Step::Discard => self.clear(self.end_of_step(disk)),
                 Step::Done => return,
             }
-            let is_sent = self.next >= disk.blocks;
+            let is_sent = self.next >= self.end_of_step(disk);
             if self.step != Step::Done && (!is_sent || self.client.under_way() > 0) {
                 return;
             }
             self.finish_step(disk);
         }
+    }
+
+    /// Returns the block behind the last one of the step.
+    fn end_of_step(&self, disk: &Disk) -> u64 {
+        if self.step == Step::Zero { disk.blocks / 2 } else { disk.blocks }
     }
 
     /// Looks at what the disk is; one that cannot be used ends the work.
@@ -181,9 +189,10 @@ impl Work {
         let step = match self.step {
             Step::Begin | Step::Write => Step::Flush,
             Step::Flush => Step::Read,
-            Step::Read if is_last && self.extras.discards => Step::Discard,
+            Step::Read if is_last && self.extras.zeroes => Step::Zero,
+            Step::Read | Step::Zero if is_last && self.extras.discards => Step::Discard,
             Step::Read if is_last => Step::Done,
-            Step::Discard => Step::Done,
+            Step::Zero | Step::Discard => Step::Done,
             Step::Read => {
                 culm::info!("seed {} was read as it was written", self.seed);
                 self.seed += 1;
@@ -254,11 +263,16 @@ impl Work {
         self.next = u64::MAX;
     }
 
-    fn discard(&mut self, disk: &Disk) {
-        while self.next < disk.blocks && self.client.space() > 0 && !self.is_interrupted {
-            let blocks = (disk.blocks - self.next).min(64) as u32;
-            let piece = Piece { operation: Operation::Discard, place: 0, block: self.next, blocks };
-            let sent = self.client.send(&Request::discard(self.next, blocks), piece);
+    /// Zeroes or discards the blocks that follow, up to the block `end`.
+    fn clear(&mut self, end: u64) {
+        while self.next < end && self.client.space() > 0 && !self.is_interrupted {
+            let blocks = (end - self.next).min(64) as u32;
+            let request = match self.step {
+                Step::Zero => Request::write_zeroes(self.next, blocks, false),
+                _ => Request::discard(self.next, blocks),
+            };
+            let piece = Piece { operation: request.operation, place: 0, block: self.next, blocks };
+            let sent = self.client.send(&request, piece);
             self.failed += u64::from(!self.is_taken_out(Some(sent)) && sent.is_err());
             self.next += u64::from(blocks);
         }
@@ -282,14 +296,14 @@ impl Work {
         }
         match piece.operation {
             Operation::Flush => return counters::FLUSHES.add(1),
-            Operation::Discard => return,
+            Operation::Discard | Operation::WriteZeroes | Operation::DiscardToZeroes => return,
             Operation::Read => {
                 counters::BLOCKS_READ.add(piece.blocks.into());
                 if result.is_ok() {
                     self.compare(&piece);
                 }
             }
-            _ => counters::BLOCKS_WRITTEN.add(piece.blocks.into()),
+            Operation::Write => counters::BLOCKS_WRITTEN.add(piece.blocks.into()),
         }
         self.free.push(piece.place);
     }
