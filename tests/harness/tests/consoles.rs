@@ -83,6 +83,21 @@ fn a_console_can_be_in_focus_from_the_beginning() {
 }
 
 #[test]
+fn all_keys_are_the_consoles_and_a_command_ends_the_run() {
+    let (_folder, boot) = boot("consoles-keys");
+    let mut terminal = Terminal::run(&boot.run_command());
+    terminal.expect("Ctrl-] and q ends it");
+    terminal.expect("left> ");
+    // Ctrl-C, Ctrl-\, Ctrl-Z, Ctrl-S, Ctrl-V and Ctrl-] itself.
+    let keys = "a\x03b\x1cc\x1ad\x13e\x16f\x1d";
+    terminal.press(&format!("{keys}\x1dq\r"));
+    terminal.expect(&format!("left> heard {keys}q"));
+    terminal.press("\x1dq");
+    assert!(terminal.wait().success());
+    assert!(terminal.is_in_order(), "the terminal is a shell's again");
+}
+
+#[test]
 fn a_console_that_is_not_there_is_refused() {
     let (_folder, boot) = boot("consoles-refused");
     let output = boot.option(&["--console", "rihgt"]).run_command().output().expect("`./culm` starts");

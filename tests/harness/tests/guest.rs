@@ -159,6 +159,12 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     for interrupt in ["arch_timer", "uart-pl011"] {
         terminal.expect(interrupt);
     }
+    // Ctrl-C ends what runs in the shell, and nothing else.
+    terminal.press("echo sleeps $((40 + 2)); sleep 1000000\r");
+    terminal.expect("sleeps 42");
+    terminal.press("\x03");
+    terminal.expect("^C");
+    terminal.expect("/ # ");
     terminal.press("reboot -f\r");
     terminal.expect("the guest has reset itself");
     terminal.expect("/ # ");

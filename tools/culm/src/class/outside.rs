@@ -37,6 +37,7 @@ impl Options {
             network: self.network.network(plan, debugger),
             disks: block::Disks::of(plan)?,
             consoles: serial::consoles(plan),
+            takes_keys: serial::takes_keys(plan),
         })
     }
 }
@@ -48,9 +49,16 @@ pub struct Outside {
     disks: block::Disks,
     /// The names of those that share the console.
     consoles: Vec<String>,
+    /// Somebody is given what is typed on the board's console.
+    takes_keys: bool,
 }
 
 impl Outside {
+    /// Whether somebody in the machine is given what is typed on the board's console.
+    pub fn takes_keys(&self) -> bool {
+        self.takes_keys
+    }
+
     /// QEMU's arguments for what one of these devices leads to.
     pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
         let mut arguments = self.network.arguments(devices, index);

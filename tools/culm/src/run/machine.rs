@@ -1,8 +1,10 @@
 //! A running emulator: its console passed on, its end noticed, nothing left behind.
 //!
-//! QEMU runs in a process group of its own, so that Ctrl-C reaches this program alone, which then
-//! ends QEMU; and it is killed by the operating system should this program be killed.
+//! QEMU runs in a process group of its own, so that the signal that Ctrl-C makes reaches this
+//! program alone, which then ends QEMU; and it is killed by the operating system should this
+//! program be killed.
 
+use super::keys::Keys;
 use super::launch;
 use super::terminal::Keyboard;
 use crate::failure::Failure;
@@ -26,6 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// speaks within a second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
+/// Bytes typed at a terminal that wait for the emulator to take them; more are dropped.
+const TYPED_AHEAD: usize = 4096;
+
 /// Why a machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -33,6 +38,8 @@ pub enum End {
     Ended(ExitStatus),
     /// This program was told to end it.
     Signalled(Signal),
+    /// The keys for it were typed.
+    Asked,
     /// The watcher asked for its end.
     Stopped,
 }
@@ -64,13 +71,16 @@ struct Emulator {
     error_line: Vec<u8>,
     /// Bytes typed that the emulator has not taken yet.
     pending: Vec<u8>,
+    /// The keys that end the run, where Ctrl-C does not.
+    keys: Option<Keys>,
 }
 
-/// Runs `program` until it ends, or a signal or the watcher ends it.
-pub fn run(program: &Path, arguments: &[OsString], watch: &mut dyn Watch) -> Result<End, Failure> {
+/// Runs `program` until it ends, or a signal, the watcher, or `keys` end it, by which Ctrl-C is a
+/// key like any other.
+pub fn run(program: &Path, arguments: &[OsString], keys: Option<Keys>, watch: &mut dyn Watch) -> Result<End, Failure> {
     let signals = hold_signals().map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
-    let mut emulator = Emulator::start(program, arguments)?;
-    let keyboard = Keyboard::take();
+    let mut emulator = Emulator::start(program, arguments, keys)?;
+    let keyboard = Keyboard::take(keys.is_some());
     if !keyboard.is_usable() {
         emulator.input = None;
     }
@@ -96,7 +106,7 @@ fn hold_signals() -> nix::Result<SignalFd> {
 }
 
 impl Emulator {
-    fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Failure> {
+    fn start(program: &Path, arguments: &[OsString], keys: Option<Keys>) -> Result<Self, Failure> {
         let mut command = launch::command(program)?;
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,7 +117,7 @@ impl Emulator {
             // A guest that reads nothing must not stop the console.
             let _ = fcntl(input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         }
-        Ok(Self { child, input, output, errors, error_line: Vec::new(), pending: Vec::new() })
+        Ok(Self { child, input, output, errors, error_line: Vec::new(), pending: Vec::new(), keys })
     }
 
     /// Passes everything on until the output ends (`None`) or there is a reason to end it.
@@ -139,8 +149,8 @@ impl Emulator {
             if ready.output && self.read_output(watch) == Next::Stop && stop_at.is_none() {
                 stop_at = Some(Instant::now() + Duration::from_secs(1));
             }
-            if ready.keyboard {
-                self.read_keyboard();
+            if ready.keyboard && self.read_keyboard() == Next::Stop {
+                return Ok(Some(End::Asked));
             }
             if ready.input {
                 self.write_input();
@@ -160,9 +170,12 @@ impl Emulator {
             all.push((PollFd::new(errors.as_fd(), PollFlags::POLLIN), 2));
         }
         if let Some(input) = &self.input {
-            match self.pending.is_empty() {
-                true => all.push((PollFd::new(stdin.as_fd(), PollFlags::POLLIN), 3)),
-                false => all.push((PollFd::new(input.as_fd(), PollFlags::POLLOUT), 4)),
+            // A machine that takes no input any more can still be ended by keys.
+            if self.pending.is_empty() || self.keys.is_some() {
+                all.push((PollFd::new(stdin.as_fd(), PollFlags::POLLIN), 3));
+            }
+            if !self.pending.is_empty() {
+                all.push((PollFd::new(input.as_fd(), PollFlags::POLLOUT), 4));
             }
         }
         let (mut descriptors, names): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -216,14 +229,23 @@ impl Emulator {
         }
     }
 
-    fn read_keyboard(&mut self) {
+    fn read_keyboard(&mut self) -> Next {
         let mut buffer = [0; 1024];
         match read(std::io::stdin(), &mut buffer) {
             Ok(0) => self.input = None,
-            Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
+            Ok(count) => {
+                let typed = &buffer[..count];
+                if self.keys.as_mut().is_some_and(|keys| keys.ask_for_end(typed)) {
+                    return Next::Stop;
+                }
+                if self.pending.len() < TYPED_AHEAD {
+                    self.pending.extend_from_slice(typed);
+                }
+            }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(_) => self.input = None,
         }
+        Next::Continue
     }
 
     fn write_input(&mut self) {

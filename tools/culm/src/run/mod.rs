@@ -1,6 +1,7 @@
 //! `culm run`: builds a system and runs it in QEMU, in the foreground, with its console.
 
 mod console;
+mod keys;
 pub mod launch;
 mod machine;
 pub mod qemu;
@@ -17,6 +18,7 @@ use crate::tree::Tree;
 use anyhow::Result;
 use console::{Sign, Watcher};
 use culm_manifest::units::{format_size, parse_size};
+use keys::Keys;
 use machine::{End, Next, Watch};
 use nix::sys::signal::Signal;
 use qemu::{PREFERRED_QEMU, Qemu, QemuCommand};
@@ -67,7 +69,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 /// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself
-/// with status 0, or Ctrl-C ended a system that was alive.
+/// with status 0, or the operator ended a system that was alive.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut plan = options.system.plan_to_build()?;
     if let Some(size) = options.memory {
@@ -86,7 +88,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if emulator.version < PREFERRED_QEMU {
         eprintln!("culm: QEMU {} runs this; {PREFERRED_QEMU} is what Culm is tested with", emulator.version);
     }
-    announce(&plan, &machine, &built.report);
+    let keys = (machine.outside.takes_keys() && terminal::is_ours()).then(Keys::default);
+    announce(&plan, &machine, &built.report, keys.is_some());
     let mut screen = Screen {
         report: &built.report,
         outside: machine.outside.clone(),
@@ -101,7 +104,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         spoke: false,
         errors: Vec::new(),
     };
-    let end = machine::run(&emulator.path, &arguments, &mut screen)?;
+    let end = machine::run(&emulator.path, &arguments, keys, &mut screen)?;
     Ok(screen.verdict(end)?)
 }
 
@@ -128,14 +131,15 @@ fn with_address(plan: &Plan) -> Vec<String> {
     found.map(|(_, domain)| domain.name.clone()).collect()
 }
 
-/// Says what is about to run and how to end it.
-fn announce(plan: &Plan, machine: &QemuCommand<'_>, report: &Report) {
+/// Says what is about to run and how to end it: by keys of its own where Ctrl-C goes to a console.
+fn announce(plan: &Plan, machine: &QemuCommand<'_>, report: &Report, by_keys: bool) {
     eprintln!(
-        "culm: {} on {}, {} core{}; Ctrl-C ends it",
+        "culm: {} on {}, {} core{}; {}",
         plan.name,
         plan.board.name,
         machine.cores,
-        if machine.cores == 1 { "" } else { "s" }
+        if machine.cores == 1 { "" } else { "s" },
+        if by_keys { "Ctrl-] and q ends it; Ctrl-C goes to the console" } else { "Ctrl-C ends it" }
     );
     for announcement in machine.outside.announcements() {
         eprintln!("culm: {announcement}");
@@ -277,7 +281,7 @@ impl Screen<'_> {
         match (self.halted, end) {
             (Some(0), _) => Ok(ExitCode::SUCCESS),
             (Some(status), _) => Err(Failure::new(format!("the system halted itself with status {status}"))),
-            (None, End::Signalled(Signal::SIGINT)) => Ok(ExitCode::SUCCESS),
+            (None, End::Asked | End::Signalled(Signal::SIGINT)) => Ok(ExitCode::SUCCESS),
             (None, End::Signalled(signal)) => Ok(ExitCode::from(128 + signal as u8)),
             (None, End::Ended(_)) if !self.spoke && !self.errors.is_empty() => {
                 Err(Failure::new("QEMU did not start the machine; its reason is above"))

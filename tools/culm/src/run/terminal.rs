@@ -1,5 +1,6 @@
-//! The terminal while a machine's console is on it: keys go through one by one and are not echoed,
-//! Ctrl-C remains.
+//! The terminal while a machine's console is on it: keys go through one by one and are not echoed.
+//! Those that a terminal makes signals of, such as Ctrl-C, remain, unless a console of the system
+//! takes what is typed.
 
 use nix::sys::termios::{InputFlags, LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
@@ -13,14 +14,21 @@ pub struct Keyboard {
 }
 
 impl Keyboard {
-    /// Takes the terminal, where standard input is one and this program is in its foreground.
-    pub fn take() -> Self {
+    /// Takes the terminal, where standard input is one and this program is in its foreground; `all`
+    /// says whether every key goes through.
+    pub fn take(all: bool) -> Self {
         let stdin = stdin();
         let before = if owns_terminal(&stdin) { tcgetattr(&stdin).ok() } else { None };
         if let Some(before) = &before {
             let mut settings = before.clone();
             settings.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
             settings.input_flags.remove(InputFlags::ICRNL);
+            if all {
+                // Else the terminal would keep, too, Ctrl-S and Ctrl-Q, Ctrl-V, and what Ctrl-V
+                // precedes.
+                settings.local_flags.remove(LocalFlags::ISIG | LocalFlags::IEXTEN);
+                settings.input_flags.remove(InputFlags::IXON);
+            }
             // Without these settings the console can still be read; typing is only less pleasant.
             let _ = tcsetattr(&stdin, SetArg::TCSANOW, &settings);
         }
@@ -40,6 +48,11 @@ impl Drop for Keyboard {
             let _ = tcsetattr(&self.stdin, SetArg::TCSANOW, before);
         }
     }
+}
+
+/// Whether somebody types at a terminal that this program has in front.
+pub fn is_ours() -> bool {
+    owns_terminal(&stdin())
 }
 
 /// A program in the background would be stopped if it touched the terminal.

@@ -3,7 +3,7 @@
 use crate::expand::draft::Client;
 use crate::expand::wiring::{ProviderClients, Wiring};
 use crate::failure::Failure;
-use crate::plan::{ConnectionData, DomainId, Plan, Planned};
+use crate::plan::{ConnectionData, Device, DomainId, Plan, Planned};
 use culm_abi::connection::SerialVirtualiserClient;
 use culm_manifest::problem::suggest;
 
@@ -57,6 +57,26 @@ pub fn names(plan: &Plan) -> Vec<String> {
     });
     let consoles = ports.map(|port| port.clients.iter().filter(|client| client.rx.is_some() && !client.log));
     consoles.filter(|port| port.clone().count() > 1).flatten().map(|console| console.name.clone()).collect()
+}
+
+/// Whether somebody is given what is typed on the board's console: one of several that share it, or
+/// the one that has it to itself.
+pub fn takes_keys(plan: &Plan) -> bool {
+    let is_console = |device: &&Device| plan.board.console.as_ref() == Some(&device.board.name);
+    let Some(device) = plan.devices.iter().find(is_console) else { return false };
+    let driver = &plan.domains[device.driver].name;
+    let connections = || plan.domains.iter().flat_map(|domain| &domain.connections);
+    let shared = connections().find_map(|connection| match &connection.data {
+        ConnectionData::SerialVirtualiser(port) if connection.peer == *driver => Some(port),
+        _ => None,
+    });
+    match shared {
+        Some(port) => port.clients.iter().any(|client| client.rx.is_some() && !client.log),
+        None => connections().any(|connection| match &connection.data {
+            ConnectionData::SerialClient(client) => connection.peer == device.board.name && client.rx.is_some(),
+            _ => false,
+        }),
+    }
 }
 
 /// The name of each client, which stands before what it prints. A console has that of the guest

@@ -3,7 +3,7 @@
 
 mod consoles;
 
-pub use consoles::{Options, names as consoles};
+pub use consoles::{Options, names as consoles, takes_keys};
 
 use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::description::system::read_queue;
