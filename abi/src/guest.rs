@@ -68,7 +68,8 @@ pub mod exit {
     pub const MAINTENANCE: u64 = 2;
     /// The monitor stopped it, or it has never run.
     pub const STOPPED: u64 = 3;
-    /// The monitor stopped it before it could go on: the page is as the monitor has left it.
+    /// The monitor stopped it before it could go on, or had it forget: the page is as the monitor
+    /// has left it, but for [`VirtualCpu::entry`](super::VirtualCpu::entry) if that was taken.
     pub const RETURNED: u64 = 4;
 }
 
@@ -78,12 +79,15 @@ pub mod entry {
     pub const CONTINUE: u64 = 0;
     /// Where it was, as soon as there is an interrupt for it.
     pub const WAIT: u64 = 1;
-    /// From its beginning: with the page's registers and program counter, translation off, no
-    /// interrupt pending or active.
+    /// From its beginning: with the page's registers and program counter, translation off, and no
+    /// interrupt but those of the page and those that other CPUs have sent since it last exited.
     pub const RESET: u64 = 2;
     /// Where it was; it exits, too, when it waits for an interrupt, until it is next entered. Its
     /// program counter is behind the instruction then.
     pub const TELL_WAIT: u64 = 3;
+    /// Not at all: what other CPUs have sent it since it last exited is forgotten, and it exits
+    /// again. After that, of a guest of which all CPUs have exited, nothing of its life is left.
+    pub const FORGET: u64 = 4;
 }
 
 /// A range of guest-physical addresses.

@@ -12,7 +12,7 @@
 //! their own, send each other interrupts ([`crate::generated`]) without their monitor.
 
 use crate::core::{Core, Next};
-use crate::domain::{Context, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
+use crate::domain::{Context, Entry, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
 use crate::generated::{GeneratedInterrupts, Target};
 use crate::notification::Receiver;
 use crate::system::{Command, Hardware, System};
@@ -138,7 +138,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             return;
         }
         let generated = self.system.shared[(self.first + local) as usize].generated.take();
-        if domain.context.enter(generated) { self.make_ready(local) } else { self.idle_until_interrupt(local) }
+        match domain.context.enter(generated) {
+            Entry::Goes => self.make_ready(local),
+            Entry::Waits => self.idle_until_interrupt(local),
+            Entry::Forgets => self.leave(local, exit::RETURNED),
+        }
     }
 
     /// Makes a virtual CPU exit. One that has exited does so again if its monitor has answered

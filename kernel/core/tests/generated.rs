@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::{Builder, Fake, FakeContext, FakeCore};
+use common::{Builder, Fake, FakeContext, FakeCore, Seen};
+use culm_abi::guest::exit;
 use culm_abi::syscall::{RESUME, STOP};
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
-use culm_kernel_core::{Generated, Interrupt, Trap};
+use culm_kernel_core::{Entry, Generated, Interrupt, Trap};
 use proptest::prelude::*;
 
 /// Virtual CPUs of one guest, each on the core after its number, with a domain above it and one
@@ -225,18 +226,34 @@ fn a_core_that_does_not_run_the_guest_is_interrupted_once_at_most() {
 fn a_guest_that_is_resumed_to_wait_goes_on_if_an_interrupt_has_come_meanwhile() {
     let mut scene = Scene::new();
     scene.trap(1, None);
-    scene.context(1).is_to_wait = true;
+    scene.context(1).entry = Entry::Waits;
     scene.send(0, 4, 0b010);
     scene.deliver();
     scene.resume(1);
     assert_eq!((scene.state(1), scene.given(1)), (State::Running, 1 << 4));
     scene.trap(1, None);
-    scene.context(1).is_to_wait = true;
+    scene.context(1).entry = Entry::Waits;
     scene.resume(1);
     assert_eq!(scene.state(1), State::Idle);
     scene.send(0, 4, 0b010);
     scene.deliver();
     assert_eq!((scene.state(1), scene.given(1)), (State::Running, 1 << 4));
+}
+
+#[test]
+fn a_guest_that_forgets_exits_again_without_what_was_sent() {
+    let mut scene = Scene::new();
+    scene.trap(1, None);
+    scene.send(0, 4, 0b010);
+    scene.deliver();
+    scene.context(1).entry = Entry::Forgets;
+    scene.resume(1);
+    assert_eq!((scene.state(1), &scene.context(1).seen), (State::Exited, &Seen::Exited(exit::RETURNED)));
+    // What is sent after that arrives.
+    scene.send(0, 5, 0b010);
+    scene.context(1).entry = Entry::Goes;
+    scene.resume(1);
+    assert_eq!((scene.state(1), scene.given(1)), (State::Running, 1 << 5));
 }
 
 #[test]
@@ -257,7 +274,7 @@ enum Step {
     Preempt,
     GiveBack,
     Deliver,
-    Resume { to_wait: bool },
+    Resume { entry: Entry },
     Stop,
     Timer,
 }
@@ -270,7 +287,8 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         1 => Just(Step::Preempt),
         1 => Just(Step::GiveBack),
         3 => Just(Step::Deliver),
-        2 => any::<bool>().prop_map(|to_wait| Step::Resume { to_wait }),
+        2 => any::<bool>().prop_map(|waits| Step::Resume { entry: if waits { Entry::Waits } else { Entry::Goes } }),
+        1 => Just(Step::Resume { entry: Entry::Forgets }),
         1 => Just(Step::Stop),
         1 => Just(Step::Timer),
     ];
@@ -305,10 +323,14 @@ proptest! {
                 Step::Exit if is_on => scene.trap(cpu, None),
                 Step::Preempt if is_below => scene.preempt(cpu),
                 Step::GiveBack if !is_below => scene.give_back(cpu),
-                Step::Resume { to_wait } => {
-                    scene.context(cpu).is_to_wait = to_wait;
+                Step::Resume { entry } => {
+                    scene.context(cpu).entry = entry;
                     if scene.state(cpu) == State::Exited {
                         scene.context(cpu).is_answered = true;
+                        if entry == Entry::Forgets {
+                            given[cpu] |= scene.given(cpu);
+                            sent[cpu] = given[cpu];
+                        }
                     }
                     scene.command(cpu, Command::Resume, RESUME);
                 }
@@ -331,7 +353,7 @@ proptest! {
         scene.deliver();
         for cpu in 0..CPUS {
             if scene.state(cpu) == State::Exited {
-                scene.context(cpu).is_to_wait = false;
+                scene.context(cpu).entry = Entry::Goes;
                 scene.resume(cpu);
             }
             given[cpu] |= scene.given(cpu);

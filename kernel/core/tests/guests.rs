@@ -8,7 +8,7 @@ use culm_abi::guest::exit;
 use culm_abi::syscall::{FaultKind, FaultReport, RESTART, RESUME, STOP};
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
-use culm_kernel_core::{Interrupt, Trap};
+use culm_kernel_core::{Entry, Interrupt, Trap};
 
 /// An interrupt of the monitor's.
 const DEVICE: u32 = 40;
@@ -154,7 +154,7 @@ fn a_guest_is_resumed_to_wait() {
     scene.interrupt(Interrupt::GuestTimer);
     assert_eq!(scene.guest().0, State::Exited, "it has not begun to wait");
     scene.monitor_is_told();
-    scene.page().is_to_wait = true;
+    scene.page().entry = Entry::Waits;
     scene.resume();
     assert_eq!((scene.guest(), scene.runs()), ((State::Idle, Seen::Entered), Some(scene.low)));
     scene.command(Command::Stop, STOP);

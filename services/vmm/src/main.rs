@@ -29,6 +29,7 @@ use console::Console;
 use culm::connection::GuestCpu;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Region, start, supervision};
+use culm_guest::controller::Offer;
 use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
 use devices::Backends;
@@ -46,8 +47,11 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// The state of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It begins as soon as all of its virtual CPUs are this monitor's.
+    /// It begins as soon as all of its virtual CPUs are this monitor's and have forgotten what they
+    /// were sent in an earlier life.
     Begins,
+    /// They are to forget that, all of them having left the guest.
+    Forgets,
     /// It runs, or could, or waits for an interrupt.
     Runs,
     /// It has ended.
@@ -110,9 +114,12 @@ impl Monitor {
             State::Begins => {
                 // A guest asks for its devices as it begins: that waits until they are known.
                 if self.are_all_here() && self.backends.are_known() {
-                    self.begin();
+                    self.cpus.iter().for_each(VirtualCpu::forget);
+                    self.state = State::Forgets;
+                    self.forget();
                 }
             }
+            State::Forgets => self.forget(),
             State::Runs => self.resume(),
             State::Ended => {
                 self.are_all_here();
@@ -158,6 +165,16 @@ impl Monitor {
     fn are_all_here(&mut self) -> bool {
         self.cpus.iter_mut().for_each(VirtualCpu::stop);
         self.cpus.iter().all(VirtualCpu::is_here)
+    }
+
+    /// Has the virtual CPUs forget that have not yet. When all have, the guest begins.
+    fn forget(&mut self) {
+        for virtual_cpu in self.cpus.iter_mut().filter(|cpu| cpu.is_here() && cpu.is_to_forget()) {
+            virtual_cpu.resume(&Offer::default());
+        }
+        if self.cpus.iter().all(VirtualCpu::is_here) {
+            self.begin();
+        }
     }
 
     /// Has the guest begin, with its first virtual CPU.

@@ -107,6 +107,17 @@ impl VirtualCpu {
         self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::RESET);
     }
 
+    /// Has it forget what other CPUs have sent it, and exit again, when it is resumed.
+    pub fn forget(&self) {
+        self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::FORGET);
+    }
+
+    /// Returns whether it has not forgotten yet. A command to stop that was under way can have it
+    /// exit before it does.
+    pub fn is_to_forget(&self) -> bool {
+        self.load(offset_of!(guest::VirtualCpu, entry)) == guest::entry::FORGET
+    }
+
     /// Has the guest wait for an interrupt when it is resumed.
     pub fn wait(&self) {
         self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::WAIT);

@@ -67,6 +67,9 @@ fn run(boot: &Boot) -> Terminal {
 /// What the guest says until it waits for input.
 const WORDS: [&str; 3] = ["tiny: hello", "tiny: the timer went off", "tiny: an interrupt to itself"];
 
+/// What its second CPU says, if it has one, in the meantime.
+const SECOND: &str = "tiny: an interrupt to the second";
+
 /// The guest says all of that.
 fn begins(terminal: &mut Terminal) {
     WORDS.into_iter().for_each(|words| terminal.expect(words));
@@ -98,6 +101,25 @@ fn a_guest_that_resets_itself_begins_anew() {
     }
     terminal.press("abc");
     terminal.expect("abc");
+}
+
+/// It was sent an interrupt before it begins, and one before the guest reset itself, of which it is
+/// to know nothing.
+#[test]
+fn a_second_cpu_has_the_interrupts_that_it_was_sent_in_this_life() {
+    let two = DESCRIPTION
+        .replace("name = \"guest\"", "name = \"guest-of-two\"")
+        .replace("memory = \"8MiB\"\n", "memory = \"8MiB\"\ncores = [0, 1]\n");
+    let (_folder, boot) = describe("guest-of-two", &two);
+    let mut terminal = run(&boot);
+    terminal.expect(SECOND);
+    for _ in 0..3 {
+        terminal.press("r");
+        let [first, second, third] = WORDS;
+        terminal.expect_all(&["the guest has reset itself", first, second, third, SECOND]);
+    }
+    terminal.press("q");
+    assert_eq!(terminal.wait().code(), Some(0));
 }
 
 /// The guest is on another core than its monitor, which loses all of its code for a while.
@@ -175,17 +197,15 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     assert_eq!(terminal.wait().code(), Some(0));
 }
 
-/// Two virtual CPUs, the second on another core than the monitor: Linux brings both up, keeps both
-/// busy, takes one off and on again, and begins anew with both.
+/// What gives the system `linux` two virtual CPUs, the second on another core than the monitor.
+const TWO_CPUS: (&str, &str) = ("[guest.linux]\n", "[guest.linux]\ncores = [0, 1]\n");
+
+/// Linux brings two virtual CPUs up, keeps both busy, takes one off and on again, and begins anew
+/// with both.
 #[test]
 fn an_unmodified_linux_uses_two_cpus() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
-    let beside = format!("\"{}/", root().join("systems/linux").display());
-    let system = system.replace("\"linux/", &beside).replace("[guest.linux]\n", "[guest.linux]\ncores = [0, 1]\n");
-    let file = folder.path().join("linux-two-cpus.toml");
-    std::fs::write(&file, system.replace("name = \"linux\"", "name = \"linux-two-cpus\"")).expect("it is writable");
-    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    let boot = linux(folder.path(), "linux-two-cpus", &[TWO_CPUS], "");
     boot.build();
     let mut terminal = Terminal::run(&boot.run_command());
     for is_first in [true, false] {
@@ -217,16 +237,47 @@ fn an_unmodified_linux_uses_two_cpus() {
     assert_eq!(terminal.wait().code(), Some(0));
 }
 
+/// The monitor of a Linux with two CPUs dies while both are at work, send each other interrupts and
+/// use the network: each time the guest begins anew with both.
+#[test]
+fn a_linux_of_two_cpus_whose_monitor_dies_under_load_begins_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let restart = "may_halt = true\nrestart = { limit = 1000, window = \"1ms\", backoff = \"1ms\" }\n";
+    let boot = linux(folder.path(), "linux-monitor-dies", &[TWO_CPUS, ("may_halt = true\n", restart)], "");
+    boot.build();
+    let port = free_port();
+    let boot = boot.option(&["--qemu", "-gdb", "--qemu", &format!("tcp:127.0.0.1:{port}")]);
+    let mut terminal = Terminal::run(&boot.run_command());
+    let (address, size) = code("linux-monitor-dies-virt", "monitor");
+    let text = Debugger::connect(port).read(address, size);
+    for _ in 0..3 {
+        terminal.expect("/ # ");
+        terminal.press("echo 'while :; do taskset 1 true; taskset 2 true; done' >work\r");
+        terminal.press("sh work & sh work & ping -q 10.0.2.2 & echo $((40 + 2)) at work\r");
+        terminal.expect("42 at work");
+        Debugger::connect(port).write(address, &vec![0; size]);
+        terminal.expect("supervisor: monitor faulted");
+        Debugger::connect(port).write(address, &text);
+        terminal.expect("the monitor was restarted: its guest begins anew");
+    }
+    terminal.expect("/ # ");
+    terminal.press("echo has-$(nproc)-cpus\r");
+    terminal.expect("has-2-cpus");
+    terminal.press("poweroff -f\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
 /// Bytes of the page that the host serves, and of the guest's disk.
 const PAGE: usize = 1 << 20;
 const DISK: u64 = 32 << 20;
 
-/// The system `linux` by another name, with a piece replaced and another at its end.
-fn linux(folder: &Path, name: &str, (old, new): (&str, &str), end: &str) -> Boot {
+/// The system `linux` by another name, with pieces replaced and another at its end.
+fn linux(folder: &Path, name: &str, pieces: &[(&str, &str)], end: &str) -> Boot {
     let system = std::fs::read_to_string(root().join("systems/linux.toml")).expect("the system is there");
     let beside = format!("\"{}/", root().join("systems/linux").display());
     let system = system.replacen("name = \"linux\"", &format!("name = \"{name}\""), 1);
-    let system = system.replace("\"linux/", &beside).replace(old, new) + end;
+    let system = pieces.iter().fold(system, |system, (old, new)| system.replace(old, new));
+    let system = system.replace("\"linux/", &beside) + end;
     let file = folder.join(format!("{name}.toml"));
     std::fs::write(&file, system).expect("it is writable");
     Boot::system(file.to_str().expect("temporary paths are text"))
@@ -239,7 +290,7 @@ fn boot_with_disk(folder: &Path) -> Boot {
     file.set_len(DISK).expect("there is space");
     run_program(program("mkfs.ext4").arg("-q").arg(&disk));
     let with_disk = ("net = \"nic0\"", "net = \"nic0\"\ndisk = \"disk0\"");
-    linux(folder, "linux-with-disk", with_disk, "\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n")
+    linux(folder, "linux-with-disk", &[with_disk], "\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n")
 }
 
 /// A Linux that begins anew after a panic, and then one that does not, beside a web server that
@@ -249,7 +300,7 @@ fn the_last_lines_of_a_linux_that_panics_are_told() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let server =
         "\n[pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nconfig = { port = 80 }\nnet = \"nic0\"\n";
-    let boot = linux(folder.path(), "linux-panics", ("net = \"nic0\"\n", ""), server);
+    let boot = linux(folder.path(), "linux-panics", &[("net = \"nic0\"\n", "")], server);
     boot.build();
     let (http, to_server) = (free_port(), 80);
     let mut terminal = Terminal::run(&boot.option(&["--forward", &format!("{http}:{to_server}")]).run_command());

@@ -13,7 +13,7 @@ use culm_kernel_core::notification::NotificationWord;
 use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
-use culm_kernel_core::{Context, Core, Domain, Hardware, Interrupt, Next, SignalLeft, System, Trap};
+use culm_kernel_core::{Context, Core, Domain, Entry, Hardware, Interrupt, Next, SignalLeft, System, Trap};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -38,9 +38,9 @@ pub struct FakeContext {
     pub seen: Seen,
     pub seed: [u64; SEED_WORDS],
     kept: [u64; MESSAGE_WORDS],
-    /// The page of a virtual CPU: whether the last exit is answered, and whether it is to wait.
+    /// The page of a virtual CPU: whether the last exit is answered, and how it is to go on.
     pub is_answered: bool,
-    pub is_to_wait: bool,
+    pub entry: Entry,
     /// The outcome of the guest's next exception; none stands for an exit.
     pub trap: Option<Trap>,
     /// The interrupts that were generated for the guest, those for which it was entered among them.
@@ -79,10 +79,10 @@ impl Context for FakeContext {
     fn is_answered(&self) -> bool {
         self.is_answered
     }
-    fn enter(&mut self, generated: u32) -> bool {
+    fn enter(&mut self, generated: u32) -> Entry {
         self.seen = Seen::Entered;
-        self.generated |= generated;
-        !self.is_to_wait || generated != 0
+        self.generated |= if self.entry == Entry::Forgets { 0 } else { generated };
+        if self.entry == Entry::Waits && generated != 0 { Entry::Goes } else { self.entry }
     }
     fn generate(&mut self, generated: u32) {
         self.generated |= generated;

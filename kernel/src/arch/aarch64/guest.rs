@@ -29,9 +29,9 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, entry, exit};
 use culm_abi::system::DomainDescription;
-use culm_kernel_core::Trap;
 use culm_kernel_core::generated::GeneratedInterrupts;
 use culm_kernel_core::system::Shared;
+use culm_kernel_core::{Entry, Trap};
 
 /// `HCR_EL2` (Arm ARM D24.2.57) while domains run: EL1 would be AArch64, EL0 belongs to EL2, which
 /// has the host extensions.
@@ -428,12 +428,13 @@ pub fn is_answered(registers: &Registers) -> bool {
 }
 
 /// Takes how the guest goes on, and the interrupts that the monitor has for it, as far as they are
-/// the monitor's; those that were `generated` meanwhile are of an earlier life if it begins.
-/// Returns whether it goes on at once.
-pub fn enter(registers: &mut Registers, generated: u32) -> bool {
+/// the monitor's; others were `generated` meanwhile.
+pub fn enter(registers: &mut Registers, generated: u32) -> Entry {
     let page = page(registers);
     let entry = page.entry.swap(entry::CONTINUE, Ordering::Relaxed);
-    let generated = if entry == entry::RESET { 0 } else { generated };
+    if entry == entry::FORGET {
+        return Entry::Forgets;
+    }
     registers.x[place::TELLS_WAIT] = u64::from(entry == entry::TELL_WAIT);
     if entry == entry::RESET {
         reset(registers);
@@ -446,7 +447,8 @@ pub fn enter(registers: &mut Registers, generated: u32) -> bool {
     write_register!("S3_4_C12_C12_3", third);
     generate(registers, generated);
     write_register!("S3_4_C12_C11_0", 1); // ICH_HCR_EL2: En
-    entry != entry::WAIT || has_pending() || has_waiting(registers)
+    let waits = entry == entry::WAIT && !has_pending() && !has_waiting(registers);
+    if waits { Entry::Waits } else { Entry::Goes }
 }
 
 /// Takes back the maintenance interrupt, which is a level, until [`maintain`] or [`enter`].

@@ -5,7 +5,7 @@ use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::DomainDescription;
 use culm_kernel_core::system::Shared;
-use culm_kernel_core::{Context, Trap};
+use culm_kernel_core::{Context, Entry, Trap};
 
 /// How a domain left the core, which decides how its registers are loaded. The entry code uses
 /// these numbers.
@@ -76,7 +76,7 @@ impl Context for Registers {
         guest::is_answered(self)
     }
 
-    fn enter(&mut self, generated: u32) -> bool {
+    fn enter(&mut self, generated: u32) -> Entry {
         guest::enter(self, generated)
     }
 
