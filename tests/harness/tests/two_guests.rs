@@ -163,7 +163,6 @@ fn is_whole(volume: &Path) {
 }
 
 #[test]
-#[ignore = "one run in six has not ended; run it by --ignored"]
 fn two_linuxes_live_beside_the_web_server() {
     let mut world = World::boot();
     let visitor = Visitor::start(world.url("/"));
@@ -230,7 +229,9 @@ fn nobody_speaks_in_anothers_name(world: &mut World) {
 }
 
 fn one_ends_and_the_others_go_on(world: &mut World) {
-    world.ask(ALPHA, "killall httpd; umount /disk && echo un$((40 + 2))mounted", "un42mounted");
+    // The server may not have ended when `killall` has: on another CPU, it is in its folder still.
+    let unmount = "killall httpd; until umount /disk; do sleep 1; done; echo un$((40 + 2))mounted";
+    world.ask(ALPHA, unmount, "un42mounted");
     world.ask(ALPHA, "poweroff -f", "alpha_monitor: the guest has switched itself off");
     world.pings(BETA, SERVER);
     world.pings(BETA, HOST);
