@@ -14,6 +14,7 @@ pub mod debugger;
 mod dhcp;
 pub mod download;
 pub mod frames;
+pub mod guest_image;
 mod machine;
 pub mod process;
 pub mod qmp;

@@ -147,6 +147,7 @@ impl Workshop {
         if is_culm {
             host.args(["--exclude", "culm-kernel"]);
             packages.insert("culm-kernel".into());
+            packages.insert("culm-tests-guest".into());
         }
         let mut target = cargo.clippy(self.tree.home(), &packages);
         for command in [&mut host, &mut target] {
