@@ -19,6 +19,7 @@ const DISKS: Disks = Disks {
         Way { system: "bench-blk-fused", prefix: "fused-", name: "Culm, fused" },
         Way { system: "bench-blk-raw", prefix: "raw-", name: "Culm, the driver alone" },
     ],
+    rounds: 1,
     peer: Variant::NoKaslr,
     word: "culm.disk",
 };
