@@ -146,10 +146,12 @@ fn partition(entry: &Entry<'_>, is_gpt: bool, context: &Context<'_>, problems: &
         let problem = Problem::new(boot.span.clone(), "an emulated machine boots without its disk");
         problems.push(problem.help("leave out `boot`; `./culm image` makes the card that firmware boots from"));
     }
+    let fat = table.take("fat");
+    let has_fat = fat.is_some();
     let given = Given {
         size: table.take("size").and_then(|entry| whole_sectors(&entry, problems)),
         start: table.take("start").and_then(|entry| whole_sectors(&entry, problems)),
-        fat: table.take("fat").and_then(|entry| kind_of_fat(&entry, problems)),
+        fat: fat.and_then(|entry| kind_of_fat(&entry, problems)),
         label: table.take("label").and_then(|entry| label(&entry, problems)),
         folder: table.take("folder").and_then(|entry| entry.text(problems)),
         uuid: table.take("uuid").and_then(|entry| partition_uuid(&entry, is_gpt, problems)),
@@ -164,7 +166,7 @@ fn partition(entry: &Entry<'_>, is_gpt: bool, context: &Context<'_>, problems: &
     table.finish(problems);
     let texts = [&given.folder, &given.boot].map(|text| text.as_ref().map(|text| &text.span));
     let needs_fat = texts.into_iter().chain([given.label.as_ref().map(|label| &label.span)]);
-    for span in needs_fat.flatten().filter(|_| given.fat.is_none()) {
+    for span in needs_fat.flatten().filter(|_| !has_fat) {
         let problem = Problem::new(span.clone(), format!("partition `{}` has no file system for it", given.name.value));
         problems.push(problem.help("add `fat = 32` or, for less than 33 MiB, `fat = 16`"));
     }
@@ -262,7 +264,7 @@ fn places(
     let sectors = match size {
         Some(size) if size.value < needed => {
             let problem = Problem::new(size.span.clone(), "the disk is too small for its partitions");
-            problems.push(problem.help(format!("they need {}", format_size(needed * SECTOR))));
+            problems.push(problem.help(format!("they need {}", format_size(needed.next_multiple_of(align) * SECTOR))));
             return None;
         }
         Some(size) => size.value,
@@ -285,11 +287,14 @@ fn check_volume(partition: &Partition, given: &Given, problems: &mut Problems) {
         let bits = volume.kind.bits();
         let size = format_size(partition.sectors * SECTOR);
         let problem = Problem::new(at.clone(), format!("there is no FAT{bits} of {size}"));
+        let other = match volume.kind {
+            Fat::Fat32 if partition.sectors < least => "; `fat = 16` is for less",
+            Fat::Fat16 if partition.sectors > most => "; `fat = 32` is for more",
+            _ => "",
+        };
         let (least, most) = (format_size((least * SECTOR).next_multiple_of(1 << 20)), format_size(most * SECTOR));
         let problem = problem.related(fat.span.clone(), "the file system");
-        problems.push(
-            problem.help(format!("FAT{bits} has from about {least} to {most} here; FAT16 is for less, FAT32 for more")),
-        );
+        problems.push(problem.help(format!("FAT{bits} has from about {least} to {most} here{other}")));
         return;
     };
     let Some(folder) = &given.folder else { return };

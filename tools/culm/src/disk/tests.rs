@@ -240,6 +240,19 @@ fn mistakes_are_underlined() {
 }
 
 #[test]
+fn a_mistake_says_what_would_do_and_brings_no_further_one() {
+    let one = |keys: &str| refusal(&format!("partition = [{{ name = \"a\", {keys} }}]\n"));
+    assert!(one("size = \"2MiB\", fat = 16").contains("FAT16 has from about 5MiB to 2047MiB here\n"));
+    assert!(one("size = \"3GiB\", fat = 16").contains("to 2047MiB here; `fat = 32` is for more\n"));
+    assert!(one("size = \"8MiB\", fat = 32").contains("to 2047GiB here; `fat = 16` is for less\n"));
+    let shown = refusal("size = \"1MiB\"\npartition = [{ name = \"a\", size = \"1MiB\" }]\n");
+    assert!(shown.contains("they need 3MiB\n"), "{shown}");
+    // `fat` is there, if not as it must be.
+    let shown = one("size = \"8MiB\", fat = \"32\", folder = \"site\", label = \"A\"");
+    assert!(shown.contains("must be a whole number") && !shown.contains("no file system"), "{shown}");
+}
+
+#[test]
 fn a_folder_that_does_not_fit_is_found_before() {
     let folder = tempfile::tempdir().expect("a folder");
     site(folder.path());
