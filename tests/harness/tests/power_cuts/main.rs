@@ -1,12 +1,13 @@
 //! Power cuts of a system that writes: what was answered is on the disk, what was under way is
 //! there as a whole or not at all, and the volume is one that recovery makes whole.
 //!
-//! Clients put files on the web server's disk, replace and remove them, until QEMU is killed at
-//! some moment. That is a cut of which the host keeps every write that the disk had taken. A real
-//! one loses some: so QEMU keeps a record of writes and flushes (its driver `blklogwrites`), and
-//! from that the test makes the disk as it would be if the power had gone at other moments, with
-//! any of the blocks missing that were written after the last flush. Each such disk is looked at by
-//! the host's programs, and one of them is the next machine's.
+//! Clients put files on the web server's disk, replace and remove them, and beside it a component
+//! moves files and folders and appends to files (`moves`), until QEMU is killed at some moment.
+//! That is a cut of which the host keeps every write that the disk had taken. A real one loses
+//! some: so QEMU keeps a record of writes and flushes (its driver `blklogwrites`), and from that
+//! the test makes the disk as it would be if the power had gone at other moments, with any of the
+//! blocks missing that were written after the last flush. Each such disk is looked at by the host's
+//! programs, and one of them is the next machine's.
 //!
 //! The same is done with an SD card, which has no cache: what it has taken is there.
 //!
@@ -16,36 +17,43 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
+extern crate alloc;
+
+mod moves;
+mod uploads;
+
 use culm_tests_harness::client::{run, try_run};
 use culm_tests_harness::deaths::is_soak;
 use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
 use culm_tests_harness::record::{Entry, cut, read_record};
 use culm_tests_harness::{Boot, Machine, PATIENCE, root};
+use moves::{Moves, Tree};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use uploads::{CLIENTS, Connection, Content, Files, HASH, History, Load, State, paths};
 
-const TOKEN: &str = "open-sesame";
-/// The token's SHA-256.
-const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";
+/// The file that lets a client begin to move and append, in its folder.
+const GO: &str = "/go";
+
 /// Where the partition begins, and its bytes.
 const PARTITION: std::ops::Range<usize> = 1 << 20..35 << 20;
-/// Clients at work, and files of each.
-const CLIENTS: usize = 4;
-const FILES: usize = 8;
 /// Entries at the end of a record of which a machine that is killed may have written a part.
 const TORN: usize = 16;
 
-/// Beginnings of what `fsck.fat -n` may say after a cut: what the book says that one leaves where
-/// nobody moves files or appends to them.
+/// The line by which a client that moves and appends says that it has done one step more.
+const STEP: &str = " steps of life ";
+/// So many steps are done before others write too: those that make folders, and a move.
+const FIRST_STEPS: usize = 6;
+
+/// Beginnings of what `fsck.fat -n` may say after a cut: what the book says that one leaves. Only
+/// what is moved or appended to can be named.
 const DOCUMENTED: &[&str] = &[
     "fsck.fat 4",
     "Leaving filesystem unchanged.",
@@ -63,6 +71,12 @@ const DOCUMENTED: &[&str] = &[
     "  Using first FAT.",
     "Orphaned long file name part ",
     "  Auto-deleting.",
+    "/site/moves/",
+    "  File size is ",
+    "  Truncating file to ",
+    "  share clusters.",
+    "  Truncating second to ",
+    "  Invalid '..' entry in the second slot. Fixing.",
 ];
 
 /// What holds the partition, and how it differs.
@@ -105,169 +119,6 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// A file's content: bytes that follow from a number of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Content {
-    version: u64,
-    length: usize,
-}
-
-impl Content {
-    fn bytes(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.length + 8);
-        for word in 0..=self.length as u64 / 8 {
-            let word = (word ^ self.version << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.truncate(self.length);
-        bytes
-    }
-}
-
-/// The content that a file may have; none if it is not there.
-type State = Option<Content>;
-
-/// A client's request to change a file. Places are those of the record: its length, in bytes.
-#[derive(Debug)]
-struct Change {
-    /// The file's new state.
-    to: State,
-    /// Where the record ended before the request was sent.
-    begun: u64,
-    /// Where it ended after the answer had come that it is done.
-    done: Option<u64>,
-}
-
-/// A file, and what has happened to it since the machine was started.
-#[derive(Debug, Default)]
-struct History {
-    start: State,
-    changes: Vec<Change>,
-}
-
-impl History {
-    /// Returns what may be there if the record ends at a place.
-    fn states(&self, end: u64) -> Vec<State> {
-        let mut states = vec![self.start];
-        for change in &self.changes {
-            match change.done {
-                Some(done) if done <= end => states = vec![change.to],
-                _ if change.begun <= end => states.push(change.to),
-                _ => {}
-            }
-        }
-        states
-    }
-}
-
-/// All files, by their paths.
-type Files = BTreeMap<String, History>;
-
-fn paths(client: usize) -> impl Iterator<Item = String> {
-    (0..FILES).map(move |file| match file % 4 {
-        0 => format!("/{client}-{file}"),
-        1 => format!("/folder/{client}-{file}.txt"),
-        2 => format!("/folder/file-{file}-of-client-{client}-with-a-name-that-takes-many-entries.html"),
-        _ => format!("/the-long-name-of-file-{file}-of-client-{client}.bin"),
-    })
-}
-
-/// A connection to the web server.
-struct Connection {
-    stream: BufReader<TcpStream>,
-    is_closed: bool,
-}
-
-impl Connection {
-    fn open(address: SocketAddr) -> Option<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        Some(Self { stream: BufReader::new(stream), is_closed: false })
-    }
-
-    /// Sends a request and returns the answer's status and content; none if the connection breaks.
-    fn ask(&mut self, method: &str, path: &str, content: &[u8]) -> Option<(u16, Vec<u8>)> {
-        let length = content.len();
-        let length = if method == "PUT" { format!("Content-Length: {length}\r\n") } else { String::new() };
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: disk\r\nAuthorization: Bearer {TOKEN}\r\n{length}\r\n");
-        self.stream.get_mut().write_all(head.as_bytes()).ok()?;
-        self.stream.get_mut().write_all(content).ok()?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line).ok()?;
-        let status = line.split(' ').nth(1)?.parse().ok()?;
-        let mut length = 0;
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.split_once(':') else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().ok()?;
-            }
-            self.is_closed |= name.eq_ignore_ascii_case("connection") && value.contains("close");
-        }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).ok()?;
-        Some((status, body))
-    }
-}
-
-/// State that the clients of a machine share.
-struct Load<'a> {
-    address: SocketAddr,
-    record: &'a Path,
-    is_cut: &'a AtomicBool,
-}
-
-impl Load<'_> {
-    /// Where the record ends now.
-    fn place(&self) -> u64 {
-        std::fs::metadata(self.record).expect("QEMU keeps a record").len()
-    }
-
-    /// A client: changes its files until the machine is gone. `version` is the first of a range of
-    /// its own.
-    fn work(&self, mut connection: Connection, mut files: Files, mut version: u64, mut random: Random) -> Files {
-        let names: Vec<String> = files.keys().cloned().collect();
-        loop {
-            let path = &names[random.below(names.len())];
-            let history = files.get_mut(path).expect("it has a history");
-            let length = match random.below(8) {
-                0 => 0,
-                1..=3 => random.below(3_000),
-                4..=6 => random.below(60_000),
-                _ => random.below(300_000),
-            };
-            version += 1;
-            let to = (random.below(4) != 0).then_some(Content { version, length });
-            let (method, content) = to.map_or(("DELETE", vec![]), |content| ("PUT", content.bytes()));
-            let before = history.states(u64::MAX);
-            history.changes.push(Change { to, begun: self.place(), done: None });
-            let answer = connection.ask(method, path, &content);
-            let Some((status, body)) = answer else {
-                assert!(self.is_cut.load(Ordering::SeqCst), "{method} {path}: the connection broke before the cut");
-                return files;
-            };
-            let was_there = |there: bool| before.iter().any(|state| state.is_some() == there);
-            let is_done = match (method, status) {
-                ("PUT", 201) | ("DELETE", 404) => was_there(false),
-                ("PUT" | "DELETE", 204) => was_there(true),
-                // Too much at once.
-                (_, 503) => true,
-                _ => false,
-            };
-            assert!(is_done, "{method} {path}: {status} {}, after {before:?}", String::from_utf8_lossy(&body));
-            if status != 503 {
-                let change = history.changes.last_mut().expect("this one");
-                change.done = Some(self.place());
-            }
-            if connection.is_closed {
-                let Some(other) = Connection::open(self.address) else { continue };
-                connection = other;
-            }
-        }
-    }
-}
-
 /// Returns what `fsck.fat` finds on a disk, less its first line and its last.
 fn complaints(folder: &TempDir, disk: &[u8]) -> Vec<String> {
     let partition = folder.path().join("partition.img");
@@ -291,6 +142,7 @@ struct Past {
     folder: TempDir,
     about: String,
     files: Files,
+    moves: Moves,
     /// The disk as the machine found it.
     before: Vec<u8>,
     entries: Vec<(u64, Entry)>,
@@ -304,9 +156,8 @@ impl Past {
         self.entries.len().saturating_sub(TORN)
     }
 
-    /// Checks the disk as it is if the power goes at some moment; returns it, and the states of its
-    /// files.
-    fn check_cut(&self, number: usize, random: &mut Random) -> (BTreeMap<String, State>, Vec<u8>) {
+    /// Checks the disk as it is if the power goes at some moment; returns it, and what is on it.
+    fn check_cut(&self, number: usize, random: &mut Random) -> (Found, Vec<u8>) {
         let entry = random.below(self.length());
         let mut disk = self.before.clone();
         cut(&mut disk, &self.entries[..=entry], self.has_cache, random);
@@ -314,8 +165,9 @@ impl Past {
         (self.check(&disk, self.entries[entry].0, &about), disk)
     }
 
-    /// Returns the files of the disk that was looked at last, by mtools.
-    fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+    /// Returns the files of the disk that was looked at last, by mtools: those of the web server's
+    /// clients, and those of who moves and appends.
+    fn contents(&self) -> (BTreeMap<String, Vec<u8>>, Tree) {
         let (partition, copy) = (self.folder.path().join("partition.img"), self.folder.path().join("copy"));
         if copy.exists() {
             std::fs::remove_dir_all(&copy).expect("the folder is writable");
@@ -323,27 +175,26 @@ impl Past {
         std::fs::create_dir(&copy).expect("the folder is writable");
         run(60, "mcopy", &["-s", "-n", "-Q", "-i", text(&partition), "::/site", "::/outside", text(&copy)]);
         assert_eq!(std::fs::read(copy.join("outside")).expect("it is copied"), b"outside");
-        let mut files = BTreeMap::new();
-        for folder in ["/", "/folder/"] {
-            let entries = std::fs::read_dir(copy.join("site").join(&folder[1..])).expect("the folder is there");
-            for entry in
-                entries.map(|entry| entry.expect("the folder can be read").path()).filter(|path| path.is_file())
-            {
-                let name = entry.file_name().and_then(|name| name.to_str()).expect("names are text");
-                files.insert(format!("{folder}{name}"), std::fs::read(&entry).expect("it is copied"));
+        let (site, mut files, mut moved) = (copy.join("site"), BTreeMap::new(), Tree::new());
+        for (path, content) in tree(&site) {
+            match (path.strip_prefix("/moves"), content) {
+                (Some("" | GO), _) => {}
+                (Some(path), content) => drop(moved.insert(path.to_owned(), content)),
+                (None, Some(content)) => drop(files.insert(path, content)),
+                (None, None) => assert_eq!(path, "/folder"),
             }
         }
-        files
+        (files, moved)
     }
 
-    /// Checks a disk that was cut off where the record ended, and returns the states of its files.
-    fn check(&self, disk: &[u8], end: u64, about: &str) -> BTreeMap<String, State> {
+    /// Checks a disk that was cut off where the record ended, and returns what is on it.
+    fn check(&self, disk: &[u8], end: u64, about: &str) -> Found {
         let said = complaints(&self.folder, disk);
         for line in &said {
             let is_known = DOCUMENTED.iter().any(|known| line.starts_with(known));
             assert!(is_known, "{about}: {line:?} in\n{}", keep(disk, &said.join("\n")));
         }
-        let (mut states, mut files) = (BTreeMap::new(), self.contents());
+        let (mut states, (mut files, moved)) = (BTreeMap::new(), self.contents());
         for (path, history) in &self.files {
             let found = files.remove(path);
             let length = found.as_ref().map(Vec::len);
@@ -360,8 +211,32 @@ impl Past {
         }
         let others: Vec<&String> = files.keys().collect();
         assert!(others.is_empty(), "{about}: there are {others:?}\n{}", keep(disk, &said.join("\n")));
-        states
+        let about = format!("{about}: {}", said.join("; "));
+        Found { states, moves: self.moves.check(&moved, end, || keep(disk, &about)) }
     }
+}
+
+/// What is on a disk, and what its next machine may do with it.
+struct Found {
+    states: BTreeMap<String, State>,
+    moves: Moves,
+}
+
+/// Returns what is in a folder, by paths that begin with a slash.
+fn tree(folder: &Path) -> Tree {
+    let mut tree = Tree::new();
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let entry = entry.expect("the folder can be read").path();
+        let name = format!("/{}", entry.file_name().and_then(|name| name.to_str()).expect("names are text"));
+        if entry.is_file() {
+            tree.insert(name, Some(std::fs::read(&entry).expect("it is copied")));
+        } else {
+            let within = self::tree(&entry);
+            tree.extend(within.into_iter().map(|(path, content)| (format!("{name}{path}"), content)));
+            tree.insert(name, None);
+        }
+    }
+    tree
 }
 
 /// A disk, and what may be on it.
@@ -369,6 +244,7 @@ struct World {
     medium: Medium,
     folder: TempDir,
     files: Files,
+    moves: Moves,
     random: Random,
     /// The first version that no client has used.
     version: u64,
@@ -391,11 +267,14 @@ impl World {
              [device.{device}]\npriority = 200\nimage = \"disk.img\"\n{keys}\
              [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"{device}\", partition = \"site\" }}\nclock = \"rtc0\"\n\
              [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\nclock = \"rtc0\"\n\
-             files = {{ device = \"files\", folder = \"/site\", write = true, memory = \"1MiB\" }}\n\
-             config = {{ upload_token_sha256 = \"{HASH}\", upload_limit = \"1MiB\" }}\n"
+             files = {{ device = \"files\", folder = \"/site\", write = true, shared = true, memory = \"1MiB\" }}\n\
+             config = {{ upload_token_sha256 = \"{HASH}\", upload_limit = \"1MiB\" }}\n\
+             [pd.moves]\ncomponent = \"file-moves\"\npriority = 90\n\
+             files = {{ device = \"files\", folder = \"/site/moves\", write = true, shared = true, memory = \"64KiB\" }}\n"
         );
         let files = (0..CLIENTS).flat_map(paths).map(|path| (path, History::default())).collect();
-        let world = Self { medium, folder, files, random: Random::new(seed), version: 0 };
+        let (moves, random) = (Moves::default(), Random::new(seed));
+        let world = Self { medium, folder, files, moves, random, version: 0 };
         std::fs::write(world.system(), system).expect("the folder is writable");
         Boot::system(text(&world.system())).build();
         world
@@ -428,9 +307,10 @@ impl World {
     }
 
     /// Begins anew with a disk.
-    fn go_on(&mut self, disk: &[u8], states: BTreeMap<String, State>) {
+    fn go_on(&mut self, disk: &[u8], found: Found) {
         std::fs::write(self.path("disk.img"), disk).expect("the folder is writable");
-        self.files = states.into_iter().map(|(path, start)| (path, History { start, changes: vec![] })).collect();
+        self.moves = found.moves;
+        self.files = found.states.into_iter().map(|(path, start)| (path, History { start, changes: vec![] })).collect();
     }
 
     /// Checks that the server has the files.
@@ -459,11 +339,22 @@ impl World {
     }
 
     /// Has clients write until the machine is killed, and remembers what they know.
-    fn load(&mut self, machine: Machine) {
+    fn load(&mut self, mut machine: Machine) {
+        machine.expect_anywhere(&format!("waits for {GO}"));
         let is_cut = AtomicBool::new(false);
         let record = self.path("record");
         let load = Load { address: machine.address(80), record: &record, is_cut: &is_cut };
         let time = Duration::from_millis(200 + self.random.below(2800) as u64);
+        let mut connection = Connection::open(load.address).expect("the server is there");
+        let answer = connection.ask("PUT", &format!("/moves{GO}"), b"go");
+        assert_eq!(answer.map(|(status, _)| status), Some(201));
+        // On a slow card the others would leave it no time before the cut.
+        let until = Instant::now() + PATIENCE;
+        while self.moves.done() < FIRST_STEPS {
+            assert!(Instant::now() < until, "nothing is moved; the last lines:\n{}", machine.tail());
+            self.moves.told(machine.count(STEP), load.place());
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let mut files = core::mem::take(&mut self.files);
         std::thread::scope(|scope| {
             let clients: Vec<_> = (0..CLIENTS)
@@ -477,13 +368,19 @@ impl World {
                     scope.spawn(move || load.work(connection, own, version, random))
                 })
                 .collect();
-            std::thread::sleep(time);
+            let end = Instant::now() + time;
+            while Instant::now() < end {
+                self.moves.told(machine.count(STEP), load.place());
+                std::thread::sleep(Duration::from_millis(5));
+            }
             is_cut.store(true, Ordering::SeqCst);
             let emulators = children(machine.process());
             for emulator in &emulators {
                 let number = emulator.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
                 kill(Pid::from_raw(number.expect("a process has a number")), Signal::SIGKILL).expect("it runs");
             }
+            self.moves.told(machine.count(STEP), load.place());
+            assert_eq!(machine.count(" failed: "), 0, "{}", machine.tail());
             drop(machine);
             are_gone(&emulators);
             for client in clients {
@@ -501,7 +398,7 @@ fn kill_machines(medium: Medium) {
     eprintln!("CULM_CUTS_SEED={seed}");
     let mut world = World::new(medium, seed);
     let kills = if is_soak() { medium.kills.1 } else { medium.kills.0 };
-    let (mut answered, mut cuts) = (0, 0);
+    let (mut answered, mut cuts, mut steps) = (0, 0, 0);
     // Looks at the disks of the machine before.
     let mut checks: Option<JoinHandle<()>> = None;
     for kill in 0..kills {
@@ -515,6 +412,7 @@ fn kill_machines(medium: Medium) {
             folder: tempfile::tempdir().expect("a temporary folder"),
             about: format!("{}, kill {kill}", medium.device),
             files: core::mem::take(&mut world.files),
+            moves: core::mem::take(&mut world.moves),
             before,
             entries,
             has_cache: medium.has_cache,
@@ -523,7 +421,12 @@ fn kill_machines(medium: Medium) {
         let done = changes().filter(|change| change.done.is_some()).count();
         let (under_way, entries) = (changes().count() - done, past.entries.len());
         answered += done;
-        eprintln!("kill {kill}: {done} answered, {under_way} under way or refused, {entries} writes and flushes");
+        let told = past.moves.done();
+        steps += told;
+        eprintln!(
+            "kill {kill}: {done} answered, {under_way} under way or refused, {told} moves and appends, \
+             {entries} writes and flushes"
+        );
         let rest = if past.length() == 0 { 0 } else { CUTS };
         cuts += rest;
         let mut next = (past.check(&killed, u64::MAX, &past.about), killed);
@@ -559,13 +462,17 @@ fn kill_machines(medium: Medium) {
     assert!(again == after, "the record leads to another disk");
     let folder = tempfile::tempdir().expect("a temporary folder");
     assert_eq!(complaints(&folder, &after), Vec::<String>::new());
-    let (files, has_cache) = (world.files, medium.has_cache);
+    let (files, moves, has_cache) = (world.files, world.moves, medium.has_cache);
     let about = "after a stop".into();
-    let last = Past { folder, about, files, before, entries, has_cache };
-    let states = last.check(&after, u64::MAX, &last.about);
-    assert!(last.files.iter().all(|(path, history)| states[path] == history.start));
-    eprintln!("{}: {kills} kills, {cuts} cuts of their records, {answered} changes answered", medium.device);
-    assert!(answered > kills, "{answered} changes answered");
+    let last = Past { folder, about, files, moves, before, entries, has_cache };
+    let found = last.check(&after, u64::MAX, &last.about);
+    assert!(last.files.iter().all(|(path, history)| found.states[path] == history.start));
+    assert!(last.moves.are_recovered(&found.moves), "what was moved and appended to is not as it was");
+    eprintln!(
+        "{}: {kills} kills, {cuts} cuts of their records, {answered} changes and {steps} moves and appends answered",
+        medium.device
+    );
+    assert!(answered > kills && steps > kills, "{answered} changes and {steps} moves and appends answered");
 }
 
 #[test]
