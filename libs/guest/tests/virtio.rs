@@ -112,8 +112,8 @@ fn turn(devices: &mut Devices, ram: &Ram) {
     for _ in 0..8 {
         let Some(frame) = net.next_frame(ram) else { break };
         let mut bytes = vec![0; frame.length.min(SIZE) as usize];
-        let _ = frame.read(ram, 0, &mut bytes);
-        net.sent(ram, &frame);
+        let _ = net.read(ram, 0, &mut bytes);
+        net.sent(ram);
     }
     net.publish(ram);
     for _ in 0..8 {

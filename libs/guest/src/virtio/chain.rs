@@ -29,8 +29,10 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub(super) fn new(head: u16) -> Self {
-        Self { head, ..Self::default() }
+    /// Begins with the chain of this first descriptor, which has no parts yet. What was in it is
+    /// left there: to clear it costs more than to follow most chains.
+    pub(super) fn begin(&mut self, head: u16) {
+        (self.head, self.readable, self.writable) = (head, 0, 0);
     }
 
     /// Adds a part. Returns false if there are too many, or one that is read comes behind one that
@@ -50,7 +52,8 @@ impl Chain {
         &self.parts[..self.readable]
     }
 
-    fn writable(&self) -> &[Part] {
+    /// Returns the parts that the device can write.
+    pub(super) fn writable(&self) -> &[Part] {
         &self.parts[self.readable..self.readable + self.writable]
     }
 
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
 
     fn chain() -> Chain {
-        let mut chain = Chain::new(0);
+        let mut chain = Chain::default();
         let part = |address, length| Part { address, length };
         assert!(chain.add(part(Ram::BASE, 3), false) && chain.add(part(Ram::BASE + 16, 5), false));
         assert!(chain.add(part(Ram::BASE + 32, 2), true) && chain.add(part(Ram::BASE + 40, 6), true));
@@ -150,14 +153,23 @@ mod tests {
     }
 
     #[test]
+    fn it_is_taken_anew_without_what_it_was() {
+        let mut chain = chain();
+        chain.begin(3);
+        assert_eq!((chain.head, chain.readable_bytes(), chain.writable_bytes()), (3, 0, 0));
+        assert!(chain.add(Part { address: Ram::BASE, length: 7 }, false));
+        assert_eq!((chain.readable_bytes(), chain.writable_bytes()), (7, 0));
+    }
+
+    #[test]
     fn parts_outside_of_the_memory_are_refused() {
         let ram = Ram::new(64);
         for address in [0, Ram::BASE + 62, u64::MAX - 1] {
-            let mut chain = Chain::new(0);
+            let mut chain = Chain::default();
             chain.add(Part { address, length: 4 }, false);
             assert_eq!(chain.read(&ram, 0, &mut [0; 4]), None, "{address:#x}");
         }
-        let mut chain = Chain::new(0);
+        let mut chain = Chain::default();
         assert!((0..MAX_PARTS).all(|_| chain.add(Part::default(), true)) && !chain.add(Part::default(), true));
     }
 }

@@ -2,7 +2,8 @@
 //! whoever sends them on.
 
 use super::Memory;
-use super::chain::Chain;
+use super::chain::{Chain, Part};
+use super::queue::Broken;
 use super::transport::Transport;
 
 /// Kind of device (§5).
@@ -63,6 +64,10 @@ pub struct Net {
     shortage: Option<Shortage>,
     /// Frames that the guest has sent since it was last interrupted for a received one, or waited.
     sent: u16,
+    /// The buffer of the frame that the guest sends, which was taken last.
+    outgoing: Chain,
+    /// The buffers of the frame that the guest is given: the first one, and the last one behind it.
+    incoming: [Chain; 2],
 }
 
 /// Room for frames that was too little. Who floods a guest that takes nothing has its buffers
@@ -77,20 +82,40 @@ struct Shortage {
     room: u64,
 }
 
-/// A frame that the guest sends. It goes back by [`Net::sent`].
+/// A frame that the guest sends. [`Net::read`] has its bytes, and [`Net::sent`] gives it back.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    chain: Chain,
     /// The header.
     pub header: [u8; HEADER],
     /// Bytes of the frame, without the header; there may be any number.
     pub length: u64,
 }
 
-impl Frame {
-    /// Copies bytes of the frame out, from `offset` on. Returns nothing unless all are there.
-    pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
-        self.chain.read(memory, offset.saturating_add(HEADER as u64), bytes)
+/// What is left of a frame that lies in pieces one after the other.
+struct Rest<'a> {
+    piece: &'a [u8],
+    others: core::slice::Iter<'a, &'a [u8]>,
+}
+
+impl Rest<'_> {
+    /// Copies as many bytes as there are, and as `part` has room for. Returns their count, or
+    /// nothing if the part is not in the guest's memory.
+    fn fill(&mut self, memory: &impl Memory, part: Part) -> Option<u32> {
+        let mut filled = 0;
+        while filled < part.length {
+            if self.piece.is_empty() {
+                let Some(next) = self.others.next() else { break };
+                self.piece = next;
+                continue;
+            }
+            let length = self.piece.len().min((part.length - filled) as usize);
+            let (now, later) = self.piece.split_at(length);
+            // An address that wraps is none that a guest's memory has.
+            memory.write(part.address.wrapping_add(filled.into()), now)?;
+            filled += length as u32;
+            self.piece = later;
+        }
+        Some(filled)
     }
 }
 
@@ -108,7 +133,7 @@ impl Net {
     pub fn new(mac: [u8; 6]) -> Self {
         let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
-        Self { transport, shortage: None, sent: 0 }
+        Self { transport, shortage: None, sent: 0, outgoing: Chain::default(), incoming: [Chain::default(); 2] }
     }
 
     /// Sets whether it divides packets of many segments. A guest that has set the card up by then
@@ -136,98 +161,92 @@ impl Net {
 
     /// Takes the next frame that the guest sends.
     pub fn next_frame(&mut self, memory: &impl Memory) -> Option<Frame> {
-        let next = self.transport.queue(TRANSMIT)?.next(memory);
-        let chain = self.transport.sound(next)??;
+        let taken = self.transport.queue(TRANSMIT)?.take(memory, &mut self.outgoing);
+        if !self.transport.sound(taken)? {
+            return None;
+        }
         let mut header = [0; HEADER];
-        if chain.read(memory, 0, &mut header).is_none() {
+        if self.outgoing.read(memory, 0, &mut header).is_none() {
             // No header: the queue is not used as this device's is.
             self.transport.fail();
             return None;
         }
-        Some(Frame { chain, header, length: chain.readable_bytes() - HEADER as u64 })
+        Some(Frame { header, length: self.outgoing.readable_bytes() - HEADER as u64 })
     }
 
-    /// Gives the buffer of a frame back, after it was sent or refused.
-    pub fn sent(&mut self, memory: &impl Memory, frame: &Frame) {
+    /// Copies bytes of the frame that was taken last out, from `offset` on. Returns nothing unless
+    /// all are there.
+    pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        self.outgoing.read(memory, offset.saturating_add(HEADER as u64), bytes)
+    }
+
+    /// Gives the buffer of the frame that was taken last back, after it was sent or refused.
+    pub fn sent(&mut self, memory: &impl Memory) {
         if let Some(queue) = self.transport.queue(TRANSMIT) {
-            let result = queue.give_back(memory, &frame.chain, 0);
+            let result = queue.give_back(memory, &self.outgoing, 0);
             self.transport.sound(result);
             self.sent = self.sent.saturating_add(1);
         }
     }
 
     /// Gives the guest a frame, which lies in pieces one after the other, or leaves all of it.
-    pub fn deliver(&mut self, memory: &impl Memory, mut header: [u8; HEADER], frame: &[&[u8]]) -> Delivery {
-        let (merges, resets) = (self.transport.has(feature::MERGED_BUFFERS), self.transport.resets());
+    pub fn deliver(&mut self, memory: &impl Memory, header: [u8; HEADER], frame: &[&[u8]]) -> Delivery {
+        let resets = self.transport.resets();
         let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
-        let needed = HEADER as u64 + frame.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let position = queue.position(memory);
         let Some(position) = self.transport.sound(position) else { return Delivery::Refused };
+        let needed = HEADER as u64 + frame.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let known = self.shortage.filter(|shortage| (shortage.resets, shortage.position) == (resets, position));
         if known.is_some_and(|shortage| shortage.room < needed) {
             return Delivery::Refused;
         }
-        let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
-        // Find the buffers first: the first one says how many there are.
-        let (mut buffers, mut room) = (0, 0);
-        let mut found = Ok(());
-        while room < needed && found.is_ok() {
-            match queue.next(memory) {
-                Ok(Some(chain)) => {
-                    buffers += 1;
-                    room += chain.writable_bytes();
-                    if buffers == MAX_BUFFERS || !merges {
-                        break;
-                    }
-                }
-                Ok(None) => break,
-                Err(broken) => found = Err(broken),
+        let filled = self.fill(memory, header, frame, needed);
+        match self.transport.sound(filled) {
+            Some(room) if room >= needed => Delivery::Done,
+            Some(room) => {
+                self.shortage = Some(Shortage { resets, position, room });
+                Delivery::Refused
             }
+            None => Delivery::Refused,
         }
-        queue.put_back(buffers);
-        if self.transport.sound(found).is_none() {
-            return Delivery::Refused;
-        }
-        if room < needed {
-            self.shortage = Some(Shortage { resets, position, room });
-            return Delivery::Refused;
-        }
-        header[BUFFERS..].copy_from_slice(&buffers.to_le_bytes());
-        self.fill(memory, &header, frame, buffers)
     }
 
-    /// Fills the next `buffers` buffers.
-    fn fill(&mut self, memory: &impl Memory, header: &[u8], frame: &[&[u8]], buffers: u16) -> Delivery {
-        let mut pieces = core::iter::once(&header).chain(frame).copied();
-        let mut piece = pieces.next().unwrap_or_default();
-        for _ in 0..buffers {
-            let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
-            let next = queue.next(memory);
-            let Some(Some(chain)) = self.transport.sound(next) else { return Delivery::Refused };
-            let (mut filled, room) = (0, chain.writable_bytes());
-            while filled < room {
-                if piece.is_empty() {
-                    let Some(next) = pieces.next() else { break };
-                    piece = next;
-                    continue;
-                }
-                let length = (piece.len() as u64).min(room - filled) as usize;
-                let (now, later) = piece.split_at(length);
-                if chain.write(memory, filled, now).is_none() {
-                    // A buffer that is not in the guest's memory.
-                    self.transport.fail();
-                    return Delivery::Refused;
-                }
-                filled += length as u64;
-                piece = later;
+    /// Fills buffers with a frame, whose header becomes true when their count is known. Where there
+    /// is too little room they are the guest's again, whatever is in them by then. Returns how much
+    /// room there was.
+    fn fill(
+        &mut self,
+        memory: &impl Memory,
+        mut header: [u8; HEADER],
+        frame: &[&[u8]],
+        needed: u64,
+    ) -> Result<u64, Broken> {
+        let most = if self.transport.has(feature::MERGED_BUFFERS) { MAX_BUFFERS } else { 1 };
+        let Some(queue) = self.transport.queue(RECEIVE) else { return Ok(0) };
+        let [first, other] = &mut self.incoming;
+        header[BUFFERS..].copy_from_slice(&1_u16.to_le_bytes());
+        let mut rest = Rest { piece: &header, others: frame.iter() };
+        let (mut buffers, mut room) = (0, 0);
+        while room < needed && buffers < most {
+            let chain = if buffers == 0 { &mut *first } else { &mut *other };
+            if !queue.take(memory, chain)? {
+                break;
             }
-            if let Some(queue) = self.transport.queue(RECEIVE) {
-                // No buffer is filled with more than a frame.
-                let result = queue.give_back(memory, &chain, filled as u32);
-                self.transport.sound(result);
+            let mut filled = 0;
+            for part in chain.writable() {
+                // A buffer that is not in the guest's memory breaks the queue.
+                filled += rest.fill(memory, *part).ok_or(Broken)?;
             }
+            queue.give_back(memory, chain, filled)?;
+            buffers += 1;
+            room += chain.writable_bytes();
         }
-        Delivery::Done
+        if room < needed {
+            queue.undo(buffers);
+        } else if buffers > 1 {
+            first.write(memory, BUFFERS as u64, &buffers.to_le_bytes()).ok_or(Broken)?;
+        }
+        Ok(room)
     }
 
     /// Shows the guest what was given back, and asks for its doorbell when it sends. An interrupt
@@ -308,9 +327,9 @@ mod tests {
         let frame = net.next_frame(&ram).expect("one");
         assert_eq!((frame.header[0], frame.length), (1, 4));
         let mut read = [0; 3];
-        frame.read(&ram, 1, &mut read).expect("there");
+        net.read(&ram, 1, &mut read).expect("there");
         assert_eq!(&read, b"bcd");
-        net.sent(&ram, &frame);
+        net.sent(&ram);
         net.publish(&ram);
         assert_eq!((transmit.used(&ram), net.transport.is_interrupting()), (Some((0, 0)), false));
         assert!(net.has_untold());
@@ -323,8 +342,8 @@ mod tests {
     fn an_interrupt_for_a_received_frame_tells_of_those_that_were_sent() {
         let Card { ram, mut receive, mut transmit, mut net } = card(0);
         transmit.offer(&ram, &[(BUFFER, 16, false)]);
-        let frame = net.next_frame(&ram).expect("one");
-        net.sent(&ram, &frame);
+        net.next_frame(&ram).expect("one");
+        net.sent(&ram);
         net.publish(&ram);
         assert!(net.has_untold() && !net.transport.is_interrupting());
         receive.offer(&ram, &[(BUFFER, 15, true)]);
@@ -338,8 +357,8 @@ mod tests {
         let Card { ram, mut transmit, mut net, .. } = card(0);
         for sent in 1..=3 {
             transmit.offer(&ram, &[(BUFFER, 16, false)]);
-            let frame = net.next_frame(&ram).expect("one");
-            net.sent(&ram, &frame);
+            net.next_frame(&ram).expect("one");
+            net.sent(&ram);
             net.publish(&ram);
             assert_eq!(net.transport.is_interrupting(), sent == 3, "{sent} of 4");
         }
@@ -350,8 +369,8 @@ mod tests {
         let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
         let mut send = |net: &mut Net| {
             transmit.offer(&ram, &[(BUFFER, 16, false)]);
-            let frame = net.next_frame(&ram).expect("one");
-            net.sent(&ram, &frame);
+            net.next_frame(&ram).expect("one");
+            net.sent(&ram);
             net.publish(&ram);
             transmit.doorbell_at(&ram)
         };

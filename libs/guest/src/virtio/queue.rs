@@ -74,21 +74,31 @@ impl Queue {
 
     /// Takes the next chain that the guest has made available.
     pub fn next(&mut self, memory: &impl Memory) -> Result<Option<Chain>, Broken> {
+        let mut chain = Chain::default();
+        Ok(self.take(memory, &mut chain)?.then_some(chain))
+    }
+
+    /// Does what [`Self::next`] does, in place of what was in `chain`: a chain is large, and moving
+    /// one costs more than following it. Returns whether there is one.
+    pub fn take(&mut self, memory: &impl Memory, chain: &mut Chain) -> Result<bool, Broken> {
         if !self.has_next(memory)? {
-            return Ok(None);
+            return Ok(false);
         }
         // The entry and its descriptors were written before the index was.
         fence(Ordering::Acquire);
         let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next % self.size);
         let head = memory.load(self.driver.wrapping_add(entry)).ok_or(Broken)?;
-        let chain = self.follow(memory, head)?;
+        self.follow(memory, head, chain)?;
         self.next = self.next.wrapping_add(1);
-        Ok(Some(chain))
+        Ok(true)
     }
 
-    /// Puts back the `count` chains that were taken last.
-    pub fn put_back(&mut self, count: u16) {
+    /// Takes the last `count` chains anew, all of which were given back since. The guest must not
+    /// have been shown that.
+    pub fn undo(&mut self, count: u16) {
+        debug_assert!(count <= self.used.wrapping_sub(self.published), "the guest has seen it");
         self.next = self.next.wrapping_sub(count);
+        self.used = self.used.wrapping_sub(count);
     }
 
     /// Returns how many chains the guest has made available that were not taken.
@@ -105,8 +115,9 @@ impl Queue {
     }
 
     /// Follows a chain; it ends within as many parts as a chain can have.
-    fn follow(&self, memory: &impl Memory, head: u16) -> Result<Chain, Broken> {
-        let (mut chain, mut index) = (Chain::new(head), head);
+    fn follow(&self, memory: &impl Memory, head: u16, chain: &mut Chain) -> Result<(), Broken> {
+        chain.begin(head);
+        let mut index = head;
         loop {
             if index >= self.size {
                 return Err(Broken);
@@ -121,7 +132,7 @@ impl Queue {
                 return Err(Broken);
             }
             if flags & descriptor::NEXT == 0 {
-                return Ok(chain);
+                return Ok(());
             }
             index = next;
         }
@@ -205,8 +216,9 @@ mod tests {
         let second = queue.next(&ram).expect("sound").expect("another");
         assert_eq!((second.readable_bytes(), second.writable_bytes()), (0, 30));
         assert_eq!(queue.next(&ram), Ok(None));
-        queue.put_back(1);
-        assert_eq!(queue.next(&ram), Ok(Some(second)));
+        assert_eq!(queue.give_back(&ram, &second, 6), Ok(()));
+        queue.undo(1);
+        assert_eq!(queue.next(&ram), Ok(Some(second)), "the same again");
         assert_eq!(queue.give_back(&ram, &second, 7), Ok(()));
         assert_eq!(driver.used(&ram), None, "not shown yet");
         assert_eq!(queue.publish(&ram), Ok(true));

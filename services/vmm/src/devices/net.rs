@@ -99,9 +99,10 @@ impl Card {
                 break;
             }
             let Some(frame) = device.next_frame(memory) else { break };
-            let counter = if self.send(&frame, memory) { counters::FRAMES_SENT } else { counters::FRAMES_REFUSED };
+            let was_sent = self.send(&frame, device, memory);
+            let counter = if was_sent { counters::FRAMES_SENT } else { counters::FRAMES_REFUSED };
             counter.add(1);
-            device.sent(memory, &frame);
+            device.sent(memory);
         }
         device.publish(memory);
         let progress = self.client.end_round();
@@ -126,14 +127,14 @@ impl Card {
     }
 
     /// Sends a frame of the guest's, if it may. Returns whether it did.
-    fn send(&mut self, frame: &Frame, memory: &GuestMemory) -> bool {
+    fn send(&mut self, frame: &Frame, device: &Net, memory: &GuestMemory) -> bool {
         let mut header = PacketHeader::read(&frame.header);
         let Ok(length) = usize::try_from(frame.length) else { return false };
         let mut head = [0; HEAD];
         let head = &mut head[..HEAD.min(length)];
         let mac = self.client.mac();
         let transmitter = &mut self.client.transmitter;
-        if frame.read(memory, 0, head).is_none() {
+        if device.read(memory, 0, head).is_none() {
             return false;
         }
         let has_segments = header.segmentation != segmentation::NONE;
@@ -147,7 +148,7 @@ impl Card {
             let (first, rest) = bytes.split_at_mut(head.len());
             // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);
-            if frame.read(memory, head.len() as u64, rest).is_none() {
+            if device.read(memory, head.len() as u64, rest).is_none() {
                 // Part of it is not in the guest's memory: nothing of an older frame is sent.
                 rest.fill(0);
             }
