@@ -254,8 +254,10 @@ pub struct NetClient<F: Form = Start> {
     pub rx_large: u32,
     /// Large buffers at the end of `tx_data`.
     pub tx_large: u32,
-    /// Bytes of one buffer.
+    /// Bytes of one of the client's buffers.
     pub buffer_size: u32,
+    /// Bytes of one of the buffers in `rx_data`, where those are the device's.
+    pub rx_buffer_size: u32,
     /// Received frames.
     pub rx_filled: F::Ring,
     /// Empty receive buffers, returned by the client. With a copier the client provides all of them

@@ -44,7 +44,7 @@ pub mod flags {
     /// ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
     pub const SEGMENTATION_OFFLOAD: u16 = 1 << 1;
     /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
-    /// copier.
+    /// copier, or a client that takes packets in pieces and has none.
     pub const CONTINUES: u16 = 1 << 8;
     /// The first packet that the device has received since it was reset: if it was in the middle of
     /// a frame in several buffers before, the rest does not come. Only from driver to receive

@@ -156,6 +156,9 @@ pub struct Connection {
     /// The file system without which its component can do nothing with the disk, if it says so;
     /// clients of the block class only.
     pub file_system: Option<FileSystem>,
+    /// Whether its component takes a received packet in the pieces in which it lies in a device's
+    /// buffers; clients of the net class only.
+    pub takes_pieces: bool,
     /// How many things it has that clients name by number, such as a chip's lines, if it says so;
     /// those that provide a class only.
     pub count: Option<u32>,

@@ -10,7 +10,7 @@ use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
 use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType, Value};
 use core::ops::Range;
-use culm_abi::connection::{BlockClient, Device, MAX_COUNTERS, Region};
+use culm_abi::connection::{BlockClient, Device, MAX_COUNTERS, NetClient, Region};
 use std::collections::BTreeMap;
 
 /// The most that a stack or a heap can have: the address space has no room for more.
@@ -318,6 +318,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     };
     let requires = table.take("requires");
     let file_system = table.take("file_system");
+    let takes_pieces = table.take("takes_pieces");
     let count = table.take("count");
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
@@ -355,6 +356,13 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         );
     }
     let file_system = file_system.and_then(|entry| entry.choice(FileSystem::NAMES, problems)).map(|one| one.value);
+    if let Some(pieces) = takes_pieces.as_ref().filter(|_| !kind.value.is::<NetClient>()) {
+        problems.push(
+            Problem::new(pieces.key.span.clone(), "only a client of a network receives packets in pieces")
+                .help("leave `takes_pieces` out, or make the connection's kind `net-client`"),
+        );
+    }
+    let takes_pieces = takes_pieces.and_then(|entry| entry.boolean(problems)).is_some_and(|pieces| pieces.value);
     if let Some(count) = count.as_ref().filter(|_| kind.value.provided_class().is_none()) {
         problems.push(
             Problem::new(count.key.span.clone(), "only a provider has a count of what its clients name")
@@ -363,7 +371,19 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     }
     let count = count.and_then(|entry| entry.integer(1..=u32::MAX.into(), problems)).map(|count| count.value as u32);
     let (kind, optional, span) = (kind.value, optional?, table.span.clone());
-    Some(Connection { name, kind, optional, memory, needs, requires, file_system, count, description, span })
+    Some(Connection {
+        name,
+        kind,
+        optional,
+        memory,
+        needs,
+        requires,
+        file_system,
+        takes_pieces,
+        count,
+        description,
+        span,
+    })
 }
 
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {

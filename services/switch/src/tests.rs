@@ -107,6 +107,7 @@ fn connections(client: usize, size: u32) -> (NetProviderClient, NetClient) {
         rx_large: 0,
         tx_large: 0,
         buffer_size: size,
+        rx_buffer_size: size,
         rx_filled: provider.rx_filled,
         rx_free: provider.rx_free,
         tx_filled: provider.tx_filled,

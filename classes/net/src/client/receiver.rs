@@ -8,15 +8,21 @@
 
 #![allow(unsafe_code)]
 
-use crate::descriptor::flags::DEVICE;
+use crate::descriptor::flags::{CONTINUES, DEVICE};
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
+use crate::slots::LARGEST_PACKET;
 use crate::{
-    BufferEntry, Descriptor, DmaDescriptor, HEADROOM, Mac, PacketHeader, Slots, checksum, lendable, release_batch, wire,
+    BufferEntry, Descriptor, DmaDescriptor, HEADROOM, MIN_PACKET, Mac, PIECE_SIZE, PacketHeader, Slots, checksum,
+    lendable, release_batch, wire,
 };
 use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
 use culm::queue::Producer;
 use culm::{Link, Progress, Region};
+
+/// The most buffers of a packet that is received in pieces: those of the longest one, filled, and
+/// one more.
+pub const MAX_PIECES: usize = LARGEST_PACKET.div_ceil(PIECE_SIZE as usize) + 1;
 
 /// The receiving half of a client.
 #[derive(Debug)]
@@ -107,7 +113,7 @@ impl Receiver {
         Self {
             link: Link::new(connection.rx_free, connection.rx_filled, connection.rx_channel),
             data: Region::read_only(connection.rx_data),
-            slots: Slots::with_large(connection.rx_data.size, connection.buffer_size, connection.rx_large, limit),
+            slots: Slots::with_large(connection.rx_data.size, connection.rx_buffer_size, connection.rx_large, limit),
             owner: connection.owns_rx != 0,
             mac: Mac::new(connection.mac),
             device: 0,
@@ -170,6 +176,94 @@ impl<E: BufferEntry> Receiver<E> {
                 return Some(Packet { bytes, empty, device: self.device, free: &mut self.link.output });
             }
             self.refuse(descriptor);
+        }
+    }
+
+    /// Has `take` look at the next packet of those that were there at the beginning of the round:
+    /// at its header, and at its frame, which lies in pieces one after the other. There is one, or
+    /// as many as there are buffers of the device's, where the component's manifest says that it
+    /// takes those (`takes_pieces`) and nobody puts them together. The buffers go back.
+    #[inline]
+    pub fn receive_pieces<R>(&mut self, take: impl FnOnce(PacketHeader, &[&[u8]]) -> R) -> Option<R> {
+        loop {
+            let first = self.link.input.pop_known()?.parts();
+            if first.flags & CONTINUES != 0 {
+                let mut entries = [Descriptor::default(); MAX_PIECES];
+                match self.gather(first, &mut entries) {
+                    Some(count) => return Some(self.look(entries.get(..count)?, take)),
+                    None => continue,
+                }
+            }
+            if self.slots.number(first.offset).is_some_and(|number| self.slots.holds(number, first.length)) {
+                self.link.input.put_back();
+                let packet = self.receive()?;
+                return Some(take(packet.header(), &[packet.frame()]));
+            }
+            self.refuse(first);
+        }
+    }
+
+    /// Takes the entries of a packet that begins with `first`. Returns how many they are, or
+    /// nothing if they make no packet, whose buffers go back.
+    #[inline(never)]
+    fn gather(&mut self, first: Descriptor, entries: &mut [Descriptor; MAX_PIECES]) -> Option<usize> {
+        let (mut entry, mut count, mut length, mut is_sound) = (first, 0, 0, true);
+        loop {
+            let least = if count == 0 { MIN_PACKET } else { 1 };
+            let bytes = usize::from(entry.length);
+            length += bytes;
+            is_sound &= (least..=self.slots.buffer_size()).contains(&bytes);
+            if self.slots.small_number(entry.offset).is_none() {
+                is_sound = false;
+            } else if let Some(place) = entries.get_mut(count) {
+                (*place, count) = (entry, count + 1);
+            } else {
+                is_sound = false;
+                self.give_back(&[entry]);
+            }
+            if entry.flags & CONTINUES == 0 {
+                break;
+            }
+            // The virtualiser publishes all entries of a packet at once.
+            let Some(next) = self.link.input.pop_known() else {
+                is_sound = false;
+                break;
+            };
+            entry = next.parts();
+        }
+        if is_sound && length <= LARGEST_PACKET {
+            self.device = first.flags & DEVICE;
+            return Some(count);
+        }
+        self.give_back(entries.get(..count).unwrap_or_default());
+        None
+    }
+
+    /// Has `take` look at the packet in these buffers, which go back then.
+    #[inline(never)]
+    fn look<R>(&mut self, entries: &[Descriptor], take: impl FnOnce(PacketHeader, &[&[u8]]) -> R) -> R {
+        let mut pieces: [&[u8]; MAX_PIECES] = [&[]; MAX_PIECES];
+        for (piece, entry) in pieces.iter_mut().zip(entries) {
+            // SAFETY: [A3, A6] as in `receive`: the buffers go back when `take` has returned.
+            let bytes = unsafe { self.data.slice(entry.offset as usize, entry.length.into()) };
+            *piece = bytes.unwrap_or_default();
+        }
+        let mut header = PacketHeader::default();
+        if let Some((bytes, frame)) = pieces[0].split_first_chunk() {
+            header = PacketHeader::read(bytes);
+            pieces[0] = frame;
+        }
+        let result = take(header, pieces.get(..entries.len()).unwrap_or_default());
+        self.give_back(entries);
+        result
+    }
+
+    /// Gives buffers back.
+    fn give_back(&mut self, entries: &[Descriptor]) {
+        for entry in entries {
+            let empty = self.empty(entry.offset);
+            // This push does not fail: the queue has space for all buffers that are lent.
+            let _ = self.link.output.push(empty);
         }
     }
 

@@ -40,6 +40,7 @@ fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient
         rx_large: large,
         tx_large: large,
         buffer_size: SIZE,
+        rx_buffer_size: SIZE,
         rx_filled: provider.rx_filled,
         rx_free: provider.rx_free,
         tx_filled: provider.tx_filled,

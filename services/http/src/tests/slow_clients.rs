@@ -100,6 +100,7 @@ impl World {
             rx_channel: 0,
             tx_channel: 1,
             buffer_size: BUFFER_SIZE,
+            rx_buffer_size: BUFFER_SIZE,
             owns_rx: 1,
             rx_large: 0,
             tx_large: 0,

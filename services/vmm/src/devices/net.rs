@@ -3,7 +3,8 @@
 //!
 //! A frame that the guest sends is copied once, into a buffer that the guest cannot change, and
 //! goes on if it carries the card's own address. A frame that it receives is copied once, from the
-//! buffer of the connection. One for which the guest has no room is lost, as on any card.
+//! buffers of the connection: the card's own, where the guest is its only client and has no copier.
+//! One for which the guest has no room is lost, as on any card.
 
 use crate::counters;
 use crate::memory::GuestMemory;
@@ -84,8 +85,9 @@ impl Card {
 
     fn round(&mut self, device: &mut Net, memory: &GuestMemory) -> Progress {
         self.client.begin();
-        while let Some(packet) = self.client.receiver.receive() {
-            let counter = match deliver(device, memory, packet.header(), packet.frame()) {
+        let receiver = &mut self.client.receiver;
+        while let Some(delivery) = receiver.receive_pieces(|header, frame| deliver(device, memory, header, frame)) {
+            let counter = match delivery {
                 Delivery::Done => counters::FRAMES_RECEIVED,
                 Delivery::Refused => counters::FRAMES_LOST,
             };
@@ -208,7 +210,7 @@ fn checksum(frame: &[u8], header: &PacketHeader) -> Option<(usize, [u8; 2])> {
 }
 
 /// Gives the guest a frame in the form that it takes.
-fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, frame: &[u8]) -> Delivery {
+fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, frame: &[&[u8]]) -> Delivery {
     let takes_it = match header.segmentation {
         segmentation::NONE => true,
         segmentation::TCP_4 => device.transport.has(feature::GUEST_TCP_4),
@@ -224,8 +226,10 @@ fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, fra
         let known = if takes_partial { NEEDS_CHECKSUM | CHECKSUM_VALID } else { 0 };
         header.flags &= known;
         header.write(&mut bytes);
-        return device.deliver(memory, bytes, &[frame]);
+        return device.deliver(memory, bytes, frame);
     }
+    // Only what was to be divided lies in several pieces, and that is for who takes partial ones.
+    let &[frame] = frame else { return Delivery::Refused };
     match checksum(frame, &header) {
         Some((at, sum)) => device.deliver(memory, bytes, &[&frame[..at], &sum, &frame[at + 2..]]),
         None => Delivery::Refused,

@@ -134,6 +134,13 @@ fn connection() -> Table {
                 "clients of a disk only: the file system that must be on it or on the partition, FAT16 or FAT32",
             ),
             key(
+                "takes_pieces",
+                "true or false",
+                "false",
+                "clients of a network only: whether the component takes a received packet in pieces, as it lies in a \
+                 device's buffers, where it has no copier",
+            ),
+            key(
                 "count",
                 "number",
                 "as many as the class has",

@@ -1,8 +1,9 @@
 //! The receiving half beside a peer that is restarted, honest or not.
 
-use super::Receiver;
+use super::{MAX_PIECES, Receiver};
+use crate::descriptor::flags::{CONTINUES, SEGMENTATION_OFFLOAD};
 use crate::testing::{Peer, frame, memory, ring, write_packet};
-use crate::{Descriptor, Mac};
+use crate::{Descriptor, HEADROOM, Mac, PIECE_SIZE};
 use culm::Region;
 use culm::connection::NetClient;
 use std::vec::Vec;
@@ -29,6 +30,7 @@ impl World {
             rx_large: 0,
             tx_large: 0,
             buffer_size: SIZE,
+            rx_buffer_size: SIZE,
             rx_filled: ring::<Descriptor>(CAPACITY),
             rx_free: ring::<Descriptor>(CAPACITY),
             tx_filled: ring::<Descriptor>(CAPACITY),
@@ -139,4 +141,90 @@ fn a_copier_that_starts_over_without_end_has_frames_read_once() {
     world.settle();
     world.pass(3);
     assert_eq!(world.round(usize::MAX), 3);
+}
+
+/// A receiver that takes packets in pieces, with buffers of `size` bytes of the device's, all of
+/// which hold bytes of their number.
+fn gathering(size: u32, buffers: u32) -> World {
+    let mut world = World::new(false);
+    let connection = NetClient {
+        rx_buffer_size: size,
+        rx_filled: ring::<Descriptor>(64),
+        rx_free: ring::<Descriptor>(64),
+        rx_data: memory((buffers * size) as usize, 0),
+        ..world.connection
+    };
+    world.receiver = Receiver::new(&connection);
+    world.peer = Peer::new(connection.rx_free, connection.rx_filled);
+    world.data = Region::new(connection.rx_data);
+    world.connection = connection;
+    world.settle();
+    for number in 0..buffers {
+        let bytes = std::vec![number as u8; size as usize];
+        world.data.write((number * size) as usize, &bytes).expect("inside");
+    }
+    world
+}
+
+/// Has the peer pass on entries of (buffer, length, whether the packet continues). Returns the
+/// pieces of each packet that is received: first byte and length.
+fn pieces(world: &mut World, entries: &[(u32, u16, bool)]) -> Vec<Vec<(u8, usize)>> {
+    let size = world.connection.rx_buffer_size;
+    let entry = |(number, length, continues): &(u32, u16, bool)| {
+        let flags = if *continues { CONTINUES } else { 0 } | SEGMENTATION_OFFLOAD;
+        Descriptor { offset: number * size, length: *length, flags }
+    };
+    world.peer.send(&entries.iter().map(entry).collect::<Vec<_>>());
+    world.receiver.begin();
+    let mut packets = Vec::new();
+    let shape = |pieces: &[&[u8]]| pieces.iter().map(|piece| (piece[0], piece.len())).collect();
+    while let Some(packet) = world.receiver.receive_pieces(|_, pieces| shape(pieces)) {
+        packets.push(packet);
+    }
+    world.receiver.publish();
+    packets
+}
+
+#[test]
+fn a_packet_is_received_in_the_pieces_in_which_it_lies() {
+    let mut world = gathering(PIECE_SIZE, 8);
+    let packets =
+        pieces(&mut world, &[(3, 100, false), (1, 4096, true), (5, 4096, true), (0, 7, false), (2, 60, false)]);
+    let whole = 4096 - HEADROOM;
+    assert_eq!(packets, [std::vec![(3, 88)], std::vec![(1, whole), (5, 4096), (0, 7)], std::vec![(2, 48)]]);
+    let returned: Vec<u32> = world.peer.take().iter().map(|buffer| buffer.offset / PIECE_SIZE).collect();
+    assert_eq!(returned, [3, 1, 5, 0, 2], "each goes back");
+    assert_eq!(world.receiver.device() & SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD);
+}
+
+#[test]
+fn what_makes_no_packet_is_dropped_whole_and_its_buffers_go_back() {
+    type Entries<'a> = &'a [(u32, u16, bool)];
+    let cases: [(&str, Entries<'_>); 5] = [
+        ("no room for a header", &[(1, 20, true), (2, 100, false)]),
+        ("an empty piece", &[(1, 4096, true), (2, 0, true), (3, 100, false)]),
+        ("a piece longer than its buffer", &[(1, 4096, true), (2, 4097, false)]),
+        ("no such buffer", &[(1, 4096, true), (8, 100, false)]),
+        ("no end", &[(1, 4096, true), (2, 4096, true)]),
+    ];
+    for (what, entries) in cases {
+        let mut world = gathering(PIECE_SIZE, 8);
+        assert!(pieces(&mut world, entries).is_empty(), "{what}");
+        let returned: Vec<u32> = world.peer.take().iter().map(|buffer| buffer.offset / PIECE_SIZE).collect();
+        let lent: Vec<u32> = entries.iter().map(|(number, ..)| *number).filter(|number| *number < 8).collect();
+        assert_eq!(returned, lent, "{what}");
+        assert_eq!(pieces(&mut world, &[(4, 60, false)]).len(), 1, "{what}: the next one is received");
+    }
+}
+
+#[test]
+fn a_packet_in_more_pieces_than_the_longest_fills_is_dropped() {
+    let count = MAX_PIECES as u32 + 1;
+    let mut world = gathering(PIECE_SIZE, count);
+    let of =
+        |length: u16, count: u32| (0..count).map(|number| (number, length, number + 1 < count)).collect::<Vec<_>>();
+    assert_eq!(pieces(&mut world, &of(3000, count - 1))[0].len(), MAX_PIECES);
+    assert!(pieces(&mut world, &of(3000, count)).is_empty());
+    assert!(pieces(&mut world, &of(4096, count - 1)).is_empty(), "longer than a packet can be");
+    assert_eq!(world.peer.take().len() as u32, 3 * count - 2, "all of their buffers");
 }

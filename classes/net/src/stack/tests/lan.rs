@@ -114,6 +114,7 @@ impl Lan {
             rx_channel: 0,
             tx_channel: 1,
             buffer_size: BUFFER_SIZE,
+            rx_buffer_size: BUFFER_SIZE,
             owns_rx: 1,
             rx_large: LARGE,
             tx_large: LARGE,

@@ -33,7 +33,7 @@ pub fn read_client<'a>(
         check_only_use(draft, provider, &mac);
     }
     let (through, sent_through) = (Vec::new(), Vec::new());
-    let (anti_spoof, copier, large) = (false, None, 0);
+    let (anti_spoof, copier, large, takes_pieces) = (false, None, 0, false);
     let promiscuous = false;
     let options = ClientOptions {
         mac,
@@ -46,6 +46,7 @@ pub fn read_client<'a>(
         queue,
         buffers,
         large,
+        takes_pieces,
     };
     Some(OfClass::new(options))
 }

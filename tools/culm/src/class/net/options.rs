@@ -69,6 +69,9 @@ pub struct ClientOptions {
     pub buffers: u32,
     /// Large ones besides.
     pub large: u32,
+    /// Whether it takes received packets in the pieces in which they lie: its component does, and
+    /// nothing stands between.
+    pub takes_pieces: bool,
 }
 
 impl ClientOptions {
@@ -82,10 +85,10 @@ impl ClientOptions {
         self.buffers + self.large
     }
 
-    /// Whether it takes received packets that lie in several of the device's buffers: its copier
-    /// puts them together.
+    /// Whether it takes received packets that lie in several of the device's buffers, which its
+    /// copier puts together, if it has one.
     pub fn takes_large(&self) -> bool {
-        self.copier.is_some() && self.large > 0
+        (self.copier.is_some() || self.takes_pieces) && self.large > 0
     }
 }
 
@@ -270,6 +273,8 @@ pub fn read_client<'a>(
     let through = before.add_through(draft, copier, through.unwrap_or_default(), Way::Received)?;
     let sent_through = before.add_through(draft, copier, sent_through.unwrap_or_default(), Way::Sent)?;
     let connected_at = entry.span();
+    let connection = draft.domains[domain].manifest.connection(&entry.key.value);
+    let takes_pieces = through.is_empty() && connection.is_some_and(|(_, connection)| connection.takes_pieces);
     Some(OfClass::new(ClientOptions {
         mac,
         connected_at,
@@ -281,6 +286,7 @@ pub fn read_client<'a>(
         queue,
         buffers,
         large,
+        takes_pieces,
     }))
 }
 

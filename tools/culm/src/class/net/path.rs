@@ -186,6 +186,7 @@ impl<'d> WiredClient<'d> {
             rx_channel: receive.channel,
             tx_channel: send.channel,
             buffer_size: BUFFER_SIZE,
+            rx_buffer_size: receive.buffer_size,
             owns_rx: self.owns_rx,
             rx_large: self.rx_large(),
             tx_large: self.options.large,

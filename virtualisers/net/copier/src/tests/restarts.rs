@@ -19,6 +19,7 @@ fn client(connection: &NetCopier) -> Client {
         rx_large: 0,
         tx_large: 0,
         buffer_size: SIZE,
+        rx_buffer_size: SIZE,
         rx_filled: connection.client_filled,
         rx_free: connection.client_free,
         tx_filled: ring::<Descriptor>(16),
