@@ -28,9 +28,10 @@ static int listener = -1;
 static void write_counters(FILE *out, const struct counters *counters)
 {
     fprintf(out,
-            "\"kernel\":%" PRIu64 ",\"user\":%" PRIu64 ",\"wfi\":%" PRIu64 ",\"wfe\":%" PRIu64 ",\"svc\":%" PRIu64
+            "\"kernel\":%" PRIu64 ",\"user\":%" PRIu64 ",\"own\":%" PRIu64 ",\"wfi\":%" PRIu64 ",\"wfe\":%" PRIu64 ",\"svc\":%" PRIu64
             ",\"hvc\":%" PRIu64 ",\"eret\":%" PRIu64 ",\"vectors\":[",
-            counters->kernel, counters->user, counters->wfi, counters->wfe, counters->svc, counters->hvc, counters->eret);
+            counters->kernel, counters->user, counters->own, counters->wfi, counters->wfe, counters->svc, counters->hvc,
+            counters->eret);
     unsigned tables = __atomic_load_n(&vector_table_count, __ATOMIC_ACQUIRE);
     for (unsigned vector = 0; vector < VECTORS; vector++) {
         uint64_t sum = 0;

@@ -12,13 +12,17 @@
  * (Arm ARM C6.2.130), records all counters with the values of x0 and x1, and with profile=on writes the executions of each
  * block to SOCKET.mark.POSITION.
  *
- * Arguments: socket=PATH (see control.c), profile=on (count executions of each block), devices=on (count accesses to device
+ * A hypervisor's kernel and that of its guest are both in the upper half. The addresses of the hypervisor's, own=FIRST-END in
+ * hexadecimal, have its instructions counted apart too.
+ *
+ * Arguments: socket=PATH (see control.c), own=FIRST-END, profile=on (count executions of each block), devices=on (count accesses to device
  * registers; a callback for each memory access, so it slows the guest down but does not change what it executes).
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
 #include "counters.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +40,7 @@ unsigned mark_count;
 
 static bool count_devices;
 static bool count_blocks;
+static uint64_t own_first, own_end;
 uint64_t vector_tables[MAX_VECTOR_TABLES];
 unsigned vector_table_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -157,6 +162,7 @@ void sum_counters(struct counters *sum, uint64_t *switches)
         const struct counters *counters = qemu_plugin_scoreboard_find(scoreboard, vcpu);
         sum->kernel += counters->kernel;
         sum->user += counters->user;
+        sum->own += counters->own;
         sum->wfi += counters->wfi;
         sum->wfe += counters->wfe;
         sum->svc += counters->svc;
@@ -312,6 +318,10 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
         tb, QEMU_PLUGIN_INLINE_ADD_U64,
         field(kernel ? offsetof(struct counters, kernel) : offsetof(struct counters, user)), instructions);
+    if (address >= own_first && address < own_end) {
+        qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+                                                          field(offsetof(struct counters, own)), instructions);
+    }
 
     unsigned tables = __atomic_load_n(&vector_table_count, __ATOMIC_ACQUIRE);
     for (unsigned index = 0; index < tables; index++) {
@@ -362,12 +372,14 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
     for (int index = 0; index < argc; index++) {
         if (strncmp(argv[index], "socket=", 7) == 0) {
             socket_path = argv[index] + 7;
+        } else if (sscanf(argv[index], "own=%" SCNx64 "-%" SCNx64, &own_first, &own_end) == 2) {
+            continue;
         } else if (strcmp(argv[index], "profile=on") == 0) {
             count_blocks = true;
         } else if (strcmp(argv[index], "devices=on") == 0) {
             count_devices = true;
         } else {
-            fprintf(stderr, "count plugin: unknown argument '%s' (known: socket=PATH, profile=on, devices=on)\n",
+            fprintf(stderr, "count plugin: unknown argument '%s' (known: socket=PATH, own=FIRST-END, profile=on, devices=on)\n",
                     argv[index]);
             return -1;
         }

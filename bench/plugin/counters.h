@@ -19,6 +19,7 @@
 struct counters {
     uint64_t kernel;          /* instructions at addresses of the upper half */
     uint64_t user;            /* all other instructions */
+    uint64_t own;             /* those of `kernel` that are in the range that `own` names */
     uint64_t wfi;             /* wait-for-interrupt instructions */
     uint64_t wfe;             /* wait-for-event instructions */
     uint64_t svc;             /* system calls */

@@ -1,6 +1,6 @@
 //! Shared by programs in the guest in benchmarks, on Culm and on Linux: marks at which the counting
 //! plugin records its counters, loops in assembly that are the same instructions on both sides, and
-//! what is asked of disks and files, and work without devices.
+//! what is asked of disks and files, packets between two guests, and work without devices.
 
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -8,4 +8,5 @@ pub mod disk;
 pub mod file;
 pub mod loops;
 pub mod mark;
+pub mod pair;
 pub mod work;

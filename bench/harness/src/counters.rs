@@ -42,6 +42,9 @@ pub struct Counters {
     pub kernel: u64,
     /// All other instructions.
     pub user: u64,
+    /// Those of the kernel's that are Culm's, where a guest's are in the upper half too.
+    #[serde(default)]
+    pub own: u64,
     /// Wait-for-interrupt instructions.
     pub wfi: u64,
     /// System calls.
@@ -160,6 +163,8 @@ pub struct Delta {
     pub kernel: f64,
     /// All other instructions.
     pub user: f64,
+    /// Those of the kernel's that are Culm's, where a guest's are in the upper half too.
+    pub own: f64,
     /// Wait-for-interrupt instructions.
     pub wfi: f64,
     /// System calls.
@@ -200,6 +205,7 @@ impl Delta {
         let share = self.seconds / idle.seconds;
         self.kernel = (self.kernel - idle.kernel * share).max(0.0);
         self.user = (self.user - idle.user * share).max(0.0);
+        self.own = (self.own - idle.own * share).max(0.0);
         for (table, instructions) in &idle.spaces {
             if let Some(own) = self.spaces.get_mut(table) {
                 *own = (*own - instructions * share).max(0.0);
@@ -213,6 +219,7 @@ impl Delta {
             let counters = &processor.counters;
             self.kernel += sign * counters.kernel as f64;
             self.user += sign * counters.user as f64;
+            self.own += sign * counters.own as f64;
             self.wfi += sign * counters.wfi as f64;
             self.svc += sign * counters.svc as f64;
             self.entries += sign * counters.vectors.iter().sum::<u64>() as f64;

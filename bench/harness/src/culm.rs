@@ -40,6 +40,13 @@ pub fn has_guest(report: &Report) -> bool {
     report.components.iter().any(|component| component.name == "vmm")
 }
 
+/// Instructions of Culm's kernel and components beside a guest, of which the programs have address
+/// spaces that no domain has.
+pub fn without_guest(report: &Report, kernel: f64, spaces: &BTreeMap<u64, f64>) -> f64 {
+    let is_domain = |table: u64| report.domains.iter().any(|domain| domain.table == table & ADDRESS);
+    kernel + spaces.iter().filter(|(table, _)| is_domain(**table)).map(|(_, own)| own).sum::<f64>()
+}
+
 /// Own instructions of each protection domain for each of so many operations, without those that do
 /// nearly nothing.
 pub fn parts(report: &Report, spaces: &BTreeMap<u64, f64>, operations: f64) -> Vec<(String, f64)> {

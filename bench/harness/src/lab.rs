@@ -9,7 +9,7 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
-use crate::systems::{self, Ready, System};
+use crate::systems::{self, Guests, Ready, System};
 use crate::{counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
 use culm_bench_load::{Load, Mode};
@@ -76,6 +76,8 @@ pub struct Setup {
     pub image: Option<PathBuf>,
     /// Whether its network device computes no checksums and cuts no segments.
     pub without_offloads: bool,
+    /// Whether it has a second network device, for what is beside the one that is measured.
+    pub beside: bool,
     /// Whether it has a source of random bytes, without which a Linux that lacks a seed makes some
     /// by spinning.
     pub random: bool,
@@ -248,10 +250,12 @@ impl Lab {
             cores: setup.cores.unwrap_or(self.settings.cores),
             processor: self.guest_processor.filter(|_| !setup.unpinned),
             plugin: self.plugin.clone(),
+            own: None,
             profile: self.settings.profile,
             devices: setup.devices || self.settings.devices,
             disk: setup.disk,
             image: setup.image.clone(),
+            beside: setup.beside,
             offloads: !setup.without_offloads,
             random: setup.random,
         }
@@ -285,6 +289,7 @@ impl Lab {
         let image = culm::build(self, system)?;
         eprintln!("bench: booting culm ({}{setup})", system.name);
         let spec = self.boot_spec(image.image.path.clone(), None, String::new(), setup);
+        let spec = BootSpec { own: profile::own(&image), ..spec };
         Ok((BootedMachine::start(&spec, self.network()?)?, image))
     }
 
@@ -306,6 +311,16 @@ impl Lab {
         let kernel = linux.kernel(variant)?;
         let command_line = format!("{} {more}", variant.command_line());
         self.start_culm(&systems::guest("bench-guest", &kernel.path, &linux.initrd, &command_line), setup)
+    }
+
+    /// Builds and starts a system of Culm with several small Linuxes, without waiting for them.
+    pub fn start_guests(&self, guests: &Guests<'_>, setup: &Setup) -> Result<(BootedMachine, Report)> {
+        let (linux, variant) = (self.linux()?, Variant::NoKaslr);
+        let kernel = linux.kernel(variant)?;
+        let system = guests.system(&kernel.path, &linux.small_initrd, variant.command_line());
+        let cores = guests.cores().max(self.settings.cores);
+        // They are on several of the emulated cores, which take turns where the host has but one.
+        self.start_culm(&system, &Setup { cores: Some(cores), unpinned: true, random: true, ..setup.clone() })
     }
 
     /// Waits until the machine does no less than a moment ago: until everything has started.
@@ -402,8 +417,10 @@ impl Subject {
         sample.set(&format!("system calls/{what}"), delta.svc / operations);
         sample.set(&format!("switches/{what}"), delta.switches / operations);
         sample.set(&format!("{what}s/s"), operations / seconds);
-        if let Some(table) = self.exits {
+        if let (Some(table), Some(image)) = (self.exits, &self.image) {
             sample.set(&format!("exits/{what}"), delta.tables.get(&table).unwrap_or(&0.0) / operations);
+            let culm = culm::without_guest(image, delta.own, &delta.spaces);
+            sample.set(&format!("Culm's instructions/{what}"), culm / operations);
         }
         sample.set("wfi/s", wfi_rate);
         sample.set(SHARE, busy);

@@ -12,6 +12,7 @@ use culm_tool::diagnostics::Diagnostics;
 use culm_tool::plan::{Board, BoardDevice};
 use culm_tool::run::qemu;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -72,6 +73,8 @@ pub struct BootSpec<'a> {
     pub processor: Option<usize>,
     /// The counting plugin.
     pub plugin: PathBuf,
+    /// Addresses of Culm's kernel, where those of a guest's are in the upper half too.
+    pub own: Option<Range<u64>>,
     /// Count executions of each block.
     pub profile: bool,
     /// Count accesses to device registers (slows the guest down).
@@ -80,6 +83,8 @@ pub struct BootSpec<'a> {
     pub disk: Option<&'static str>,
     /// The image that the disk is a copy of, if it is not of zeroes.
     pub image: Option<PathBuf>,
+    /// Have a second network device.
+    pub beside: bool,
     /// Let the network device compute checksums and cut segments.
     pub offloads: bool,
     /// Have a source of random bytes: the board's.
@@ -103,6 +108,12 @@ const OFFLOADS: &[&str] = &[
     "host_ufo",
     "host_uso",
 ];
+
+/// The second network device.
+const BESIDE: &str = "nic1";
+
+/// Its address.
+const MAC_BESIDE: &str = "52:54:00:12:35:56";
 
 /// Bytes of memory of the machine, for both sides.
 const MEMORY: u64 = 512 << 20;
@@ -144,6 +155,11 @@ impl BootedMachine {
         }
         let device = first_device(spec.board, "net")?;
         command.args(["-netdev", &network.option(&device.name)]).args(qemu::device_arguments(device, MAC));
+        if spec.beside {
+            let device = spec.board.device(BESIDE).with_context(|| format!("the board has no device {BESIDE}"))?;
+            command.args(["-netdev", &network.option_beside(&device.name)]);
+            command.args(qemu::device_arguments(device, MAC_BESIDE));
+        }
         for property in OFFLOADS.iter().filter(|_| !spec.offloads) {
             command.args(["-global", &format!("virtio-net-device.{property}=off")]);
         }
@@ -252,6 +268,9 @@ impl Console {
 
 fn plugin_option(spec: &BootSpec, socket: &Path) -> String {
     let mut option = format!("{},socket={}", spec.plugin.display(), socket.display());
+    if let Some(own) = &spec.own {
+        option += &format!(",own={:x}-{:x}", own.start, own.end);
+    }
     if spec.profile {
         option += ",profile=on";
     }

@@ -13,6 +13,12 @@ pub use culm_wire::{GUEST, HOST, MAC};
 
 const DEVICE: &str = "culm-bench";
 
+/// The way to a second card, for what is beside the one that is measured.
+const DEVICE_BESIDE: &str = "culm-beside";
+
+/// The host's address there.
+const HOST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+
 /// A note on costs, for when there is no TAP device.
 pub const USER_NETWORKING_COST: &str = "QEMU's user networking stands in for a TAP device. It answers in QEMU's own thread, so throughput and \
      round trips include its TCP/IP stack, and bulk TCP is limited by it. It offers no offloads and its packets come in smaller \
@@ -33,6 +39,8 @@ pub enum Network {
     Tap {
         /// The device.
         tap: OwnedFd,
+        /// Another one, to a second card.
+        beside: OwnedFd,
         /// The namespace.
         namespace: Namespace,
     },
@@ -55,7 +63,7 @@ impl Network {
     /// A TAP device in a new namespace.
     pub fn tap() -> Result<Network> {
         let set_up = || {
-            let tap = open_tap().context("no permission for a TAP device (/dev/net/tun)")?;
+            let tap = open_tap(DEVICE).context("no permission for a TAP device (/dev/net/tun)")?;
             ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
             ip(&format!("link set {DEVICE} up"))?;
             // Known from the start, so that the first packet is no question for the guest's
@@ -64,10 +72,13 @@ impl Network {
             // A load of many connections wants many ports.
             std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
                 .context("cannot widen the range of ports")?;
-            Ok(tap)
+            let beside = open_tap(DEVICE_BESIDE).context("no permission for a second TAP device (/dev/net/tun)")?;
+            ip(&format!("addr add {HOST_BESIDE}/24 dev {DEVICE_BESIDE}"))?;
+            ip(&format!("link set {DEVICE_BESIDE} up"))?;
+            Ok((tap, beside))
         };
-        let (namespace, tap) = Namespace::new(set_up)?;
-        Ok(Network::Tap { tap, namespace })
+        let (namespace, (tap, beside)) = Namespace::new(set_up)?;
+        Ok(Network::Tap { tap, beside, namespace })
     }
 
     /// User networking, with a free local port for each of `ports`.
@@ -101,11 +112,19 @@ impl Network {
         }
     }
 
-    /// The file descriptor that QEMU must inherit.
-    pub fn inherited(&self) -> Option<RawFd> {
+    /// QEMU's `-netdev` option for the second card, called `name`.
+    pub fn option_beside(&self, name: &str) -> String {
         match self {
-            Network::Tap { tap, .. } => Some(tap.as_raw_fd()),
-            Network::User { .. } => None,
+            Network::Tap { beside, .. } => format!("tap,id={name},fd={}", beside.as_raw_fd()),
+            Network::User { .. } => format!("user,id={name},net={HOST_BESIDE}/24,host={HOST_BESIDE}"),
+        }
+    }
+
+    /// The file descriptors that QEMU must inherit.
+    pub fn inherited(&self) -> [Option<RawFd>; 2] {
+        match self {
+            Network::Tap { tap, beside, .. } => [tap, beside].map(|file| Some(file.as_raw_fd())),
+            Network::User { .. } => [None; 2],
         }
     }
 
@@ -140,7 +159,7 @@ impl Network {
 
 /// A TAP device that passes virtio's header through, so that offloads work as with QEMU's own TAP
 /// devices.
-fn open_tap() -> std::io::Result<OwnedFd> {
+fn open_tap(name: &str) -> std::io::Result<OwnedFd> {
     // SAFETY: the path ends in zero; the descriptor is ours alone afterwards.
     let tap = unsafe {
         let file = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK);
@@ -151,7 +170,7 @@ fn open_tap() -> std::io::Result<OwnedFd> {
     };
     // SAFETY: all fields are integers or unions of them, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(DEVICE.bytes()) {
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;

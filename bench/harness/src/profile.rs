@@ -4,9 +4,10 @@
 use crate::culm::{domain_of, has_guest};
 use anyhow::{Context, Result};
 use culm_tool::image::report::Report;
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 use std::path::Path;
 
 /// Executions of blocks: (address space, address, instructions) to executions.
@@ -73,6 +74,16 @@ impl Functions {
 pub fn exits(image: &Report) -> Option<u64> {
     let kernel = has_guest(image).then(|| Functions::read(&image.kernel.elf).ok()).flatten()?;
     kernel.0.into_iter().find(|(_, (_, name))| name == "culm_guest_vectors").map(|(address, _)| address)
+}
+
+/// Returns the addresses of the kernel's instructions, if the system has a guest, whose kernel is
+/// in the upper half too.
+pub fn own(image: &Report) -> Option<Range<u64>> {
+    let bytes = has_guest(image).then(|| std::fs::read(&image.kernel.elf).ok()).flatten()?;
+    let file = object::File::parse(bytes.as_slice()).ok()?;
+    let text = file.sections().filter(|section| section.kind() == SectionKind::Text && section.size() > 0);
+    let ranges: Vec<_> = text.map(|section| section.address()..section.address() + section.size()).collect();
+    Some(ranges.iter().map(|range| range.start).min()?..ranges.iter().map(|range| range.end).max()?)
 }
 
 /// Readable names without the hashes that the compiler appends.

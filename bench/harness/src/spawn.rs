@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Ties {
     /// The one processor that all its threads run on.
     pub processor: Option<usize>,
-    /// A file descriptor of ours that it inherits under the same number.
-    pub inherit: Option<RawFd>,
+    /// File descriptors of ours that it inherits under the same numbers.
+    pub inherit: [Option<RawFd>; 2],
 }
 
 /// Makes `command`'s process end when the thread that starts it ends, so that nothing is left
@@ -31,7 +31,7 @@ pub fn tie(command: &mut Command, ties: Ties) -> &mut Command {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             pin(ties.processor);
             open_many_files();
-            if let Some(file) = ties.inherit {
+            for file in ties.inherit.into_iter().flatten() {
                 libc::fcntl(file, libc::F_SETFD, 0);
             }
             Ok(())
@@ -146,7 +146,7 @@ mod tests {
     fn a_tied_child_runs_where_it_is_told() {
         let processor = processors()[0];
         let mut command = Command::new("sh");
-        tie(&mut command, Ties { processor: Some(processor), inherit: None });
+        tie(&mut command, Ties { processor: Some(processor), ..Ties::default() });
         let text = run(command.args(["-c", "grep Cpus_allowed_list /proc/self/status"])).unwrap();
         assert!(text.trim().ends_with(&format!("{processor}")), "{text}");
     }

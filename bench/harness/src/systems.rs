@@ -203,8 +203,9 @@ pub fn disk_clients(name: &str, image: Option<&Path>, clients: &[DiskClient]) ->
 /// Memory of a guest, in MiB.
 pub const GUEST_MEMORY: u32 = 256;
 
-/// The web server beside a guest: its status page tells why the guest leaves its core.
-pub const BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
+/// The web server beside a guest, on a card of its own: its status page tells why the guest leaves
+/// its core.
+pub const BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 3);
 
 /// A Linux as a guest, with the network card's address and the disk that it has when it is the
 /// peer. Its files are where the peer's are, so no file can name them.
@@ -212,23 +213,89 @@ pub fn guest(name: &str, kernel: &Path, initrd: &Path, command_line: &str) -> Sy
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let text = format!(
         "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
-         [device.nic0]\npriority = 240\n\n[device.uart0]\npriority = 60\n\n\
+         [device.nic0]\npriority = 240\n\n[device.nic1]\npriority = 240\n\n[device.uart0]\npriority = 60\n\n\
          [device.disk0]\npriority = 240\nsize = \"64MiB\"\n\n\
          [device.rng0]\npriority = 230\n\n\
          [pd.monitor]\ncomponent = \"vmm\"\npriority = 50\nguest = \"linux\"\nconsole = \"uart0\"\nentropy = \"rng0\"\n\
-         net = {{ device = \"nic0\", mac = \"{}\" }}\n\
+         net = {{ device = \"nic0\", mac = \"{}\", copier = false }}\n\
          disk = {{ device = \"disk0\", memory = \"2MiB\" }}\n\n\
          [pd.http]\ncomponent = \"http\"\npriority = 45\nobserve = true\n\
          config = {{ address = \"{BESIDE}/24\" }}\n\
-         net = {{ device = \"nic0\", mac = \"{}\" }}\n\n\
+         net = \"nic1\"\n\n\
          [guest.linux]\nkernel = {}\ninitrd = {}\nmemory = \"{GUEST_MEMORY}MiB\"\npriority = 40\n\
          command_line = {command_line:?}\n",
         crate::network::MAC,
-        client_mac(1),
         quoted(kernel),
         quoted(initrd),
     );
     System { name: name.to_owned(), ready: Ready::Soon, text: Some(text) }
+}
+
+/// Several small Linuxes as guests, each with a core, a card and an address of its own
+/// ([`client_address`]). Core 0 is the first one's where no card needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Guests<'a> {
+    /// The system's name.
+    pub name: &'a str,
+    /// How many there are.
+    pub count: u8,
+    /// Whether a switch without a card joins them; else they share the card.
+    pub is_switched: bool,
+    /// What the last one is told on its command line besides.
+    pub last: &'a str,
+}
+
+impl Guests<'_> {
+    /// Memory of each, in MiB.
+    const MEMORY: u32 = 80;
+
+    /// The core of the first one: that of the card has no guest, so that each further guest is as
+    /// far from it as the first.
+    fn first_core(&self) -> u32 {
+        u32::from(!self.is_switched)
+    }
+
+    /// Cores that the machine needs.
+    pub fn cores(&self) -> u32 {
+        self.first_core() + u32::from(self.count)
+    }
+
+    /// The system, with this kernel, initial RAM disk and command line.
+    pub fn system(&self, kernel: &Path, initrd: &Path, command_line: &str) -> System {
+        let text = self.text(kernel, initrd, command_line);
+        System { name: self.name.to_owned(), ready: Ready::Soon, text: Some(text) }
+    }
+
+    fn text(&self, kernel: &Path, initrd: &Path, command_line: &str) -> String {
+        let mut text = format!(
+            "# Written by bench/harness/src/systems.rs.\nname = \"{}\"\nboard = \"virt\"\n\n\
+             [device.uart0]\npriority = 60\n\n[device.rng0]\npriority = 230\n\n",
+            self.name
+        );
+        text.push_str(match self.is_switched {
+            true => "[pd.switch]\ncomponent = \"switch\"\npriority = 150\n",
+            false => "[device.nic0]\npriority = 240\n",
+        });
+        let card = if self.is_switched { "switch" } else { "nic0" };
+        for guest in 0..self.count {
+            let core = self.first_core() + u32::from(guest);
+            let last = if guest + 1 == self.count { self.last } else { "" };
+            let (address, mac) = (client_address(guest), client_mac(guest));
+            let line = format!("{command_line} address={address} {last}");
+            let _ = write!(
+                text,
+                "\n[pd.monitor{guest}]\ncomponent = \"vmm\"\npriority = 50\ncore = {core}\nguest = \"linux{guest}\"\n\
+                 console = \"uart0\"\nentropy = \"rng0\"\nnet = {{ device = \"{card}\", mac = \"{mac}\" }}\n\n\
+                 [guest.linux{guest}]\nkernel = {:?}\ninitrd = {:?}\nmemory = \"{}MiB\"\npriority = 40\n\
+                 command_line = {:?}\n",
+                kernel.display().to_string(),
+                initrd.display().to_string(),
+                Self::MEMORY,
+                line.trim(),
+            );
+        }
+        text
+    }
 }
 
 /// Loops of `rounds` rounds each, over instructions alone or over memory too.
@@ -288,7 +355,13 @@ mod tests {
         let guest = guest("g", Path::new("/a/Image"), Path::new("/b.cpio"), "quiet culm.work");
         let guest: toml::Table = toml::from_str(&guest.text.unwrap()).unwrap();
         assert_eq!(guest["guest"]["linux"]["initrd"].as_str(), Some("/b.cpio"));
-        assert_eq!(client_address(1), BESIDE);
+        let guests = Guests { name: "p", count: 2, is_switched: true, last: "ask=198.18.0.2" };
+        let pair: toml::Table = toml::from_str(&guests.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
+        assert_eq!((guests.cores(), pair["pd"]["monitor1"]["core"].as_integer()), (2, Some(1)));
+        let line = |guest: &str| pair["guest"][guest]["command_line"].as_str().map(str::to_owned);
+        assert_eq!(line("linux0").as_deref(), Some("quiet address=198.18.0.2"));
+        assert_eq!(line("linux1").as_deref(), Some("quiet address=198.18.0.3 ask=198.18.0.2"));
+        assert_eq!(Guests { is_switched: false, ..guests }.cores(), 3);
         assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }

@@ -15,7 +15,7 @@ const MSG_WAITFORONE: usize = 0x1_0000;
 /// `struct sockaddr_in`: family, port and address in network byte order.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Address {
+pub struct Address {
     family: u16,
     port: u16,
     address: u32,
@@ -23,7 +23,15 @@ struct Address {
 }
 
 const NO_ADDRESS: Address = Address { family: 0, port: 0, address: 0, zero: [0; 8] };
-const ADDRESS_SIZE: u32 = size_of::<Address>() as u32;
+/// Its size.
+pub const ADDRESS_SIZE: u32 = size_of::<Address>() as u32;
+
+impl Address {
+    /// Returns the address of a port; zero stands for any, of this machine or of a port.
+    pub fn new([a, b, c, d]: [u8; 4], port: u16) -> Self {
+        Self { family: AF_INET as u16, port: port.to_be(), address: u32::from_ne_bytes([a, b, c, d]), ..NO_ADDRESS }
+    }
+}
 
 /// `struct iovec`.
 #[derive(Clone, Copy)]
@@ -48,8 +56,9 @@ struct Message {
     received: u32,
 }
 
-fn open(port: u16) -> Option<usize> {
-    let address = Address { family: AF_INET as u16, port: port.to_be(), ..NO_ADDRESS };
+/// Opens a UDP port of this machine, or any.
+pub fn open(port: u16) -> Option<usize> {
+    let address = Address::new([0; 4], port);
     // SAFETY: the kernel reads `address` and no other memory.
     let (socket, bound) = unsafe {
         let socket = call(number::SOCKET, [AF_INET, SOCK_DGRAM, 0, 0, 0, 0]);

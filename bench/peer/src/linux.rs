@@ -28,6 +28,7 @@ pub mod number {
     pub const SOCKET: usize = 198;
     pub const BIND: usize = 200;
     pub const LISTEN: usize = 201;
+    pub const CONNECT: usize = 203;
     pub const SENDTO: usize = 206;
     pub const RECVFROM: usize = 207;
     pub const SETSOCKOPT: usize = 208;

@@ -3,7 +3,8 @@
 //! peer's figures hold its kernel's work and no library's.
 //!
 //! `peer echo PORT` answers each UDP packet with its content, one system call to receive and one to
-//! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer bulk` takes and sends as
+//! send; `peer batch PORT` does the same with recvmmsg and sendmmsg; `peer ask ADDRESS PORT` has
+//! such a server answer packets; `peer bulk` takes and sends as
 //! much as it can over TCP; `peer disk` and `peer card` read and write `/dev/vda` and
 //! `/dev/mmcblk0`, `peer file` reads a file, and `peer ipc` runs loops over system calls and
 //! between two processes, each between marks that the counting plugin records (`bench/plugin`);
@@ -12,6 +13,8 @@
 //! machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
+#[cfg(target_os = "none")]
+mod ask;
 #[cfg(target_os = "none")]
 mod bulk;
 #[cfg(target_os = "none")]
@@ -31,7 +34,7 @@ mod work;
 
 #[cfg(target_os = "none")]
 mod program {
-    use super::{bulk, disk, echo, file, ipc, linux, memory, work};
+    use super::{ask, bulk, disk, echo, file, ipc, linux, memory, work};
     use core::arch::naked_asm;
     use culm_bench_guest::{disk as rows, mark, work::BOOT};
 
@@ -50,6 +53,7 @@ mod program {
         let status = match arguments.get(1) {
             Some(b"echo") => echo::single(number(&arguments, 2) as u16),
             Some(b"batch") => echo::batch(number(&arguments, 2) as u16),
+            Some(b"ask") => ask::run(arguments.get(2).unwrap_or_default(), number(&arguments, 3) as u16),
             Some(b"bulk") => bulk::run(),
             Some(b"disk") => disk::run(c"/dev/vda", &rows::DISK),
             Some(b"disk-of-guest") => disk::run(c"/dev/vda", &rows::GUEST),
@@ -66,7 +70,7 @@ mod program {
             _ => {
                 linux::write(
                     2,
-                    b"usage: peer echo PORT | batch PORT | bulk | disk | disk-of-guest | card | file | ipc | \
+                    b"usage: peer echo PORT | batch PORT | ask ADDRESS PORT | bulk | disk | disk-of-guest | card | file | ipc | \
                       loops ROUNDS | work ROW ROUNDS [PROGRAM ...] | booted | off\n",
                 );
                 2

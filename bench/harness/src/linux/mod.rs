@@ -71,6 +71,10 @@ const MODULES: &[&str] = &[
     "vfat",
 ];
 
+/// Those of the small one.
+const SMALL_MODULES: &[&str] =
+    &["virtio_ring", "virtio", "virtio_mmio", "failover", "net_failover", "virtio_net", "virtio-rng"];
+
 const FOLDERS: &[&str] = &[
     "bin",
     "dev",
@@ -135,6 +139,8 @@ pub struct Linux {
     kernels: Vec<Kernel>,
     /// The initial RAM disk, with the modules of each kernel.
     pub initrd: PathBuf,
+    /// One with an echo server and nothing else, of which several fit the machine.
+    pub small_initrd: PathBuf,
 }
 
 /// A kernel.
@@ -145,11 +151,18 @@ pub struct Kernel {
     pub version: String,
 }
 
+impl Kernel {
+    /// Whether it is the one for clouds.
+    fn is_cloud(&self) -> bool {
+        self.version.contains("-cloud-")
+    }
+}
+
 impl Linux {
     /// Returns the kernel that a variant boots.
     pub fn kernel(&self, variant: Variant) -> Result<&Kernel> {
         let is_cloud = variant != Variant::General;
-        let kernel = self.kernels.iter().find(|kernel| kernel.version.contains("-cloud-") == is_cloud);
+        let kernel = self.kernels.iter().find(|kernel| kernel.is_cloud() == is_cloud);
         kernel.with_context(|| format!("Debian's packages have no kernel for {}", variant.name()))
     }
 }
@@ -233,7 +246,54 @@ pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
     archive.file("init", 0o755, init().as_bytes());
     let initrd = cache.join("initrd.cpio");
     fs::write(&initrd, archive.finish()).with_context(|| format!("cannot write {}", initrd.display()))?;
-    Ok(Linux { kernels, initrd })
+    let small_initrd = small_initrd(cache, &root, peer, &kernels)?;
+    Ok(Linux { kernels, initrd, small_initrd })
+}
+
+/// Makes the RAM disk of a small Linux, for the kernel for clouds.
+fn small_initrd(cache: &Path, root: &Path, peer: &Path, kernels: &[Kernel]) -> Result<PathBuf> {
+    let mut archive = Archive::default();
+    ["bin", "dev", "modules"].iter().for_each(|folder| archive.directory(folder));
+    archive.file(
+        "bin/busybox",
+        0o755,
+        &read(&root.join("bin/busybox")).or_else(|_| read(&root.join("usr/bin/busybox")))?,
+    );
+    archive.file("bin/peer", 0o755, &read(peer)?);
+    for Kernel { version, .. } in kernels.iter().filter(|kernel| kernel.is_cloud()) {
+        for module in SMALL_MODULES {
+            if let Some(path) = find_file(&root.join("lib/modules").join(version), &format!("{module}.ko")) {
+                archive.file(&format!("modules/{module}.ko"), 0o644, &read(&path)?);
+            }
+        }
+    }
+    archive.file("init", 0o755, small_init().as_bytes());
+    let path = cache.join("small-initrd.cpio");
+    fs::write(&path, archive.finish()).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// What the kernel does not know of its command line is in the environment: `address`, and `ask`,
+/// the address of another Linux to which it sends packets.
+fn small_init() -> String {
+    format!(
+        "#!/bin/busybox sh
+b=/bin/busybox
+$b mount -t devtmpfs devtmpfs /dev
+for module in {modules}; do
+    [ -e /modules/$module.ko ] && $b insmod /modules/$module.ko
+done
+$b ip link set lo up
+$b ip addr add $address/24 dev eth0
+$b ip link set eth0 up
+/bin/peer echo {echo} &
+echo {READY} $address
+[ -z \"$ask\" ] || /bin/peer ask $ask {echo}
+while true; do $b sleep 100000; done
+",
+        modules = SMALL_MODULES.join(" "),
+        echo = port::ECHO,
+    )
 }
 
 fn init() -> String {

@@ -1,17 +1,21 @@
 //! A Linux in a virtual machine beside the same Linux with the machine to itself: the same kernel,
 //! the same initial RAM disk, as much memory, the same card and disk.
 //!
+//! Several of them at a time are in [`guests`].
+//!
 //! One boot of each side does for all rows: on the way to its servers Linux does what its command
 //! line asks for, between marks. Why the guest leaves its core is told by its monitor's counters,
 //! on the status page of a web server beside it; how often, by the plugin, from exceptions that are
 //! taken to the vectors that the kernel has while a guest runs.
 
 use super::echo::{self, Pressure};
+use super::guests;
 use super::http::counters;
 use super::marks::{END, between, profile, wait};
 use super::tcp;
 use super::web;
 use crate::counters::Mark;
+use crate::culm;
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{self, Variant, port};
 use crate::network::Port;
@@ -26,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-const BENCH: &str = "guest";
+pub(super) const BENCH: &str = "guest";
 
 const PEER: Side = Side::Peer("linux-nokaslr");
 
@@ -38,6 +42,9 @@ const MONITOR: &str = "monitor";
 
 /// How the names of its counters of exits begin, one for each cause.
 const CAUSE: &str = "exits_";
+
+/// How the names of its counters of frames begin: those that were received, sent, lost or refused.
+const FRAMES: &str = "frames_";
 
 /// For Linux to say that its servers run, after the last mark.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,14 +65,26 @@ const PAGES: &[web::Case] = &[
 
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    if lab.settings.culm() {
+    let is_wanted = rows().any(|row| wants(lab, &row));
+    if lab.settings.culm() && is_wanted {
         lab.attempt(BENCH, "culm", || side(lab, results, Side::Culm));
     }
-    if lab.settings.peer() {
+    if lab.settings.peer() && is_wanted {
         lab.attempt(BENCH, "peer", || side(lab, results, PEER));
     }
     compare(results);
+    if lab.settings.culm() {
+        guests::run(lab, results);
+    }
     Ok(())
+}
+
+/// The rows of one guest, and of the same Linux without Culm.
+fn rows() -> impl Iterator<Item = String> {
+    let work = WORK.iter().map(|work| work.row);
+    let network = ECHOES.iter().map(|(row, ..)| *row).chain(TRANSFERS.iter().map(|case| case.row));
+    let names = [BOOTED].into_iter().chain(work).chain(network).chain(PAGES.iter().map(|case| case.row));
+    names.map(str::to_owned).chain(GUEST.iter().map(disk_row))
 }
 
 fn wants(lab: &Lab, row: &str) -> bool {
@@ -79,7 +98,8 @@ fn disk_row(row: &culm_bench_guest::disk::Row) -> String {
 
 /// Boots Linux, and measures all rows that are wanted.
 fn side(lab: &Lab, results: &mut Results, side: Side) -> Result<()> {
-    let setup = Setup { random: true, ..Setup::with_disk("disk0") };
+    let beside = side == Side::Culm;
+    let setup = Setup { random: true, beside, ..Setup::with_disk("disk0") };
     let wants_work = WORK.iter().any(|work| wants(lab, work.row));
     let wants_disk = GUEST.iter().any(|row| wants(lab, &disk_row(row)));
     let parts = [
@@ -119,14 +139,20 @@ fn boot(lab: &Lab, results: &mut Results, side: Side, marks: &[Mark]) {
 }
 
 /// Rows between marks: what they cost, with the exits of a guest.
-fn marked(subject: &Subject, marks: &[Mark], number: u64, what: &str) -> Option<(Sample, Params)> {
+pub(super) fn marked(subject: &Subject, marks: &[Mark], number: u64, what: &str) -> Option<(Sample, Params)> {
     let (mut sample, params) = between(marks, number, what, subject.image.as_ref())?;
     sample.profile = profile(subject, marks, number, what);
-    if let Some(table) = subject.exits {
+    if let (Some(table), Some(image)) = (subject.exits, &subject.image) {
         let of = |kind| marks.iter().find(|mark| mark.number == kind && mark.x0 == number);
         let (begin, end) = (of(super::marks::BEGIN)?, of(END)?);
+        let rounds = begin.x1.max(1) as f64;
         let exits = end.counters.taken(table) - begin.counters.taken(table);
-        sample.set(&format!("exits/{what}"), exits as f64 / begin.x1.max(1) as f64);
+        sample.set(&format!("exits/{what}"), exits as f64 / rounds);
+        let kernel = (end.counters.own - begin.counters.own) as f64;
+        sample.set(
+            &format!("Culm's instructions/{what}"),
+            culm::without_guest(image, kernel, &end.spaces_since(begin)) / rounds,
+        );
     }
     Some((sample, params))
 }
@@ -198,8 +224,12 @@ fn by_cause(subject: &mut Subject, what: &str, measure: impl FnOnce(&mut Subject
     let all = (after.taken - before.taken).max(1.0);
     let mut known = 0.0;
     for (cause, count) in after.counters {
-        let Some(name) = cause.strip_prefix(CAUSE) else { continue };
+        // What was counted for each exit, since it was counted for longer than was measured.
         let share = (count - before.counters.get(&cause).unwrap_or(&0.0)) / all;
+        if cause.starts_with(FRAMES) {
+            sample.set(&format!("{}/{what}", cause.replace('_', " ")), exits * share);
+        }
+        let Some(name) = cause.strip_prefix(CAUSE) else { continue };
         known += share;
         sample.set(&format!("exits for {}/{what}", name.replace('_', " ")), exits * share);
     }

@@ -34,7 +34,7 @@ pub fn wrk(lab: &Lab, address: SocketAddr, path: &str, connections: usize, close
         command.args(["-H", "Connection: close"]);
     }
     command.arg(format!("http://{address}{path}"));
-    tie(&mut command, Ties { processor: lab.load_processor, inherit: None });
+    tie(&mut command, Ties { processor: lab.load_processor, ..Ties::default() });
     parse_wrk(&run(&mut command)?, path == "/none")
 }
 
@@ -88,7 +88,7 @@ pub fn httperf(lab: &Lab, address: SocketAddr, path: &str, calls: &Calls) -> Res
     if let Some(rate) = calls.rate {
         command.args(["--rate", &format!("{rate:.0}")]);
     }
-    tie(&mut command, Ties { processor: lab.load_processor, inherit: None });
+    tie(&mut command, Ties { processor: lab.load_processor, ..Ties::default() });
     parse_httperf(&run(&mut command)?)
 }
 

@@ -9,6 +9,7 @@ pub mod echo;
 pub mod file;
 pub mod growth;
 pub mod guest;
+pub mod guests;
 pub mod http;
 pub mod ipc;
 pub mod loops;
@@ -50,7 +51,8 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ),
     (
         "guest",
-        "a Linux as a guest: network, disk, nginx, work without devices, boot, exits; the same Linux without Culm",
+        "a Linux as a guest: network, disk, nginx, work without devices, boot, exits; the same Linux without Culm; \
+         several guests: packets between them, and a card that they share",
         guest::run,
     ),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),

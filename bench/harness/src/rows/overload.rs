@@ -238,7 +238,7 @@ impl Flood {
         let mut command = Command::new("hping3");
         command.args(["-q", "-S", "--flood", "-p", &address.port().to_string()]).args(sender);
         command.arg(address.ip().to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        tie(&mut command, Ties { processor: lab.load_processor, inherit: None });
+        tie(&mut command, Ties { processor: lab.load_processor, ..Ties::default() });
         Ok(Self(command.spawn()?))
     }
 }

@@ -194,7 +194,7 @@ fn iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
     if reverse {
         command.arg("--reverse");
     }
-    tie(&mut command, Ties { processor: lab.load_processor, inherit: None });
+    tie(&mut command, Ties { processor: lab.load_processor, ..Ties::default() });
     parse_iperf(&run_command(&mut command)?)
 }
 
