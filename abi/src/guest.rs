@@ -57,6 +57,39 @@ pub struct VirtualCpu {
     pub enabled: AtomicU64,
     /// Their priorities, a byte each, the first in the lowest byte of the first word.
     pub priorities: [AtomicU64; 2],
+    /// Of the guest's first virtual CPU, and for all of them: the virtio devices by their slots
+    /// ([`device`]). Kernel and monitor change their bits at any time, each by one access.
+    pub devices: [AtomicU64; VIRTIO_SLOTS],
+    /// Of the guest's first virtual CPU, and for all of them: not zero if the monitor is to be
+    /// notified when one of them waits. The kernel does that once, and puts zero there. Both change
+    /// it by an exchange: so either the kernel finds the wish, or the monitor then sees what the
+    /// guest did before it waited.
+    pub tell_wait: AtomicU64,
+}
+
+/// Bits of [`VirtualCpu::devices`]. Below them all is what the guest reads in the device's register
+/// `InterruptStatus`.
+pub mod device {
+    /// Causes of interrupts that the guest has not acknowledged (VIRTIO 1.2 §4.2.2).
+    pub const CAUSES: u64 = 0b11;
+    /// The guest has rung the doorbell since the monitor last cleared this. The kernel notifies the
+    /// monitor when it sets it.
+    pub const RUNG: u64 = 1 << 62;
+    /// The device is there: the kernel takes the accesses of [`super::kernel_register`], which else
+    /// exit as all others do.
+    pub const THERE: u64 = 1 << 63;
+}
+
+/// Registers of a virtio device (VIRTIO 1.2 §4.2.2) whose accesses by one word, in the way that is
+/// meant for them, are the kernel's to take: a guest makes them with each interrupt and each
+/// request.
+pub mod kernel_register {
+    /// Read by the guest: the causes of its interrupts.
+    pub const INTERRUPT_STATUS: u64 = 0x060;
+    /// Written: which of them it has seen.
+    pub const INTERRUPT_ACKNOWLEDGE: u64 = 0x064;
+    /// Written: a queue has something, whichever.
+    pub const QUEUE_NOTIFY: u64 = 0x050;
 }
 
 /// Values of [`VirtualCpu::exit`].
@@ -82,12 +115,9 @@ pub mod entry {
     /// From its beginning: with the page's registers and program counter, translation off, and no
     /// interrupt but those of the page and those that other CPUs have sent since it last exited.
     pub const RESET: u64 = 2;
-    /// Where it was; it exits, too, when it waits for an interrupt, until it is next entered. Its
-    /// program counter is behind the instruction then.
-    pub const TELL_WAIT: u64 = 3;
     /// Not at all: what other CPUs have sent it since it last exited is forgotten, and it exits
     /// again. After that, of a guest of which all CPUs have exited, nothing of its life is left.
-    pub const FORGET: u64 = 4;
+    pub const FORGET: u64 = 3;
 }
 
 /// A range of guest-physical addresses.
@@ -133,7 +163,7 @@ pub struct VirtioSlot(u32);
 
 impl VirtioSlot {
     /// Bytes of the registers of each.
-    const SIZE: u64 = 0x1000;
+    pub const SIZE: u64 = 0x1000;
 
     /// The device that a client of this class is for the guest of its monitor.
     pub fn of_class(class: &str) -> Option<Self> {
@@ -145,9 +175,14 @@ impl VirtioSlot {
         }
     }
 
+    /// Its number, by which [`VirtualCpu::devices`] has it.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
     /// Its registers.
     pub const fn registers(self) -> GuestRange {
-        GuestRange { address: 0x0a00_0000 + self.0 as u64 * Self::SIZE, size: Self::SIZE }
+        GuestRange { address: VIRTIO.address + self.0 as u64 * Self::SIZE, size: Self::SIZE }
     }
 
     /// Its interrupt, an edge.
@@ -155,6 +190,12 @@ impl VirtioSlot {
         34 + self.0
     }
 }
+
+/// How many virtio devices there can be.
+pub const VIRTIO_SLOTS: usize = 3;
+
+/// The registers of all of them.
+pub const VIRTIO: GuestRange = GuestRange { address: 0x0a00_0000, size: VIRTIO_SLOTS as u64 * VirtioSlot::SIZE };
 
 /// The guest's network card.
 pub const VIRTIO_NET: VirtioSlot = VirtioSlot(0);

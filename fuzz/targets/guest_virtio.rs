@@ -6,7 +6,7 @@
 #[path = "../common/input.rs"]
 mod input;
 
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET};
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, device};
 use culm_guest::virtio::block::{Block, MAX_BYTES, Status};
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
@@ -79,6 +79,7 @@ fn turn(devices: &mut Devices, ram: &Ram) {
     }
     block.publish(ram);
     entropy.fill(ram, || Some([7; PORTION]));
+    assert!(devices.take_causes().all(|(_, causes)| causes.raised & !device::CAUSES == 0), "a cause that there is not");
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -8,6 +8,8 @@
 #[cfg(target_os = "none")]
 mod arch;
 #[cfg(any(target_os = "none", test))]
+mod guest_device;
+#[cfg(any(target_os = "none", test))]
 mod guest_page;
 #[cfg(target_os = "none")]
 mod image;

@@ -1,9 +1,11 @@
 //! The state of one protection domain that only its own core touches.
 
 use crate::budget::Budget;
+use crate::guest::siblings;
 use crate::notification::NotificationWord;
 use crate::system::{Shared, System};
 use culm_abi::accounting::DomainAccount;
+use culm_abi::guest::MAX_CPUS;
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, GROUP, MESSAGE_WORDS};
 use culm_abi::system::{DomainDescription, EndDescription, domain_flags, end_kind};
@@ -24,8 +26,9 @@ pub(crate) fn is_virtual_cpu(description: &DomainDescription) -> bool {
 pub trait Context {
     /// Creates a context without registers. The address space in it, in the architecture's form, is
     /// loaded with the registers. The way into a guest looks whether its core listens
-    /// ([`crate::generated`]).
-    fn new(description: &DomainDescription, shared: &Shared) -> Self;
+    /// ([`crate::generated`]); `first` is the guest's first virtual CPU, whose page has what is of
+    /// all of them.
+    fn new(description: &DomainDescription, shared: &Shared, first: &DomainDescription) -> Self;
     /// Puts all registers in their first state: at `entry`, on `stack`, with two arguments and a
     /// seed.
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]);
@@ -68,7 +71,13 @@ pub enum Trap {
     /// The guest goes on, behind the instruction.
     Passed,
     /// It waits for an interrupt; none is pending.
-    Waits,
+    Waits {
+        /// Whether its monitor has asked to be notified of that.
+        is_told: bool,
+    },
+    /// It has rung a device's doorbell: its monitor is notified, and it goes on behind the
+    /// instruction.
+    Rings,
     /// It generates an interrupt for CPUs of its own guest, and goes on behind the instruction.
     Generates(Generated),
     /// Its monitor deals with it.
@@ -204,8 +213,10 @@ impl<'s, C: Context> Domain<'s, C> {
         };
         let ends = &system.ends[range(description.first_end, description.end_count)];
         let near_ends = &ends[..ends.len().min(GROUP as usize)];
+        let [first, ..] = if is_virtual_cpu(description) { siblings(system, index) } else { [index; MAX_CPUS] };
+        let first = system.domains.get(first as usize).unwrap_or(description);
         Self {
-            context: C::new(description, &system.shared[index as usize]),
+            context: C::new(description, &system.shared[index as usize], first),
             ends,
             near_ends,
             near_interrupts: (0..)

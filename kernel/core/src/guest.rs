@@ -4,7 +4,8 @@
 //! faults. It *exits*: then its monitor, which is its supervisor, is signalled over the end that
 //! stands for it, deals with what the page that both share says, and resumes it. To wait for an
 //! interrupt it need not exit. The monitor may be on another core; the page tells whose turn it is
-//! ([`culm_abi::guest::VirtualCpu`]). It alone can stop the guest; so if it faults, is stopped or
+//! ([`culm_abi::guest::VirtualCpu`]). A doorbell of the guest's signals the monitor, and the guest
+//! goes on. It alone can stop the guest; so if it faults, is stopped or
 //! is restarted, its virtual CPUs are stopped too.
 //!
 //! There is one virtual CPU on a core at most ([`crate::System::check`]). Its system registers stay
@@ -34,7 +35,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         match domain.context.trap() {
             Trap::Passed => return self.go_on(),
             Trap::Generates(interrupt) => return self.generate(interrupt),
-            Trap::Waits => self.idle_until_interrupt(current),
+            Trap::Rings => {
+                self.tell_monitor(current);
+                return self.go_on();
+            }
+            Trap::Waits { is_told } => {
+                if is_told {
+                    self.tell_monitor(current);
+                }
+                self.idle_until_interrupt(current);
+            }
             Trap::Exits => self.leave(current, exit::EXCEPTION),
         }
         self.pick()
@@ -173,6 +183,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let domain = &mut self.domains[local as usize];
         domain.state = State::Exited;
         domain.context.exit(reason);
+        self.tell_monitor(local);
+    }
+
+    /// Signals the monitor of a virtual CPU over the end that stands for that.
+    fn tell_monitor(&mut self, local: u32) {
         let description = self.description(local);
         if self.system.words[description.supervisor_word as usize].signal(description.supervisor_bit)
             == Receiver::Asleep

@@ -161,7 +161,7 @@ fn an_interrupt_reaches_a_guest_that_runs_without_its_monitor() {
 #[test]
 fn an_interrupt_wakes_a_guest_that_waits() {
     let mut scene = Scene::new();
-    scene.trap(1, Some(Trap::Waits));
+    scene.trap(1, Some(Trap::Waits { is_told: false }));
     assert_eq!((scene.state(1), scene.runs(1)), (State::Idle, Some(scene.below[1])));
     scene.send(0, 3, 0b010);
     scene.deliver();
@@ -172,7 +172,7 @@ fn an_interrupt_wakes_a_guest_that_waits() {
 fn an_interrupt_that_comes_as_a_guest_begins_to_wait_ends_the_wait() {
     let mut scene = Scene::new();
     scene.send(0, 3, 0b010);
-    scene.trap(1, Some(Trap::Waits));
+    scene.trap(1, Some(Trap::Waits { is_told: false }));
     scene.deliver();
     assert_eq!((scene.state(1), scene.given(1)), (State::Running, 1 << 3));
 }
@@ -318,7 +318,7 @@ proptest! {
                     scene.send(cpu, number, cpus);
                 }
                 Step::Wait if is_on => {
-                    scene.trap(cpu, Some(Trap::Waits));
+                    scene.trap(cpu, Some(Trap::Waits { is_told: false }));
                 }
                 Step::Exit if is_on => scene.trap(cpu, None),
                 Step::Preempt if is_below => scene.preempt(cpu),

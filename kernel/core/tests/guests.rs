@@ -138,13 +138,49 @@ fn a_guest_that_waits_goes_on_at_its_timer_without_its_monitor() {
     scene.page().trap = Some(Trap::Passed);
     scene.exit();
     assert_eq!(scene.runs(), Some(scene.virtual_cpu));
-    scene.page().trap = Some(Trap::Waits);
+    scene.page().trap = Some(Trap::Waits { is_told: false });
     scene.exit();
     assert_eq!((scene.guest().0, scene.runs()), (State::Idle, Some(scene.low)));
     scene.interrupt(Interrupt::GuestTimer);
     assert_eq!((scene.guest().0, scene.runs()), (State::Running, Some(scene.virtual_cpu)));
     scene.interrupt(Interrupt::GuestTimer);
     assert_eq!(scene.runs(), Some(scene.virtual_cpu), "the processor delivers it");
+}
+
+#[test]
+fn a_doorbell_runs_the_monitor_and_the_guest_goes_on_without_an_answer() {
+    for core in [0, 1] {
+        let mut scene = Scene::on(core);
+        scene.page().trap = Some(Trap::Rings);
+        scene.exit();
+        let state = if core == 0 { State::Ready } else { State::Running };
+        assert_eq!(scene.guest(), (state, Seen::Entered), "it has not exited");
+        scene.monitor_is_told();
+        assert_eq!((scene.guest().0, scene.runs()), (State::Running, Some(scene.virtual_cpu)));
+        // While the monitor runs, or is told already, it is told in its next turn.
+        scene.exit();
+        assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+        if core == 1 {
+            scene.exit();
+            scene.fake.wait(scene.monitor, 0);
+        }
+        scene.monitor_is_told();
+        assert_eq!(scene.runs(), Some(scene.virtual_cpu));
+    }
+}
+
+#[test]
+fn a_monitor_that_asked_is_told_that_its_guest_waits() {
+    for core in [0, 1] {
+        let mut scene = Scene::on(core);
+        scene.page().trap = Some(Trap::Waits { is_told: true });
+        scene.exit();
+        assert_eq!(scene.guest(), (State::Idle, Seen::Entered), "it has not exited");
+        scene.monitor_is_told();
+        assert_eq!((scene.guest().0, scene.runs()), (State::Idle, Some(scene.low)));
+        scene.interrupt(Interrupt::GuestTimer);
+        assert_eq!(scene.guest().0, State::Running);
+    }
 }
 
 #[test]

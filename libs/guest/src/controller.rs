@@ -134,6 +134,12 @@ impl Controller {
         bank.lines = if high { bank.lines | bit } else { bank.lines & !bit };
     }
 
+    /// Makes the interrupt of a device pending that tells of each event once, however its trigger
+    /// is set.
+    pub fn pulse(&mut self, number: u32) {
+        self.shared.latched |= bit(number.wrapping_sub(BANK as u32)) as u32;
+    }
+
     /// Returns whether a CPU must leave the guest, to be offered what has become pending, or to
     /// give back what it is not to have.
     pub fn must_leave(&self, cpu: usize) -> bool {

@@ -2,7 +2,6 @@
 
 /// Exception classes (`ESR_EL2.EC`).
 mod class {
-    pub const WAIT: u64 = 0x01;
     pub const HYPERVISOR_CALL: u64 = 0x16;
     pub const SECURE_CALL: u64 = 0x17;
     pub const SYSTEM_REGISTER: u64 = 0x18;
@@ -28,9 +27,6 @@ pub enum Exit {
     },
     /// An access to memory that stage 2 does not map, by one general register.
     Memory(Access),
-    /// It waits for an interrupt; the kernel has passed the instruction, and tells of it if it was
-    /// asked to.
-    Wait,
     /// Anything else, of which a monitor cannot make sense.
     Other,
 }
@@ -72,7 +68,6 @@ impl Exit {
     pub fn decode(syndrome: u64, address: u64, page: u64) -> Self {
         let bits = |low: u32, count: u32| (syndrome >> low & ((1 << count) - 1)) as u8;
         match syndrome >> 26 & 0x3f {
-            class::WAIT => Self::Wait,
             class::HYPERVISOR_CALL => Self::Call { pass: false },
             class::SECURE_CALL => Self::Call { pass: true },
             class::SYSTEM_REGISTER => Self::SystemRegister {
@@ -146,6 +141,6 @@ mod tests {
         assert_eq!(Exit::decode(0x16 << 26, 0, 0), Exit::Call { pass: false });
         assert_eq!(Exit::decode(0x17 << 26, 0, 0), Exit::Call { pass: true });
         assert_eq!(Exit::decode(0, 0, 0), Exit::Other);
-        assert_eq!(Exit::decode(0x01 << 26, 0, 0), Exit::Wait);
+        assert_eq!(Exit::decode(0x01 << 26, 0, 0), Exit::Other, "waits are the kernel's");
     }
 }

@@ -5,7 +5,8 @@ use crate::exit::{Access, Exit, SystemRegister};
 use crate::power::{Call, Power, Start};
 use crate::serial::Serial;
 use crate::virtio::Devices;
-use culm_abi::guest::{DISTRIBUTOR, MAX_CPUS, SERIAL, SERIAL_INTERRUPT, redistributors};
+use crate::virtio::transport::Causes;
+use culm_abi::guest::{DISTRIBUTOR, MAX_CPUS, SERIAL, SERIAL_INTERRUPT, VirtioSlot, redistributors};
 
 /// The registers of a virtual CPU that has exited.
 pub trait Registers {
@@ -73,9 +74,9 @@ impl Machine {
         *self = Self::new(self.cpus, core::mem::take(&mut self.devices));
     }
 
-    /// Deals with an exit of one of the guest's CPUs.
+    /// Deals with an exit of one of the guest's CPUs. Call [`Self::follow_devices`] after it.
     pub fn exit(&mut self, cpu: usize, exit: Exit, registers: &impl Registers) -> Outcome {
-        let outcome = match exit {
+        match exit {
             Exit::Call { pass } => {
                 if pass {
                     registers.pass();
@@ -88,22 +89,19 @@ impl Machine {
                 Outcome::Goes
             }
             Exit::Memory(access) => self.memory(&access, registers),
-            Exit::Wait => Outcome::Waits,
             Exit::Other => Outcome::Stuck,
-        };
-        self.follow_lines();
-        outcome
+        }
     }
 
-    /// Tells the interrupt controller how the devices' lines are. Call it after each change from
-    /// outside.
-    pub fn follow_lines(&mut self) {
+    /// Tells the interrupt controller of the devices' interrupts. `show` puts a device's causes to
+    /// where its guest reads them. Call it after exits, and after each change from outside.
+    pub fn follow_devices(&mut self, mut show: impl FnMut(VirtioSlot, Causes)) {
         self.controller.set_line(SERIAL_INTERRUPT, self.serial.is_interrupting());
-        for (interrupt, fell, is_high) in self.devices.lines() {
-            if fell {
-                self.controller.set_line(interrupt, false);
+        for (slot, causes) in self.devices.take_causes() {
+            show(slot, causes);
+            if causes.raised != 0 {
+                self.controller.pulse(slot.interrupt());
             }
-            self.controller.set_line(interrupt, is_high);
         }
     }
 
@@ -191,11 +189,8 @@ mod tests {
     use crate::virtio::transport::tests::live;
     use culm_abi::guest::VIRTIO_ENTROPY;
 
-    /// A device's cause of an interrupt: buffers were used.
-    const USED: u64 = 1;
-
     #[test]
-    fn a_cause_that_comes_before_an_acknowledgement_of_another_interrupts_too() {
+    fn each_cause_interrupts_whether_or_not_those_of_before_are_acknowledged() {
         let (first, second) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
         let mut machine = Machine::new(1, Devices::default());
         let number = VIRTIO_ENTROPY.interrupt();
@@ -205,18 +200,25 @@ mod tests {
         machine.controller.write_distributor(0xc00 + 4 * u64::from(number / 16), 4, 0b10 << (number % 16 * 2));
         let transport = live(Entropy::default().transport, 0, [&first, &second]);
         machine.devices.entropy = Some(Entropy { transport });
-        machine.devices.entropy.as_mut().expect("there").transport.tell(Ok(true));
-        machine.follow_lines();
-        assert_eq!(machine.controller.offer(0).registers[1] & 0xffff, number.into());
-        machine.controller.collect(0, &[0; 3], 0);
-        // The guest has read of the first cause, and acknowledges that one.
-        let transport = &mut machine.devices.entropy.as_mut().expect("there").transport;
-        transport.configure(0, &[1]);
-        transport.write(0x064, 4, USED);
-        machine.follow_lines();
-        assert_eq!(machine.controller.offer(0).registers[1] & 0xffff, number.into(), "the other is told");
-        machine.controller.collect(0, &[0; 3], 0);
-        machine.follow_lines();
-        assert!(!machine.controller.must_leave(0), "once");
+        let mut shown = None;
+        machine.follow_devices(|_, causes| shown = Some(causes));
+        assert_eq!(shown, Some(Causes { are_cleared: true, raised: 0 }), "as every device begins");
+        assert_eq!(machine.controller.offer(0).registers, [0; 3]);
+        for raised in [0b01, 0b10, 0b11] {
+            let transport = &mut machine.devices.entropy.as_mut().expect("there").transport;
+            if raised & 0b01 != 0 {
+                transport.tell(Ok(true));
+            }
+            if raised & 0b10 != 0 {
+                transport.configure(0, &[raised as u8]);
+            }
+            machine.follow_devices(|slot, causes| shown = Some(causes).filter(|_| slot == VIRTIO_ENTROPY));
+            assert_eq!(shown, Some(Causes { are_cleared: false, raised }));
+            assert_eq!(machine.controller.offer(0).registers[1] & 0xffff, number.into());
+            machine.controller.collect(0, &[0; 3], 0);
+            machine.follow_devices(|_, causes| shown = Some(causes));
+            assert_eq!(shown, Some(Causes { are_cleared: false, raised: 0 }));
+            assert!(!machine.controller.must_leave(0), "once");
+        }
     }
 }

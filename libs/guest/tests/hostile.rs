@@ -87,7 +87,7 @@ proptest! {
             machine.exit(cpu, Exit::decode(syndrome, address, address >> 8), &registers);
             machine.serial.receive(bytes);
             while machine.serial.take_sent().is_some() {}
-            machine.follow_lines();
+            machine.follow_devices(|_, _| {});
             offers[cpu] = machine.controller.offer(cpu);
             check(&offers[cpu])?;
             // A CPU that had to leave with what it was just offered would never execute anything.

@@ -14,7 +14,6 @@ pub fn counter(exit: &Exit) -> Counter {
     let address = match exit {
         Exit::Memory(access) => access.address,
         Exit::Call { .. } => return counters::EXITS_CALLS,
-        Exit::Wait => return counters::EXITS_WAITS,
         Exit::SystemRegister { .. } | Exit::Other => return counters::EXITS_OTHERS,
     };
     let places = [

@@ -21,12 +21,14 @@ mod console;
 mod devices;
 mod last_lines;
 mod memory;
+mod shared;
 mod virtual_cpu;
 
 use alloc::vec::Vec;
 use boot_files::BootFiles;
 use console::Console;
 use culm::connection::GuestCpu;
+use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET};
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Region, start, supervision};
 use culm_guest::controller::Offer;
@@ -34,6 +36,7 @@ use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
 use devices::Backends;
 use memory::GuestMemory;
+use shared::Shared;
 use virtual_cpu::{Left, VirtualCpu};
 
 culm::component!(Monitor);
@@ -61,6 +64,7 @@ enum State {
 struct Monitor {
     halts: bool,
     cpus: Vec<VirtualCpu>,
+    shared: Shared,
     boot_files: BootFiles,
     console: Console,
     machine: Machine,
@@ -79,7 +83,9 @@ impl Component for Monitor {
         if culm::restarts() > 0 {
             culm::error!("the monitor was restarted: its guest begins anew");
         }
-        let cpus: Vec<_> = start::list::<GuestCpu>(connections.guest.cpus).iter().map(VirtualCpu::new).collect();
+        let cpus = start::list::<GuestCpu>(connections.guest.cpus);
+        let shared = Shared::new(Region::new(cpus[0].page));
+        let cpus: Vec<_> = cpus.iter().map(VirtualCpu::new).collect();
         let (backends, devices) = Backends::new(&connections);
         let mut monitor = Self {
             halts: config.halts,
@@ -87,6 +93,7 @@ impl Component for Monitor {
             console: Console::new(&connections.console, start::text(connections.guest.name)),
             machine: Machine::new(cpus.len(), devices),
             cpus,
+            shared,
             memory: GuestMemory::new(Region::new(connections.guest.memory)),
             backends,
             state: State::Begins,
@@ -145,12 +152,8 @@ impl Monitor {
     /// Resumes the virtual CPUs that are here and on, and stops those for which there is an
     /// interrupt.
     fn resume(&mut self) {
-        let wants_waits = Backends::want_waits(&self.machine.devices);
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
             if virtual_cpu.is_here() && self.machine.power.is_on(cpu) {
-                if wants_waits {
-                    virtual_cpu.tell_wait();
-                }
                 virtual_cpu.resume(&self.machine.controller.offer(cpu));
             }
         }
@@ -181,6 +184,7 @@ impl Monitor {
     fn begin(&mut self) {
         // Devices first: they may still be writing into the memory that the files go to.
         self.machine.reset();
+        self.follow_devices();
         let (entry, device_tree) = self.boot_files.load();
         self.cpus[0].reset(entry, device_tree);
         self.state = State::Runs;
@@ -193,10 +197,7 @@ impl Monitor {
         causes::counter(&exit).add(1);
         match self.machine.exit(cpu, exit, &self.cpus[cpu]) {
             Outcome::Goes | Outcome::CpuOff => {}
-            Outcome::Waits => {
-                self.backends.guest_waits(&mut self.machine.devices);
-                self.cpus[cpu].wait();
-            }
+            Outcome::Waits => self.cpus[cpu].wait(),
             Outcome::Starts(start) => self.cpus[start.cpu].reset(start.entry, start.argument),
             Outcome::Off => {
                 culm::info!("the guest has switched itself off");
@@ -238,7 +239,26 @@ impl Monitor {
         let carried = self.console.carry(&mut self.machine.serial);
         counters::SENT.add(carried.sent);
         counters::RECEIVED.add(carried.received);
+        if self.shared.has_waited() {
+            counters::WAITS.add(1);
+            self.backends.guest_waits(&mut self.machine.devices);
+        }
+        for slot in [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY] {
+            counters::DOORBELLS.add(self.shared.take_ring(slot).into());
+        }
         self.backends.carry(&mut self.machine.devices, &self.memory);
-        self.machine.follow_lines();
+        if Backends::want_wait(&self.machine.devices)
+            && self.shared.ask_wait()
+            && Backends::has_frame(&mut self.machine.devices, &self.memory)
+        {
+            self.backends.carry(&mut self.machine.devices, &self.memory);
+        }
+        self.follow_devices();
+    }
+
+    /// Shows the guest what its devices have done, and has it interrupted for that.
+    fn follow_devices(&mut self) {
+        let Self { machine, shared, .. } = self;
+        machine.follow_devices(|slot, causes| shared.show(slot, causes));
     }
 }

@@ -123,13 +123,6 @@ impl VirtualCpu {
         self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::WAIT);
     }
 
-    /// Has the guest exit, too, when it waits, unless it is to begin or to wait when it is resumed.
-    pub fn tell_wait(&self) {
-        if self.load(offset_of!(guest::VirtualCpu, entry)) == guest::entry::CONTINUE {
-            self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::TELL_WAIT);
-        }
-    }
-
     /// Lets the guest go on, with these interrupts. Call it while [`Self::is_here`].
     pub fn resume(&mut self, offer: &Offer) {
         self.is_here = false;

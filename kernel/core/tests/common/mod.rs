@@ -63,7 +63,7 @@ fn words(message: &[u64; MESSAGE_WORDS]) -> Vec<u64> {
 }
 
 impl Context for FakeContext {
-    fn new(_: &DomainDescription, _: &Shared) -> Self {
+    fn new(_: &DomainDescription, _: &Shared, _: &DomainDescription) -> Self {
         Self::default()
     }
     fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {

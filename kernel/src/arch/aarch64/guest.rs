@@ -23,6 +23,7 @@ use super::boot::no_table;
 use super::gic::GUEST_TIMER;
 use super::registers::{Registers, resume};
 use super::system_register::{read_register, write_register};
+use crate::guest_device::{device_access, take_access};
 use crate::guest_page::{SOFTWARE, cause, generated, generates, list_registers, put_generated, wait};
 use crate::processor::Processor;
 use core::mem::offset_of;
@@ -99,8 +100,8 @@ mod place {
     pub const GENERATED: usize = 9;
     /// Generated interrupts that it was given and that have found no list register, a bit each.
     pub const WAITING: usize = 10;
-    /// Not zero if the monitor is to know when the guest waits. The way in does not use it.
-    pub const TELLS_WAIT: usize = 12;
+    /// The page of the guest's first virtual CPU. The way in does not use it.
+    pub const FIRST_PAGE: usize = 11;
 }
 
 core::arch::global_asm!(
@@ -276,9 +277,16 @@ fn page(registers: &Registers) -> &'static VirtualCpu {
     unsafe { &*(registers.x[place::PAGE] as *const VirtualCpu) }
 }
 
-/// Returns a virtual CPU's registers before its start.
-pub fn registers(description: &DomainDescription, shared: &Shared) -> Registers {
+/// Returns the page that has what is of all virtual CPUs of the guest.
+fn first_page(registers: &Registers) -> &'static VirtualCpu {
+    // SAFETY: [K1, K8] as `page` has it, of the guest's first virtual CPU.
+    unsafe { &*(registers.x[place::FIRST_PAGE] as *const VirtualCpu) }
+}
+
+/// Returns a virtual CPU's registers before its start; `first` is the first of its guest.
+pub fn registers(description: &DomainDescription, shared: &Shared, first: &DomainDescription) -> Registers {
     let mut x = [0; 30];
+    x[place::FIRST_PAGE] = first.virtual_cpu;
     x[place::GENERATED] = core::ptr::from_ref(&shared.generated) as u64;
     x[place::PAGE] = description.virtual_cpu;
     x[place::HAS_KEY] = u64::from(has_generic_key());
@@ -343,25 +351,35 @@ fn forget_active_priorities() {
     }
 }
 
-/// Deals with WFI, and with interrupts for CPUs of the same guest, if the guest's last exception is
-/// that.
+/// Deals with WFI, with interrupts for CPUs of the same guest and with the frequent registers of
+/// virtio devices, if the guest's last exception is that.
 pub fn trap(registers: &Registers) -> Trap {
     let (page, syndrome) = (page(registers), read_register!("esr_el1"));
     let pass = |bytes| page.pc.store(page.pc.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
-    if let Some(general) = generates(syndrome) {
+    let general = |number: usize| page.x.get(number).map_or(0, |value| value.load(Ordering::Relaxed));
+    if let Some(number) = generates(syndrome) {
         pass(4);
-        let value = page.x.get(general).map_or(0, |value| value.load(Ordering::Relaxed));
-        return Trap::Generates(generated(value));
+        return Trap::Generates(generated(general(number)));
     }
-    let Some(wait) = wait(syndrome) else { return Trap::Exits };
-    pass(wait.bytes);
-    if wait.is_bounded || has_pending() || has_waiting(registers) {
-        Trap::Passed
-    } else if registers.x[place::TELLS_WAIT] != 0 {
-        Trap::Exits
-    } else {
-        Trap::Waits
+    if let Some(wait) = wait(syndrome) {
+        pass(wait.bytes);
+        return if wait.is_bounded || has_pending() || has_waiting(registers) {
+            Trap::Passed
+        } else {
+            Trap::Waits { is_told: first_page(registers).tell_wait.swap(0, Ordering::AcqRel) != 0 }
+        };
     }
+    let access = device_access(syndrome, read_register!("far_el1"), read_register!("hpfar_el2"));
+    let Some(access) = access else { return Trap::Exits };
+    let device = &first_page(registers).devices[access.slot];
+    let Some((value, trap)) = take_access(device, access.register, general(access.general)) else {
+        return Trap::Exits;
+    };
+    if let (Some(value), Some(to)) = (value, page.x.get(access.general)) {
+        to.store(value, Ordering::Relaxed);
+    }
+    pass(4);
+    trap
 }
 
 /// Returns whether a generated interrupt that the guest may take has found no list register yet.
@@ -435,7 +453,6 @@ pub fn enter(registers: &mut Registers, generated: u32) -> Entry {
     if entry == entry::FORGET {
         return Entry::Forgets;
     }
-    registers.x[place::TELLS_WAIT] = u64::from(entry == entry::TELL_WAIT);
     if entry == entry::RESET {
         reset(registers);
     }

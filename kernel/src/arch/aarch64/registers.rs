@@ -54,8 +54,11 @@ impl Registers {
 }
 
 impl Context for Registers {
-    fn new(description: &DomainDescription, shared: &Shared) -> Self {
-        if description.virtual_cpu != 0 { guest::registers(description, shared) } else { Self::of(description.table) }
+    fn new(description: &DomainDescription, shared: &Shared, first: &DomainDescription) -> Self {
+        if description.virtual_cpu == 0 {
+            return Self::of(description.table);
+        }
+        guest::registers(description, shared, first)
     }
 
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]) {

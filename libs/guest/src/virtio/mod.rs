@@ -19,7 +19,7 @@ pub(crate) mod tests;
 pub mod transport;
 
 use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VirtioSlot};
-use transport::Transport;
+use transport::{Causes, Transport};
 
 /// Feature: interrupts and doorbells at an index (§6, `VIRTIO_F_EVENT_IDX`).
 pub const EVENT_INDEX: u64 = 1 << 29;
@@ -60,14 +60,9 @@ impl Devices {
         self.slots().into_iter().filter_map(|(_, transport)| transport).for_each(Transport::reset);
     }
 
-    /// Returns the line of each device that there is: its interrupt, whether it fell since this was
-    /// last asked, and whether it is high now.
-    pub fn lines(&mut self) -> impl Iterator<Item = (u32, bool, bool)> {
-        let slots = self.slots().into_iter();
-        slots.filter_map(|(slot, transport)| {
-            let transport = transport?;
-            Some((slot.interrupt(), transport.take_fall(), transport.is_interrupting()))
-        })
+    /// Takes what has changed of the causes of each device that there is.
+    pub fn take_causes(&mut self) -> impl Iterator<Item = (VirtioSlot, Causes)> {
+        self.slots().into_iter().filter_map(|(slot, transport)| Some((slot, transport?.take_causes())))
     }
 
     fn slots(&mut self) -> [(VirtioSlot, Option<&mut Transport>); 3] {

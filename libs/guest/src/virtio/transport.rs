@@ -1,4 +1,5 @@
-//! The registers of a virtio device on MMIO (VIRTIO 1.2 §4.2.2).
+//! The registers of a virtio device on MMIO (VIRTIO 1.2 §4.2.2), but for those that the kernel
+//! takes ([`culm_abi::guest::kernel_register`]): the guest's reading and acknowledging of causes.
 
 use super::queue::{Broken, MAX_SIZE, Queue};
 use super::{EVENT_INDEX, VERSION_1};
@@ -17,8 +18,6 @@ mod register {
     pub const QUEUE_SIZE_MAX: u64 = 0x034;
     pub const QUEUE_SIZE: u64 = 0x038;
     pub const QUEUE_READY: u64 = 0x044;
-    pub const INTERRUPT_STATUS: u64 = 0x060;
-    pub const INTERRUPT_ACKNOWLEDGE: u64 = 0x064;
     pub const STATUS: u64 = 0x070;
     pub const QUEUE_DESCRIPTORS: u64 = 0x080;
     pub const QUEUE_DRIVER: u64 = 0x090;
@@ -46,8 +45,17 @@ mod status {
 
 /// Causes of interrupts (§4.2.2).
 mod cause {
-    pub const USED: u32 = 1;
-    pub const CHANGE: u32 = 2;
+    pub const USED: u64 = 1;
+    pub const CHANGE: u64 = 2;
+}
+
+/// A change of what the guest reads of causes, and of its interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Causes {
+    /// Those of before are gone: the device was reset.
+    pub are_cleared: bool,
+    /// New ones, for which the guest is interrupted; bits of [`culm_abi::guest::device::CAUSES`].
+    pub raised: u64,
 }
 
 /// The most queues of a device.
@@ -71,9 +79,7 @@ pub struct Transport {
     driver_select: u32,
     queue_select: u32,
     status: u32,
-    causes: u32,
-    /// Whether its line fell, to rise again where causes were left.
-    fell: bool,
+    causes: Causes,
     /// How often it or one of its queues was reset, modulo 2³².
     resets: u32,
     queues: [Queue; MAX_QUEUES],
@@ -93,8 +99,7 @@ impl Transport {
             driver_select: 0,
             queue_select: 0,
             status: 0,
-            causes: 0,
-            fell: false,
+            causes: Causes { are_cleared: true, raised: 0 },
             resets: 0,
             queues: [Queue::default(); MAX_QUEUES],
         }
@@ -111,7 +116,7 @@ impl Transport {
         field.copy_from_slice(bytes);
         self.generation = self.generation.wrapping_add(1);
         if self.is_live() {
-            self.causes |= cause::CHANGE;
+            self.causes.raised |= cause::CHANGE;
         }
     }
 
@@ -131,21 +136,20 @@ impl Transport {
         self.status & (status::DRIVER_OK | status::NEEDS_RESET) == status::DRIVER_OK
     }
 
-    /// Returns how often it or one of its queues was reset, modulo 2³²: a chain of before must not
-    /// be given back after it.
+    /// Returns how often it or one of its queues was reset, modulo 2³²: a chain of before must
+    /// not be given back after it.
     pub fn resets(&self) -> u32 {
         self.resets
     }
 
-    /// Returns whether its interrupt is asserted.
+    /// Returns whether it interrupts the guest in this turn.
     pub fn is_interrupting(&self) -> bool {
-        self.causes != 0
+        self.causes.raised != 0
     }
 
-    /// Returns whether its line fell since this was last asked. The interrupt is an edge: unless
-    /// the line falls at each acknowledgement, a cause that is left is never told.
-    pub fn take_fall(&mut self) -> bool {
-        core::mem::take(&mut self.fell)
+    /// Takes what has changed since this was last asked.
+    pub fn take_causes(&mut self) -> Causes {
+        core::mem::replace(&mut self.causes, Causes { are_cleared: false, raised: 0 })
     }
 
     /// Returns a queue, if the device works.
@@ -157,7 +161,7 @@ impl Transport {
     /// Interrupts the guest if it wants to be told of buffers, as [`Queue::publish`] returns.
     pub fn tell(&mut self, wanted: Result<bool, Broken>) {
         match wanted {
-            Ok(true) => self.causes |= cause::USED,
+            Ok(true) => self.causes.raised |= cause::USED,
             Ok(false) => {}
             Err(Broken) => self.fail(),
         }
@@ -166,7 +170,7 @@ impl Transport {
     /// Stops until the guest resets the device.
     pub fn fail(&mut self) {
         self.status |= status::NEEDS_RESET;
-        self.causes |= cause::CHANGE;
+        self.causes.raised |= cause::CHANGE;
     }
 
     /// Takes the value, or stops the device if the guest has broken a queue.
@@ -195,7 +199,6 @@ impl Transport {
             register::DEVICE_FEATURES => half(self.offered, self.device_select).into(),
             register::QUEUE_SIZE_MAX if self.selected().is_some() => MAX_SIZE.into(),
             register::QUEUE_READY => self.selected().is_some_and(|queue| queue.ready).into(),
-            register::INTERRUPT_STATUS => self.causes.into(),
             register::STATUS => self.status.into(),
             register::SHARED_LENGTH | register::SHARED_LENGTH_HIGH => u32::MAX.into(),
             register::GENERATION => self.generation.into(),
@@ -203,8 +206,7 @@ impl Transport {
         }
     }
 
-    /// Writes `size` bytes at an offset; what is no register ignores them, as does the doorbell:
-    /// the monitor looks at all queues after each exit.
+    /// Writes `size` bytes at an offset; what is no register ignores them.
     pub fn write(&mut self, offset: u64, size: u8, value: u64) {
         if size != 4 {
             return;
@@ -217,10 +219,6 @@ impl Transport {
                 set_half(&mut self.accepted, self.driver_select, value);
             }
             register::QUEUE_SELECT => self.queue_select = value,
-            register::INTERRUPT_ACKNOWLEDGE => {
-                self.causes &= !value;
-                self.fell = true;
-            }
             register::STATUS => self.set_status(value),
             _ => self.write_queue(offset, value),
         }

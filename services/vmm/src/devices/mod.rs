@@ -38,9 +38,14 @@ impl Backends {
         self.disk.as_ref().is_none_or(Disk::is_known)
     }
 
-    /// Returns whether the monitor is to know when the guest waits.
-    pub fn want_waits(devices: &Devices) -> bool {
+    /// Returns whether the monitor is to know when the guest waits next.
+    pub fn want_wait(devices: &Devices) -> bool {
         devices.net.as_ref().is_some_and(culm_guest::virtio::net::Net::is_watched)
+    }
+
+    /// Returns whether the guest has a frame to send for which it need not ring.
+    pub fn has_frame(devices: &mut Devices, memory: &GuestMemory) -> bool {
+        devices.net.as_mut().is_some_and(|device| device.has_frame(memory))
     }
 
     /// Takes it that the guest waits. Call [`Self::carry`] after it.

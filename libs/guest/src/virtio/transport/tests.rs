@@ -107,7 +107,8 @@ fn a_broken_queue_stops_it_until_a_reset() {
     transport.write(register::STATUS, 4, SEEN | 8 | 4);
     assert!(!transport.is_live(), "it cannot be talked out of it");
     transport.write(register::STATUS, 4, 0);
-    assert_eq!((transport.read(register::STATUS, 4), transport.is_interrupting(), transport.resets()), (0, false, 1));
+    assert_eq!((transport.read(register::STATUS, 4), transport.resets()), (0, 1));
+    assert_eq!(transport.take_causes(), Causes { are_cleared: true, raised: 0 });
     assert!(live(transport, 0, [&first, &second]).queue(0).is_some());
 }
 
@@ -121,19 +122,20 @@ fn a_change_of_the_configuration_is_told_to_a_guest_that_works() {
     transport.configure(0, &[1]);
     assert!(!transport.is_interrupting(), "nothing new");
     transport.configure(0, &[2]);
-    assert_eq!((transport.read(register::INTERRUPT_STATUS, 4), transport.read(register::GENERATION, 4)), (2, 2));
-    transport.write(register::INTERRUPT_ACKNOWLEDGE, 4, 2);
+    assert_eq!((transport.take_causes().raised, transport.read(register::GENERATION, 4)), (cause::CHANGE, 2));
     assert!(!transport.is_interrupting());
 }
 
 #[test]
-fn a_cause_that_is_left_by_an_acknowledgement_is_told_again() {
+fn causes_are_told_once_and_those_of_before_a_reset_are_gone() {
     let (first, second) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
     let mut transport = live(device(), 0, [&first, &second]);
+    assert_eq!(transport.take_causes(), Causes { are_cleared: true, raised: 0 });
     transport.tell(Ok(true));
-    assert_eq!((transport.take_fall(), transport.read(register::INTERRUPT_STATUS, 4)), (false, 1));
-    transport.configure(0, &[1]);
-    transport.write(register::INTERRUPT_ACKNOWLEDGE, 4, 1);
-    assert_eq!((transport.take_fall(), transport.is_interrupting()), (true, true));
-    assert!(!transport.take_fall(), "it is high again");
+    transport.tell(Ok(false));
+    assert_eq!(transport.take_causes(), Causes { are_cleared: false, raised: cause::USED });
+    assert_eq!(transport.take_causes(), Causes { are_cleared: false, raised: 0 });
+    transport.tell(Ok(true));
+    transport.write(register::STATUS, 4, 0);
+    assert_eq!(transport.take_causes(), Causes { are_cleared: true, raised: 0 });
 }

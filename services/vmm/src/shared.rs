@@ -1,0 +1,126 @@
+//! What the kernel does for all virtual CPUs of the guest without an exit, and shares with the
+//! monitor in the page of the first: the causes of the devices' interrupts, their doorbells, and
+//! whether the guest has begun to wait.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+use culm::Region;
+use culm::guest::{VirtioSlot, VirtualCpu, device};
+use culm_guest::virtio::transport::Causes;
+
+/// The words that kernel and monitor share.
+pub struct Shared {
+    page: Region,
+    /// Whether the kernel was asked to tell of the guest's next wait, and has not done so.
+    awaits_wait: bool,
+}
+
+impl Shared {
+    /// Takes the page of the guest's first virtual CPU.
+    pub fn new(page: Region) -> Self {
+        let made = Self { page, awaits_wait: false };
+        // An earlier life of this monitor may have asked.
+        made.tell_wait().store(0, Ordering::Relaxed);
+        made
+    }
+
+    fn device(&self, index: usize) -> &AtomicU64 {
+        self.word(offset_of!(VirtualCpu, devices) + 8 * index)
+    }
+
+    fn tell_wait(&self) -> &AtomicU64 {
+        self.word(offset_of!(VirtualCpu, tell_wait))
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.page.atomic_u64(offset).expect("the page of a virtual CPU has all of its words")
+    }
+
+    /// Shows the guest what has changed of a device's causes. The device is there from now on.
+    pub fn show(&self, slot: VirtioSlot, causes: Causes) {
+        let word = self.device(slot.index());
+        if causes.are_cleared {
+            word.fetch_and(!device::CAUSES, Ordering::Relaxed);
+        }
+        if causes.are_cleared || causes.raised != 0 {
+            // Release: a guest that reads a cause sees what the device has done before.
+            word.fetch_or(device::THERE | causes.raised & device::CAUSES, Ordering::Release);
+        }
+    }
+
+    /// Takes back that the guest has rung a device's doorbell. Call it before the device's queues
+    /// are looked at: the guest's next ring then gives the monitor another turn.
+    pub fn take_ring(&self, slot: VirtioSlot) -> bool {
+        let word = self.device(slot.index());
+        // Acquire: what the guest had put into a queue when it rang is seen.
+        word.load(Ordering::Relaxed) & device::RUNG != 0
+            && word.fetch_and(!device::RUNG, Ordering::AcqRel) & device::RUNG != 0
+    }
+
+    /// Asks to be notified when the guest waits next. Returns whether it may have begun to wait
+    /// meanwhile, so that what it sends must be looked at once more.
+    pub fn ask_wait(&mut self) -> bool {
+        if self.awaits_wait {
+            return false;
+        }
+        self.awaits_wait = true;
+        // An exchange, as the kernel's: if the guest waited before it, what it did until then is
+        // seen; else the kernel finds the wish.
+        self.tell_wait().swap(1, Ordering::AcqRel);
+        true
+    }
+
+    /// Returns whether the guest waits, or has, once for each time that the monitor has asked.
+    pub fn has_waited(&mut self) -> bool {
+        let has_waited = self.awaits_wait && self.tell_wait().load(Ordering::Acquire) == 0;
+        self.awaits_wait &= !has_waited;
+        has_waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culm::guest::{VIRTIO_BLOCK, VIRTIO_NET};
+
+    fn shared() -> Shared {
+        Shared::new(Region::new(culm::testing::memory(4096, 0)))
+    }
+
+    #[test]
+    fn causes_are_shown_beside_those_of_before_until_a_reset() {
+        let shared = shared();
+        let word = || shared.device(VIRTIO_BLOCK.index()).load(Ordering::Relaxed);
+        let show = |are_cleared, raised| shared.show(VIRTIO_BLOCK, Causes { are_cleared, raised });
+        show(false, 0);
+        assert_eq!(word(), 0, "nothing has changed");
+        show(true, 0);
+        assert_eq!(word(), device::THERE);
+        show(false, 1);
+        show(false, 2);
+        assert_eq!(word(), device::THERE | 3);
+        shared.device(VIRTIO_BLOCK.index()).fetch_or(device::RUNG, Ordering::Relaxed);
+        show(true, 0);
+        assert_eq!(word(), device::THERE | device::RUNG, "a ring is for the queues of now");
+        assert_eq!(shared.device(VIRTIO_NET.index()).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_ring_is_taken_once() {
+        let shared = shared();
+        assert!(!shared.take_ring(VIRTIO_NET));
+        shared.device(VIRTIO_NET.index()).store(device::THERE | device::RUNG, Ordering::Relaxed);
+        assert!(!shared.take_ring(VIRTIO_BLOCK) && shared.take_ring(VIRTIO_NET) && !shared.take_ring(VIRTIO_NET));
+    }
+
+    #[test]
+    fn a_wait_is_told_once_for_each_time_that_it_was_asked_for() {
+        let mut shared = shared();
+        assert!(!shared.has_waited(), "nobody has asked");
+        assert!(shared.ask_wait(), "it may have begun to wait just before");
+        assert!(!shared.ask_wait() && !shared.has_waited());
+        shared.tell_wait().swap(0, Ordering::Relaxed);
+        assert!(shared.has_waited() && !shared.has_waited());
+        assert!(shared.ask_wait());
+    }
+}
