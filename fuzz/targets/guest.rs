@@ -43,8 +43,12 @@ fuzz_target!(|bytes: &[u8]| {
     let cpus = usize::from(input.byte()) % MAX_CPUS + 1;
     let mut machine = Machine::new(cpus, Devices::default());
     let mut offered = [[0; LIST_REGISTERS]; MAX_CPUS];
+    let mut untaken: [Vec<u64>; MAX_CPUS] = Default::default();
     while !input.is_over() {
         let cpu = usize::from(input.byte()) % cpus;
+        for added in std::mem::take(&mut untaken[cpu]) {
+            machine.controller.take_back(cpu, added);
+        }
         let registers = std::array::from_fn::<_, LIST_REGISTERS, _>(|_| word(&mut input));
         machine.controller.collect(cpu, &registers, word(&mut input));
         let exit = Exit::decode(word(&mut input), word(&mut input), word(&mut input));
@@ -54,8 +58,19 @@ fuzz_target!(|bytes: &[u8]| {
             machine.serial.take_sent();
         }
         machine.follow_devices(|_, _| {});
-        for cpu in 0..cpus {
-            machine.controller.must_leave(cpu);
+        // Others are in the guest: what has become pending for them is added, and the kernel has a
+        // place for it or not.
+        for other in (0..cpus).filter(|other| *other != cpu) {
+            while let Some(added) = machine.controller.add(other) {
+                assert!((16..64).contains(&(added & 0xffff_ffff)), "interrupt {added:#x} is added");
+                let is_new = !numbers(&offered[other]).contains(&(added & 0xffff_ffff));
+                match offered[other][1..].iter_mut().find(|register| **register >> 62 == 0) {
+                    Some(free) if is_new => *free = added,
+                    _ if is_new => untaken[other].push(added),
+                    _ => {}
+                }
+            }
+            machine.controller.must_leave(other);
         }
         offered[cpu] = machine.controller.offer(cpu).registers;
         assert!(!machine.controller.must_leave(cpu), "a CPU goes on only to leave at once");

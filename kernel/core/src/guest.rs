@@ -13,7 +13,7 @@
 //! their own, send each other interrupts ([`crate::generated`]) without their monitor.
 
 use crate::core::{Core, Next};
-use crate::domain::{Context, Entry, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
+use crate::domain::{Added, Context, Entry, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
 use crate::generated::{GeneratedInterrupts, Target};
 use crate::notification::Receiver;
 use crate::system::{Command, Hardware, System};
@@ -141,17 +141,26 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         }
     }
 
-    /// Lets a virtual CPU go on as its page says, if its monitor has answered its last exit.
+    /// Lets a virtual CPU go on as its page says, if its monitor has answered its last exit. One
+    /// that has not exited takes the interrupts that its monitor has added.
     fn enter_guest(&mut self, local: u32) {
         let domain = &mut self.domains[local as usize];
-        if domain.state != State::Exited || !domain.context.is_answered() {
-            return;
+        if domain.state == State::Exited {
+            if !domain.context.is_answered() {
+                return;
+            }
+            let generated = self.system.shared[(self.first + local) as usize].generated.take();
+            match domain.context.enter(generated) {
+                Entry::Goes => self.make_ready(local),
+                Entry::Waits => self.idle_until_interrupt(local),
+                Entry::Forgets => return self.leave(local, exit::RETURNED),
+            }
         }
-        let generated = self.system.shared[(self.first + local) as usize].generated.take();
-        match domain.context.enter(generated) {
-            Entry::Goes => self.make_ready(local),
-            Entry::Waits => self.idle_until_interrupt(local),
-            Entry::Forgets => self.leave(local, exit::RETURNED),
+        let domain = &mut self.domains[local as usize];
+        match (domain.context.take_added(), domain.state) {
+            (Added::Taken, State::Idle) => self.make_ready(local),
+            (Added::NoPlace, _) => self.stop_guest(local),
+            _ => {}
         }
     }
 

@@ -36,7 +36,7 @@ pub mod timer;
 
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};
-pub use crate::domain::{Context, Domain, Entry, Generated, Trap};
+pub use crate::domain::{Added, Context, Domain, Entry, Generated, Trap};
 pub use crate::fast::{FastSwitch, SignalLeft};
 pub use crate::system::{Hardware, Interrupt, System};
 

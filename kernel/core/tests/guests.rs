@@ -8,7 +8,7 @@ use culm_abi::guest::exit;
 use culm_abi::syscall::{FaultKind, FaultReport, RESTART, RESUME, STOP};
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
-use culm_kernel_core::{Entry, Interrupt, Trap};
+use culm_kernel_core::{Added, Entry, Interrupt, Trap};
 
 /// An interrupt of the monitor's.
 const DEVICE: u32 = 40;
@@ -180,6 +180,51 @@ fn a_monitor_that_asked_is_told_that_its_guest_waits() {
         assert_eq!((scene.guest().0, scene.runs()), (State::Idle, Some(scene.low)));
         scene.interrupt(Interrupt::GuestTimer);
         assert_eq!(scene.guest().0, State::Running);
+    }
+}
+
+#[test]
+fn an_interrupt_that_is_added_reaches_a_guest_without_an_exit() {
+    for core in [0, 1] {
+        let mut scene = Scene::on(core);
+        scene.page().added = Some(Added::Taken);
+        scene.resume();
+        assert_eq!((scene.guest(), scene.page().added), ((State::Running, Seen::Entered), None));
+        scene.page().trap = Some(Trap::Waits { is_told: false });
+        scene.exit();
+        assert_eq!((scene.guest().0, scene.runs()), (State::Idle, Some(scene.low)));
+        scene.resume();
+        assert_eq!(scene.guest().0, State::Idle, "there was none");
+        scene.page().added = Some(Added::Taken);
+        scene.resume();
+        assert_eq!((scene.guest().0, scene.runs()), (State::Running, Some(scene.virtual_cpu)));
+    }
+}
+
+#[test]
+fn an_interrupt_without_a_place_stops_a_guest_and_one_that_has_exited_takes_none() {
+    for core in [0, 1] {
+        for waits in [false, true] {
+            let mut scene = Scene::on(core);
+            if waits {
+                scene.page().trap = Some(Trap::Waits { is_told: false });
+                scene.exit();
+            }
+            scene.page().added = Some(Added::NoPlace);
+            scene.command(Command::Resume, RESUME);
+            scene.fake.deliver_ipis();
+            assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
+            scene.page().added = Some(Added::Taken);
+            scene.command(Command::Resume, RESUME);
+            scene.fake.deliver_ipis();
+            assert_eq!((scene.guest().0, scene.page().added), (State::Exited, Some(Added::Taken)), "not answered");
+            scene.fake.wait(scene.monitor, 0);
+            scene.monitor_is_told();
+            // One that is answered takes it with the rest, even if it was to wait.
+            scene.page().entry = Entry::Waits;
+            scene.resume();
+            assert_eq!((scene.guest().0, scene.page().added), (State::Running, None));
+        }
     }
 }
 

@@ -7,6 +7,9 @@
 //! [`Controller::offer`] chooses anew. An interrupt of a level that the guest has ended comes back
 //! at once while its line is high: to learn of the end, its list register asks for maintenance.
 //!
+//! One that becomes pending while its CPU is in the guest is added to those that the CPU has
+//! ([`Controller::add`]), which need not leave for it.
+//!
 //! Other CPUs may be in the guest meanwhile. A shared interrupt that one of them has, in a list
 //! register or as active, is offered to no other. Where what a CPU has is no longer right, it must
 //! leave ([`Controller::must_leave`]); nobody waits for that: until then the distributor says that
@@ -143,13 +146,40 @@ impl Controller {
     /// Returns whether a CPU must leave the guest, to be offered what has become pending, or to
     /// give back what it is not to have.
     pub fn must_leave(&self, cpu: usize) -> bool {
-        let Some(state) = self.cpus[..self.count].get(cpu) else { return false };
-        let deliverable = self.deliverable(cpu);
+        cpu < self.count && (self.news(cpu) != 0 || self.must_give_back(cpu))
+    }
+
+    /// Interrupts that have become pending for a CPU since it went on.
+    fn news(&self, cpu: usize) -> u64 {
+        let state = &self.cpus[cpu];
         let comes_again = state.held & both(state.private.latched, self.shared.latched);
-        deliverable & !state.active & (!(state.held | state.waiting) | comes_again) != 0
-            || state.pending & !self.enabled(cpu) != 0
-            || state.held & state.ended != 0
-            || state.is_stale
+        self.deliverable(cpu) & !state.active & (!(state.held | state.waiting) | comes_again)
+    }
+
+    /// Returns whether what a CPU went on with is no longer right.
+    fn must_give_back(&self, cpu: usize) -> bool {
+        let state = &self.cpus[cpu];
+        state.pending & !self.enabled(cpu) != 0 || state.held & state.ended != 0 || state.is_stale
+    }
+
+    /// Returns the list register of an interrupt that has become pending for a CPU that is in the
+    /// guest, to be added to those that it went on with. Returns nothing if there is none, or the
+    /// CPU must leave for another reason.
+    pub fn add(&mut self, cpu: usize) -> Option<u64> {
+        if cpu >= self.count || self.must_give_back(cpu) {
+            return None;
+        }
+        let number = self.most_urgent(cpu, self.news(cpu) & !SOFTWARE)?;
+        Some(self.put(cpu, number, self.deliverable(cpu)))
+    }
+
+    /// Takes back an interrupt that was added and that the kernel has not put into a list register.
+    /// Call it before [`Self::collect`].
+    pub fn take_back(&mut self, cpu: usize, register: u64) {
+        let Some(state) = self.cpus[..self.count].get(cpu) else { return };
+        let latched = bit((register & list_register::NUMBER) as u32) & state.offered & !SOFTWARE;
+        self.cpus[cpu].private.latched |= latched as u32;
+        self.shared.latched |= (latched >> 32) as u32;
     }
 
     /// Takes back what a CPU that has left the guest has in its list registers, and the interrupts

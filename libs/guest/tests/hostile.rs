@@ -77,17 +77,35 @@ proptest! {
     fn whatever_a_guest_does_its_machine_stays_sound(cpus in 1..=MAX_CPUS, steps in steps(), bytes in any::<u8>()) {
         let mut machine = Machine::new(cpus, Devices::default());
         let mut offers = [Offer::default(); MAX_CPUS];
+        let mut untaken: [Vec<u64>; MAX_CPUS] = Default::default();
         for (cpu, (syndrome, address, value), what) in steps {
             let cpu = cpu % cpus;
             let registers = Fake { value: Cell::new(value) };
             let found = offers[cpu].registers;
             let mut index = 0;
             let lists = found.map(|register| { index += 2; left(register, what >> index) });
+            for added in std::mem::take(&mut untaken[cpu]) {
+                machine.controller.take_back(cpu, added);
+            }
             machine.controller.collect(cpu, &lists, what >> 32 & 0xffff);
             machine.exit(cpu, Exit::decode(syndrome, address, address >> 8), &registers);
             machine.serial.receive(bytes);
             while machine.serial.take_sent().is_some() {}
             machine.follow_devices(|_, _| {});
+            // Others are in the guest: what has become pending for them is added, and the kernel
+            // takes it or not.
+            for other in (0..cpus).filter(|other| *other != cpu) {
+                while let Some(added) = machine.controller.add(other) {
+                    prop_assert!((16..64).contains(&(added & 0xffff_ffff)) && added >> 61 & 0b111 == 0b010);
+                    let lists = &mut offers[other].registers;
+                    let has_it = |list: &u64| list >> 62 != 0 && list & 0xffff_ffff == added & 0xffff_ffff;
+                    match lists.iter().position(has_it) {
+                        Some(index) => lists[index] |= added,
+                        None if what & 1 != 0 && lists[1] >> 62 == 0 => lists[1] = added,
+                        None => untaken[other].push(added),
+                    }
+                }
+            }
             offers[cpu] = machine.controller.offer(cpu);
             check(&offers[cpu])?;
             // A CPU that had to leave with what it was just offered would never execute anything.

@@ -137,11 +137,12 @@ impl Monitor {
 
     /// Deals with a virtual CPU that has left its core.
     fn left(&mut self, cpu: usize, left: Left) {
+        let virtual_cpu = &self.cpus[cpu];
+        virtual_cpu.not_taken().for_each(|register| self.machine.controller.take_back(cpu, register));
         if self.state != State::Runs {
             return;
         }
         counters::EXITS.add(1);
-        let virtual_cpu = &self.cpus[cpu];
         self.machine.controller.collect(cpu, &virtual_cpu.interrupts(), virtual_cpu.generated());
         match left {
             Left::Exception { syndrome, address, page } => self.exit(cpu, syndrome, address, page),
@@ -149,8 +150,8 @@ impl Monitor {
         }
     }
 
-    /// Resumes the virtual CPUs that are here and on, and stops those for which there is an
-    /// interrupt.
+    /// Resumes the virtual CPUs that are here and on. Gives the others the interrupts that there
+    /// are for them, and stops those that must leave.
     fn resume(&mut self) {
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
             if virtual_cpu.is_here() && self.machine.power.is_on(cpu) {
@@ -158,8 +159,17 @@ impl Monitor {
             }
         }
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
+            let mut has_more = false;
+            while virtual_cpu.has_room()
+                && let Some(register) = self.machine.controller.add(cpu)
+            {
+                virtual_cpu.add(register);
+                has_more = true;
+            }
             if self.machine.controller.must_leave(cpu) {
                 virtual_cpu.stop();
+            } else if has_more {
+                virtual_cpu.take_added();
             }
         }
     }

@@ -4,7 +4,7 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use culm::connection::GuestCpu;
-use culm::guest::{self, LIST_REGISTERS, exit};
+use culm::guest::{self, ADDED, LIST_REGISTERS, exit};
 use culm::{Channel, Region, supervision};
 use culm_guest::Registers;
 use culm_guest::controller::Offer;
@@ -58,6 +58,40 @@ impl VirtualCpu {
 
     fn store(&self, offset: usize, value: u64) {
         self.word(offset).store(value, Ordering::Relaxed);
+    }
+
+    /// Adds an interrupt, if there is room, and the page is not this monitor's. The guest has it at
+    /// [`Self::take_added`].
+    pub fn add(&self, register: u64) {
+        if let Some(word) = self.room() {
+            // Release: the guest sees what was done before.
+            word.store(register, Ordering::Release);
+        }
+    }
+
+    /// Returns whether an interrupt can be added.
+    pub fn has_room(&self) -> bool {
+        !self.is_here && !self.is_stopping && self.room().is_some()
+    }
+
+    fn room(&self) -> Option<&AtomicU64> {
+        // Acquire: the kernel has done with what was there.
+        self.added().find(|word| word.load(Ordering::Acquire) == 0)
+    }
+
+    fn added(&self) -> impl Iterator<Item = &AtomicU64> {
+        (0..ADDED).map(|index| self.word(offset_of!(guest::VirtualCpu, added) + 8 * index))
+    }
+
+    /// Has the guest take the interrupts that were added.
+    pub fn take_added(&self) {
+        supervision::resume(self.channel);
+    }
+
+    /// Returns the interrupts that were added and have found no list register. Call it once
+    /// [`Self::left`] has said that the guest has left.
+    pub fn not_taken(&self) -> impl Iterator<Item = u64> {
+        self.added().map(|word| word.swap(0, Ordering::Relaxed)).filter(|register| *register != 0)
     }
 
     /// Returns why the guest has left the core, once for each time. From then on the page is this

@@ -13,7 +13,7 @@ use culm_kernel_core::notification::NotificationWord;
 use culm_kernel_core::pending::PendingDomains;
 use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
-use culm_kernel_core::{Context, Core, Domain, Entry, Hardware, Interrupt, Next, SignalLeft, System, Trap};
+use culm_kernel_core::{Added, Context, Core, Domain, Entry, Hardware, Interrupt, Next, SignalLeft, System, Trap};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -43,8 +43,10 @@ pub struct FakeContext {
     pub entry: Entry,
     /// The outcome of the guest's next exception; none stands for an exit.
     pub trap: Option<Trap>,
-    /// The interrupts that were generated for the guest, those for which it was entered among them.
+    /// The interrupts that were generated for the guest.
     pub generated: u32,
+    /// The outcome of taking interrupts that the monitor has added, once.
+    pub added: Option<Added>,
     /// Whether the ends of its interrupts are none of its monitor's concern.
     pub maintains_itself: bool,
 }
@@ -83,6 +85,9 @@ impl Context for FakeContext {
         self.seen = Seen::Entered;
         self.generated |= if self.entry == Entry::Forgets { 0 } else { generated };
         if self.entry == Entry::Waits && generated != 0 { Entry::Goes } else { self.entry }
+    }
+    fn take_added(&mut self) -> Added {
+        self.added.take().unwrap_or(Added::Nothing)
     }
     fn generate(&mut self, generated: u32) {
         self.generated |= generated;
@@ -152,8 +157,7 @@ pub struct FakeHardware {
     pub storming: BTreeSet<u32>,
     /// Lines that were delivered and not enabled again.
     masked: BTreeSet<u32>,
-    /// Whether one entry finds all interrupts that are pending, an IPI from another core among
-    /// them. Otherwise the look after a device's finds none: a test sees what each of them does.
+    /// Whether one entry finds all that is pending, IPIs too; else the look after a device's none.
     pub comes_together: bool,
     delivered: bool,
     /// Ticks that looking for an interrupt takes, and how often that was done.
@@ -292,8 +296,7 @@ impl Builder {
         if self.domains[peer as usize].0.flags & domain_flags::PASSIVE == 0 { end_rights::NOTIFY } else { 0 }
     }
 
-    /// A channel; `a` may call `b` where that has a higher priority and is on the same core.
-    /// Answers both numbers.
+    /// A channel's two numbers; `a` may call `b` above it on the same core.
     pub fn channel(&mut self, a: u32, b: u32) -> (u32, u32) {
         let (at_a, at_b) = (self.domains[a as usize].1.len() as u32, self.domains[b as usize].1.len() as u32);
         let (caller, callee) = (&self.domains[a as usize].0, &self.domains[b as usize].0);
@@ -339,9 +342,7 @@ impl Builder {
 
     /// The tables, leaked.
     pub fn system(self) -> System<'static> {
-        let mut domains = vec![];
-        let mut ends = vec![];
-        let mut words = 0;
+        let (mut domains, mut ends, mut words) = (vec![], vec![], 0);
         for (mut description, own_ends) in self.domains {
             description.first_end = ends.len() as u32;
             description.end_count = own_ends.len() as u32;
@@ -581,8 +582,7 @@ impl Fake {
         self.bench.now.set(end.max(self.bench.now.get()));
     }
 
-    /// What a virtual CPU does on its way in, if it is on its core: it takes what was generated for
-    /// it, if its core does not listen.
+    /// A virtual CPU's way in, if it is on its core: it takes what was generated for it.
     pub fn enter_guest(&mut self, virtual_cpu: u32) {
         let core = self.system.domains[virtual_cpu as usize].core;
         if self.runs(core) == Some(virtual_cpu) && !self.system.shared[virtual_cpu as usize].generated.listens() {

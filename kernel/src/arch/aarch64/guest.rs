@@ -24,7 +24,7 @@ use super::gic::GUEST_TIMER;
 use super::registers::{Registers, resume};
 use super::system_register::{read_register, write_register};
 use crate::guest_device::{device_access, take_access};
-use crate::guest_page::{SOFTWARE, cause, generated, generates, list_registers, put_generated, wait};
+use crate::guest_page::{SOFTWARE, cause, generated, generates, list_registers, put_added, put_generated, wait};
 use crate::processor::Processor;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, entry, exit};
 use culm_abi::system::DomainDescription;
 use culm_kernel_core::generated::GeneratedInterrupts;
 use culm_kernel_core::system::Shared;
-use culm_kernel_core::{Entry, Trap};
+use culm_kernel_core::{Added, Entry, Trap};
 
 /// `HCR_EL2` (Arm ARM D24.2.57) while domains run: EL1 would be AArch64, EL0 belongs to EL2, which
 /// has the host extensions.
@@ -396,6 +396,26 @@ pub fn generate(registers: &mut Registers, generated: u32) {
     let (register, waiting) = put_generated(read_register!("S3_4_C12_C12_1"), waiting, enabled, priorities);
     write_register!("S3_4_C12_C12_1", register); // ICH_LR1_EL2
     registers.x[place::WAITING] = waiting;
+}
+
+/// Puts the interrupts that the monitor has added into list registers.
+pub fn take_added(registers: &Registers) -> Added {
+    let mut outcome = Added::Nothing;
+    for word in &page(registers).added {
+        // Acquire: the guest sees what the monitor did before it added the interrupt.
+        let wanted = word.load(Ordering::Acquire);
+        if wanted == 0 {
+            continue;
+        }
+        let lists = [read_register!("S3_4_C12_C12_2"), read_register!("S3_4_C12_C12_3")];
+        let Some([second, third]) = put_added(lists, wanted) else { return Added::NoPlace };
+        write_register!("S3_4_C12_C12_2", second);
+        write_register!("S3_4_C12_C12_3", third);
+        // Release: the monitor may write here again.
+        word.store(0, Ordering::Release);
+        outcome = Added::Taken;
+    }
+    outcome
 }
 
 /// Deals with the end of an interrupt of which the controller tells. Returns whether the monitor

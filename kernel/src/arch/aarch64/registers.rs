@@ -5,7 +5,7 @@ use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::DomainDescription;
 use culm_kernel_core::system::Shared;
-use culm_kernel_core::{Context, Entry, Trap};
+use culm_kernel_core::{Added, Context, Entry, Trap};
 
 /// How a domain left the core, which decides how its registers are loaded. The entry code uses
 /// these numbers.
@@ -81,6 +81,10 @@ impl Context for Registers {
 
     fn enter(&mut self, generated: u32) -> Entry {
         guest::enter(self, generated)
+    }
+
+    fn take_added(&mut self) -> Added {
+        guest::take_added(self)
     }
 
     fn generate(&mut self, generated: u32) {

@@ -139,6 +139,53 @@ fn the_most_urgent_are_offered_first_and_the_rest_not_forgotten() {
 }
 
 #[test]
+fn what_becomes_pending_for_a_cpu_in_the_guest_is_added_to_what_it_has() {
+    let mut controller = controller();
+    controller.write_distributor(register::SET_ENABLE + 4, 4, 0b1110);
+    controller.write_distributor(register::TRIGGER + 8, 4, 0b10_10_00_00);
+    controller.write_distributor(register::PRIORITY + 34, 1, 0x20);
+    controller.write_distributor(register::PRIORITY + 35, 1, 0x10);
+    assert_eq!(controller.add(0), None, "nothing is pending");
+    (34..36).for_each(|number| controller.pulse(number));
+    assert!(controller.must_leave(0), "unless they are added");
+    let [first, second] = [(); 2].map(|()| controller.add(0).expect("pending"));
+    assert_eq!(
+        [first, second].map(|register| register & (PENDING | ACTIVE | TELL_END | 0xffff)),
+        [35, 34].map(|n| PENDING | n)
+    );
+    assert_eq!((controller.add(0), controller.must_leave(0)), (None, false), "each once");
+    // The guest has ended the first, and it comes again; a level needs to be told of.
+    controller.pulse(35);
+    controller.set_line(LINE, true);
+    let [level, again] = [(); 2].map(|()| controller.add(0).expect("pending"));
+    assert_eq!([level, again].map(|register| register & (TELL_END | 0xffff)), [TELL_END | 33, 35]);
+    // The kernel had no place for two of them; one it has, and the guest handles it.
+    controller.take_back(0, again);
+    controller.take_back(0, level);
+    controller.collect(0, &[0, first & !PENDING | ACTIVE, 0], 0);
+    controller.set_line(LINE, false);
+    let [_, found, rest] = controller.offer(0).registers;
+    assert_eq!([found, rest].map(|register| register & (PENDING | ACTIVE | 0xffff)), [PENDING | ACTIVE | 35, 0]);
+}
+
+#[test]
+fn nothing_is_added_to_a_cpu_that_must_leave_or_for_another() {
+    let mut controller = with(2);
+    controller.write_distributor(register::SET_ENABLE + 4, 4, 0b1110);
+    route(&mut controller, 1);
+    controller.pulse(LINE);
+    assert_eq!((controller.add(0), controller.add(1).map(|it| it & 0xffff)), (None, Some(LINE.into())));
+    route(&mut controller, 0);
+    assert_eq!(controller.add(0), None, "the other has it");
+    controller.pulse(34);
+    controller.write_redistributor(redistributor::PRIVATE + register::CLEAR_ENABLE, 4, 1);
+    assert_eq!((controller.add(0), controller.must_leave(0)), (None, true), "what it goes by has changed");
+    controller.collect(0, &[0; 3], 0);
+    assert_eq!(shared(&mut controller, 0), 34);
+    assert_eq!((controller.add(2), controller.add(usize::MAX)), (None, None), "there is no such CPU");
+}
+
+#[test]
 fn nothing_is_delivered_that_is_off() {
     let mut controller = controller();
     controller.set_line(LINE, true);
